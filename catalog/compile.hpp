@@ -1,0 +1,74 @@
+// One lock compiled for the hardware, as tables: used by the translation units that the build makes from
+// include/usher/catalog.list, one a lock.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "usher/lock_table.hpp"
+#include "usher/platform/native.hpp"
+#include "usher/waiting.hpp"
+
+namespace usher {
+
+/// The names of a family's forms, in the order of `all_kinds`.
+struct family_names {
+  const char* family;
+  const char* spin;
+  const char* yield;
+  const char* park;
+
+  constexpr const char* of(waiting_kind k) const {
+    switch (k) {
+      case waiting_kind::spin: return spin;
+      case waiting_kind::yield_then_park: return yield;
+      case waiting_kind::park: return park;
+      case waiting_kind::spin_then_park: break;
+    }
+    return family;
+  }
+};
+
+inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin, waiting_kind::yield_then_park,
+                                      waiting_kind::park};
+
+template <class Lock>
+constexpr lock_table make_lock_table(const family_names& names, waiting_kind kind) {
+  return {
+      .name = names.of(kind),
+      .family = names.family,
+      .kind = kind,
+      .traits = &Lock::traits,
+      .size = sizeof(Lock),
+      .align = alignof(Lock),
+      .lock = [](void* state) { static_cast<Lock*>(state)->lock(); },
+      .try_lock = [](void* state) { return static_cast<Lock*>(state)->try_lock(); },
+      .unlock = [](void* state) { static_cast<Lock*>(state)->unlock(); },
+  };
+}
+
+/// One family: up to four tables; `count` of them are filled.
+template <class Table>
+struct family {
+  std::array<Table, all_kinds.size()> tables{};
+  std::size_t count = 0;
+};
+
+/// Fills a family. `make` is called as make.operator()<Lock>(kind) for each kind that the lock's traits name.
+template <template <class, class> class Lock, class Table, class Make>
+constexpr family<Table> make_family(Make make) {
+  family<Table> f;
+  const auto add = [&]<waiting_kind K>() {
+    using lock = Lock<native, waiting<native, K>>;
+    // The traits are the same for all kinds: those of the plain form say which kinds there are.
+    using plain = Lock<native, waiting<native, waiting_kind::spin_then_park>>;
+    if constexpr (has(plain::traits.kinds, K)) f.tables[f.count++] = make.template operator()<lock>(K);
+  };
+  add.template operator()<all_kinds[0]>();
+  add.template operator()<all_kinds[1]>();
+  add.template operator()<all_kinds[2]>();
+  add.template operator()<all_kinds[3]>();
+  return f;
+}
+
+}  // namespace usher

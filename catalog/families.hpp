@@ -1,0 +1,12 @@
+// All families of locks, as the build lists them.
+#pragma once
+
+#include <span>
+
+#include "catalog/compile.hpp"
+
+namespace usher {
+
+std::span<const family<lock_table>* const> families();
+
+}  // namespace usher

@@ -1,0 +1,21 @@
+// The catalogue: every lock that is built, by name. The list itself is `catalog.list`; the build makes one
+// translation unit for each line of it.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "usher/lock_table.hpp"
+
+namespace usher {
+
+/// All locks in the order of `catalog.list`, each family's plain name first.
+std::span<const lock_table* const> catalog();
+
+/// The lock of that name, or null.
+const lock_table* find_lock(std::string_view name);
+
+/// The name that is nearest to a misspelt one (never empty).
+std::string_view nearest_lock(std::string_view misspelt);
+
+}  // namespace usher

@@ -1,0 +1,62 @@
+// The C library's own mutex as a catalogue entry, for measurements beside it. Not one of our locks: it runs on the
+// hardware only, and libusher.so passes every call through to the C library when it is selected.
+#pragma once
+
+#include <pthread.h>
+
+#include "usher/waiting.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class c_library {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "the C library's mutex, for measurements",
+      .paper = "none",
+      .words = sizeof(pthread_mutex_t) / 4,
+      .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),
+      .native_only = true,
+  };
+
+  void lock() { pthread_mutex_lock(&mutex_); }
+  bool try_lock() { return pthread_mutex_trylock(&mutex_) == 0; }
+  void unlock() { pthread_mutex_unlock(&mutex_); }
+
+ protected:
+  pthread_mutex_t mutex_;
+};
+
+/// The adaptive kind: it spins for a while before it sleeps. The kind is set on the first use of zeroed memory.
+template <platform P, class W>
+class c_library_adaptive : c_library<P, W> {
+  using base = c_library<P, W>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "the C library's adaptive mutex, for measurements",
+      .paper = "none",
+      .words = sizeof(pthread_mutex_t) / 4,
+      .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),
+      .native_only = true,
+  };
+
+  void lock() {
+    adapt();
+    base::lock();
+  }
+  bool try_lock() {
+    adapt();
+    return base::try_lock();
+  }
+  using base::unlock;
+
+ private:
+  void adapt() {
+#if defined(__GLIBC__)
+    __atomic_store_n(&this->mutex_.__data.__kind, PTHREAD_MUTEX_ADAPTIVE_NP, __ATOMIC_RELAXED);
+#endif
+  }
+};
+
+}  // namespace usher

@@ -1,0 +1,39 @@
+// The classic three-state mutex that C libraries ship: compare-and-swap, and straight to sleep if that fails. It is
+// here as the reference that can be simulated and checked like every other lock.
+//
+// Source: U. Drepper, "Futexes Are Tricky" (2011), mutex 2 with an exchange for the unlock.
+// Guarantees: mutual exclusion; no order, no bound on bypass (an arriving thread overtakes one that is being woken).
+// Cost: lock one compare-and-swap, unlock one exchange.
+// Layout: one 32-bit word, three_state.hpp.
+#pragma once
+
+#include "usher/locks/three_state.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class futex {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "the three-state mutex of C libraries: sleeps at once, no fairness",
+      .paper = "Drepper, Futexes Are Tricky, mutex 2",
+      .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),
+  };
+
+  void lock() {
+    P::doorway(this);
+    if (!three_state::try_lock(word_)) [[unlikely]]
+      contend();
+    P::admitted(this);
+  }
+
+  bool try_lock() { return three_state::try_lock(word_); }
+  void unlock() { three_state::unlock<P>(word_); }
+
+ private:
+  [[gnu::cold, gnu::noinline]] void contend() { three_state::park_until_locked<P>(word_); }
+
+  typename P::template atomic<std::uint32_t> word_;
+};
+
+}  // namespace usher

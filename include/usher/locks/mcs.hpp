@@ -1,0 +1,72 @@
+// MCS: waiters form a linked list, each watches a flag in its own node. This form keeps the node while it holds the
+// lock.
+//
+// Source: Mellor-Crummey & Scott (TOCS 1991) as the papers use it: MCSg §2 and Algorithm 1 without lines 7–10,
+// Malthusian §4 footnote 10.
+// Guarantees: FIFO (doorway: the exchange of tail); nobody is overtaken, nobody starves.
+// Cost: lock one exchange; unlock a compare-and-swap if nobody waits, else a store into the next node (parking: an
+// exchange).
+// Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
+#pragma once
+
+#include "usher/queue_node.hpp"
+
+namespace usher {
+
+/// The lock as the papers have it: every operation takes the caller's node.
+template <platform P, class W>
+class mcs_with_node {
+ public:
+  void lock(node_handle mine) {
+    prepare<P>(mine);
+    // (1) release: the prepared node is seen by the successor that finds it here. Acquire: pairs with (4).
+    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    if (previous == no_node) [[likely]]
+      return;
+    P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire in unlock
+    wait_for_grant<P, W>(mine);
+  }
+
+  bool try_lock(node_handle mine) {
+    node_handle expected = no_node;
+    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
+    prepare<P>(mine);
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+  void unlock(node_handle mine) {
+    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);  // (4) in both
+  }
+
+  /// The last in the queue, no_node if the lock is free: a hint.
+  node_handle last() const { return tail_.load(std::memory_order_relaxed); }
+
+ private:
+  typename P::template atomic<node_handle> tail_;
+};
+
+template <platform P, class W>
+class mcs : with_thread_nodes<P, mcs_with_node<P, W>> {
+  using base = with_thread_nodes<P, mcs_with_node<P, W>>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "MCS queue lock: FIFO, each waiter watches its own word",
+      .paper = "MCSg, Algorithm 1 without lines 7-10",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .context = true,
+      .words = 1,
+  };
+
+  void lock() {
+    P::doorway(this);
+    base::lock();
+    P::admitted(this);
+  }
+  using base::try_lock;
+  using base::unlock;
+};
+
+}  // namespace usher

@@ -1,0 +1,160 @@
+// MCSCR: MCS with concurrency restriction. When more threads queue than the lock can use, the unlocking thread moves
+// surplus ones from the queue to a list of passive threads, so that few threads circulate and their data stays in the
+// caches; now and then the eldest passive thread gets a turn.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §4.
+// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter gets in
+// with probability one: each unlock serves the eldest passive thread with probability 1/1000.
+// Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else some list editing in constant time
+// and the hand-over.
+// Layout: tail · head and tail of the passive list · holder's node: four 32-bit handles, 16 bytes.
+//
+// The passive list is protected by the lock itself. All editing comes before the hand-over.
+//
+//     queue:    holder ─next→ a ─next→ b … ← tail          a is "surplus" when b exists
+//     passive:  head (latest to be culled) ─older→ … ─older→ eldest ← tail
+#pragma once
+
+#include "usher/queue_node.hpp"
+
+namespace usher {
+
+template <platform P, class W, std::uint32_t FairnessPeriod = 1000>
+class mcscr_with_node {
+ public:
+  void lock(node_handle mine) {
+    prepare<P>(mine);
+    // (1) as MCS: release for the successor that finds this node, acquire pairs with (4).
+    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    if (previous == no_node) [[likely]]
+      return;
+    P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
+    wait_for_grant<P, W>(mine);
+  }
+
+  bool try_lock(node_handle mine) {
+    node_handle expected = no_node;
+    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
+    prepare<P>(mine);
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+  void unlock(node_handle mine) {
+    if (passive_head_.get() == no_node) [[likely]] {
+      node_handle expected = mine;
+      if (P::node(mine).next.load(std::memory_order_acquire) == no_node &&
+          tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
+        return;
+    }
+    unlock_contended(mine);
+  }
+
+ private:
+  [[gnu::cold, gnu::noinline]] void unlock_contended(node_handle mine) {
+    if (passive_head_.get() != no_node && P::bernoulli(FairnessPeriod)) {
+      const node_handle eldest = passive_tail_.get();
+      remove_eldest();
+      graft(mine, eldest);
+      grant<P, W>(eldest);
+      return;
+    }
+    node_handle next = P::node(mine).next.load(std::memory_order_acquire);
+    if (next == no_node) {
+      const node_handle latest = passive_head_.get();
+      if (latest == no_node) {
+        next = successor_or_free<P, W>(tail_, mine);
+        if (next == no_node) return;
+      } else {
+        // Deficit: the queue is empty but for us. The latest passive thread takes our place at its tail.
+        remove_latest();
+        P::node(latest).next.store(no_node, std::memory_order_relaxed);
+        node_handle expected = mine;
+        // (3) release for its next; the acquire half pairs with (1) of nobody: tail was ours.
+        if (tail_.compare_exchange_strong(expected, latest, std::memory_order_acq_rel,
+                                          std::memory_order_relaxed)) {
+          grant<P, W>(latest);
+          return;
+        }
+        insert_latest(latest);  // somebody has just arrived: no deficit
+        next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
+      }
+    }
+    // Surplus: if there is another behind the next, the next becomes passive. One an unlock: constant time.
+    if (const node_handle after = P::node(next).next.load(std::memory_order_acquire)) {
+      insert_latest(next);
+      next = after;
+    }
+    grant<P, W>(next);  // (4)
+  }
+
+  /// Puts a passive thread into the queue right behind the holder.
+  void graft(node_handle mine, node_handle eldest) {
+    node_handle next = P::node(mine).next.load(std::memory_order_acquire);
+    P::node(eldest).next.store(no_node, std::memory_order_relaxed);
+    if (next == no_node) {
+      node_handle expected = mine;
+      if (tail_.compare_exchange_strong(expected, eldest, std::memory_order_acq_rel, std::memory_order_relaxed))
+        return;
+      next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
+    }
+    P::node(eldest).next.store(next, std::memory_order_relaxed);  // made visible by the grant
+  }
+
+  void insert_latest(node_handle h) {
+    const node_handle head = passive_head_.get();
+    P::node(h).older.set(head);
+    P::node(h).newer.set(no_node);
+    if (head != no_node)
+      P::node(head).newer.set(h);
+    else
+      passive_tail_.set(h);
+    passive_head_.set(h);
+  }
+
+  void remove_latest() {
+    const node_handle rest = P::node(passive_head_.get()).older.get();
+    passive_head_.set(rest);
+    if (rest != no_node)
+      P::node(rest).newer.set(no_node);
+    else
+      passive_tail_.set(no_node);
+  }
+
+  void remove_eldest() {
+    const node_handle rest = P::node(passive_tail_.get()).newer.get();
+    passive_tail_.set(rest);
+    if (rest != no_node)
+      P::node(rest).older.set(no_node);
+    else
+      passive_head_.set(no_node);
+  }
+
+  typename P::template atomic<node_handle> tail_;
+  typename P::template plain<node_handle> passive_head_;
+  typename P::template plain<node_handle> passive_tail_;
+};
+
+template <platform P, class W>
+class mcscr : with_thread_nodes<P, mcscr_with_node<P, W>> {
+  using base = with_thread_nodes<P, mcscr_with_node<P, W>>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "MCS that sets surplus threads aside: few circulate, fair in the long run",
+      .paper = "Malthusian Locks, section 4",
+      .starvation_free = true,
+      .restricts = true,
+      .context = true,
+      .words = 3,
+  };
+
+  void lock() {
+    P::doorway(this);
+    base::lock();
+    P::admitted(this);
+  }
+  using base::try_lock;
+  using base::unlock;
+};
+
+}  // namespace usher

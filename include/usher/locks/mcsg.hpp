@@ -1,0 +1,161 @@
+// MCSg: an MCS lock that also takes guests, threads without a queue node. A guest holds the lock by putting a mark
+// into the tail word; regulars that find the mark put it back and lead their group in again when the guest has left.
+//
+// Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithm 1; back-off
+// rules of §3.1 footnote 1 and §3.2. Algorithm 1 does not clear `next` on arrival; prepare() does.
+// Guarantees: FIFO among regulars while no guest comes; groups led by different regulars may overtake each other
+// when one does (Fig 2). Guests may starve.
+// Cost: as MCS; a guest one compare-and-swap each way.
+// Layout: tail · holder's node: two 32-bit handles. The holder's node is 0 while a guest holds the lock.
+//
+//     tail           meaning
+//     0              free
+//     1 (π)          a guest holds the lock
+//     2              the same, and a group leader sleeps until the tail changes (parking only; ours)
+//     ≥ first_node   the last regular in the queue
+#pragma once
+
+#include "usher/queue_node.hpp"
+
+namespace usher {
+
+/// Both faces of the lock: lock(node) for regulars, lock() for guests.
+template <platform P, class W>
+class mcsg_with_node {
+ public:
+  void lock(node_handle mine) {
+    prepare<P>(mine);
+    node_handle group_tail = mine;
+    for (;;) {
+      // (1) as MCS. The paper peeks at the tail only after the first pair of exchanges: peeking before it slows the
+      // common case.
+      const node_handle previous = tail_.exchange(group_tail, std::memory_order_acq_rel);
+      if (previous == no_node) [[likely]]
+        return;
+      if (is_guest(previous)) [[unlikely]] {
+        group_tail = lead_group(previous);
+        continue;
+      }
+      P::node(previous).next.store(mine, std::memory_order_release);  // (2)
+      wait_for_grant<P, W>(mine);
+      return;
+    }
+  }
+
+  bool try_lock(node_handle mine) {
+    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
+    prepare<P>(mine);
+    node_handle expected = no_node;
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+  void unlock(node_handle mine) {
+    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
+  }
+
+  // ---- guests
+
+  void lock() {
+    std::uint32_t pause = 128;  // exponential: §3.1. In ns; the bounds are chosen, not measured
+    while (!try_lock()) {
+      P::backoff(P::random() % pause + pause / 2);
+      if (pause < (W::parks ? 1u << 20 : 1u << 13)) pause *= 2;
+    }
+  }
+
+  bool try_lock() {
+    node_handle expected = no_node;
+    return tail_.compare_exchange_strong(expected, guest, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  void unlock() {
+    const wake_key key = P::key_of(tail_);
+    for (;;) {
+      // A regular may be between its two exchanges: then it is about to put the mark back.
+      node_handle seen = W::await_soon(tail_, is_guest);
+      if (tail_.compare_exchange_strong(seen, no_node, std::memory_order_release, std::memory_order_relaxed)) {
+        if (seen == guest_watched) P::wake(key, every_sleeper, all);
+        return;
+      }
+      P::backoff(0);
+    }
+  }
+
+ private:
+  static constexpr node_handle guest = 1, guest_watched = 2;
+  static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
+
+  /// Puts the guest's mark back, waits until it is gone, and returns the tail of the group that has meanwhile formed
+  /// behind this thread.
+  [[gnu::cold, gnu::noinline]] node_handle lead_group(node_handle mark) {
+    const node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);
+    const auto changed = [](node_handle t) { return !is_guest(t); };
+    while (!W::poll(tail_, changed)) {
+      if constexpr (W::parks) {
+        node_handle seen = tail_.load(std::memory_order_relaxed);
+        if (!is_guest(seen)) break;
+        // Another leader's pair of exchanges may take the mark off for a moment and put it back as it was.
+        if (seen == guest && !tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed,
+                                                            std::memory_order_relaxed))
+          continue;
+        P::park(tail_, guest_watched, every_sleeper);
+      }
+    }
+    return group_tail;
+  }
+
+  typename P::template atomic<node_handle> tail_;
+};
+
+template <platform P, class W>
+class mcsg {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "MCS that also takes threads without a queue node",
+      .paper = "MCSg, Algorithm 1",
+      .starvation_free = false,
+      .context = true,
+      .words = 1,
+  };
+
+  /// A thread is a regular if it can have a node, else a guest.
+  void lock() {
+    P::doorway(this);
+    const node_handle h = P::take_node();
+    if (h != no_node) [[likely]]
+      lock_.lock(h);
+    else
+      lock_.lock();
+    holder_.set(h);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    const node_handle h = P::take_node();
+    if (!(h != no_node ? lock_.try_lock(h) : lock_.try_lock())) {
+      if (h != no_node) P::give_node(h);
+      return false;
+    }
+    holder_.set(h);
+    return true;
+  }
+
+  void unlock() {
+    const node_handle h = holder_.get();
+    if (h == no_node) [[unlikely]]
+      return lock_.unlock();
+    lock_.unlock(h);
+    P::give_node(h);
+  }
+
+  void lock_as_guest() {
+    lock_.lock();
+    holder_.set(no_node);
+  }
+
+ private:
+  mcsg_with_node<P, W> lock_;
+  typename P::template plain<node_handle> holder_;
+};
+
+}  // namespace usher

@@ -1,0 +1,57 @@
+// Test-and-set: the simplest lock. Every waiter hammers the word with an atomic operation.
+//
+// Source: the baseline of all five papers (Malthusian §5.1, Fairlocks §2).
+// Guarantees: mutual exclusion and nothing else: no order, no bound on bypass; a waiter may starve.
+// Cost: lock one read-modify-write; unlock a store (spinning) or one read-modify-write (parking).
+// Layout: one 32-bit word, three_state.hpp.
+#pragma once
+
+#include "usher/locks/three_state.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class tas {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "test-and-set: shortest path, no fairness",
+      .paper = "baseline of all five papers",
+      .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
+  };
+
+  void lock() {
+    P::doorway(this);
+    if (!try_lock()) [[unlikely]]
+      contend();
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    if constexpr (W::parks)
+      return three_state::try_lock(word_);
+    else  // (1) acquire: pairs with (2)
+      return word_.exchange(three_state::held, std::memory_order_acquire) == three_state::free;
+  }
+
+  void unlock() {
+    if constexpr (W::parks)
+      three_state::unlock<P>(word_);
+    else  // (2) release: pairs with (1)
+      word_.store(three_state::free, std::memory_order_release);
+  }
+
+ private:
+  [[gnu::cold, gnu::noinline]] void contend() {
+    if constexpr (!W::parks) {
+      while (!try_lock()) P::backoff(0);
+    } else {
+      for (const std::uint64_t end = P::now() + W::patience(); P::now() < end;)
+        if (try_lock()) return;
+      three_state::park_until_locked<P>(word_);
+    }
+  }
+
+  typename P::template atomic<std::uint32_t> word_;
+};
+
+}  // namespace usher

@@ -1,0 +1,41 @@
+// What the word locks share: a word that is free, held, or held with perhaps somebody asleep on it.
+//
+//     value      meaning                         unlock
+//     0          free
+//     1          held                            → 0
+//     2          held, waiters may be asleep     → 0, wake one
+//
+// A waiter that has slept takes the lock as 2, not 1: it cannot know whether others sleep on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/waiting.hpp"
+
+namespace usher::three_state {
+
+inline constexpr std::uint32_t free = 0, held = 1, contended = 2;
+
+template <class Word>
+bool try_lock(Word& word) {
+  std::uint32_t seen = free;
+  // (1) acquire: pairs with (2).
+  return word.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed);
+}
+
+template <platform P, class Word>
+void unlock(Word& word) {
+  const wake_key key = P::key_of(word);
+  // (2) release: pairs with (1) and (3). The value that is replaced decides about the wake: nothing of the lock is
+  // read after it is free.
+  if (word.exchange(free, std::memory_order_release) == contended) P::wake(key, every_sleeper, 1);
+}
+
+template <platform P, class Word>
+void park_until_locked(Word& word) {
+  // (3) acquire: pairs with (2).
+  while (word.exchange(contended, std::memory_order_acquire) != free) P::park(word, contended, every_sleeper);
+}
+
+}  // namespace usher::three_state

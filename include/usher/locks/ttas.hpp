@@ -1,0 +1,69 @@
+// Test-and-test-and-set with randomised back-off: waiters read until the word looks free, and after a failed attempt
+// stay away for a random while that doubles.
+//
+// Source: the baseline "TATAS" of MCSg §2, "polite TTAS" of Malthusian §5.1 ("randomized back-off is more suitable
+// for global spinning").
+// Guarantees: mutual exclusion; no order, no bound on bypass; a waiter may starve.
+// Cost: lock one read-modify-write; unlock a store (spinning) or one read-modify-write (parking).
+// Layout: one 32-bit word, three_state.hpp.
+#pragma once
+
+#include "usher/locks/three_state.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class ttas {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "test-and-test-and-set with randomised back-off",
+      .paper = "baseline of MCSg and Malthusian (§5.1)",
+  };
+
+  void lock() {
+    P::doorway(this);
+    if (!three_state::try_lock(word_)) [[unlikely]]
+      contend();
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    return word_.load(std::memory_order_relaxed) == three_state::free && three_state::try_lock(word_);
+  }
+
+  void unlock() {
+    if constexpr (W::parks)
+      three_state::unlock<P>(word_);
+    else  // release: pairs with the acquire of three_state::try_lock
+      word_.store(three_state::free, std::memory_order_release);
+  }
+
+ private:
+  // Back-off window in ns: from about one miss to about a few critical sections; chosen, not measured.
+  static constexpr std::uint32_t first_window = 64, last_window = 4096;
+
+  [[gnu::cold, gnu::noinline]] void contend() {
+    constexpr auto is_free = [](std::uint32_t w) { return w == three_state::free; };
+    std::uint32_t window = first_window;
+    if constexpr (!W::parks) {
+      for (;;) {
+        P::await(word_, is_free, std::memory_order_relaxed);
+        if (three_state::try_lock(word_)) return;
+        P::backoff(P::random() % window);
+        if (window < last_window) window *= 2;
+      }
+    } else {
+      while (W::poll(word_, is_free)) {
+        if (three_state::try_lock(word_)) return;
+        if (window >= last_window) break;  // the lock changes hands too fast for us: stop burning the CPU
+        P::backoff(P::random() % window);
+        window *= 2;
+      }
+      three_state::park_until_locked<P>(word_);
+    }
+  }
+
+  typename P::template atomic<std::uint32_t> word_;
+};
+
+}  // namespace usher

@@ -1,0 +1,74 @@
+// The contract between a lock and the machine it runs on.
+//
+// A lock is a template over a platform and a way of waiting. The same source is compiled for the hardware
+// (`platform/native.hpp`), and for any other machine that keeps this contract: a simulated one, a model checker.
+//
+// What a platform gives (T an integer of 32 or 64 bits):
+//
+//   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a
+//                      later load, use sequentially consistent operations or a read-modify-write, never a fence.
+//   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
+//   await(w, pred, o)  the only way to spin on a word: returns the first value loaded with order o that satisfies
+//                      pred. await_for(w, pred, o, ns) gives up after about ns nanoseconds: nullopt.
+//                      await_yielding(w, pred, o) does not need a CPU of its own: for waits that are short unless
+//                      the thread waited for has lost its CPU.
+//                      await_yielding_for(w, pred, o, ns): the same with a limit.
+//   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains it.
+//   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
+//                      its upper half. May return for no reason. park_for(w, v, mask, ns): at the longest ns.
+//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing
+//                      of the lock is touched after it.
+//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then: a stray wake is harmless, which is
+//                      why every park stands in a loop.
+//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left. Nodes
+//                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
+//   node(h)            the node of a handle.
+//   thread_index()     a small number of the calling thread's own.
+//   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.
+//   salt(lock)         what a lock hashes in place of its address.
+//   random()           32 random bits; bernoulli(n): true once in n.
+//   now()              nanoseconds of a steady clock.
+//   limits()           how long to poll and to yield before sleeping: nanoseconds.
+//   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace usher {
+
+/// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
+struct wait_limits {
+  std::uint32_t spin;   ///< spin-then-park: polling, about one switch's round trip
+  std::uint32_t yield;  ///< yield-then-park: giving the CPU away
+};
+
+/// The key under which sleepers on a word are found.
+struct wake_key {
+  void* word;
+};
+
+inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};
+inline constexpr int all = 0x7fffffff;
+
+template <class P>
+concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, const void* lock) {
+  typename P::template atomic<std::uint32_t>;
+  typename P::template plain<std::uint32_t>;
+  { P::take_node() } -> std::same_as<std::uint32_t>;
+  P::give_node(h);
+  P::node(h);
+  P::backoff(ns);
+  P::wake(key, every_sleeper, 1);
+  { P::salt(lock) } -> std::same_as<std::uint32_t>;
+  { P::random() } -> std::same_as<std::uint32_t>;
+  { P::bernoulli(h) } -> std::same_as<bool>;
+  { P::thread_index() } -> std::same_as<std::uint32_t>;
+  { P::now() } -> std::same_as<std::uint64_t>;
+  { P::limits() } -> std::same_as<wait_limits>;
+  P::doorway(lock);
+  P::admitted(lock);
+};
+
+}  // namespace usher

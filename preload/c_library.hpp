@@ -1,0 +1,28 @@
+// The C library's own functions, behind ours.
+#pragma once
+
+#include <pthread.h>
+#include <time.h>
+
+namespace usher::preload::c_library {
+
+int mutex_init(pthread_mutex_t*, const pthread_mutexattr_t*);
+int mutex_destroy(pthread_mutex_t*);
+int mutex_lock(pthread_mutex_t*);
+int mutex_trylock(pthread_mutex_t*);
+int mutex_unlock(pthread_mutex_t*);
+int mutex_timedlock(pthread_mutex_t*, const timespec*);
+int mutex_clocklock(pthread_mutex_t*, clockid_t, const timespec*);
+
+int cond_init(pthread_cond_t*, const pthread_condattr_t*);
+int cond_destroy(pthread_cond_t*);
+int cond_wait(pthread_cond_t*, pthread_mutex_t*);
+int cond_timedwait(pthread_cond_t*, pthread_mutex_t*, const timespec*);
+int cond_clockwait(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
+int cond_signal(pthread_cond_t*);
+int cond_broadcast(pthread_cond_t*);
+
+/// False in a program that runs on another C library (musl): its pthread types are laid out differently.
+bool is_glibc();
+
+}  // namespace usher::preload::c_library

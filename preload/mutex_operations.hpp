@@ -1,0 +1,206 @@
+// The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the lock's fast
+// path is in line and the only indirection is the exported function's jump.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "preload/c_library.hpp"
+#include "preload/layout.hpp"
+#include "preload/mutex_table.hpp"
+#include "usher/timed.hpp"
+
+namespace usher::preload {
+
+/// Nanoseconds until `t` on that clock, 0 if it has passed.
+inline std::uint64_t nanoseconds_until(clockid_t clock, const timespec& t) {
+  timespec now;
+  clock_gettime(clock, &now);
+  if (t.tv_sec < now.tv_sec || (t.tv_sec == now.tv_sec && t.tv_nsec <= now.tv_nsec)) return 0;
+  constexpr std::uint64_t year = 31536000;  // far enough, and no overflow
+  const std::uint64_t seconds = std::uint64_t(t.tv_sec) - std::uint64_t(now.tv_sec);
+  if (seconds > year) return year * 1000000000u;
+  return seconds * 1000000000u + std::uint64_t(t.tv_nsec) - std::uint64_t(now.tv_nsec);
+}
+
+template <class Lock>
+class mutex_operations {
+  static_assert(sizeof(Lock) <= sizeof(mutex_layout::state));
+  static_assert(alignof(Lock) <= 8);
+  using gate = timed_gate<native>;
+
+ public:
+  static int lock(pthread_mutex_t* raw) {
+    mutex_layout& m = layout(raw);
+    if (m.kind_and_stamp.load(std::memory_order_acquire) != valid_normal()) [[unlikely]]
+      return lock_other(raw);
+    acquire(m);
+    return 0;
+  }
+
+  static int trylock(pthread_mutex_t* raw) {
+    mutex_layout& m = layout(raw);
+    if (m.kind_and_stamp.load(std::memory_order_acquire) != valid_normal()) [[unlikely]]
+      return trylock_other(raw);
+    return try_acquire(m) ? 0 : EBUSY;
+  }
+
+  static int unlock(pthread_mutex_t* raw) {
+    mutex_layout& m = layout(raw);
+    if (m.kind_and_stamp.load(std::memory_order_acquire) != valid_normal()) [[unlikely]]
+      return unlock_other(raw);
+    return unlock_normal(m);
+  }
+
+  static int clocklock(pthread_mutex_t* raw, clockid_t clock, const timespec* until) {
+    mutex_layout& m = layout(raw);
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_clocklock(raw, clock, until);
+    if (const int again = relock(m, kind); again >= 0) return again;
+    if (!try_acquire(m)) {
+      if (until->tv_nsec < 0 || until->tv_nsec >= 1000000000) return EINVAL;
+      if (!gate::lock(state(m), m.timed, [&] { return nanoseconds_until(clock, *until); })) return ETIMEDOUT;
+      m.held.store(1, std::memory_order_relaxed);
+    }
+    own(m, kind);
+    return 0;
+  }
+
+ private:
+  static Lock& state(mutex_layout& m) { return *std::launder(reinterpret_cast<Lock*>(m.state)); }
+
+  // ---- the lock and what is kept beside it ------------------------------------------------------------------
+
+  static void acquire(mutex_layout& m) {
+    state(m).lock();
+    m.held.store(1, std::memory_order_relaxed);
+  }
+
+  static bool try_acquire(mutex_layout& m) {
+    if (!state(m).try_lock()) return false;
+    m.held.store(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  static int unlock_normal(mutex_layout& m) {
+    // Unlocking a free mutex is undefined; programs do it, and the C library lets it pass.
+    if (m.held.load(std::memory_order_relaxed) == 0) [[unlikely]]
+      return 0;
+    release(m);
+    return 0;
+  }
+
+  static void release(mutex_layout& m) {
+    if (gate::anyone(m.timed)) [[unlikely]]
+      return release_to_timed(m);
+    m.held.store(0, std::memory_order_relaxed);  // ordered by the lock's own release
+    state(m).unlock();
+  }
+
+  [[gnu::cold, gnu::noinline]] static void release_to_timed(mutex_layout& m) {
+    const wake_key key = native::key_of(m.timed);
+    if (gate::unlock(m.timed) == gate::outcome::handed_over) return;
+    m.held.store(0, std::memory_order_relaxed);
+    state(m).unlock();
+    native::wake(key, every_sleeper, 1);
+  }
+
+  // ---- kinds other than normal, first uses, forks -----------------------------------------------------------
+
+  [[gnu::noinline]] static int lock_other(pthread_mutex_t* raw) {
+    mutex_layout& m = layout(raw);
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_lock(raw);
+    if (const int again = relock(m, kind); again >= 0) return again;
+    acquire(m);
+    own(m, kind);
+    return 0;
+  }
+
+  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* raw) {
+    mutex_layout& m = layout(raw);
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_trylock(raw);
+    if (const int again = relock(m, kind); again >= 0) return again == EDEADLK ? EBUSY : again;
+    if (!try_acquire(m)) return EBUSY;
+    own(m, kind);
+    return 0;
+  }
+
+  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* raw) {
+    mutex_layout& m = layout(raw);
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_unlock(raw);
+    if (!has_owner(kind)) return unlock_normal(m);
+    if (m.owner.load(std::memory_order_relaxed) != me()) return EPERM;
+    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && --m.count != 0) return 0;
+    m.owner.store(0, std::memory_order_relaxed);
+    release(m);
+    return 0;
+  }
+
+  static bool has_owner(int kind) {
+    return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
+  }
+  static std::uint32_t me() { return std::uint32_t(native::thread_id()); }
+
+  /// What locking gives at once if the caller is the owner already, else −1. Only the owner can find its own id there.
+  static int relock(mutex_layout& m, int kind) {
+    if (!has_owner(kind) || m.owner.load(std::memory_order_relaxed) != me()) return -1;
+    if (type_of(kind) == PTHREAD_MUTEX_ERRORCHECK) return EDEADLK;
+    if (m.count + 1 == 0) return EAGAIN;
+    m.count++;
+    return 0;
+  }
+
+  static void own(mutex_layout& m, int kind) {
+    if (!has_owner(kind)) return;
+    m.owner.store(me(), std::memory_order_relaxed);
+    m.count = 1;
+  }
+
+  /// Makes the mutex valid in this incarnation of the process and returns its kind.
+  static int ready(mutex_layout& m) {
+    const std::uint64_t seen = m.kind_and_stamp.load(std::memory_order_acquire);
+    if (is_ours(kind_of(seen)) && stamp_of(seen) != native::fork_stamp()) [[unlikely]]
+      renew(m);
+    return kind_of(seen);
+  }
+
+  /// First use, or first use after a fork: the threads that waited in the queue, and perhaps the one that was about to
+  /// leave, are not here. Whoever holds the mutex keeps it: either it is the thread that forked, or the mutex stays
+  /// locked for good, as it does with the C library.
+  [[gnu::cold, gnu::noinline]] static void renew(mutex_layout& m) {
+    const std::uint32_t now = native::fork_stamp();
+    const std::uint32_t busy = now | 0x80000000u;  // stamps count up from 1
+    for (;;) {
+      std::uint64_t seen = m.kind_and_stamp.load(std::memory_order_acquire);
+      const std::uint64_t kind = seen & 0xffffffffu;
+      const auto with = [kind](std::uint32_t stamp) { return kind | std::uint64_t{stamp} << 32; };
+      if (stamp_of(seen) == now || !is_ours(kind_of(seen))) return;
+      if (stamp_of(seen) == 0) {  // never used: nothing but zero bytes
+        if (m.kind_and_stamp.compare_exchange_strong(seen, with(now), std::memory_order_acq_rel)) return;
+      } else if (stamp_of(seen) == busy) {  // another thread is at it
+        native::await_yielding(
+            m.kind_and_stamp, [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire);
+      } else if (m.kind_and_stamp.compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel)) {
+        // `held` is not written here: a fork in the middle of this finds it as it was.
+        m.timed.store(0, std::memory_order_relaxed);
+        std::memset(m.state, 0, sizeof m.state);
+        if (m.held.load(std::memory_order_relaxed) != 0) state(m).try_lock();
+        m.kind_and_stamp.store(with(now), std::memory_order_release);
+        return;
+      }
+    }
+  }
+};
+
+/// The table of one lock with one way of waiting.
+template <class Lock>
+constexpr mutex_table make_table(const char* name) {
+  using operations = mutex_operations<Lock>;
+  return {name, false, operations::lock, operations::trylock, operations::unlock, operations::clocklock};
+}
+
+}  // namespace usher::preload
