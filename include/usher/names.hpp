@@ -5,6 +5,9 @@
 
 namespace usher {
 
+/// The lock that is used where none is named.
+inline constexpr const char* default_lock = "loiter";
+
 /// "mcs-stp" says in full what "mcs" means.
 constexpr std::string_view without_default_suffix(std::string_view name) {
   constexpr std::string_view suffix = "-stp";

@@ -102,7 +102,7 @@ struct native {
     void set(T v) { value_ = v; }
 
    private:
-    T value_;
+    T value_{};
   };
 
   // ---- time and waiting -------------------------------------------------------------------------------------

@@ -1,0 +1,46 @@
+# The front door. `make demo` and `make test` work from a fresh clone on Debian 12; CMake does the building.
+BUILD ?= build/release
+JOBS ?= $(shell nproc)
+
+.PHONY: help deps build demo test test-sanitizers compat compat-quick soak measure format check-format tidy install clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+deps: ## install the Debian packages of packages.txt that are missing
+	@tools/deps.sh
+
+build: deps ## build everything
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: build ## two real programs under four locks, as a table
+	@python3 tools/demo.py --build $(BUILD)
+
+test: build ## all tests; within 12 minutes on 2 cores
+	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
+
+compat: build ## unmodified programs under every lock (long)
+	@tools/deps.sh compat
+	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@python3 tools/compat.py --build $(BUILD)
+
+measure: build ## wall time of uncontended pairs, instruction counts, the thread sweep (long)
+	@tools/deps.sh peers
+	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@python3 tools/measure_cost.py --build $(BUILD)
+
+format: ## run the formatter
+	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format-16 -i
+
+check-format: ## fail where the formatter would change something
+	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format-16 --dry-run --Werror
+
+tidy: build ## clang-tidy over the sources
+	@git ls-files 'catalog/*.cpp' 'preload/*.cpp' 'cli/*.cpp' | xargs clang-tidy-16 -p $(BUILD) --quiet
+
+install: build ## install below PREFIX (default /usr/local)
+	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+clean: ## forget all builds
+	@rm -rf build

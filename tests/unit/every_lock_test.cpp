@@ -1,0 +1,186 @@
+// What every lock in the catalogue must do, each way of waiting: driven through its table, so that a new lock is tested
+// without an edit here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "team.hpp"
+#include "usher/catalog.hpp"
+
+namespace usher {
+namespace {
+
+struct alignas(64) storage {
+  unsigned char bytes[128] = {};
+};
+
+class every_lock : public testing::TestWithParam<const lock_table*> {
+ protected:
+  const lock_table& lock_ = *GetParam();
+  storage state_;
+
+  void lock() { lock_.lock(state_.bytes); }
+  bool try_lock() { return lock_.try_lock(state_.bytes); }
+  void unlock() { lock_.unlock(state_.bytes); }
+  /// More threads than CPUs make a spinning FIFO lock wait for time slices: few acquisitions there.
+  long rounds() const { return lock_.kind == waiting_kind::spin ? 300 : 5000; }
+};
+
+TEST_P(every_lock, fits_into_what_a_pthread_mutex_leaves) {
+  if (lock_.traits->native_only) GTEST_SKIP() << "not one of ours";
+  EXPECT_LE(lock_.size, 16u);
+  EXPECT_LE(lock_.align, 8u);
+}
+
+TEST_P(every_lock, zero_bytes_are_free_and_try_lock_says_who_has_it) {
+  EXPECT_TRUE(try_lock());
+  EXPECT_FALSE(try_lock());
+  std::jthread([&] { EXPECT_FALSE(try_lock()); }).join();
+  unlock();
+  EXPECT_TRUE(try_lock());
+  unlock();
+}
+
+TEST_P(every_lock, excludes) {
+  for (unsigned threads : {2u, 4u}) {
+    long counter = 0;  // plain: the sanitizers watch it
+    test::in_threads(threads, [&](unsigned) {
+      for (long i = 0; i < rounds(); i++) {
+        lock();
+        counter++;
+        unlock();
+      }
+    });
+    EXPECT_EQ(counter, long{threads} * rounds());
+  }
+}
+
+TEST_P(every_lock, excludes_with_try_lock_among_lock) {
+  long counter = 0, tried = 0;
+  test::in_threads(3, [&](unsigned me) {
+    for (long i = 0; i < rounds(); i++) {
+      if (me == 0) {
+        if (!try_lock()) continue;
+        tried++;
+      } else {
+        lock();
+      }
+      counter++;
+      unlock();
+    }
+  });
+  EXPECT_EQ(counter, tried + 2 * rounds());
+  EXPECT_TRUE(try_lock()) << "left locked";
+  unlock();
+}
+
+TEST_P(every_lock, wakes_waiters_that_sleep) {
+  // Holds so long that every parking waiter is asleep: a lost wake-up would hang.
+  constexpr int threads = 4, turns = 3;
+  int entered = 0;
+  test::in_threads(threads, [&](unsigned) {
+    for (int i = 0; i < turns; i++) {
+      lock();
+      entered++;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      unlock();
+    }
+  });
+  EXPECT_EQ(entered, threads * turns);
+}
+
+TEST_P(every_lock, may_be_unlocked_by_another_thread) {
+  for (int i = 0; i < 20; i++) {
+    lock();
+    std::jthread([&] { unlock(); }).join();
+  }
+  EXPECT_TRUE(try_lock());
+  unlock();
+}
+
+TEST_P(every_lock, many_are_held_at_once_and_released_in_any_order) {
+  constexpr std::size_t n = 1000;
+  std::vector<storage> states(n);
+  std::vector<std::size_t> order(n);
+  for (std::size_t i = 0; i < n; i++) order[i] = i;
+  std::mt19937 random(1);
+  for (int round = 0; round < 2; round++) {
+    for (auto& s : states) lock_.lock(s.bytes);
+    for (auto& s : states) EXPECT_FALSE(lock_.try_lock(s.bytes));
+    std::shuffle(order.begin(), order.end(), random);
+    for (auto i : order) lock_.unlock(states[i].bytes);
+  }
+}
+
+TEST_P(every_lock, hand_over_hand) {
+  constexpr std::size_t n = 8;
+  storage chain[n];
+  std::vector<long> visits(n);
+  test::in_threads(3, [&](unsigned) {
+    for (long i = 0; i < rounds() / 20 + 1; i++) {
+      lock_.lock(chain[0].bytes);
+      for (std::size_t k = 1; k < n; k++) {
+        lock_.lock(chain[k].bytes);
+        lock_.unlock(chain[k - 1].bytes);
+        visits[k]++;
+      }
+      lock_.unlock(chain[n - 1].bytes);
+    }
+  });
+  for (std::size_t k = 1; k < n; k++) EXPECT_EQ(visits[k], 3 * (rounds() / 20 + 1));
+}
+
+TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
+  // The owner overwrites the lock with garbage: whoever unlocked before must not look any more. (A test that fails
+  // sometimes if it is wrong; the real evidence is the argument in each header.)
+  for (int i = 0; i < 200; i++) {
+    auto s = std::make_unique<storage>();
+    lock_.lock(s->bytes);
+    std::jthread last([&, p = s.get()] {
+      lock_.lock(p->bytes);
+      std::memset(p->bytes, 0x5a, sizeof p->bytes);
+    });
+    lock_.unlock(s->bytes);
+    last.join();
+  }
+}
+
+std::vector<const lock_table*> all_locks() {
+  std::vector<const lock_table*> all;
+  for (const lock_table* t : catalog()) all.push_back(t);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(catalog, every_lock, testing::ValuesIn(all_locks()), [](const auto& info) {
+  std::string name = info.param->name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(catalogue, names_are_found_and_misspelt_ones_have_a_neighbour) {
+  for (const lock_table* t : catalog()) EXPECT_EQ(find_lock(t->name), t);
+  EXPECT_EQ(find_lock("mcs-stp"), find_lock("mcs"));
+  EXPECT_EQ(find_lock("nonsense"), nullptr);
+  EXPECT_EQ(nearest_lock("tickt"), "ticket");
+  EXPECT_EQ(nearest_lock("mcscrr-spin"), "mcscr-spin");
+  EXPECT_FALSE(nearest_lock("").empty());
+}
+
+TEST(catalogue, has_every_promised_lock) {
+  for (const char* name : {"tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter", "pthread",
+                           "pthread-adaptive"}) {
+    const lock_table* t = find_lock(name);
+    ASSERT_NE(t, nullptr) << name;
+    EXPECT_TRUE(t->plain()) << name;
+    EXPECT_EQ(t->kind, waiting_kind::spin_then_park) << name;
+  }
+}
+
+TEST(catalogue, twa_is_as_large_as_ticket) { EXPECT_EQ(find_lock("twa")->size, find_lock("ticket")->size); }
+
+}  // namespace
+}  // namespace usher

@@ -1,0 +1,441 @@
+// Who comes in when: arrival and admission as the platform's hooks see them, or by the locks' own words.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "team.hpp"
+#include "usher/locks/fairlock.hpp"
+#include "usher/locks/futex.hpp"
+#include "usher/locks/loiter.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/mcscr.hpp"
+#include "usher/locks/mcsg.hpp"
+#include "usher/locks/ticket.hpp"
+#include "usher/locks/twa.hpp"
+#include "usher/mutex.hpp"
+#include "usher/platform/native.hpp"
+
+namespace usher {
+namespace {
+
+using std::chrono::milliseconds;
+using stp = waiting<native, waiting_kind::spin_then_park>;
+using spin = waiting<native, waiting_kind::spin>;
+
+/// A lock's words as its header describes them.
+template <class Lock>
+std::uint32_t word(const Lock& lock, std::size_t i) {
+  std::uint32_t w;
+  std::memcpy(&w, reinterpret_cast<const unsigned char*>(&lock) + 4 * i, 4);
+  return w;
+}
+template <class Lock>
+void set_word(Lock& lock, std::size_t i, std::uint32_t w) {
+  std::memcpy(reinterpret_cast<unsigned char*>(&lock) + 4 * i, &w, 4);
+}
+
+/// Lets n threads queue one after the other behind a holder, and returns the order in which they get in.
+template <class Lock>
+std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
+  std::vector<unsigned> order;
+  lock.lock();
+  {
+    std::vector<std::jthread> team;
+    for (unsigned i = 0; i < n; i++) {
+      team.emplace_back([&, i] {
+        lock.lock();
+        order.push_back(i);
+        lock.unlock();
+      });
+      std::this_thread::sleep_for(milliseconds(10));  // it is in the queue by now: and asleep, if it parks
+    }
+    lock.unlock();
+  }
+  return order;
+}
+
+const std::vector<unsigned> in_order{0, 1, 2, 3, 4, 5};
+
+TEST(fifo, ticket) {
+  ticket<native, stp> l{};
+  EXPECT_EQ(admission_order(l, 6), in_order);
+}
+TEST(fifo, twa) {
+  twa<native, stp> l{};
+  EXPECT_EQ(admission_order(l, 6), in_order);
+}
+TEST(fifo, mcs) {
+  mcs<native, stp> l{};
+  EXPECT_EQ(admission_order(l, 6), in_order);
+}
+TEST(fifo, mcsg_among_regulars) {
+  mcsg<native, stp> l{};
+  EXPECT_EQ(admission_order(l, 6), in_order);
+}
+
+// ---- ticket words ------------------------------------------------------------------------------------------------
+
+template <class Lock>
+void survives_the_wrap_of_its_counters() {
+  Lock lock{};
+  set_word(lock, 0, 0u - 40);  // ticket and grant, 20 acquisitions before the wrap
+  set_word(lock, 1, 0u - 40);
+  EXPECT_TRUE(lock.try_lock());
+  EXPECT_FALSE(lock.try_lock());
+  lock.unlock();
+  long counter = 0;
+  test::in_threads(4, [&](unsigned) {
+    for (int i = 0; i < 500; i++) {
+      lock.lock();
+      counter++;
+      if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      lock.unlock();
+    }
+  });
+  EXPECT_EQ(counter, 2000);
+  EXPECT_EQ(word(lock, 0), (word(lock, 1) & ~1u)) << "free: ticket and grant are equal";
+}
+TEST(wrap, ticket) { survives_the_wrap_of_its_counters<ticket<native, stp>>(); }
+TEST(wrap, ticket_park) { survives_the_wrap_of_its_counters<ticket<native, waiting<native, waiting_kind::park>>>(); }
+TEST(wrap, twa) { survives_the_wrap_of_its_counters<twa<native, stp>>(); }
+TEST(wrap, twa_park) { survives_the_wrap_of_its_counters<twa<native, waiting<native, waiting_kind::park>>>(); }
+
+TEST(ticket_words, an_idle_lock_takes_the_sleepers_mark_off) {
+  ticket<native, waiting<native, waiting_kind::park>> lock{};
+  lock.lock();
+  std::jthread sleeper([&] {
+    lock.lock();
+    lock.unlock();
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(word(lock, 1) & 1, 1u);
+  lock.unlock();
+  sleeper.join();
+  lock.lock();
+  lock.unlock();
+  EXPECT_EQ(word(lock, 1) & 1, 0u);
+}
+
+// ---- TWA -----------------------------------------------------------------------------------------------------------
+
+std::uint32_t twa_index(std::uint32_t number, std::uint32_t salt) { return ((number * 127) ^ salt) & 4095; }
+
+TEST(twa, neighbouring_tickets_never_share_a_sector) {
+  for (std::uint32_t salt : {0u, 1u, 0x5a5u, 0xfffu, 0x12345678u})
+    for (std::uint32_t n = 0; n < 10000; n++)
+      ASSERT_NE(twa_index(n, salt) * 4 / 128, twa_index(n + 1, salt) * 4 / 128) << n << ' ' << salt;
+}
+
+TEST(twa, an_unlock_notifies_the_slot_of_the_next_but_one) {
+  twa<native, stp> lock{};
+  for (std::uint32_t n = 0; n < 50; n++) {
+    auto& slot = usher_process_state.waiting_array[twa_index(n + 2, native::salt(&lock))];
+    const std::uint32_t before = slot.load();
+    lock.lock();
+    EXPECT_EQ(slot.load(), before);
+    lock.unlock();
+    EXPECT_EQ(slot.load(), before + 2) << n;
+  }
+}
+
+TEST(twa, collisions_of_two_locks_are_harmless) {
+  // Same salt, same numbers: they share every slot.
+  using small = twa<native, stp, 2>;
+  small a{}, b{};
+  long counters[2] = {};
+  test::in_threads(6, [&](unsigned me) {
+    small& lock = me % 2 ? a : b;
+    for (int i = 0; i < 1000; i++) {
+      lock.lock();
+      counters[me % 2]++;
+      lock.unlock();
+    }
+  });
+  EXPECT_EQ(counters[0], 3000);
+  EXPECT_EQ(counters[1], 3000);
+}
+
+// ---- Fairlock ------------------------------------------------------------------------------------------------------
+
+using fair = fairlock<native, stp>;
+
+TEST(fairlock, figure_3) {
+  // CPUs 0, 3 and 7 wait: bits 1, 4 and 8. CPU 2 (bit 3) releases: CPU 3 is next.
+  constexpr std::uint32_t waiting = 1u << 1 | 1u << 4 | 1u << 8 | 1u;
+  EXPECT_EQ(fair::next_bit(waiting, 3), 4u);
+  EXPECT_EQ(fair::next_bit(waiting, 4), 8u);
+  EXPECT_EQ(fair::next_bit(waiting, 8), 1u) << "wraps";
+  EXPECT_EQ(fair::next_bit(waiting, 31), 1u) << "the paper's mask is wrong here";
+  EXPECT_EQ(fair::next_bit(1u << 31 | 1u, 30), 31u);
+  EXPECT_EQ(fair::next_bit(1u << 31 | 1u, 31), 31u);
+}
+
+TEST(fairlock, more_waiters_than_bits) {
+  fair lock{};
+  constexpr unsigned threads = 45;
+  unsigned entered = 0;
+  lock.lock();
+  {
+    std::vector<std::jthread> team;
+    for (unsigned i = 0; i < threads; i++)
+      team.emplace_back([&] {
+        for (int k = 0; k < 5; k++) {
+          lock.lock();
+          entered++;
+          lock.unlock();
+        }
+      });
+    std::this_thread::sleep_for(milliseconds(100));
+    lock.unlock();
+  }
+  EXPECT_EQ(entered, threads * 5);
+  EXPECT_TRUE(lock.try_lock());
+}
+
+TEST(fairlock, try_lock_never_overtakes_a_waiter) {
+  fair lock{};
+  lock.lock();
+  std::atomic<bool> in{false};
+  std::jthread waiter([&] {
+    lock.lock();
+    in = true;
+    std::this_thread::sleep_for(milliseconds(20));
+    lock.unlock();
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  lock.unlock();
+  while (!in) EXPECT_FALSE(lock.try_lock()) << "the lock bit stays set through the hand-over";
+  waiter.join();
+  EXPECT_TRUE(lock.try_lock());
+}
+
+// ---- MCSg ----------------------------------------------------------------------------------------------------------
+
+template <class W>
+void guests_and_regulars(int rounds) {
+  mcsg<native, W> lock{};
+  long counter = 0;
+  test::in_threads(4, [&](unsigned me) {
+    for (int i = 0; i < rounds; i++) {
+      if (me < 2)
+        lock.lock_as_guest();
+      else
+        lock.lock();
+      counter++;
+      lock.unlock();
+    }
+  });
+  EXPECT_EQ(counter, 4 * rounds);
+  EXPECT_TRUE(lock.try_lock());
+}
+TEST(mcsg, guests_and_regulars_exclude_each_other) { guests_and_regulars<stp>(2000); }
+TEST(mcsg, guests_and_regulars_park) { guests_and_regulars<waiting<native, waiting_kind::park>>(1000); }
+TEST(mcsg, guests_and_regulars_spin) { guests_and_regulars<spin>(100); }
+
+TEST(mcsg, group_leaders_sleep_while_a_guest_holds_the_lock) {
+  mcsg<native, stp> lock{};
+  lock.lock_as_guest();
+  int entered = 0;
+  {
+    std::vector<std::jthread> team;
+    for (int i = 0; i < 4; i++) {
+      team.emplace_back([&] {
+        lock.lock();
+        entered++;
+        lock.unlock();
+      });
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    lock.unlock();
+  }
+  EXPECT_EQ(entered, 4);
+}
+
+// ---- MCSCR -----------------------------------------------------------------------------------------------------------
+
+TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
+  mcscr<native, stp> lock{};
+  constexpr std::size_t tail = 0, passive_head = 1, passive_tail = 2;
+  std::vector<int> order;
+  lock.lock();
+  std::vector<std::jthread> team;
+  for (int i = 0; i < 3; i++) {
+    team.emplace_back([&, i] {
+      lock.lock();
+      order.push_back(i);
+      std::this_thread::sleep_for(milliseconds(20));
+      lock.unlock();
+    });
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(word(lock, passive_head), 0u) << "nothing is culled before the first unlock";
+  lock.unlock();  // 0 is surplus, 1 gets the lock
+  team.clear();
+  ASSERT_EQ(order.size(), 3u);
+  // With probability 1/1000 an unlock the eldest gets a turn instead, which here is the same thread.
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 0}));
+  EXPECT_EQ(word(lock, passive_head), 0u);
+  EXPECT_EQ(word(lock, passive_tail), 0u);
+  EXPECT_EQ(word(lock, tail), 0u);
+}
+
+TEST(mcscr, the_eldest_get_their_turn) {
+  // With a period of 2 every second unlock serves the eldest passive thread; with 1 every one.
+  mcscr_with_node<native, stp, 1> lock{};
+  long counter = 0;
+  std::vector<long> work(8);
+  test::in_threads(8, [&](unsigned me) {
+    for (int i = 0; i < 200; i++) {
+      const node_handle h = native::take_node();
+      lock.lock(h);
+      counter++;
+      work[me]++;
+      lock.unlock(h);
+      native::give_node(h);
+    }
+  });
+  EXPECT_EQ(counter, 1600);
+}
+
+// ---- LOITER ----------------------------------------------------------------------------------------------------------
+
+TEST(loiter, an_impatient_standby_is_handed_the_lock) {
+  // Two threads pass the lock between them without a pause; a third must still get in.
+  loiter<native, stp> lock{};
+  std::atomic<bool> stop{false}, in{false};
+  {
+    std::vector<std::jthread> team;
+    for (int i = 0; i < 2; i++)
+      team.emplace_back([&] {
+        while (!stop) {
+          lock.lock();
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+          lock.unlock();
+        }
+      });
+    std::this_thread::sleep_for(milliseconds(10));
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; i++) {
+      lock.lock();
+      lock.unlock();
+    }
+    in = true;
+    const auto took = std::chrono::steady_clock::now() - began;
+    EXPECT_LT(took, std::chrono::seconds(5));
+    stop = true;
+  }
+  EXPECT_TRUE(in);
+  EXPECT_TRUE(lock.try_lock());
+}
+
+// ---- timed waiting -----------------------------------------------------------------------------------------------------
+
+template <class Mutex>
+void timed_waiting() {
+  Mutex m;
+  ASSERT_TRUE(m.try_lock_for(milliseconds(0)));
+  std::jthread([&] {
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_FALSE(m.try_lock_for(milliseconds(20)));
+    EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(20));
+  }).join();
+  std::jthread late([&] {
+    ASSERT_TRUE(m.try_lock_for(std::chrono::seconds(20)));
+    m.unlock();
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  m.unlock();
+  late.join();
+
+  // Against threads that never leave the lock alone.
+  std::atomic<bool> stop{false};
+  long counter = 0, timed = 0;
+  {
+    std::vector<std::jthread> team;
+    for (int i = 0; i < 4; i++)
+      team.emplace_back([&] {
+        while (!stop) {
+          m.lock();
+          counter++;
+          m.unlock();
+        }
+      });
+    for (int i = 0; i < 20; i++) {
+      ASSERT_TRUE(m.try_lock_for(std::chrono::seconds(20)));
+      timed++;
+      m.unlock();
+    }
+    stop = true;
+  }
+  EXPECT_EQ(timed, 20);
+  EXPECT_TRUE(m.try_lock());
+  m.unlock();
+}
+TEST(timed, loiter) { timed_waiting<timed_mutex<>>(); }
+TEST(timed, ticket) { timed_waiting<timed_mutex<ticket>>(); }
+TEST(timed, mcscr) { timed_waiting<timed_mutex<mcscr>>(); }
+TEST(timed, fairlock) { timed_waiting<timed_mutex<fairlock>>(); }
+TEST(timed, futex) { timed_waiting<timed_mutex<futex>>(); }
+
+TEST(timed, time_outs_and_grants_never_lose_the_lock) {
+  timed_mutex<mcs> m;
+  long counter = 0;
+  std::atomic<long> got{0};
+  test::in_threads(6, [&](unsigned me) {
+    for (int i = 0; i < 300; i++) {
+      if (me % 2) {
+        if (!m.try_lock_for(std::chrono::microseconds(50))) continue;
+      } else {
+        m.lock();
+      }
+      counter++;
+      got++;
+      m.unlock();
+    }
+  });
+  EXPECT_EQ(counter, got.load());
+  EXPECT_TRUE(m.try_lock());
+}
+
+// ---- embedding ---------------------------------------------------------------------------------------------------------
+
+constinit mutex<> constant_initialised;
+static_assert(std::is_trivially_destructible_v<mutex<>>);
+static_assert(sizeof(mutex<futex>) == 4 && sizeof(mutex<>) == 12 && sizeof(mutex<mcs>) == 8);
+
+TEST(mutex, works_before_main_and_with_the_standard_guards) {
+  std::lock_guard guard(constant_initialised);
+  EXPECT_FALSE(constant_initialised.try_lock());
+}
+
+// ---- thread records ----------------------------------------------------------------------------------------------------
+
+TEST(records, of_dead_threads_are_used_again) {
+  const auto made = [] { return usher_process_state.made.load(); };
+  std::jthread([] { native::self(); }).join();
+  const auto before = made();
+  for (int i = 0; i < 500; i++) std::jthread([] { native::self(); }).join();
+  EXPECT_LE(made() - before, 64u);
+}
+
+TEST(records, nodes_are_distinct_and_come_back) {
+  std::set<node_handle> taken;
+  for (int i = 0; i < 1000; i++) {
+    const node_handle h = native::take_node();
+    ASSERT_GE(h, first_node);
+    ASSERT_NE(h % 16, 0u) << "a record's own line";
+    ASSERT_TRUE(taken.insert(h).second);
+  }
+  for (node_handle h : taken) native::give_node(h);
+  const auto made = usher_process_state.made.load();
+  for (int i = 0; i < 1000; i++) ASSERT_TRUE(taken.contains(native::take_node()));
+  EXPECT_EQ(usher_process_state.made.load(), made);
+  for (node_handle h : taken) native::give_node(h);
+}
+
+}  // namespace
+}  // namespace usher

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Installs the Debian packages of packages.txt that are missing, with apt-get, as root or with sudo, and says what and
+# why. Sections of packages.txt begin with `# -- NAME`; with arguments, installs those whose NAME contains one of them,
+# without, the sections `to build` and `to test and measure` and `the demo`.
+set -eu
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- build test demo
+
+wanted=$(for section in "$@"; do
+  awk -v want="$section" '
+    /^# --/ { on = index($0, want) > 0; next }
+    /^#/ || NF == 0 { next }
+    on { print }' packages.txt
+done | sort -u)
+
+missing=$(printf '%s\n' "$wanted" | while read -r name why; do
+  [ -z "$name" ] || dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || printf '%s\t%s\n' "$name" "$why"
+done)
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+  as_root=
+elif command -v sudo > /dev/null; then
+  as_root=sudo
+else
+  names=$(printf '%s\n' "$missing" | cut -f1 | tr '\n' ' ')
+  echo "usher: missing packages, and neither root nor sudo: install them by 'apt-get install $names'" >&2
+  exit 1
+fi
+echo "usher: installing Debian packages:" >&2
+printf '%s\n' "$missing" | sed 's/^/  /' >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { $as_root apt-get -q update && $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends \
+  $(printf '%s\n' "$missing" | cut -f1); } > "$log" 2>&1; then
+  tail -20 "$log" >&2
+  echo "usher: apt-get failed (above); mend that and run make again" >&2
+  exit 1
+fi
