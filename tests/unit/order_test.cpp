@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <set>
 #include <thread>
 #include <vector>
@@ -29,13 +28,11 @@ using spin = waiting<native, waiting_kind::spin>;
 /// A lock's words as its header describes them.
 template <class Lock>
 std::uint32_t word(const Lock& lock, std::size_t i) {
-  std::uint32_t w;
-  std::memcpy(&w, reinterpret_cast<const unsigned char*>(&lock) + 4 * i, 4);
-  return w;
+  return __atomic_load_n(reinterpret_cast<const std::uint32_t*>(&lock) + i, __ATOMIC_RELAXED);
 }
 template <class Lock>
 void set_word(Lock& lock, std::size_t i, std::uint32_t w) {
-  std::memcpy(reinterpret_cast<unsigned char*>(&lock) + 4 * i, &w, 4);
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(&lock) + i, w, __ATOMIC_RELAXED);
 }
 
 /// Lets n threads queue one after the other behind a holder, and returns the order in which they get in.

@@ -3,17 +3,21 @@
 //
 // Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5,
 // Figs 4–6. Mended: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but LOCK.
-// In user space there are more threads than bits: a bit belongs to a thread only while it waits, claimed by the
-// compare-and-swap that sets it. Waiters beyond 31 queue up (an MCS lock) for a bit to become free.
-// Guarantees: once its bit is set, a waiter is overtaken at most 30 times; those queued for a bit are FIFO: nobody
-// starves. trylock never overtakes a waiter that has a bit.
-// Cost: lock and unlock one compare-and-swap each; contended unlock one atomic and.
-// Layout: 64-bit word · turn (the bit served last: where the scan begins) · tail of the overflow queue: 16 bytes.
+// In user space there are more threads than bits: a slot (a bit) belongs to a thread only while it waits, claimed by
+// the compare-and-swap that sets it. Waiters that find no slot queue up (an MCS lock) until one is free.
+// Guarantees: once its bit is set, a waiter is overtaken at most 30 times; those queued for a slot are FIFO: nobody
+// starves. trylock never overtakes a waiter.
+// Cost: lock and unlock one compare-and-swap each, also to hand over.
+// Layout: 64-bit word · tail of the overflow queue: 12 bytes, aligned to 8.
 //
-//     word   bit 0: LOCK     bits 1–31: that waiter waits      (the paper's word)
-//            bit 32: the head of the overflow queue sleeps     bits 33–63: that waiter sleeps
-//     A sleeper watches the upper half, with its bit as futex mask; the overflow queue's head has mask bit 0.
+//     word   bit 0: LOCK     bits 1–31: the waiter of that slot waits             (the paper's word)
+//            bits 32–36: the holder's slot, 0 if it did not wait: where the scan begins
+//            bit 37: a waiter sleeps or is about to     bit 38: so does the head of the overflow queue
 //     LOCK clear means that the whole word is 0.
+//
+// The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that its bit was
+// cleared: the lock handed to it, the bit set again by a newcomer before it looked, and nobody would have the lock.
+// A sleeper watches the upper half. Every hand-over changes it, for the next holder's slot differs from the holder's.
 #pragma once
 
 #include <bit>
@@ -30,7 +34,7 @@ class fairlock {
       .paper = "Fairlocks, section 5, Figs 4-6",
       .bypass = 30,
       .starvation_free = true,
-      .words = 4,
+      .words = 3,
   };
 
   void lock() {
@@ -50,7 +54,7 @@ class fairlock {
     std::uint64_t seen = lock_bit;
     // (2) release: pairs with (1).
     if (!word_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
-      hand_over(std::uint32_t(seen));
+      unlock_contended(seen);
   }
 
   /// The bit that is served next when `turn` was served last; `waiting` has a bit set above LOCK.
@@ -61,34 +65,50 @@ class fairlock {
   }
 
  private:
-  static constexpr std::uint64_t lock_bit = 1, overflow_asleep = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t lock_bit = 1, asleep = std::uint64_t{1} << 37, head_asleep = std::uint64_t{1} << 38;
+  static constexpr std::uint64_t slot_field = std::uint64_t{31} << 32;
   static constexpr std::uint32_t waiter_bits = ~std::uint32_t{1};
+  static constexpr std::uint32_t head_mask = 1;  // futex mask of the overflow queue's head; waiters have their bit
 
-  static constexpr std::uint64_t waits(unsigned bit) { return std::uint64_t{1} << bit; }
-  static constexpr std::uint64_t sleeps(unsigned bit) { return std::uint64_t{1} << (bit + 32); }
+  static constexpr std::uint64_t waits(unsigned slot) { return std::uint64_t{1} << slot; }
+  static constexpr unsigned holders_slot(std::uint64_t w) { return unsigned((w & slot_field) >> 32); }
+  static constexpr std::uint32_t waiting(std::uint64_t w) { return std::uint32_t(w) & waiter_bits; }
+  static constexpr std::uint32_t claimable(std::uint64_t w) {
+    return ~std::uint32_t(w) & ~(std::uint32_t{1} << holders_slot(w)) & waiter_bits;
+  }
 
-  [[gnu::cold, gnu::noinline]] void hand_over(std::uint32_t waiting) {
-    const unsigned bit = next_bit(waiting, turn_.get());
-    turn_.set(bit);
+  [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint64_t w) {
     const wake_key key = P::key_of(word_);
-    // (3) release: pairs with the acquire loads in wait_for_turn. LOCK stays set: the lock is the waiter's now.
-    const std::uint64_t old =
-        word_.fetch_and(~(waits(bit) | sleeps(bit) | overflow_asleep), std::memory_order_acq_rel);
-    if constexpr (W::parks) {
-      if (old & sleeps(bit)) P::wake(key, std::uint32_t{1} << bit, all);
-      if (old & overflow_asleep) P::wake(key, 1, all);
+    for (;;) {
+      std::uint64_t next = 0;
+      unsigned slot = 0;
+      if (waiting(w) != 0) {
+        slot = next_bit(std::uint32_t(w), holders_slot(w));
+        next = (w & ~(waits(slot) | slot_field | head_asleep)) | std::uint64_t{slot} << 32;
+        if (waiting(next) == 0) next &= ~asleep;
+      }
+      // (3) release: pairs with (1), or with the acquire loads in wait_for_turn; then LOCK stays set, the lock is the
+      // waiter's. Fails at most as often as others claim a slot or go to sleep.
+      if (word_.compare_exchange_strong(w, next, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+        if constexpr (W::parks) {
+          if (w & asleep) P::wake(key, std::uint32_t{1} << slot, all);
+          if (w & head_asleep) P::wake(key, head_mask, all);
+        }
+        return;
+      }
+      P::backoff(0);
     }
   }
 
   [[gnu::cold, gnu::noinline]] void contend() {
-    // Whoever finds others queued for a bit queues behind them.
-    unsigned bit = 0;
+    // Whoever finds others queued for a slot queues behind them.
+    unsigned slot = 0;
     for (;;) {
       if (overflow_tail() != no_node) break;
-      const claim c = claim_bit(bit);
+      const claim c = claim_slot(slot);
       if (c == claim::locked) return;
-      if (c == claim::waiting) return wait_for_turn(bit);
-      if (c == claim::no_bit) break;
+      if (c == claim::waiting) return wait_for_turn(slot);
+      if (c == claim::no_slot) break;
       P::backoff(0);
     }
     node_handle h;
@@ -97,64 +117,60 @@ class fairlock {
       if (try_lock()) return;
     }
     overflow_.lock(h);
-    const bool locked = claim_as_head(bit);
+    const bool locked = claim_as_head(slot);
     overflow_.unlock(h);
     P::give_node(h);
-    if (!locked) wait_for_turn(bit);
+    if (!locked) wait_for_turn(slot);
   }
 
-  enum class claim { locked, waiting, no_bit, again };
+  enum class claim { locked, waiting, no_slot, again };
 
-  /// One attempt at the lock or at a bit. The search for a free bit begins at the thread's own.
-  claim claim_bit(unsigned& bit) {
+  /// One attempt at the lock or at a slot. The search for a free one begins at the thread's own.
+  claim claim_slot(unsigned& slot) {
     std::uint64_t w = word_.load(std::memory_order_relaxed);
     if ((w & lock_bit) == 0) return try_lock() ? claim::locked : claim::again;  // Fig 5 line 5, mended
-    const std::uint32_t free = ~std::uint32_t(w) & waiter_bits;
-    if (free == 0) return claim::no_bit;
-    bit = next_bit(free, P::thread_index() % 31);
-    // Relaxed would do for the lock's data; the claim is ordered by the word itself.
-    return word_.compare_exchange_strong(w, w | waits(bit), std::memory_order_relaxed, std::memory_order_relaxed)
+    const std::uint32_t free = claimable(w);
+    if (free == 0) return claim::no_slot;
+    slot = next_bit(free, P::thread_index() % 31);
+    // Relaxed: a claim publishes nothing, and leaves the release sequence of (3) unbroken.
+    return word_.compare_exchange_strong(w, w | waits(slot), std::memory_order_relaxed, std::memory_order_relaxed)
                ? claim::waiting
                : claim::again;
   }
 
-  /// As head of the overflow queue: until it has the lock (true) or a bit.
-  bool claim_as_head(unsigned& bit) {
-    const auto hope = [](std::uint64_t w) {
-      return (w & lock_bit) == 0 || (~std::uint32_t(w) & waiter_bits) != 0;
-    };
+  /// As head of the overflow queue: until it has the lock (true) or a slot.
+  bool claim_as_head(unsigned& slot) {
+    const auto hope = [](std::uint64_t w) { return (w & lock_bit) == 0 || claimable(w) != 0; };
     for (;;) {
-      switch (claim_bit(bit)) {
+      switch (claim_slot(slot)) {
         case claim::locked: return true;
         case claim::waiting: return false;
         case claim::again: P::backoff(0); continue;
-        case claim::no_bit: break;
+        case claim::no_slot: break;
       }
       if (W::poll(word_, hope)) continue;
       if constexpr (W::parks) {
         std::uint64_t w = word_.load(std::memory_order_relaxed);
         if (hope(w)) continue;
-        if ((w & overflow_asleep) == 0 &&
-            !word_.compare_exchange_strong(w, w | overflow_asleep, std::memory_order_relaxed,
-                                           std::memory_order_relaxed))
+        if ((w & head_asleep) == 0 &&
+            !word_.compare_exchange_strong(w, w | head_asleep, std::memory_order_relaxed, std::memory_order_relaxed))
           continue;
-        P::park(word_, w | overflow_asleep, 1);
+        P::park(word_, w | head_asleep, head_mask);
       }
     }
   }
 
-  void wait_for_turn(unsigned bit) {
-    const auto mine = [bit](std::uint64_t w) { return (w & waits(bit)) == 0; };
+  void wait_for_turn(unsigned slot) {
+    const auto mine = [slot](std::uint64_t w) { return (w & waits(slot)) == 0; };
     if (W::poll(word_, mine)) return;
     if constexpr (W::parks) {
       for (;;) {
         std::uint64_t w = word_.load(std::memory_order_acquire);
         if (mine(w)) return;
-        if ((w & sleeps(bit)) == 0 &&
-            !word_.compare_exchange_strong(w, w | sleeps(bit), std::memory_order_acq_rel,
-                                           std::memory_order_relaxed))
+        if ((w & asleep) == 0 &&
+            !word_.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed))
           continue;
-        P::park(word_, w | sleeps(bit), std::uint32_t{1} << bit);
+        P::park(word_, w | asleep, std::uint32_t{1} << slot);
       }
     }
   }
@@ -162,7 +178,6 @@ class fairlock {
   node_handle overflow_tail() const { return overflow_.last(); }
 
   typename P::template atomic<std::uint64_t> word_;
-  typename P::template plain<std::uint32_t> turn_;
   mcs_with_node<P, W> overflow_;
 };
 

@@ -1,0 +1,102 @@
+#include "preload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace usher::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view library_name = "libusher.so";
+
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: all of it
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code none;
+  return fs::is_regular_file(path, none);
+}
+
+/// The library in the tree that `program` is installed in (<tree>/bin/usher), wherever that was moved to.
+fs::path library_near(const fs::path& program) {
+  const fs::path tree = program.parent_path().parent_path();
+  for (const fs::path folder : {USHER_LIBDIR, "lib", "lib/" USHER_MULTIARCH, "lib64"})
+    for (const fs::path subfolder : {"", "usher"})
+      if (fs::path file = tree / folder / subfolder / library_name; is_file(file)) return file;
+  return {};
+}
+
+/// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be
+/// loaded: the first would take the second for the C library.
+bool is_ours(std::string_view entry, const std::string& library) {
+  const std::string_view name = file_name(entry);
+  if (name == library_name || name.starts_with("libusher.so.")) return true;
+  std::error_code none;
+  return entry == library || fs::equivalent(fs::path(entry), library, none);
+}
+
+}  // namespace
+
+bool is_sanitizer_runtime(std::string_view path) {
+  static constexpr std::array prefixes = {"libasan.so",   "libtsan.so", "liblsan.so",  "libubsan.so",
+                                          "libhwasan.so", "libmsan.so", "libclang_rt."};
+  const std::string_view name = file_name(path);
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const char* p) { return name.starts_with(p); });
+}
+
+std::variant<preload_library, no_library> find_library() {
+  fs::path found;
+  if (const char* named = std::getenv("USHER_LIBRARY"); named != nullptr && *named != '\0') {
+    // Absolute, because the program may change its directory; not resolved, so that a link can give a library
+    // a path without spaces.
+    found = fs::absolute(named);
+    if (!is_file(found)) return no_library{fmt::format("USHER_LIBRARY names no file: {}", named)};
+  } else {
+    std::error_code error;
+    const fs::path self = fs::read_symlink("/proc/self/exe", error);
+    if (error)
+      return no_library{"cannot tell where this program is, to find libusher.so: name it in USHER_LIBRARY"};
+    found = library_near(self);
+    if (found.empty())
+      return no_library{
+          fmt::format("cannot find libusher.so near {}: name it in USHER_LIBRARY", self.native())};
+  }
+
+  const std::string path = found.native();
+  // The loader splits LD_PRELOAD at spaces and colons and expands $LIB and the like; there is no quoting.
+  if (path.find_first_of(" :$") != std::string::npos)
+    return no_library{
+        fmt::format("LD_PRELOAD cannot hold a path with a space, a colon or a dollar sign: move {} to a path "
+                    "without, or name a link to it in USHER_LIBRARY",
+                    path)};
+  const auto elf = read_elf(path);
+  if (!elf) return no_library{fmt::format("{} cannot be read or is no library", path)};
+  return preload_library{path, elf->target};
+}
+
+std::string preload_list(std::string_view existing, const std::string& library) {
+  std::vector<std::string_view> sanitizers;
+  std::vector<std::string_view> others;
+  for (std::size_t from = 0; from <= existing.size();) {
+    const std::size_t to = std::min(existing.find_first_of(" :", from), existing.size());
+    const std::string_view entry = existing.substr(from, to - from);
+    from = to + 1;
+    if (entry.empty() || is_ours(entry, library)) continue;
+    (is_sanitizer_runtime(entry) ? sanitizers : others).push_back(entry);
+  }
+  std::string list;
+  for (const auto& entry : sanitizers) list.append(entry).append(":");
+  list += library;
+  for (const auto& entry : others) list.append(":").append(entry);
+  return list;
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,165 @@
+// usher run: starts a program with Usher's library preloaded and a lock chosen. It becomes the program
+// (exec), so exit status, signals, standard input and job control are the program's own.
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "help.hpp"
+#include "locks.hpp"
+#include "messages.hpp"
+#include "preload.hpp"
+#include "subcommand.hpp"
+#include "target.hpp"
+
+namespace usher::cli {
+namespace {
+
+struct run_options {
+  CLI::Option* lock_given = nullptr;
+  std::string lock;
+  bool print_env = false;
+  bool quiet = false;
+};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// In single quotes, as a POSIX shell reads it back.
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+const lock_table* choose_lock(const run_options& options) {
+  std::string name(default_lock);
+  const char* said_in = "";
+  if (options.lock_given->count() != 0) {
+    name = options.lock;
+  } else if (const std::string set = environment("USHER_LOCK"); !set.empty()) {
+    name = set;
+    said_in = " in USHER_LOCK";
+  }
+  const lock_table* lock = find_lock(name);
+  if (lock == nullptr)
+    complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in,
+             nearest_lock(name));
+  return lock;
+}
+
+int cpus() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                     : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+void warn_of_waiting(const lock_table& lock) {
+  if (lock.traits->native_only) return;  // the C library's locks: nothing is different from a plain run
+  if (needs_own_cpu(lock))
+    warn(
+        "{} wants a CPU for every thread that waits; with more threads than CPUs ({} here) it can be slow "
+        "beyond "
+        "use{}",
+        lock.name, cpus(), lock.kind == waiting_kind::spin ? ", or never finish" : "");
+  const int scheduling = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+  if (scheduling == SCHED_FIFO || scheduling == SCHED_RR)
+    warn("real-time scheduling ({}): a thread that spins can keep the lock's holder from its CPU for ever",
+         scheduling == SCHED_FIFO ? "SCHED_FIFO" : "SCHED_RR");
+}
+
+/// Becomes the command; returns only if that fails.
+int become(char** command) {
+  execvp(command[0], command);
+  const int error = errno;
+  const auto program = find_program(command[0]);
+  if (error == ENOENT && program) {
+    // The kernel reports a missing interpreter as if the program were missing.
+    const std::string missing = missing_interpreter(*program).value_or("or loader");
+    if (missing.ends_with('\r'))
+      complain("cannot run {}: its first line ends with a carriage return, as in DOS", *program);
+    else
+      complain("cannot run {}: its interpreter {} does not exist", *program, missing);
+    return not_executable;
+  }
+  // execvp also says EACCES when there is no such file, but a folder in PATH that cannot be searched.
+  const auto file = find_file(command[0]);
+  if (error == ENOENT || error == ENOTDIR ||
+      (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
+    complain("cannot run '{}': no such command", command[0]);
+    return not_found;
+  }
+  complain("cannot run {}: {}", file.value_or(command[0]), std::strerror(error));
+  return not_executable;
+}
+
+int carry_out(const run_options& options, char** command) {
+  const bool has_command = command[0] != nullptr;
+  if (!has_command && !options.print_env) {
+    complain("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
+    return bad_usage;
+  }
+  const lock_table* lock = choose_lock(options);
+  if (lock == nullptr) return bad_usage;
+
+  const auto found = find_library();
+  if (const auto* none = std::get_if<no_library>(&found)) {
+    complain("{}", none->reason);
+    return cannot_start;
+  }
+  const auto& library = std::get<preload_library>(found);
+  const std::string preload = preload_list(environment("LD_PRELOAD"), library.path);
+
+  if (!options.quiet) {
+    warn_of_waiting(*lock);
+    if (const auto program = has_command ? find_program(command[0]) : std::nullopt)
+      for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
+  }
+  if (options.print_env) {
+    fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name),
+               shell_quoted(preload));
+    return 0;
+  }
+  if (setenv("USHER_LOCK", lock->name, 1) != 0 || setenv("LD_PRELOAD", preload.c_str(), 1) != 0) {
+    complain("cannot set the environment: {}", std::strerror(errno));
+    return cannot_start;
+  }
+  return become(command);
+}
+
+constexpr const char* more = R"text(Examples:
+  usher run -- ./server --port 80
+  usher run --lock mcscr -- python3 script.py
+  eval "$(usher run --lock twa --print-env)"    for all that this shell starts
+
+Exit status: the command's own; 2 for bad usage or an unknown lock, 125 if Usher's
+library cannot be used, 126 if the command cannot be executed, 127 if there is none
+of that name.
+
+Environment: USHER_LOCK is the lock if --lock is not given. USHER_LIBRARY is the path
+of libusher.so if it is not to be looked for near this program. LD_PRELOAD is kept:
+Usher's library goes in front, but after the runtimes of sanitizers.)text";
+
+}  // namespace
+
+subcommand run(CLI::App& app) {
+  auto* sub = app.add_subcommand("run", "Run a program under a lock of Usher's");
+  auto options = std::make_shared<run_options>();
+  options->lock_given =
+      sub->add_option("--lock", options->lock,
+                      fmt::format("Which lock (default: USHER_LOCK if set, else {})", default_lock))
+          ->type_name("LOCK");
+  sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
+  sub->add_flag("--quiet", options->quiet, "Do not warn");
+  sub->formatter(std::make_shared<help>("usher run [OPTIONS] -- CMD [ARGS...]"));
+  sub->footer(more);
+  return {sub, [options](char** command) { return carry_out(*options, command); }, true};
+}
+
+}  // namespace usher::cli

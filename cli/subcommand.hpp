@@ -1,0 +1,27 @@
+// What a subcommand gives to main: its options, and the function that carries it out.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace usher::cli {
+
+struct subcommand {
+  CLI::App* options;
+
+  /// Returns the exit status. `command` is the program to start with its arguments, as in argv: ended by a
+  /// null pointer, empty if none was given.
+  std::function<int(char** command)> carry_out;
+
+  /// Whether a command follows the options: `usher run --lock twa -- CMD ARGS…`.
+  bool takes_command = false;
+};
+
+// One a file. Each adds itself to `app`.
+subcommand list(CLI::App& app);
+subcommand run(CLI::App& app);
+
+}  // namespace usher::cli

@@ -1,0 +1,821 @@
+#!/usr/bin/env python3
+"""The `usher` command from outside: what it prints, what it starts, how it ends.
+
+USHER_BIN is the command, USHER_LIB the library. Where the library is not there, or is built with a sanitizer (then it
+loads into no program that is not), an empty library takes its place in the cases that only ask whether it is loaded.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import pty
+import shlex
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import textwrap
+import unittest
+
+USHER = os.environ["USHER_BIN"]
+REAL_LIBRARY = os.environ.get("USHER_LIB", "")
+CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+TIME_LIMIT = 20
+
+TEN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter"]
+PASS_THROUGH = ["pthread", "pthread-adaptive"]
+
+scratch = None  # one folder for the whole run
+library = None  # what is preloaded: the real library, or the empty one
+
+
+def compile_c(name, source, *flags):
+    """Compiles a C program into the scratch folder; skips the test where the compiler cannot."""
+    if not CC:
+        raise unittest.SkipTest("no C compiler")
+    path = os.path.join(scratch, name)
+    if os.path.exists(path):
+        return path
+    with open(path + ".c", "w") as file:
+        file.write(textwrap.dedent(source))
+    done = subprocess.run([CC, path + ".c", "-o", path, *flags], capture_output=True, text=True, timeout=TIME_LIMIT)
+    if done.returncode != 0:
+        raise unittest.SkipTest(f"cannot compile {name}: {done.stderr.strip().splitlines()[-1:]}")
+    return path
+
+
+def setUpModule():
+    global scratch, library
+    scratch = tempfile.mkdtemp(prefix="usher-cli-")
+    os.chmod(scratch, 0o755)  # another user runs programs from here
+    library = REAL_LIBRARY
+    if usable(REAL_LIBRARY):
+        return
+    os.mkdir(os.path.join(scratch, "empty"))
+    library = compile_c("empty/libusher.so", "void usher_stands_here(void) {}\n", "-shared", "-fPIC")
+
+
+def tearDownModule():
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def usable(path):
+    """A library that is there but does not load must fail the tests, unless it is built with a sanitizer."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        content = file.read()
+    return not any(runtime in content for runtime in (b"__asan_init", b"__tsan_init"))
+
+
+class Usher(unittest.TestCase):
+    maxDiff = None
+
+    def usher(self, *arguments, env=None, binary=None, **more):
+        """Runs the command in an environment without anything of ours, but for `env` (None removes a variable)."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+        # A command built with a sanitizer must bear a preload before its runtime.
+        environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
+        environment["USHER_LIBRARY"] = library
+        for name, value in (env or {}).items():
+            environment.pop(name, None)
+            if value is not None:
+                environment[name] = value
+        more.setdefault("stdin", subprocess.DEVNULL)
+        if "stdout" not in more:
+            more["capture_output"] = True
+        if "input" in more:
+            more.pop("stdin")
+        return subprocess.run([binary or USHER, *arguments], env=environment, text=True, timeout=TIME_LIMIT, **more)
+
+    def assert_one_line(self, text):
+        self.assertTrue(text.endswith("\n"), repr(text))
+        self.assertEqual(text.count("\n"), 1, repr(text))
+        self.assertTrue(text.startswith("usher: "), repr(text))
+
+    def assert_refused(self, done, status, *words):
+        """One line on stderr that has the words, nothing on stdout."""
+        self.assertEqual(done.returncode, status, done)
+        self.assertEqual(done.stdout, "")
+        self.assert_one_line(done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def assert_warned(self, done, *words):
+        """Exactly one warning, with the words."""
+        self.assertTrue(done.stderr.startswith("usher: warning: "), done)
+        self.assertEqual(done.stderr.count("usher: warning:"), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr.splitlines()[0])
+
+    def script(self, text, name="script", mode=0o755):
+        folder = tempfile.mkdtemp(dir=scratch)
+        path = os.path.join(folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+
+class General(Usher):
+    def test_version(self):
+        done = self.usher("--version")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"\Ausher \d+\.\d+\.\d+\n\Z")
+
+    def test_help_has_an_example_for_each_subcommand(self):
+        done = self.usher("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLess(len(done.stdout.splitlines()), 30)
+        for text in ("usher list", "usher run --", "usher run --lock", "--version"):
+            self.assertIn(text, done.stdout)
+
+    def test_help_of_the_subcommands(self):
+        for name, words in (("run", ["-- CMD", "--lock", "--print-env", "--quiet", "127", "USHER_LIBRARY"]),
+                            ("list", ["--all", "--json"])):
+            done = self.usher(name, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for word in words + ["Examples:"]:
+                self.assertIn(word, done.stdout)
+
+    def test_bad_usage_is_one_line_and_2(self):
+        for arguments, word in (([], "subcommand"), (["lst"], "lst"), (["--lost"], "--lost"), (["list", "x"], "x"),
+                                (["list", "--lost"], "--lost"), (["list", "run"], "run"), (["run"], "command"),
+                                (["run", "--"], "command"), (["run", "--lock"], "--lock"),
+                                (["run", "--lock", "--", "true"], "--lock"),
+                                (["run", "--lost", "--", "true"], "--lost"), (["run", "--lost", "true"], "--lost"),
+                                (["run", "--lock", "twa", "--lock", "mcs", "true"], "--lock")):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.usher(*arguments), 2, word)
+
+    def test_a_full_disk_is_no_success(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        with open("/dev/full", "w") as full:
+            done = self.usher("list", stdout=full, stderr=subprocess.PIPE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assert_one_line(done.stderr)
+
+
+class List(Usher):
+    def locks(self):
+        done = self.usher("list", "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)["locks"]
+
+    def test_json_is_complete(self):
+        types = {"name": str, "family": str, "plain": bool, "waiting": str, "fifo": bool, "bypass": (int, type(None)),
+                 "starvation_free": bool, "restricts": bool, "context": bool, "size": int, "words": int, "paper": str,
+                 "summary": str, "native_only": bool, "default": bool, "needs_own_cpu": bool}
+        names = set()
+        for lock in self.locks():
+            with self.subTest(lock=lock["name"]):
+                self.assertEqual(list(lock), list(types))
+                for key, kind in types.items():
+                    self.assertIsInstance(lock[key], kind, key)
+                self.assertNotIsInstance(lock["bypass"], bool)
+                self.assertIn(lock["waiting"], ("spin", "spin-then-park", "yield-then-park", "park"))
+                self.assertEqual(lock["plain"], lock["name"] == lock["family"])
+                self.assertEqual(lock["needs_own_cpu"], lock["waiting"] in ("spin", "yield-then-park"))
+                self.assertEqual(lock["default"], lock["name"] == "loiter")
+                if lock["bypass"] is not None:
+                    self.assertGreaterEqual(lock["bypass"], 0)
+                if lock["fifo"]:
+                    self.assertEqual(lock["bypass"], 0)
+                    self.assertTrue(lock["starvation_free"])
+                self.assertTrue(lock["paper"] and lock["summary"])
+                self.assertNotIn("\n", lock["paper"] + lock["summary"])
+                self.assertGreater(lock["size"], 0)
+                self.assertGreaterEqual(lock["words"], 1)
+                suffix = {"spin": "-spin", "spin-then-park": "", "yield-then-park": "-yield", "park": "-park"}
+                if not lock["native_only"]:
+                    self.assertEqual(lock["name"], lock["family"] + suffix[lock["waiting"]])
+            names.add(lock["name"])
+        self.assertEqual(len(names), len(self.locks()), "a name twice")
+        for name in TEN_LOCKS + PASS_THROUGH:
+            self.assertIn(name, names)
+        for lock in self.locks():
+            self.assertEqual(lock["native_only"], lock["family"] in PASS_THROUGH, lock["name"])
+
+    def test_one_row_a_family(self):
+        done = self.usher("list")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        table, _, words = done.stdout.partition("\n\n")
+        rows = table.splitlines()[1:]
+        families = {}
+        for lock in self.locks():
+            families.setdefault(lock["family"], []).append(lock)
+        self.assertEqual([row.split()[0] for row in rows], list(families))
+        for row, variants in zip(rows, families.values()):
+            self.assertIn(", ".join(lock["name"] for lock in variants), row)
+            self.assertIn(variants[0]["paper"], row)
+            self.assertIn(f" {variants[0]['size']}", row)
+        for word in ("default is loiter", "-spin", "-yield", "CPU"):
+            self.assertIn(word, words)
+
+    def test_one_row_a_variant(self):
+        done = self.usher("list", "--all")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = done.stdout.partition("\n\n")[0].splitlines()[1:]
+        self.assertEqual([row.split()[0] for row in rows], [lock["name"] for lock in self.locks()])
+        for row, lock in zip(rows, self.locks()):
+            self.assertEqual(row.split()[1], lock["waiting"])
+            cells = [cell for cell in row.split("  ") if cell]
+            guarantees = cells[2].strip().split(", ")
+            bypass = "unbounded" if lock["bypass"] is None else lock["bypass"]
+            expected = (["fifo"] if lock["fifo"] else []) + [f"bypass {bypass}"]
+            expected += [word for key, word in (("starvation_free", "starvation-free"), ("restricts", "restricts"),
+                                                ("context", "node")) if lock[key]]
+            self.assertEqual(guarantees, expected)
+        self.assertNotIn(" \n", done.stdout)
+
+    def test_columns_are_aligned(self):
+        for arguments in ("list",), ("list", "--all"):
+            table = self.usher(*arguments).stdout.partition("\n\n")[0].splitlines()
+            at = table[0].index("paper")
+            for row in table[1:]:
+                self.assertEqual(row[at - 2:at], "  ", row)
+                self.assertNotEqual(row[at], " ", row)
+
+    def on_a_terminal(self, columns, *arguments):
+        """What the command prints on a terminal of that width."""
+        primary, secondary = pty.openpty()
+        fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([USHER, *arguments], stdout=secondary, stdin=subprocess.DEVNULL)
+        os.close(secondary)
+        text = b""
+        while True:
+            try:
+                part = os.read(primary, 4096)
+            except OSError:  # how a pseudo-terminal says that the other side is closed
+                break
+            if not part:
+                break
+            text += part
+        os.close(primary)
+        self.assertEqual(process.wait(timeout=TIME_LIMIT), 0)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_rows_are_broken_to_the_width_of_a_terminal(self):
+        for arguments in ("list",), ("list", "--all"):
+            words = self.usher(*arguments).stdout.partition("\n\n")[0].split()
+            for columns in 80, 100, 133, 1000:
+                with self.subTest(arguments=arguments, columns=columns):
+                    table = self.on_a_terminal(columns, *arguments).partition("\n\n")[0]
+                    self.assertLessEqual(max(len(line) for line in table.splitlines()), columns)
+                    self.assertEqual(sorted(table.split()), sorted(words))
+        self.assertEqual(self.on_a_terminal(1000, "list"), self.usher("list").stdout)
+
+class Run(Usher):
+    def maps(self, *options, env=None, **more):
+        """What a program that was started has mapped."""
+        done = self.usher("run", *options, "--", "cat", "/proc/self/maps", env=env, **more)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def environment(self, *options, env=None, **more):
+        """The environment of a program that was started."""
+        done = self.usher("run", "--quiet", *options, "--", "env", env=env, **more)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+    # What is passed through
+
+    def test_the_library_is_loaded(self):
+        self.assertIn(library, self.maps())
+
+    def test_exit_status(self):
+        for status in (0, 1, 2, 42, 125, 255):
+            done = self.usher("run", "--", "sh", "-c", f"exit {status}")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (status, "", ""))
+
+    def test_death_by_signal(self):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGABRT):
+            done = self.usher("run", "--", "sh", "-c", f"ulimit -c 0; kill -{number} $$")
+            self.assertEqual(done.returncode, -number)
+
+    def test_it_becomes_the_program(self):
+        with subprocess.Popen([USHER, "run", "--", "sh", "-c", "echo $$; read line"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True,
+                              env=dict(os.environ, USHER_LIBRARY=library, USHER_LOCK="")) as process:
+            self.assertEqual(int(process.stdout.readline()), process.pid)
+            process.terminate()
+            process.stdin.close()
+            self.assertEqual(process.wait(timeout=TIME_LIMIT), -signal.SIGTERM)
+
+    def test_standard_input_and_output_are_untouched(self):
+        text = "one\n\ntwo\tthree" * 10000
+        done = self.usher("run", "--", "cat", input=text)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, text, ""))
+
+    def test_closed_standard_files(self):
+        path = os.path.join(scratch, "closed")
+        command = f'exec {shlex.quote(USHER)} run -- sh -c "ls -1 /proc/self/fd > {path}" <&- >&- 2>&-'
+        subprocess.run(["sh", "-c", command], env=dict(os.environ, USHER_LIBRARY=library), timeout=TIME_LIMIT)
+        with open(path) as file:
+            self.assertIn("1", file.read().split())
+
+    def test_no_file_is_left_open(self):
+        done = self.usher("run", "--", "ls", "-1", "/proc/self/fd")
+        self.assertEqual(done.stdout.split(), ["0", "1", "2", "3"])  # 3 is the folder that ls reads
+
+    def test_ignored_and_blocked_signals_are_kept(self):
+        def prepare():
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+
+        def masks(command):
+            text = subprocess.run(command, env=dict(os.environ, USHER_LIBRARY=library), preexec_fn=prepare,
+                                  capture_output=True, text=True, timeout=TIME_LIMIT).stdout
+            return [line for line in text.splitlines() if line.startswith(("SigBlk", "SigIgn"))]
+
+        plain = masks(["cat", "/proc/self/status"])
+        self.assertEqual(len(plain), 2)
+        self.assertEqual(masks([USHER, "run", "--", "cat", "/proc/self/status"]), plain)
+
+    def test_arguments_are_untouched(self):
+        for arguments in (["a", "--", "b"], ["--lock", "no-such"], ["--help"], ["--version"], ["list", "run"], [""],
+                          ["-"], ["a b", "ü", "\\", "'", '"', "$x", "\n"], ["--quiet=1", "-h"]):
+            for dashes in ([], ["--"]):
+                with self.subTest(arguments=arguments, dashes=dashes):
+                    done = self.usher("run", *dashes, "printf", "<%s>", *arguments)
+                    self.assertEqual(done.returncode, 0, done)
+                    self.assertEqual(done.stdout, "".join(f"<{a}>" for a in arguments))
+
+    def test_commands_that_are_named_like_our_own_words(self):
+        path = self.script("#!/bin/sh\necho other list $*\n", "list")
+        for dashes in ([], ["--"]):
+            done = self.usher("run", *dashes, "list", "--all",
+                              env={"PATH": os.path.dirname(path) + ":" + os.environ["PATH"]})
+            self.assertEqual((done.returncode, done.stdout), (0, "other list --all\n"))
+
+    def test_a_command_that_begins_with_a_dash(self):
+        path = self.script("#!/bin/sh\necho dashed\n", "--lock")
+        done = self.usher("run", "--", "--lock", env={"PATH": os.path.dirname(path) + ":" + os.environ["PATH"]})
+        self.assertEqual((done.returncode, done.stdout), (0, "dashed\n"))
+
+    def test_other_variables_are_kept(self):
+        self.assertEqual(self.environment(env={"KEPT": "as it is"})["KEPT"], "as it is")
+
+    def test_it_can_be_nested(self):
+        done = self.usher("run", "--lock", "mcs", "--", USHER, "run", "--lock", "twa", "--", "env")
+        self.assertIn("USHER_LOCK=twa\n", done.stdout)
+        self.assertIn(f"LD_PRELOAD={library}\n", done.stdout)
+
+    # Which lock
+
+    def test_default_lock(self):
+        self.assertEqual(self.environment()["USHER_LOCK"], "loiter")
+        self.assertEqual(self.environment(env={"USHER_LOCK": ""})["USHER_LOCK"], "loiter")
+
+    def test_lock_from_the_environment(self):
+        self.assertEqual(self.environment(env={"USHER_LOCK": "mcs"})["USHER_LOCK"], "mcs")
+
+    def test_the_option_wins(self):
+        for option in (["--lock", "twa"], ["--lock=twa"]):
+            self.assertEqual(self.environment(*option, env={"USHER_LOCK": "mcs"})["USHER_LOCK"], "twa")
+            self.assertEqual(self.environment(*option, env={"USHER_LOCK": "no-such"})["USHER_LOCK"], "twa")
+
+    def test_every_lock_is_taken(self):
+        for lock in json.loads(self.usher("list", "--json").stdout)["locks"]:
+            self.assertEqual(self.environment("--lock", lock["name"])["USHER_LOCK"], lock["name"])
+
+    def test_the_plain_name_in_full(self):
+        self.assertEqual(self.environment("--lock", "mcs-stp")["USHER_LOCK"], "mcs")
+
+    def test_the_c_librarys_locks(self):
+        environment = self.environment("--lock", "pthread")
+        self.assertEqual((environment["USHER_LOCK"], environment["LD_PRELOAD"]), ("pthread", library))
+
+    def test_unknown_lock_starts_nothing(self):
+        ran = os.path.join(scratch, "ran")
+        for name, nearest in (("tva", "'twa'"), ("loiterr", "'loiter'"), ("Ticket", "'ticket'"),
+                              ("mcs-spinn", "'mcs-spin'"), ("mcs_park", "'mcs-park'"), ("", "'")):
+            done = self.usher("run", "--lock", name, "--", "touch", ran)
+            self.assert_refused(done, 2, f"'{name}'", nearest)
+            if name:
+                done = self.usher("run", "--", "touch", ran, env={"USHER_LOCK": name})
+                self.assert_refused(done, 2, f"'{name}'", nearest, "USHER_LOCK")
+        self.assertFalse(os.path.exists(ran))
+
+    # LD_PRELOAD
+
+    def test_order_of_preloads(self):
+        other, another = "/nowhere/libother.so", "libanother.so.1"
+        ours = library
+        for existing, expected in (
+            (None, [ours]),
+            ("", [ours]),
+            (other, [ours, other]),
+            (f"{other}:{another}", [ours, other, another]),
+            (f" {other}  {another} : ", [ours, other, another]),
+            (ours, [ours]),
+            (f"{other}:{ours}", [ours, other]),
+            (f"{ours}:{other}:{ours}", [ours, other]),
+            ("/elsewhere/libusher.so", [ours]),  # another copy: the first would take it for the C library
+            ("libusher.so", [ours]),
+            ("libasan.so.8", ["libasan.so.8", ours]),
+            (f"/usr/lib/libtsan.so.2:{other}", ["/usr/lib/libtsan.so.2", ours, other]),
+            (f"{other} libasan.so.8", ["libasan.so.8", ours, other]),
+            (f"{ours}:libubsan.so.1", ["libubsan.so.1", ours]),
+            ("/x/libclang_rt.asan-x86_64.so", ["/x/libclang_rt.asan-x86_64.so", ours]),
+            ("/libasan.so.8/libother.so", [ours, "/libasan.so.8/libother.so"]),
+        ):
+            with self.subTest(existing=existing):
+                done = self.usher("run", "--print-env", env={"LD_PRELOAD": existing})
+                line = [li for li in done.stdout.splitlines() if li.startswith("export LD_PRELOAD=")]
+                self.assertEqual(line, [f"export LD_PRELOAD='{':'.join(expected)}'"])
+
+    def test_an_existing_preload_stays_loaded(self):
+        other = compile_c("libother.so", "int usher_other = 1;\n", "-shared", "-fPIC")
+        maps = self.maps(env={"LD_PRELOAD": other})
+        self.assertIn(other, maps)
+        self.assertIn(library, maps)
+
+    def test_a_link_to_the_library_is_the_library(self):
+        link = os.path.join(tempfile.mkdtemp(dir=scratch), "libsame.so")
+        os.symlink(library, link)
+        self.assertEqual(self.environment(env={"LD_PRELOAD": link})["LD_PRELOAD"], library)
+
+    # Commands that cannot be run
+
+    def test_not_found(self):
+        for command in ("no-such-command", "/no/such/command", "./no-such-command", "", "/dev/null/x"):
+            self.assert_refused(self.usher("run", "--", command), 127, f"'{command}'")
+
+    def test_not_found_with_a_closed_folder_in_path(self):
+        folder = tempfile.mkdtemp(dir=scratch)
+        os.chmod(folder, 0)
+        binary = os.path.join(self.tree("lib/libusher.so"), "bin", "usher")
+        more = {}
+        if os.geteuid() == 0:  # to whom no folder is closed
+            os.chmod(os.path.dirname(os.path.dirname(os.path.dirname(binary))), 0o755)
+            more = {"user": 65534, "cwd": "/"}
+        done = self.usher("run", "--", "no-such-command", binary=binary,
+                          env={"PATH": folder + ":" + os.environ["PATH"], "USHER_LIBRARY": None}, **more)
+        self.assert_refused(done, 127, "'no-such-command'")
+
+    def test_not_executable(self):
+        for command in (self.script("#!/bin/sh\n", mode=0o644), scratch):
+            self.assert_refused(self.usher("run", "--", command), 126, command, "Permission denied")
+        path = self.script("#!/bin/sh\n", "in-path", mode=0o644)
+        done = self.usher("run", "--", "in-path", env={"PATH": os.path.dirname(path) + ":" + os.environ["PATH"]})
+        self.assert_refused(done, 126, "in-path", "Permission denied")
+
+    def test_missing_interpreter(self):
+        self.assert_refused(self.usher("run", "--", self.script("#!/no/such/shell -x\n")), 126, "/no/such/shell")
+        self.assert_refused(self.usher("run", "--", self.script("#!/bin/sh\r\n")), 126, "carriage return")
+        program = compile_c("lost-loader", "int main(void) { return 0; }\n", "-Wl,--dynamic-linker=/no/such/ld.so")
+        self.assert_refused(self.usher("run", "--", program), 126, "/no/such/ld.so")
+
+    def test_a_script_without_interpreter_is_the_shells(self):
+        done = self.usher("run", "--", self.script("echo from the shell\n"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "from the shell\n", ""))
+
+    def test_path_unset(self):
+        # execvp then looks in /bin and /usr/bin.
+        done = self.usher("run", "--", "sh", "-c", "exit 7", env={"PATH": None})
+        self.assertEqual((done.returncode, done.stderr), (7, ""))
+
+    # --print-env
+
+    def test_print_env_starts_nothing(self):
+        ran = os.path.join(scratch, "ran")
+        for command in ([], ["--", "touch", ran]):
+            done = self.usher("run", "--lock", "twa", "--print-env", *command)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(done.stdout, f"export USHER_LOCK='twa'\nexport LD_PRELOAD='{library}'\n")
+        self.assertFalse(os.path.exists(ran))
+
+    def test_print_env_is_for_the_shell(self):
+        # Once more in the same shell changes nothing. What LD_PRELOAD held may need quotes.
+        odd = "/it's/$HOME/lib*.so"
+        command = ('eval "$("$0" run --lock mcs --print-env)" && eval "$("$0" run --print-env)" && '
+                   'printf %s "$LD_PRELOAD $USHER_LOCK"')
+        done = self.usher("-c", command, USHER, binary="/bin/sh", env={"LD_PRELOAD": odd})
+        self.assertEqual(done.stdout, f"{library}:{odd} mcs")
+
+    def test_print_env_refuses_as_run_does(self):
+        self.assert_refused(self.usher("run", "--print-env", "--lock", "tva"), 2, "twa")
+
+    # Where the library is
+
+    def tree(self, *libraries, name="tree"):
+        """A folder with bin/usher and libraries, as `make install` leaves it."""
+        root = os.path.join(tempfile.mkdtemp(dir=scratch), name)
+        os.makedirs(os.path.join(root, "bin"))
+        shutil.copy2(USHER, os.path.join(root, "bin", "usher"))
+        for place in libraries:
+            os.makedirs(os.path.join(root, os.path.dirname(place)))
+            shutil.copy2(library, os.path.join(root, place))
+        return root
+
+    def preload_of(self, binary):
+        return self.environment(binary=binary, env={"USHER_LIBRARY": None})["LD_PRELOAD"]
+
+    def test_beside_the_command(self):
+        places = ["lib/libusher.so", "lib/usher/libusher.so", "lib64/libusher.so"]
+        triplet = f"{platform.machine()}-linux-gnu"
+        if os.path.isdir(f"/usr/lib/{triplet}"):
+            places += [f"lib/{triplet}/libusher.so", f"lib/{triplet}/usher/libusher.so"]
+        for place in places:
+            with self.subTest(place=place):
+                root = self.tree(place)
+                self.assertEqual(self.preload_of(os.path.join(root, "bin", "usher")), os.path.join(root, place))
+
+    def test_a_tree_that_was_moved(self):
+        root = self.tree("lib/libusher.so")
+        moved = root + "-moved"
+        os.rename(root, moved)
+        done = self.usher("run", "--", "cat", "/proc/self/maps", binary=os.path.join(moved, "bin", "usher"),
+                          env={"USHER_LIBRARY": None})
+        self.assertIn(os.path.join(moved, "lib", "libusher.so"), done.stdout)
+
+    def test_a_link_to_the_command(self):
+        root = self.tree("lib/libusher.so")
+        link = os.path.join(tempfile.mkdtemp(dir=scratch), "usher")
+        os.symlink(os.path.join(root, "bin", "usher"), link)
+        self.assertEqual(self.preload_of(link), os.path.join(root, "lib", "libusher.so"))
+        # By PATH, from another folder.
+        done = self.usher("-c", "cd / && usher run --print-env", binary="/bin/sh",
+                          env={"USHER_LIBRARY": None, "PATH": os.path.dirname(link) + ":" + os.environ["PATH"]})
+        self.assertIn(os.path.join(root, "lib", "libusher.so"), done.stdout)
+
+    def test_no_library(self):
+        binary = os.path.join(self.tree(), "bin", "usher")
+        self.assert_refused(self.usher("run", "--", "true", binary=binary, env={"USHER_LIBRARY": None}), 125,
+                            "libusher.so", "USHER_LIBRARY")
+        done = self.usher("run", "--", "true", env={"USHER_LIBRARY": "/no/such/lib.so"})
+        self.assert_refused(done, 125, "/no/such/lib.so", "USHER_LIBRARY")
+        done = self.usher("run", "--", "true", env={"USHER_LIBRARY": self.script("no library\n")})
+        self.assert_refused(done, 125, "no library")
+
+    def test_a_relative_library_becomes_absolute(self):
+        environment = self.environment(env={"USHER_LIBRARY": os.path.basename(library)}, cwd=os.path.dirname(library))
+        self.assertEqual(environment["LD_PRELOAD"], library)
+
+    def test_a_path_that_ld_preload_cannot_hold(self):
+        for name in ("with space", "with:colon", "with$ORIGIN"):
+            with self.subTest(name=name):
+                root = self.tree("lib/libusher.so", name=name)
+                binary = os.path.join(root, "bin", "usher")
+                ran = os.path.join(scratch, "ran")
+                done = self.usher("run", "--", "touch", ran, binary=binary, env={"USHER_LIBRARY": None})
+                self.assert_refused(done, 125, name, "move", "USHER_LIBRARY")
+                self.assertFalse(os.path.exists(ran))
+                # The advice works: a link without a space.
+                link = os.path.join(tempfile.mkdtemp(dir=scratch), "libusher.so")
+                os.symlink(os.path.join(root, "lib", "libusher.so"), link)
+                done = self.usher("run", "--", "cat", "/proc/self/maps", binary=binary, env={"USHER_LIBRARY": link})
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(os.path.join(root, "lib", "libusher.so"), done.stdout)
+
+    def test_a_command_whose_path_has_a_space(self):
+        path = self.script("#!/bin/sh\necho spaced\n", "with space")
+        self.assertEqual(self.usher("run", "--", path).stdout, "spaced\n")
+
+
+THREE = "int main(void) { return 3; }\n"
+
+
+class Warnings(Usher):
+    def assert_warns_and_runs(self, command, *words, status=3):
+        done = self.usher("run", "--", *command)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done)
+        self.assert_warned(done, *words)
+        self.assertEqual(done.stderr.count("\n"), 1)
+        done = self.usher("run", "--quiet", "--", *command)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (status, "", ""))
+
+    def test_none_for_ordinary_programs(self):
+        for command in (["true"], ["sh", "-c", ":"], [sys.executable, "-c", ""], ["env", "true"],
+                        [self.script("#!/bin/sh\n")], [self.script("#!/usr/bin/env sh\n")],
+                        [self.script(f"#!/usr/bin/env -S {sys.executable} -I\n")],
+                        [compile_c("dynamic", THREE, "-no-pie")], [compile_c("dynamic-pie", THREE, "-fPIE", "-pie")]):
+            done = self.usher("run", "--", *command)
+            self.assertEqual((done.stdout, done.stderr), ("", ""), command)
+
+    def test_static(self):
+        self.assert_warns_and_runs([compile_c("static", THREE, "-static")], "static", "statically linked")
+
+    def test_static_pie(self):
+        self.assert_warns_and_runs([compile_c("static-pie", THREE, "-static-pie", "-fPIE")], "statically linked")
+
+    def test_the_loader_as_a_program_is_not_static(self):
+        loaders = [f"/lib64/ld-linux-{platform.machine().replace('_', '-')}.so.2",
+                   f"/lib/ld-linux-{platform.machine()}.so.1"]
+        for loader in filter(os.path.exists, loaders):
+            done = self.usher("run", "--", loader, shutil.which("cat"), "/proc/self/maps")
+            self.assertEqual(done.stderr, "")
+            self.assertIn(library, done.stdout)
+
+    def test_static_in_path(self):
+        program = compile_c("static", THREE, "-static")
+        folder = tempfile.mkdtemp(dir=scratch)
+        shutil.copy2(program, os.path.join(folder, "statically"))
+        done = self.usher("run", "--", "statically", env={"PATH": folder + ":" + os.environ["PATH"]})
+        self.assertEqual(done.returncode, 3)
+        self.assert_warned(done, os.path.join(folder, "statically"))
+
+    def test_scripts_of_static_interpreters(self):
+        static = compile_c("static", THREE, "-static")
+        first = self.script(f"#!{static}\n")
+        for text in (f"#!{static}\n", f"#! {static} -x\n", f"#!\t{static}", f"#!{first}\n",
+                     f"#!/usr/bin/env {static}\n", f"#!/usr/bin/env -S A=1 {static} -x\n"):
+            with self.subTest(text=text):
+                self.assert_warns_and_runs([self.script(text)], "is run by", static, "statically linked")
+
+    def test_a_script_that_is_its_own_interpreter(self):
+        path = self.script("")
+        with open(path, "w") as file:
+            file.write(f"#!{path}\n")
+        done = self.usher("run", "--", path)
+        self.assertEqual(done.returncode, 126)
+        self.assert_one_line(done.stderr)
+
+    def test_musl(self):
+        if not shutil.which("musl-gcc"):
+            self.skipTest("no musl-gcc")
+        path = os.path.join(scratch, "musl")
+        with open(path + ".c", "w") as file:
+            file.write(THREE)
+        subprocess.run(["musl-gcc", path + ".c", "-o", path], check=True, timeout=TIME_LIMIT)
+        done = self.usher("run", "--", path)  # whether it starts depends on what the library imports
+        self.assert_warned(done, path, "musl")
+        done = self.usher("run", "--", self.script(f"#!{path}\n"))
+        self.assert_warned(done, "is run by", path, "musl")
+        self.assertNotIn("warning", self.usher("run", "--quiet", "--", path).stderr)
+
+    def foreign(self, **fields):
+        """A program's header with some bytes changed: {offset: bytes}."""
+        with open(compile_c("dynamic", THREE, "-no-pie"), "rb") as file:
+            content = bytearray(file.read())
+        for offset, value in fields.items():
+            at = int(offset.lstrip("_"))
+            content[at:at + len(value)] = value
+        path = os.path.join(tempfile.mkdtemp(dir=scratch), "foreign")
+        with open(path, "wb") as file:
+            file.write(content)
+        os.chmod(path, 0o755)
+        return path
+
+    def test_another_processor(self):
+        # --print-env looks at the command, but does not start it: the file need not be a real program.
+        path = self.foreign(_18=struct.pack("=H", 0xF3 if platform.machine() != "riscv64" else 0x3E))
+        done = self.usher("run", "--print-env", "--", path)
+        self.assertEqual(done.returncode, 0)
+        self.assert_warned(done, path, "another processor")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "written for x86-64")
+    def test_32_bit(self):
+        path = self.foreign(_4=b"\x01", _18=struct.pack("=H", 3))
+        self.assert_warned(self.usher("run", "--print-env", "--", path), path, "32-bit")
+
+    def test_damaged_programs_do_no_harm(self):
+        with open(compile_c("dynamic", THREE, "-no-pie"), "rb") as file:
+            whole = file.read()
+        for length in (0, 1, 4, 16, 19, 20, 63, 64, 65, 100, 500, 1000, len(whole) // 2):
+            path = os.path.join(tempfile.mkdtemp(dir=scratch), "cut")
+            with open(path, "wb") as file:
+                file.write(whole[:length])
+            os.chmod(path, 0o755)
+            self.assertEqual(self.usher("run", "--print-env", "--", path).returncode, 0, length)
+        for offset in range(32, 64):  # where the header says what is where
+            path = self.foreign(**{f"_{offset}": b"\xff"})
+            self.assertEqual(self.usher("run", "--print-env", "--", path).returncode, 0, offset)
+
+    def test_set_user_id(self):
+        """The bit counts where it changes the user: then, and only then, does the loader ignore preloads."""
+        path = os.path.join(tempfile.mkdtemp(dir=scratch), "cat-of-another")
+        shutil.copy2(shutil.which("cat"), path)
+        os.chmod(os.path.dirname(path), 0o755)
+        os.chmod(path, 0o4755)
+        done = self.usher("run", "--", path, "/proc/self/maps")
+        self.assertEqual(done.stderr, "")  # our own: nothing changes
+        self.assertIn(library, done.stdout)
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a program to another user")
+        if os.statvfs(scratch).f_flag & os.ST_NOSUID:
+            self.skipTest("the scratch folder's file system ignores the bit")
+        for owner, group, mode, ignored in ((65534, 0, 0o4755, True), (0, 65534, 0o2755, True),
+                                            (65534, 65534, 0o755, False), (0, 65534, 0o2745, False)):
+            with self.subTest(owner=owner, group=group, mode=oct(mode)):
+                os.chown(path, owner, group)
+                os.chmod(path, mode)
+                done = self.usher("run", "--", path, "/proc/self/maps")
+                if ignored:
+                    self.assert_warned(done, path, "rights")
+                    self.assertNotIn(library, done.stdout)
+                    self.assertEqual(self.usher("run", "--quiet", "--", path, "/dev/null").stderr, "")
+                else:
+                    self.assertEqual(done.stderr, "")
+                    self.assertIn(library, done.stdout)
+
+    def test_a_set_user_id_script_is_an_ordinary_one(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a program to another user")
+        path = self.script("#!/bin/sh\n")
+        os.chown(path, 65534, 65534)
+        os.chmod(path, 0o4755)
+        self.assertEqual(self.usher("run", "--", path).stderr, "")
+
+    def test_programs_built_with_a_sanitizer(self):
+        program = compile_c("asan", THREE, "-fsanitize=address")
+        needed = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, timeout=TIME_LIMIT).stdout
+        if "libasan" not in needed:
+            self.skipTest("this compiler links the runtime statically")
+        runtime = needed[needed.index("libasan.so"):].split("]")[0]
+        done = self.usher("run", "--", program, env={"ASAN_OPTIONS": "detect_leaks=0"})
+        self.assert_warned(done, program, f"LD_PRELOAD={runtime}")
+        # The advice works. (A command that has the runtime in it itself cannot take it twice.)
+        done = self.usher("run", "--", program, env={"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"})
+        self.assertEqual((done.returncode, done.stderr), (3, ""))
+
+    def test_locks_that_want_a_cpu(self):
+        cpus = f"{len(os.sched_getaffinity(0))} here"
+        for lock in json.loads(self.usher("list", "--json").stdout)["locks"]:
+            with self.subTest(lock=lock["name"]):
+                done = self.usher("run", "--lock", lock["name"], "--", "sh", "-c", "exit 3")
+                self.assertEqual(done.returncode, 3)
+                if lock["needs_own_cpu"] and not lock["native_only"]:
+                    self.assert_warned(done, lock["name"], "CPU", cpus)
+                    self.assertEqual("never finish" in done.stderr, lock["waiting"] == "spin")
+                    done = self.usher("run", "--quiet", "--lock", lock["name"], "--", "true")
+                self.assertEqual(done.stderr, "")
+
+    def test_real_time_scheduling(self):
+        if not shutil.which("chrt"):
+            self.skipTest("no chrt")
+        if subprocess.run(["chrt", "-f", "1", "true"], capture_output=True, timeout=TIME_LIMIT).returncode != 0:
+            self.skipTest("not allowed here")
+        for options, name in ((["-f"], "SCHED_FIFO"), (["-r"], "SCHED_RR"), (["-R", "-f"], "SCHED_FIFO")):
+            done = self.usher(*options, "1", USHER, "run", "--", "sh", "-c", "exit 3", binary="chrt")
+            self.assertEqual(done.returncode, 3, done)
+            self.assert_warned(done, "real-time", name)
+            done = self.usher(*options, "1", USHER, "run", "--quiet", "--", "true", binary="chrt")
+            self.assertEqual(done.stderr, "")
+        for lock in PASS_THROUGH:  # nothing is different from a plain run
+            done = self.usher("-f", "1", USHER, "run", "--lock", lock, "--", "true", binary="chrt")
+            self.assertEqual(done.stderr, "")
+        done = self.usher("-b", "0", USHER, "run", "--", "true", binary="chrt")
+        self.assertEqual(done.stderr, "")
+
+
+class RealLibrary(Usher):
+    """With the library itself: a program's mutexes are Usher's."""
+
+    def setUp(self):
+        if library != REAL_LIBRARY:
+            self.skipTest("libusher.so is not built, or is built with a sanitizer")
+
+    def program(self):
+        return compile_c("counts", """\
+            #define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <pthread.h>
+            #include <stdio.h>
+            static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+            static long n;
+            static void* add(void* unused) {
+              for (int i = 0; i < 5000; ++i) { pthread_mutex_lock(&m); ++n; pthread_mutex_unlock(&m); }
+              return unused;
+            }
+            int main(void) {
+              pthread_t t[3];
+              Dl_info lock, unlock;
+              for (int i = 0; i < 3; ++i) pthread_create(&t[i], 0, add, 0);
+              for (int i = 0; i < 3; ++i) pthread_join(t[i], 0);
+              dladdr(dlsym(RTLD_DEFAULT, "pthread_mutex_lock"), &lock);
+              dladdr(dlsym(RTLD_DEFAULT, "pthread_mutex_unlock"), &unlock);
+              printf("%ld\\n%s\\n%s\\n", n, lock.dli_fname, unlock.dli_fname);
+              return 0;
+            }
+            """, "-pthread", "-ldl")
+
+    def test_a_program_counts_right_under_every_plain_lock(self):
+        program = self.program()
+        for lock in json.loads(self.usher("list", "--json").stdout)["locks"]:
+            if not lock["plain"]:
+                continue
+            with self.subTest(lock=lock["name"]):
+                done = self.usher("run", "--lock", lock["name"], "--", program)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+                self.assertEqual(done.stdout.splitlines(), ["15000", library, library])
+
+    def test_an_unknown_lock_set_by_hand(self):
+        """Past the command: one line from the library, and the program runs."""
+        done = self.usher(binary=self.program(), env={"LD_PRELOAD": library, "USHER_LOCK": "tva"})
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout.splitlines()[0], "15000")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("twa", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
