@@ -21,7 +21,9 @@ const usher::lock_table& table_of(const usher_mutex_t* m) {
   return m->usher_table != nullptr ? *static_cast<const usher::lock_table*>(m->usher_table) : default_table();
 }
 
-gate::word& gate_of(usher_mutex_t* m) { return *std::launder(reinterpret_cast<gate::word*>(&m->usher_gate)); }
+gate::word& gate_of(usher_mutex_t* m) {
+  return *std::launder(reinterpret_cast<gate::word*>(&m->usher_gate));
+}
 
 /// A lock behind its table, as the gate wants to see it.
 struct bound_lock {
@@ -47,7 +49,9 @@ int usher_mutex_lock(usher_mutex_t* m) {
   return 0;
 }
 
-int usher_mutex_trylock(usher_mutex_t* m) { return table_of(m).try_lock(m->usher_state) ? 0 : EBUSY; }
+int usher_mutex_trylock(usher_mutex_t* m) {
+  return table_of(m).try_lock(m->usher_state) ? 0 : EBUSY;
+}
 
 int usher_mutex_timedlock(usher_mutex_t* m, const struct timespec* until) {
   bound_lock lock{table_of(m), m->usher_state};

@@ -20,17 +20,21 @@ struct family_names {
 
   constexpr const char* of(waiting_kind k) const {
     switch (k) {
-      case waiting_kind::spin: return spin;
-      case waiting_kind::yield_then_park: return yield;
-      case waiting_kind::park: return park;
-      case waiting_kind::spin_then_park: break;
+      case waiting_kind::spin:
+        return spin;
+      case waiting_kind::yield_then_park:
+        return yield;
+      case waiting_kind::park:
+        return park;
+      case waiting_kind::spin_then_park:
+        break;
     }
     return family;
   }
 };
 
-inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin, waiting_kind::yield_then_park,
-                                      waiting_kind::park};
+inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin,
+                                      waiting_kind::yield_then_park, waiting_kind::park};
 
 template <class Lock>
 constexpr lock_table make_lock_table(const family_names& names, waiting_kind kind) {

@@ -6,8 +6,9 @@
 #include <cerrno>
 #include <cstdlib>
 
-// All of these are weak: a program on another C library that inherits our LD_PRELOAD must still start. The mutex
-// functions are linked to, not looked up, because dlsym() may allocate and a lock may be needed before anything works.
+// All of these are weak: a program on another C library that inherits our LD_PRELOAD must still start. The
+// mutex functions are linked to, not looked up, because dlsym() may allocate and a lock may be needed before
+// anything works.
 extern "C" {
 #if defined(__GLIBC__)
 #if defined(__x86_64__)
@@ -76,18 +77,21 @@ constexpr const char* cond_version = nullptr;
 #endif
 
 using mutex_f = int(pthread_mutex_t*);
-constinit looked_up<int(pthread_mutex_t*, const pthread_mutexattr_t*)> found_init{"pthread_mutex_init", nullptr};
+constinit looked_up<int(pthread_mutex_t*, const pthread_mutexattr_t*)> found_init{"pthread_mutex_init",
+                                                                                  nullptr};
 constinit looked_up<mutex_f> found_destroy{"pthread_mutex_destroy", nullptr};
 constinit looked_up<mutex_f> found_lock{"pthread_mutex_lock", nullptr};
 constinit looked_up<mutex_f> found_trylock{"pthread_mutex_trylock", nullptr};
 constinit looked_up<mutex_f> found_unlock{"pthread_mutex_unlock", nullptr};
-constinit looked_up<int(pthread_mutex_t*, const timespec*)> found_timedlock{"pthread_mutex_timedlock", nullptr};
-constinit looked_up<int(pthread_mutex_t*, clockid_t, const timespec*)> found_clocklock{"pthread_mutex_clocklock",
-                                                                                       nullptr};
+constinit looked_up<int(pthread_mutex_t*, const timespec*)> found_timedlock{"pthread_mutex_timedlock",
+                                                                            nullptr};
+constinit looked_up<int(pthread_mutex_t*, clockid_t, const timespec*)> found_clocklock{
+    "pthread_mutex_clocklock", nullptr};
 constinit looked_up<int(pthread_cond_t*, const pthread_condattr_t*)> found_cond_init{"pthread_cond_init",
                                                                                      cond_version};
 constinit looked_up<int(pthread_cond_t*)> found_cond_destroy{"pthread_cond_destroy", cond_version};
-constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*)> found_cond_wait{"pthread_cond_wait", cond_version};
+constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*)> found_cond_wait{"pthread_cond_wait",
+                                                                            cond_version};
 constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> found_cond_timedwait{
     "pthread_cond_timedwait", cond_version};
 constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)> found_cond_clockwait{
@@ -104,31 +108,63 @@ int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* a) {
 int mutex_destroy(pthread_mutex_t* m) {
   return usher_libc_destroy != nullptr ? usher_libc_destroy(m) : found_destroy(m);
 }
-int mutex_lock(pthread_mutex_t* m) { return usher_libc_lock != nullptr ? usher_libc_lock(m) : found_lock(m); }
+int mutex_lock(pthread_mutex_t* m) {
+  return usher_libc_lock != nullptr ? usher_libc_lock(m) : found_lock(m);
+}
 int mutex_trylock(pthread_mutex_t* m) {
   return usher_libc_trylock != nullptr ? usher_libc_trylock(m) : found_trylock(m);
 }
-int mutex_unlock(pthread_mutex_t* m) { return usher_libc_unlock != nullptr ? usher_libc_unlock(m) : found_unlock(m); }
+int mutex_unlock(pthread_mutex_t* m) {
+  return usher_libc_unlock != nullptr ? usher_libc_unlock(m) : found_unlock(m);
+}
 #else
-int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* a) { return found_init(m, a); }
-int mutex_destroy(pthread_mutex_t* m) { return found_destroy(m); }
-int mutex_lock(pthread_mutex_t* m) { return found_lock(m); }
-int mutex_trylock(pthread_mutex_t* m) { return found_trylock(m); }
-int mutex_unlock(pthread_mutex_t* m) { return found_unlock(m); }
+int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* a) {
+  return found_init(m, a);
+}
+int mutex_destroy(pthread_mutex_t* m) {
+  return found_destroy(m);
+}
+int mutex_lock(pthread_mutex_t* m) {
+  return found_lock(m);
+}
+int mutex_trylock(pthread_mutex_t* m) {
+  return found_trylock(m);
+}
+int mutex_unlock(pthread_mutex_t* m) {
+  return found_unlock(m);
+}
 #endif
-int mutex_timedlock(pthread_mutex_t* m, const timespec* t) { return found_timedlock(m, t); }
-int mutex_clocklock(pthread_mutex_t* m, clockid_t c, const timespec* t) { return found_clocklock(m, c, t); }
+int mutex_timedlock(pthread_mutex_t* m, const timespec* t) {
+  return found_timedlock(m, t);
+}
+int mutex_clocklock(pthread_mutex_t* m, clockid_t c, const timespec* t) {
+  return found_clocklock(m, c, t);
+}
 
-int cond_init(pthread_cond_t* c, const pthread_condattr_t* a) { return found_cond_init(c, a); }
-int cond_destroy(pthread_cond_t* c) { return found_cond_destroy(c); }
-int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) { return found_cond_wait(c, m); }
-int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* t) { return found_cond_timedwait(c, m, t); }
+int cond_init(pthread_cond_t* c, const pthread_condattr_t* a) {
+  return found_cond_init(c, a);
+}
+int cond_destroy(pthread_cond_t* c) {
+  return found_cond_destroy(c);
+}
+int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
+  return found_cond_wait(c, m);
+}
+int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* t) {
+  return found_cond_timedwait(c, m, t);
+}
 int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t k, const timespec* t) {
   return found_cond_clockwait(c, m, k, t);
 }
-int cond_signal(pthread_cond_t* c) { return found_cond_signal(c); }
-int cond_broadcast(pthread_cond_t* c) { return found_cond_broadcast(c); }
+int cond_signal(pthread_cond_t* c) {
+  return found_cond_signal(c);
+}
+int cond_broadcast(pthread_cond_t* c) {
+  return found_cond_broadcast(c);
+}
 
-bool is_glibc() { return gnu_get_libc_version != nullptr; }
+bool is_glibc() {
+  return gnu_get_libc_version != nullptr;
+}
 
 }  // namespace usher::preload::c_library

@@ -1,15 +1,18 @@
-// The exported pthread_cond_* functions: a condition variable that unlocks and locks whatever mutex it is given through
-// our own functions. It has to be ours, because the C library's would unlock our mutexes by its own code.
+// The exported pthread_cond_* functions: a condition variable that unlocks and locks whatever mutex it is
+// given through our own functions. It has to be ours, because the C library's would unlock our mutexes by its
+// own code.
 //
 // A waiter sleeps on a sequence number that every signal advances; the kernel's queue is first in, first out.
 //
 //     offset  0   sequence    advanced by signal and broadcast
-//             8   waiters     fork stamp << 32 | how many wait: a count with another stamp is of threads that are gone
+//             8   waiters     fork stamp << 32 | how many wait: a count with another stamp is of threads that
+//             are gone
 //            36   flags       as the C library has them: bit 0 process-shared, bit 1 CLOCK_MONOTONIC
 //
-// A signal reaches a thread that waited before it: a waiter reads the sequence while it holds the mutex; if the sequence
-// has moved on when it is about to sleep, it does not sleep. One that came later finds its place in the kernel's queue
-// behind those that came before. More waiters than one may wake; POSIX calls that spurious.
+// A signal reaches a thread that waited before it: a waiter reads the sequence while it holds the mutex; if
+// the sequence has moved on when it is about to sleep, it does not sleep. One that came later finds its place
+// in the kernel's queue behind those that came before. More waiters than one may wake; POSIX calls that
+// spurious.
 #include <atomic>
 #include <cerrno>
 
@@ -33,8 +36,12 @@ static_assert(offsetof(cond_layout, flags) == 36 && sizeof(cond_layout) <= sizeo
 
 constexpr std::uint32_t shared = 1, monotonic = 2;
 
-cond_layout& cond_of(pthread_cond_t* c) { return *reinterpret_cast<cond_layout*>(c); }
-bool is_private(const cond_layout& c) { return (c.flags & shared) == 0; }
+cond_layout& cond_of(pthread_cond_t* c) {
+  return *reinterpret_cast<cond_layout*>(c);
+}
+bool is_private(const cond_layout& c) {
+  return (c.flags & shared) == 0;
+}
 
 std::uint32_t count(std::uint64_t waiters, std::uint32_t stamp) {
   return std::uint32_t(waiters >> 32) == stamp ? std::uint32_t(waiters) : 0;
@@ -50,7 +57,9 @@ void enter(cond_layout& c) {
 }
 
 /// The last touch of the condition variable by a waiter: release, pairs with the acquire in destroy.
-void leave(cond_layout& c) { c.waiters.fetch_sub(1, std::memory_order_release); }
+void leave(cond_layout& c) {
+  c.waiters.fetch_sub(1, std::memory_order_release);
+}
 
 struct waiting_thread {
   cond_layout& cond;
@@ -78,8 +87,8 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   }
   int result;
   do {
-    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&c.sequence), me.sequence, until, realtime, on_cancel,
-                                    &me);
+    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&c.sequence), me.sequence, until,
+                                    realtime, on_cancel, &me);
   } while (result == EINTR && c.sequence.load(std::memory_order_relaxed) == me.sequence);
   leave(c);
   const int error = pthread_mutex_lock(mutex);
@@ -140,8 +149,10 @@ USHER_EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, c
   return check_and_wait(c, m, cond_of(c).flags & monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
 }
 
-USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
+USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock,
+                                        const timespec* until) {
+  if (const int e = elsewhere(c, m); e >= 0)
+    return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
   return check_and_wait(c, m, clock, until);
 }

@@ -1,7 +1,8 @@
 // The exported pthread_mutex_* functions.
 //
-// Each jumps through a pointer that at first leads to a function which decides what USHER_LOCK selects and sets all
-// the pointers: constant-initialised, so that it works before any constructor has run, ours included.
+// Each jumps through a pointer that at first leads to a function which decides what USHER_LOCK selects and
+// sets all the pointers: constant-initialised, so that it works before any constructor has run, ours
+// included.
 #include "preload/mutex_table.hpp"
 
 #include <sys/syscall.h>
@@ -22,7 +23,8 @@
 namespace usher::preload {
 namespace {
 
-// ---- the C library's own -----------------------------------------------------------------------------------
+// ---- the C library's own
+// -----------------------------------------------------------------------------------
 
 constexpr mutex_table through{"pthread",
                               true,
@@ -49,13 +51,14 @@ int adaptive_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
   adapt(m);
   return c_library::mutex_clocklock(m, clock, until);
 }
-constexpr mutex_table through_adaptive{"pthread-adaptive",      true,
-                                       adaptive_lock,           adaptive_trylock,
-                                       c_library::mutex_unlock, adaptive_clocklock};
+constexpr mutex_table through_adaptive{
+    "pthread-adaptive", true, adaptive_lock, adaptive_trylock, c_library::mutex_unlock, adaptive_clocklock};
 
-// ---- the selection -----------------------------------------------------------------------------------------
+// ---- the selection
+// -----------------------------------------------------------------------------------------
 
-/// getenv() without its function: the environment may not be changed by others this early, and musl has it too.
+/// getenv() without its function: the environment may not be changed by others this early, and musl has it
+/// too.
 std::string_view variable(const char* name) {
   const std::size_t length = std::strlen(name);
   for (char** e = environ; e != nullptr && *e != nullptr; e++)
@@ -138,13 +141,21 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
   to_unlock.store(t.unlock, std::memory_order_relaxed);
   return t;
 }
-[[gnu::cold]] int first_lock(pthread_mutex_t* m) { return connect().lock(m); }
-[[gnu::cold]] int first_trylock(pthread_mutex_t* m) { return connect().trylock(m); }
-[[gnu::cold]] int first_unlock(pthread_mutex_t* m) { return connect().unlock(m); }
+[[gnu::cold]] int first_lock(pthread_mutex_t* m) {
+  return connect().lock(m);
+}
+[[gnu::cold]] int first_trylock(pthread_mutex_t* m) {
+  return connect().trylock(m);
+}
+[[gnu::cold]] int first_unlock(pthread_mutex_t* m) {
+  return connect().unlock(m);
+}
 
-/// Only so that a program which changes its environment at the start does not change the selection by it, and so that
-/// a mistake in USHER_LOCK is said also by a program that never locks.
-[[gnu::constructor]] void at_start() { connect(); }
+/// Only so that a program which changes its environment at the start does not change the selection by it, and
+/// so that a mistake in USHER_LOCK is said also by a program that never locks.
+[[gnu::constructor]] void at_start() {
+  connect();
+}
 
 }  // namespace
 
@@ -157,9 +168,15 @@ const mutex_table& selected() {
 
 using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
 
-USHER_EXPORT int pthread_mutex_lock(pthread_mutex_t* m) { return to_lock.load(std::memory_order_relaxed)(m); }
-USHER_EXPORT int pthread_mutex_trylock(pthread_mutex_t* m) { return to_trylock.load(std::memory_order_relaxed)(m); }
-USHER_EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) { return to_unlock.load(std::memory_order_relaxed)(m); }
+USHER_EXPORT int pthread_mutex_lock(pthread_mutex_t* m) {
+  return to_lock.load(std::memory_order_relaxed)(m);
+}
+USHER_EXPORT int pthread_mutex_trylock(pthread_mutex_t* m) {
+  return to_trylock.load(std::memory_order_relaxed)(m);
+}
+USHER_EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) {
+  return to_unlock.load(std::memory_order_relaxed)(m);
+}
 
 USHER_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const timespec* until) {
   if (selected().passes_through) return c_library::mutex_timedlock(m, until);
@@ -177,7 +194,8 @@ USHER_EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_
   if (error == 0 && !selected().passes_through) {
     mutex_layout& ours = layout(m);
     const int kind = kind_of(ours.kind_and_stamp.load(std::memory_order_relaxed));
-    // Normal by attribute is 0x200 (no lock elision), by default 0. We elide nothing: one kind, one fast path.
+    // Normal by attribute is 0x200 (no lock elision), by default 0. We elide nothing: one kind, one fast
+    // path.
     if (is_ours(kind)) ours.kind_and_stamp.store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
   }
   return error;

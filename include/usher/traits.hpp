@@ -13,9 +13,15 @@ enum class waiting_kind : std::uint8_t {
   park = 8,             ///< sleeps at once
 };
 
-constexpr unsigned operator|(waiting_kind a, waiting_kind b) { return unsigned(a) | unsigned(b); }
-constexpr unsigned operator|(unsigned a, waiting_kind b) { return a | unsigned(b); }
-constexpr bool has(unsigned set, waiting_kind k) { return (set & unsigned(k)) != 0; }
+constexpr unsigned operator|(waiting_kind a, waiting_kind b) {
+  return unsigned(a) | unsigned(b);
+}
+constexpr unsigned operator|(unsigned a, waiting_kind b) {
+  return a | unsigned(b);
+}
+constexpr bool has(unsigned set, waiting_kind k) {
+  return (set & unsigned(k)) != 0;
+}
 
 inline constexpr unsigned every_waiting_kind =
     waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::yield_then_park | waiting_kind::park;
@@ -25,14 +31,14 @@ inline constexpr int unbounded = -1;
 
 /// One record a lock; each lock's class has it as `static constexpr lock_traits traits`.
 struct lock_traits {
-  const char* summary;           ///< one line for people
-  const char* paper;             ///< where the algorithm comes from: paper, section, listing
-  bool fifo = false;             ///< admission in order of arrival (at the doorway)
-  int bypass = unbounded;        ///< how often one waiter may be overtaken: 0 = never, or `unbounded`
-  bool starvation_free = false;  ///< every waiter gets in, for certain or with probability one
-  bool restricts = false;        ///< restricts concurrency: parks the threads that the lock cannot use
-  bool context = false;          ///< a thread needs a queue node
-  unsigned words = 1;            ///< 32-bit words of state, without the owner's node handle
+  const char* summary;                  ///< one line for people
+  const char* paper;                    ///< where the algorithm comes from: paper, section, listing
+  bool fifo = false;                    ///< admission in order of arrival (at the doorway)
+  int bypass = unbounded;               ///< how often one waiter may be overtaken: 0 = never, or `unbounded`
+  bool starvation_free = false;         ///< every waiter gets in, for certain or with probability one
+  bool restricts = false;               ///< restricts concurrency: parks the threads that the lock cannot use
+  bool context = false;                 ///< a thread needs a queue node
+  unsigned words = 1;                   ///< 32-bit words of state, without the owner's node handle
   unsigned kinds = every_waiting_kind;  ///< set of `waiting_kind`
   bool native_only = false;             ///< cannot be simulated or checked (the C library's own)
 };

@@ -7,12 +7,12 @@
 
 #include "usher/usher.h"
 
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      fprintf(stderr, "line %d: not true: %s\n", __LINE__, #condition);    \
-      return 1;                                                            \
-    }                                                                      \
+#define CHECK(condition)                                                \
+  do {                                                                  \
+    if (!(condition)) {                                                 \
+      fprintf(stderr, "line %d: not true: %s\n", __LINE__, #condition); \
+      return 1;                                                         \
+    }                                                                   \
   } while (0)
 
 static usher_mutex_t shared = USHER_MUTEX_INITIALIZER;

@@ -1,5 +1,5 @@
-// What every lock in the catalogue must do, each way of waiting: driven through its table, so that a new lock is tested
-// without an edit here.
+// What every lock in the catalogue must do, each way of waiting: driven through its table, so that a new lock
+// is tested without an edit here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -140,8 +140,8 @@ TEST_P(every_lock, hand_over_hand) {
 
 TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
   if (is_beyond_posix()) GTEST_SKIP() << "not one of ours";
-  // The owner overwrites the lock with garbage: whoever unlocked before must not look any more. (A test that fails
-  // sometimes if it is wrong; the real evidence is the argument in each header.)
+  // The owner overwrites the lock with garbage: whoever unlocked before must not look any more. (A test that
+  // fails sometimes if it is wrong; the real evidence is the argument in each header.)
   for (int i = 0; i < 200; i++) {
     auto s = std::make_unique<storage>();
     lock_.lock(s->bytes);
@@ -176,8 +176,8 @@ TEST(catalogue, names_are_found_and_misspelt_ones_have_a_neighbour) {
 }
 
 TEST(catalogue, has_every_promised_lock) {
-  for (const char* name : {"tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter", "pthread",
-                           "pthread-adaptive"}) {
+  for (const char* name : {"tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock",
+                           "loiter", "pthread", "pthread-adaptive"}) {
     const lock_table* t = find_lock(name);
     ASSERT_NE(t, nullptr) << name;
     EXPECT_TRUE(t->plain()) << name;
@@ -185,7 +185,9 @@ TEST(catalogue, has_every_promised_lock) {
   }
 }
 
-TEST(catalogue, twa_is_as_large_as_ticket) { EXPECT_EQ(find_lock("twa")->size, find_lock("ticket")->size); }
+TEST(catalogue, twa_is_as_large_as_ticket) {
+  EXPECT_EQ(find_lock("twa")->size, find_lock("ticket")->size);
+}
 
 }  // namespace
 }  // namespace usher

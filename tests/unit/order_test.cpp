@@ -74,7 +74,8 @@ TEST(fifo, mcsg_among_regulars) {
   EXPECT_EQ(admission_order(l, 6), in_order);
 }
 
-// ---- ticket words ------------------------------------------------------------------------------------------------
+// ---- ticket words
+// ------------------------------------------------------------------------------------------------
 
 template <class Lock>
 void survives_the_wrap_of_its_counters() {
@@ -96,10 +97,18 @@ void survives_the_wrap_of_its_counters() {
   EXPECT_EQ(counter, 2000);
   EXPECT_EQ(word(lock, 0), (word(lock, 1) & ~1u)) << "free: ticket and grant are equal";
 }
-TEST(wrap, ticket) { survives_the_wrap_of_its_counters<ticket<native, stp>>(); }
-TEST(wrap, ticket_park) { survives_the_wrap_of_its_counters<ticket<native, waiting<native, waiting_kind::park>>>(); }
-TEST(wrap, twa) { survives_the_wrap_of_its_counters<twa<native, stp>>(); }
-TEST(wrap, twa_park) { survives_the_wrap_of_its_counters<twa<native, waiting<native, waiting_kind::park>>>(); }
+TEST(wrap, ticket) {
+  survives_the_wrap_of_its_counters<ticket<native, stp>>();
+}
+TEST(wrap, ticket_park) {
+  survives_the_wrap_of_its_counters<ticket<native, waiting<native, waiting_kind::park>>>();
+}
+TEST(wrap, twa) {
+  survives_the_wrap_of_its_counters<twa<native, stp>>();
+}
+TEST(wrap, twa_park) {
+  survives_the_wrap_of_its_counters<twa<native, waiting<native, waiting_kind::park>>>();
+}
 
 TEST(ticket_words, an_idle_lock_takes_the_sleepers_mark_off) {
   ticket<native, waiting<native, waiting_kind::park>> lock{};
@@ -117,9 +126,12 @@ TEST(ticket_words, an_idle_lock_takes_the_sleepers_mark_off) {
   EXPECT_EQ(word(lock, 1) & 1, 0u);
 }
 
-// ---- TWA -----------------------------------------------------------------------------------------------------------
+// ---- TWA
+// -----------------------------------------------------------------------------------------------------------
 
-std::uint32_t twa_index(std::uint32_t number, std::uint32_t salt) { return ((number * 127) ^ salt) & 4095; }
+std::uint32_t twa_index(std::uint32_t number, std::uint32_t salt) {
+  return ((number * 127) ^ salt) & 4095;
+}
 
 TEST(twa, neighbouring_tickets_never_share_a_sector) {
   for (std::uint32_t salt : {0u, 1u, 0x5a5u, 0xfffu, 0x12345678u})
@@ -127,21 +139,34 @@ TEST(twa, neighbouring_tickets_never_share_a_sector) {
       ASSERT_NE(twa_index(n, salt) * 4 / 128, twa_index(n + 1, salt) * 4 / 128) << n << ' ' << salt;
 }
 
-TEST(twa, an_unlock_notifies_the_slot_of_the_next_but_one) {
-  twa<native, stp> lock{};
+TEST(twa, a_spinning_unlock_notifies_the_slot_of_the_next_but_one) {
+  twa<native, spin> lock{};
   for (std::uint32_t n = 0; n < 50; n++) {
     auto& slot = usher_process_state.waiting_array[twa_index(n + 2, native::salt(&lock))];
     const std::uint32_t before = slot.load();
     lock.lock();
     EXPECT_EQ(slot.load(), before);
     lock.unlock();
-    EXPECT_EQ(slot.load(), before + 2) << n;
+    EXPECT_EQ(slot.load(), before + 4) << n;
+  }
+}
+
+TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
+  twa<native, stp> lock{};
+  for (std::uint32_t n = 0; n < 50; n++) {
+    auto& slot = usher_process_state.waiting_array[twa_index(n + 2, native::salt(&lock))];
+    slot.fetch_and(~3u);  // whatever other tests have left
+    const std::uint32_t before = slot.load();
+    lock.lock();
+    if (n % 2) slot.fetch_or(1);
+    lock.unlock();
+    EXPECT_EQ(slot.load(), n % 2 ? before + 4 : before) << n;
   }
 }
 
 TEST(twa, collisions_of_two_locks_are_harmless) {
   // Same salt, same numbers: they share every slot.
-  using small = twa<native, stp, 2>;
+  using small = basic_twa<native, stp, 2>;
   small a{}, b{};
   long counters[2] = {};
   test::in_threads(6, [&](unsigned me) {
@@ -156,7 +181,8 @@ TEST(twa, collisions_of_two_locks_are_harmless) {
   EXPECT_EQ(counters[1], 3000);
 }
 
-// ---- Fairlock ------------------------------------------------------------------------------------------------------
+// ---- Fairlock
+// ------------------------------------------------------------------------------------------------------
 
 using fair = fairlock<native, stp>;
 
@@ -210,7 +236,8 @@ TEST(fairlock, try_lock_never_overtakes_a_waiter) {
   EXPECT_TRUE(lock.try_lock());
 }
 
-// ---- MCSg ----------------------------------------------------------------------------------------------------------
+// ---- MCSg
+// ----------------------------------------------------------------------------------------------------------
 
 template <class W>
 void guests_and_regulars(int rounds) {
@@ -229,9 +256,15 @@ void guests_and_regulars(int rounds) {
   EXPECT_EQ(counter, 4 * rounds);
   EXPECT_TRUE(lock.try_lock());
 }
-TEST(mcsg, guests_and_regulars_exclude_each_other) { guests_and_regulars<stp>(2000); }
-TEST(mcsg, guests_and_regulars_park) { guests_and_regulars<waiting<native, waiting_kind::park>>(1000); }
-TEST(mcsg, guests_and_regulars_spin) { guests_and_regulars<spin>(100); }
+TEST(mcsg, guests_and_regulars_exclude_each_other) {
+  guests_and_regulars<stp>(2000);
+}
+TEST(mcsg, guests_and_regulars_park) {
+  guests_and_regulars<waiting<native, waiting_kind::park>>(1000);
+}
+TEST(mcsg, guests_and_regulars_spin) {
+  guests_and_regulars<spin>(100);
+}
 
 TEST(mcsg, group_leaders_sleep_while_a_guest_holds_the_lock) {
   mcsg<native, stp> lock{};
@@ -252,7 +285,8 @@ TEST(mcsg, group_leaders_sleep_while_a_guest_holds_the_lock) {
   EXPECT_EQ(entered, 4);
 }
 
-// ---- MCSCR -----------------------------------------------------------------------------------------------------------
+// ---- MCSCR
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
   mcscr<native, stp> lock{};
@@ -298,7 +332,8 @@ TEST(mcscr, the_eldest_get_their_turn) {
   EXPECT_EQ(counter, 1600);
 }
 
-// ---- LOITER ----------------------------------------------------------------------------------------------------------
+// ---- LOITER
+// ----------------------------------------------------------------------------------------------------------
 
 TEST(loiter, an_impatient_standby_is_handed_the_lock) {
   // Two threads pass the lock between them without a pause; a third must still get in.
@@ -329,7 +364,8 @@ TEST(loiter, an_impatient_standby_is_handed_the_lock) {
   EXPECT_TRUE(lock.try_lock());
 }
 
-// ---- timed waiting -----------------------------------------------------------------------------------------------------
+// ---- timed waiting
+// -----------------------------------------------------------------------------------------------------
 
 template <class Mutex>
 void timed_waiting() {
@@ -372,11 +408,21 @@ void timed_waiting() {
   EXPECT_TRUE(m.try_lock());
   m.unlock();
 }
-TEST(timed, loiter) { timed_waiting<timed_mutex<>>(); }
-TEST(timed, ticket) { timed_waiting<timed_mutex<ticket>>(); }
-TEST(timed, mcscr) { timed_waiting<timed_mutex<mcscr>>(); }
-TEST(timed, fairlock) { timed_waiting<timed_mutex<fairlock>>(); }
-TEST(timed, futex) { timed_waiting<timed_mutex<futex>>(); }
+TEST(timed, loiter) {
+  timed_waiting<timed_mutex<>>();
+}
+TEST(timed, ticket) {
+  timed_waiting<timed_mutex<ticket>>();
+}
+TEST(timed, mcscr) {
+  timed_waiting<timed_mutex<mcscr>>();
+}
+TEST(timed, fairlock) {
+  timed_waiting<timed_mutex<fairlock>>();
+}
+TEST(timed, futex) {
+  timed_waiting<timed_mutex<futex>>();
+}
 
 TEST(timed, time_outs_and_grants_never_lose_the_lock) {
   timed_mutex<mcs> m;
@@ -398,7 +444,8 @@ TEST(timed, time_outs_and_grants_never_lose_the_lock) {
   EXPECT_TRUE(m.try_lock());
 }
 
-// ---- embedding ---------------------------------------------------------------------------------------------------------
+// ---- embedding
+// ---------------------------------------------------------------------------------------------------------
 
 constinit mutex<> constant_initialised;
 static_assert(std::is_trivially_destructible_v<mutex<>>);
@@ -409,7 +456,8 @@ TEST(mutex, works_before_main_and_with_the_standard_guards) {
   EXPECT_FALSE(constant_initialised.try_lock());
 }
 
-// ---- thread records ----------------------------------------------------------------------------------------------------
+// ---- thread records
+// ----------------------------------------------------------------------------------------------------
 
 TEST(records, of_dead_threads_are_used_again) {
   const auto made = [] { return usher_process_state.made.load(); };

@@ -1,12 +1,13 @@
-// LOITER ("locking: outer-inner with throttling"): a test-and-set lock for those who circulate, and behind it an MCS
-// lock that holds back all but one of those who had to wait. That one, the standby, contends for the outer lock; if
-// it waits too long it becomes impatient and the next unlock hands the lock to it. Usher's default.
+// LOITER ("locking: outer-inner with throttling"): a test-and-set lock for those who circulate, and behind it
+// an MCS lock that holds back all but one of those who had to wait. That one, the standby, contends for the
+// outer lock; if it waits too long it becomes impatient and the next unlock hands the lock to it. Usher's
+// default.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
-// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread is at
-// the head of the inner queue (FIFO) for at most the impatience limit and one hold.
-// Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
-// Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes.
+// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a
+// thread is at the head of the inner queue (FIFO) for at most the impatience limit and one hold. Cost: lock
+// and unlock one compare-and-swap each; who came through the inner lock pays for both. Layout: outer word ·
+// tail of the inner lock · node of a holder who came through it: 12 bytes.
 //
 //     outer    bit 0 held        bit 1 inner: the holder has the inner lock, too
 //              bit 2 asleep: the standby sleeps       bit 3 impatient: the standby wants a hand-over
@@ -14,14 +15,14 @@
 //
 //        0 ──arrive──► held ──unlock──► 0                                 arrivals overtake the standby
 //        free ──standby──► held|inner                                     by compare-and-swap
-//        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets these
-//        held|impatient|… ──unlock──► held|handed ──standby──► held|inner
+//        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets
+//        these held|impatient|… ──unlock──► held|handed ──standby──► held|inner
 //
-// In the paper, unlock looks for the standby after the lock is free (and footnote 39 elides the fence that this
-// needs). Here the standby's mark is in the outer word: the operation that frees the lock also returns whether
-// somebody is to be woken, and the lock is not looked at again. Whoever has both locks takes the inner one apart
-// first (finds the successor or frees the queue), frees the outer one, and only then makes the successor standby,
-// which touches its node alone: no wake-up happens inside the critical section.
+// In the paper, unlock looks for the standby after the lock is free (and footnote 39 elides the fence that
+// this needs). Here the standby's mark is in the outer word: the operation that frees the lock also returns
+// whether somebody is to be woken, and the lock is not looked at again. Whoever has both locks takes the
+// inner one apart first (finds the successor or frees the queue), frees the outer one, and only then makes
+// the successor standby, which touches its node alone: no wake-up happens inside the critical section.
 #pragma once
 
 #include "usher/queue_node.hpp"
@@ -59,14 +60,16 @@ class loiter {
   void unlock() {
     std::uint32_t seen = held;
     // (2) release: pairs with (1). If it succeeds nobody slept.
-    if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
+    if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed))
+        [[unlikely]]
       unlock_contended(seen);
   }
 
  private:
   static constexpr std::uint32_t held = 1, inner = 2, asleep = 4, impatient = 8, handed = 16;
 
-  // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times this.
+  // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times
+  // this.
   static constexpr std::uint64_t impatience = 1000000;  // ns
   static constexpr unsigned arrival_attempts = 8;       // failures after which an arrival stops spinning
 
@@ -84,8 +87,8 @@ class loiter {
     inner_node_.set(mine);
   }
 
-  /// Bounded global spinning with randomised back-off. A spin in which others are too often quicker is abandoned:
-  /// there is enough traffic over the lock without us.
+  /// Bounded global spinning with randomised back-off. A spin in which others are too often quicker is
+  /// abandoned: there is enough traffic over the lock without us.
   bool arrive() {
     std::uint32_t window = 64;  // ns
     for (unsigned i = 0; i < arrival_attempts; i++, window *= 2) {
@@ -113,14 +116,17 @@ class loiter {
     const auto mine = [](std::uint32_t w) { return is_free(w) || (w & handed) != 0; };
     const std::uint64_t since = P::now();
     for (;;) {
-      // Not the inner bit: the last holder may not have cleared its own yet, if the queue was free for a moment.
+      // Not the inner bit: the last holder may not have cleared its own yet, if the queue was free for a
+      // moment.
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       if (w & handed) {
-        outer_.store(held | inner, std::memory_order_relaxed);  // handed to us: nobody else writes a held word
+        outer_.store(held | inner,
+                     std::memory_order_relaxed);  // handed to us: nobody else writes a held word
         return;
       }
       if (is_free(w)) {
-        if (outer_.compare_exchange_strong(w, held | inner, std::memory_order_acquire, std::memory_order_relaxed))
+        if (outer_.compare_exchange_strong(w, held | inner, std::memory_order_acquire,
+                                           std::memory_order_relaxed))
           return;  // (1)
         P::backoff(0);
         continue;
@@ -152,8 +158,8 @@ class loiter {
 
   /// Adds a mark to a held word. True if it is there and the word is as it was seen.
   bool mark(std::uint32_t seen, std::uint32_t bit) {
-    return (seen & bit) != 0 ||
-           outer_.compare_exchange_strong(seen, seen | bit, std::memory_order_acq_rel, std::memory_order_relaxed);
+    return (seen & bit) != 0 || outer_.compare_exchange_strong(seen, seen | bit, std::memory_order_acq_rel,
+                                                               std::memory_order_relaxed);
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {
@@ -166,7 +172,8 @@ class loiter {
     const wake_key key = P::key_of(outer_);
     std::uint32_t old;
     if (seen & impatient) {
-      // (3) release: hands the lock over, still held. Only the standby can have changed the word, by adding asleep.
+      // (3) release: hands the lock over, still held. Only the standby can have changed the word, by adding
+      // asleep.
       old = outer_.exchange(held | handed, std::memory_order_acq_rel);
     } else {
       // (3) release: frees it. If the standby has just become impatient, its mark stays in the free word.

@@ -1,0 +1,475 @@
+// The third platform: every atomic operation goes to relacy, which explores interleavings and the values that a weak
+// memory model lets a load return, and finds data races by vector clocks.
+//
+// Beyond what relacy does by itself:
+//
+//   sleeping     park() compares the word's newest value and sleeps in one step, as the kernel does under its bucket's
+//                lock. It synchronises nothing. A client grants a few stray wakes; they are never what saves a set of
+//                sleepers of which nobody would run: that is reported as a deadlock, so that lost wake-ups show.
+//   polling      await() sleeps until the word is written, once it has seen the newest value: an endless wait is a
+//                deadlock, too, and found at once. Polling with a limit looks as often as chance says.
+//   time         now() goes forward at random, by little or beyond every limit.
+//   ends         whoever owns the lock last ends its life, and giving a node back ends the node's: an access that is
+//                not ordered before the end (or a node's next use) is reported, whether it came too late or merely
+//                could have.
+//
+// What relacy cannot show: it lets modification order follow the order of execution, so a store may not take effect
+// later than another thread's store that it precedes. A failed compare-and-swap reads the newest value.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <queue>
+#include <set>
+#include <source_location>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <relacy/relacy.hpp>
+// relacy turns names of the language and of the standard library into macros: take them back.
+#undef VAR
+#undef $
+#undef assert
+#undef calloc
+#undef delete
+#undef errno
+#undef free
+#undef malloc
+#undef memory_order_acq_rel
+#undef memory_order_acquire
+#undef memory_order_consume
+#undef memory_order_relaxed
+#undef memory_order_release
+#undef memory_order_seq_cst
+#undef new
+#undef realloc
+#define errno (*__errno_location())
+
+#include "usher/queue_node.hpp"
+
+namespace usher::check {
+
+using place = std::source_location;
+
+/// Where an operation stands in the source, for the history: "ticket.hpp(49)". Only made when it will be printed.
+inline rl::debug_info info(const place& p) {
+  if (!rl::ctx().collecting_history()) return {"", "", p.line()};
+  const char* slash = std::strrchr(p.file_name(), '/');
+  return {"", slash != nullptr ? slash + 1 : p.file_name(), p.line()};
+}
+
+[[noreturn]] inline void fail(const char* why, rl::test_result_e kind, const place& p) {
+  rl::ctx().fail_test(why, kind, info(p));
+  std::abort();  // not reached: relacy has left this fiber
+}
+
+/// A line of our own in the history.
+struct remark {
+  const char* text;
+  const void* word;
+  std::uint32_t mask;
+  void output(std::ostream& s) const { s << "<" << word << "> " << text << ", mask " << std::hex << mask << std::dec; }
+};
+
+inline void note(const char* text, const void* word, std::uint32_t mask, const place& p) {
+  if (rl::ctx().collecting_history()) rl::ctx().exec_log(info(p), remark{text, word, mask});
+}
+
+inline rl::memory_order order_of(std::memory_order o) {
+  switch (o) {
+    case std::memory_order_relaxed: return rl::mo_relaxed;
+    case std::memory_order_consume: return rl::mo_consume;
+    case std::memory_order_acquire: return rl::mo_acquire;
+    case std::memory_order_release: return rl::mo_release;
+    case std::memory_order_acq_rel: return rl::mo_acq_rel;
+    case std::memory_order_seq_cst: break;
+  }
+  return rl::mo_seq_cst;
+}
+
+/// The life of an object: uses, and one end that all of them must happen before.
+class life {
+ public:
+  life() : data_(rl::ctx().var_ctor()) {}
+  ~life() { rl::ctx().var_dtor(data_); }
+  life(const life&) = delete;
+  life& operator=(const life&) = delete;
+
+  void use(const char* why, const place& p) {
+    if (!data_->load(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
+  }
+  void end(const char* why, const place& p) {
+    if (!data_->store(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
+  }
+
+ private:
+  rl::var_data* data_;
+};
+
+void before_access(const void* word, const place& p);
+void after_write(const void* word, const place& p);
+
+template <class T>
+class checked_atomic {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  using order = std::memory_order;
+  static constexpr order seq_cst = std::memory_order_seq_cst;
+
+ public:
+  checked_atomic() : word_(T{}) {}
+  checked_atomic(T v) : word_(v) {}
+
+  T load(order o = seq_cst, place p = place::current()) const {
+    before_access(this, p);
+    return word_.load(order_of(o), info(p));
+  }
+  void store(T v, order o = seq_cst, place p = place::current()) {
+    before_access(this, p);
+    word_.store(v, order_of(o), info(p));
+    after_write(this, p);
+  }
+  T exchange(T v, order o = seq_cst, place p = place::current()) {
+    return modify([&] { return word_.exchange(v, order_of(o), info(p)); }, p);
+  }
+  T fetch_add(T v, order o = seq_cst, place p = place::current()) {
+    return modify([&] { return word_.fetch_add(v, order_of(o), info(p)); }, p);
+  }
+  T fetch_sub(T v, order o = seq_cst, place p = place::current()) {
+    return modify([&] { return word_.fetch_sub(v, order_of(o), info(p)); }, p);
+  }
+  T fetch_and(T v, order o = seq_cst, place p = place::current()) {
+    return modify([&] { return word_.fetch_and(v, order_of(o), info(p)); }, p);
+  }
+  T fetch_or(T v, order o = seq_cst, place p = place::current()) {
+    return modify([&] { return word_.fetch_or(v, order_of(o), info(p)); }, p);
+  }
+  T fetch_xor(T v, order o = seq_cst, place p = place::current()) {
+    return modify([&] { return word_.fetch_xor(v, order_of(o), info(p)); }, p);
+  }
+  bool compare_exchange_strong(T& expected, T v, order success, order failure, place p = place::current()) {
+    return swap_if(rl::bool_t<false>(), expected, v, success, failure, p);
+  }
+  bool compare_exchange_weak(T& expected, T v, order success, order failure, place p = place::current()) {
+    return swap_if(rl::bool_t<true>(), expected, v, success, failure, p);
+  }
+
+  /// What the last write in execution order left: what the kernel compares.
+  T newest() const { return word_.debug_value(); }
+
+ private:
+  template <class Operation>
+  T modify(Operation operation, const place& p) {
+    before_access(this, p);
+    const T old = operation();
+    after_write(this, p);
+    return old;
+  }
+
+  template <class Weak>
+  bool swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p) {
+    // relacy quietly does nothing where the failure order is not implied by the success order.
+    const bool known = failure == std::memory_order_relaxed || success == seq_cst || success == failure ||
+                       (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
+    if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
+    before_access(this, p);
+    const bool done = word_.compare_exchange(weak, expected, v, order_of(success), order_of(failure), info(p));
+    if (done) after_write(this, p);
+    return done;
+  }
+
+  rl::atomic<T> word_;
+};
+
+template <class T>
+class checked_plain {
+ public:
+  checked_plain() : data_(T{}) {}
+  checked_plain(T v) : data_(v) {}
+  T get(place p = place::current()) const { return data_(info(p)).load(); }
+  void set(T v, place p = place::current()) { data_(info(p)).store(v); }
+
+ private:
+  rl::var<T> data_;
+};
+
+/// The words alone: what a queue node is made of.
+struct checked_words {
+  template <class T>
+  using atomic = checked_atomic<T>;
+  template <class T>
+  using plain = checked_plain<T>;
+};
+
+/// What a client lets chance do in one execution.
+struct chances {
+  unsigned stray_wakes = 0;
+  unsigned refused_nodes = 0;  ///< take_node() says that there are none
+};
+
+/// All that belongs to one execution besides the lock: nodes, the waiting array, who sleeps, the clock.
+class execution {
+ public:
+  static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2;
+
+  explicit execution(chances c) : left_(c) {
+    current_ = this;
+    // Half of the executions begin shortly before the counts in the waiting array wrap.
+    if (rl::rand(2) == 0)
+      for (auto& word : table) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
+  }
+  execution(const execution&) = delete;
+  execution& operator=(const execution&) = delete;
+
+  static execution& current() { return *current_; }
+
+  // ---- lives ----
+
+  /// The object whose last owner calls end_of_lock(), and the word in it where sleepers look at a clock.
+  void watch_lock(const void* begin, std::size_t size, const void* timed_word) {
+    lock_begin_ = begin;
+    lock_size_ = size;
+    timed_word_ = timed_word;
+  }
+  void end_of_lock(place p = place::current()) {
+    lock_life_.end("the lock's last owner ends it while another thread may still touch it", p);
+  }
+
+  void before_access(const void* word, const place& p) {
+    if (inside(word, lock_begin_, lock_size_))
+      return lock_life_.use("the lock is touched after the end of its life", p);
+    if (!inside(word, nodes_.data(), sizeof nodes_)) return;
+    const auto offset = std::size_t(static_cast<const std::byte*>(word) - reinterpret_cast<const std::byte*>(nodes_.data()));
+    node_slot& s = nodes_[offset / sizeof(node_slot)];
+    if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
+  }
+
+  void after_write(const void* word, const place& p) {
+    if (pollers_ == 0) return;
+    for (unsigned t = 0; t < most_threads; t++) {
+      if (polls_[t] != word) continue;
+      polls_[t] = nullptr;
+      pollers_--;
+      rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
+    }
+  }
+
+  // ---- waiting ----
+
+  void poll_until_written(const void* word, const place& p) {
+    polls_[rl::thread_index()] = word;
+    pollers_++;
+    rl::ctx().park_current_thread(false, false, false, info(p));
+  }
+
+  void sleep(const void* key, std::uint32_t mask, bool timed, const place& p) {
+    sleeper& me = sleepers_[rl::thread_index()];
+    me = {key, mask};
+    const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
+    if (stray) left_.stray_wakes--;
+    note("sleeps", key, mask, p);
+    // A time-out may be what a program waits for only where a lock says so. Else it is one more stray wake.
+    rl::ctx().park_current_thread(timed && key == timed_word_, stray, false, info(p));
+    me.key = nullptr;
+  }
+
+  void wake(const void* key, std::uint32_t mask, int most, const place& p) {
+    rl::ctx().sched();
+    note("wake", key, mask, p);
+    const unsigned first = rl::rand(most_threads);
+    for (unsigned i = 0; i < most_threads && most > 0; i++) {
+      const unsigned t = (first + i) % most_threads;
+      if (sleepers_[t].key != key || (sleepers_[t].mask & mask) == 0) continue;
+      sleepers_[t].key = nullptr;
+      most--;
+      rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
+    }
+  }
+
+  std::uint64_t now() {
+    static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
+    return clock_ += steps[rl::rand(steps.size())];
+  }
+
+  // ---- nodes ----
+
+  /// As on the hardware: a thread takes nodes of its own, and anyone gives them back.
+  node_handle take_node(const place& p) {
+    if (left_.refused_nodes > 0 && rl::rand(3) == 0) {
+      left_.refused_nodes--;
+      return no_node;
+    }
+    const unsigned first = rl::thread_index() * nodes_a_thread;
+    for (unsigned i = first; i < first + nodes_a_thread; i++) {
+      std::uint32_t unused = 0;  // acquire: pairs with give_node
+      if (nodes_[i].used.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
+        return first_node + i;
+    }
+    return no_node;
+  }
+
+  void give_node(node_handle h, const place& p) {
+    node_slot& s = slot(h, p);
+    if (s.used.newest() == 0) fail("a node is given back twice", rl::test_result_double_free, p);
+    s.uses.end("a node is given back while another thread may still touch it", p);
+    s.used.store(0, std::memory_order_release, p);
+  }
+
+  queue_node<checked_words>& node(node_handle h, const place& p) { return slot(h, p).node; }
+
+  bool all_nodes_free() const {
+    return std::ranges::all_of(nodes_, [](const node_slot& s) { return s.used.newest() == 0; });
+  }
+
+  std::array<checked_atomic<std::uint32_t>, table_size> table;
+
+ private:
+  struct sleeper {
+    const void* key;
+    std::uint32_t mask;
+  };
+  struct node_slot {
+    checked_atomic<std::uint32_t> used;
+    queue_node<checked_words> node;
+    life uses;
+  };
+
+  static bool inside(const void* p, const void* begin, std::size_t size) {
+    return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(begin) < size;
+  }
+
+  node_slot& slot(node_handle h, const place& p) {
+    if (h < first_node || h - first_node >= nodes_.size())
+      fail("not the handle of a node", rl::test_result_user_assert_failed, p);
+    return nodes_[h - first_node];
+  }
+
+  static inline execution* current_ = nullptr;
+
+  chances left_;
+  const void* lock_begin_ = nullptr;
+  std::size_t lock_size_ = 0;
+  const void* timed_word_ = nullptr;
+  life lock_life_;
+  std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
+  std::array<sleeper, most_threads> sleepers_{};
+  std::array<const void*, most_threads> polls_{};
+  unsigned pollers_ = 0;
+  std::uint64_t clock_ = 1;
+};
+
+inline void before_access(const void* word, const place& p) { execution::current().before_access(word, p); }
+inline void after_write(const void* word, const place& p) { execution::current().after_write(word, p); }
+
+/// The platform.
+struct checked : checked_words {
+  // ---- polling ----
+
+  template <class T, class Pred>
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, place p = place::current()) {
+    for (;;) {
+      const T v = w.load(o, p);
+      if (pred(v)) return v;
+      // Nothing can run between the load and this.
+      if (v == w.newest())
+        execution::current().poll_until_written(&w, p);
+      else
+        rl::yield(1, info(p));  // after a yield, relacy lets no load return what has been seen before it
+    }
+  }
+  template <class T, class Pred>
+  static T await_yielding(const atomic<T>& w, Pred pred, std::memory_order o, place p = place::current()) {
+    return await(w, pred, o, p);
+  }
+
+  template <class T, class Pred>
+  static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
+                                    place p = place::current()) {
+    static constexpr std::array<unsigned, 4> looks{1, 2, 4, 0};
+    const unsigned most = ns == 0 ? 1 : looks[rl::rand(looks.size())];
+    if (most == 0) return await(w, pred, o, p);
+    for (unsigned i = 1;; i++) {
+      const T v = w.load(o, p);
+      if (pred(v)) return v;
+      if (i == most) return std::nullopt;
+      rl::yield(1, info(p));
+    }
+  }
+  template <class T, class Pred>
+  static std::optional<T> await_yielding_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
+                                             place p = place::current()) {
+    return await_for(w, pred, o, ns, p);
+  }
+
+  static void backoff(std::uint64_t, place p = place::current()) { rl::yield(1, info(p)); }
+
+  // ---- sleeping ----
+
+  template <class T>
+  static void park(const atomic<T>& w, std::type_identity_t<T> expected, std::uint32_t mask,
+                   place p = place::current()) {
+    sleep(w, expected, mask, false, p);
+  }
+  static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
+                       place p = place::current()) {
+    sleep(w, expected, mask, true, p);
+  }
+  template <class T>
+  static wake_key key_of(const atomic<T>& w) {
+    return {const_cast<void*>(static_cast<const void*>(&w))};
+  }
+  static void wake(wake_key key, std::uint32_t mask, int most, place p = place::current()) {
+    execution::current().wake(key.word, mask, most, p);
+  }
+
+  // ---- nodes ----
+
+  static node_handle take_node(place p = place::current()) { return execution::current().take_node(p); }
+  static void give_node(node_handle h, place p = place::current()) { execution::current().give_node(h, p); }
+  static queue_node<checked_words>& node(node_handle h, place p = place::current()) {
+    return execution::current().node(h, p);
+  }
+
+  // ---- the rest ----
+
+  static std::uint32_t thread_index() { return rl::thread_index(); }
+  template <class Tag>
+  static atomic<std::uint32_t>* table() {
+    return execution::current().table.data();
+  }
+  static std::uint32_t salt(const void*) { return 0; }
+  static std::uint32_t random() { return rl::rand(1u << 16); }
+  static bool bernoulli(std::uint32_t n) { return n != 0 && rl::rand(3) == 0; }
+  static std::uint64_t now() { return execution::current().now(); }
+  static wait_limits limits() { return {1000, 1000}; }
+  static void doorway(const void*) {}
+  static void admitted(const void*) {}
+
+ private:
+  template <class T>
+  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool timed, const place& p) {
+    constexpr unsigned shift = sizeof(T) == 8 ? 32 : 0;
+    before_access(&w, p);
+    rl::ctx().sched();
+    if (std::uint32_t(w.newest() >> shift) != std::uint32_t(expected >> shift))
+      return note("does not sleep: the word has changed", &w, mask, p);
+    execution::current().sleep(key_of(w).word, mask, timed, p);
+  }
+};
+
+static_assert(platform<checked>);
+
+}  // namespace usher::check

@@ -1,0 +1,151 @@
+// A small frame for test programs: named cases, each run in a process of its own under a time limit.
+//
+// A program prints one line a case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and closes with
+// `N passed, N failed, N skipped`; it exits with 1 when any case failed.
+//   --list        the names
+//   --only NAME   that case, or all variants of it (`trylock_held` means `trylock_held/recursive` too);
+//   repeatable
+//   --fresh       each case in a fresh image (fork and exec) instead of a fork of the parent
+//   --here NAME   that one case in this very process, without a limit: for debuggers
+//   --limit N     seconds a case may take (20)
+//
+// The frame itself uses no mutex and no thread, so that the first lock a case takes is the first of its
+// process.
+#ifndef USHER_TESTS_CASES_H
+#define USHER_TESTS_CASES_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef void (*case_body)(const void* argument);
+
+/// Adds a case; constructors call it through the macros below. `variant` may be null.
+void add_case(const char* name, const char* variant, case_body body, const void* argument);
+
+/// CASE(id) { … } defines and registers a case.
+#define CASE(id)                                                 \
+  static void id(void);                                          \
+  static void id##_body(const void* unused) {                    \
+    (void)unused;                                                \
+    id();                                                        \
+  }                                                              \
+  __attribute__((constructor)) static void id##_register(void) { \
+    add_case(#id, 0, id##_body, 0);                              \
+  }                                                              \
+  static void id(void)
+
+/// CASE_FOR(id, struct mutex_kind, kind, kinds) { … } defines a case for each entry of an array; an entry has
+/// a member `name`. CASE_WHERE: for those entries for which a condition on the parameter holds.
+#define CASE_FOR(id, type, parameter, table) CASE_WHERE(id, type, parameter, table, true)
+#define CASE_WHERE(id, type, parameter, table, condition)                                        \
+  static void id(const type* parameter);                                                         \
+  static void id##_body(const void* argument) {                                                  \
+    id((const type*)argument);                                                                   \
+  }                                                                                              \
+  __attribute__((constructor)) static void id##_register(void) {                                 \
+    for (const type* parameter = table; parameter != table + sizeof(table) / sizeof((table)[0]); \
+         ++parameter)                                                                            \
+      if (condition) add_case(#id, parameter->name, id##_body, parameter);                       \
+  }                                                                                              \
+  static void id(const type* parameter)
+
+/// Both end the case, from whichever of its threads and processes they are called.
+void fail_case(const char* file, int line, const char* format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+void skip_case(const char* format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/// What the case is about to do, added to the reason of a failure: for loops over several calls.
+void note(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+#define CHECK(condition)                                                         \
+  do {                                                                           \
+    if (!(condition)) fail_case(__FILE__, __LINE__, "not true: %s", #condition); \
+  } while (0)
+
+/// The result of a pthread call: reported by the names of the codes.
+#define CHECK_CODE(call, expected) check_code(__FILE__, __LINE__, #call, (call), (expected))
+#define CHECK_OK(call) CHECK_CODE(call, 0)
+void check_code(const char* file, int line, const char* text, int code, int expected);
+
+#define CHECK_NUMBER(value, expected) \
+  check_number(__FILE__, __LINE__, #value, (long long)(value), (long long)(expected))
+void check_number(const char* file, int line, const char* text, long long value, long long expected);
+
+// -- threads --
+
+typedef void* (*thread_body)(void*);
+
+pthread_t start_thread(thread_body body, void* argument);
+void* join_thread(pthread_t thread);
+
+/// Runs `body` in a new thread and returns what it returned.
+void* in_new_thread(thread_body body, void* argument);
+
+/// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them.
+void run_threads(int count, thread_body body, void* arguments, size_t size);
+
+/// Waits until that thread sleeps in the kernel; gives up after a while, for a waiter may also spin.
+void await_asleep(pid_t thread_id);
+
+// Flags between threads; C and C++ have different atomics, the builtins are the same.
+static inline int flag_get(const int* flag) {
+  return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
+}
+static inline void flag_set(int* flag, int value) {
+  __atomic_store_n(flag, value, __ATOMIC_SEQ_CST);
+}
+static inline int flag_add(int* flag, int value) {
+  return __atomic_add_fetch(flag, value, __ATOMIC_SEQ_CST);
+}
+
+/// Waits, sleeping, until the flag has at least that value.
+void await_flag(const int* flag, int at_least);
+
+// -- time --
+
+struct timespec now(clockid_t clock);
+struct timespec later(struct timespec from, long milliseconds);
+bool before(struct timespec a, struct timespec b);
+void sleep_ms(long milliseconds);
+double seconds(void);  ///< monotonic
+/// A short stretch of computation that is no system call.
+void compute(unsigned steps);
+
+// -- memory and processes --
+
+/// A zeroed page shared with every child made later; never fails.
+void* shared_page(void);
+
+/// A child that runs `body`, and leaves by _exit(0) when it returns. It dies with its parent and after the
+/// limit.
+pid_t start_child(void (*body)(void*), void* argument);
+/// To be called first in a child that was made in another way (vfork and exec excepted).
+void be_a_child(void);
+/// Fails the case unless the child exited with that status.
+#define CHECK_CHILD(pid, status) check_child(__FILE__, __LINE__, (pid), (status))
+void check_child(const char* file, int line, pid_t child, int status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,1264 @@
+// Condition variables: what the calls answer, who wakes up, deadlines, cancellation, destruction.
+#include "kinds.h"
+
+#include <sys/syscall.h>
+
+static const pthread_cond_t initialiser = PTHREAD_COND_INITIALIZER;
+
+// The ways to make one that is used within a process.
+struct condition_kind {
+  const char* name;
+  bool is_static, attribute, monotonic, shared;
+};
+
+static const struct condition_kind condition_kinds[] = {
+    {"default", false, false, false, false},
+    {"static", true, false, false, false},
+    {"plain_attribute", false, true, false, false},
+    {"monotonic", false, true, true, false},
+};
+
+static void make_condition(pthread_cond_t* condition, const struct condition_kind* kind) {
+  memset(condition, 0xa5, sizeof *condition);
+  if (kind->is_static) {
+    memcpy(condition, &initialiser, sizeof *condition);
+  } else if (!kind->attribute) {
+    CHECK_OK(pthread_cond_init(condition, NULL));
+  } else {
+    pthread_condattr_t attribute;
+    CHECK_OK(pthread_condattr_init(&attribute));
+    if (kind->monotonic) CHECK_OK(pthread_condattr_setclock(&attribute, CLOCK_MONOTONIC));
+    if (kind->shared) CHECK_OK(pthread_condattr_setpshared(&attribute, PTHREAD_PROCESS_SHARED));
+    CHECK_OK(pthread_cond_init(condition, &attribute));
+    CHECK_OK(pthread_condattr_destroy(&attribute));
+  }
+}
+
+static clockid_t clock_of(const struct condition_kind* kind) {
+  return kind->monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
+// The calls that wait, seen as one. The condition's own clock is the real-time one here.
+struct wait_call {
+  const char* name;
+  clockid_t clock;
+  int (*call)(pthread_cond_t* condition, pthread_mutex_t* mutex, const struct timespec* deadline);
+};
+
+static int wait_untimed(pthread_cond_t* condition, pthread_mutex_t* mutex, const struct timespec* deadline) {
+  (void)deadline;
+  return pthread_cond_wait(condition, mutex);
+}
+
+static int clockwait_realtime(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                              const struct timespec* deadline) {
+  return pthread_cond_clockwait(condition, mutex, CLOCK_REALTIME, deadline);
+}
+
+static int clockwait_monotonic(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                               const struct timespec* deadline) {
+  return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, deadline);
+}
+
+static const struct wait_call wait_calls[] = {
+    {"wait", CLOCK_REALTIME, wait_untimed},
+    {"timedwait", CLOCK_REALTIME, pthread_cond_timedwait},
+    {"clockwait_realtime", CLOCK_REALTIME, clockwait_realtime},
+    {"clockwait_monotonic", CLOCK_MONOTONIC, clockwait_monotonic},
+};
+static const struct wait_call timed_waits[] = {
+    {"timedwait", CLOCK_REALTIME, pthread_cond_timedwait},
+    {"clockwait_realtime", CLOCK_REALTIME, clockwait_realtime},
+    {"clockwait_monotonic", CLOCK_MONOTONIC, clockwait_monotonic},
+};
+
+// A gate with a counter: the usual use.
+struct gate {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  int waiting, open, through, thread_id;
+  const struct wait_call* wait;
+  long milliseconds;
+};
+
+static void make_gate(struct gate* gate, const struct mutex_kind* mutex, const struct condition_kind* kind) {
+  memset(gate, 0, sizeof *gate);
+  make_mutex(&gate->mutex, mutex);
+  make_condition(&gate->condition, kind);
+  gate->wait = &wait_calls[0];
+  gate->milliseconds = 60000;
+}
+
+static void lock_gate(struct gate* gate) {
+  CHECK_OK(pthread_mutex_lock(&gate->mutex));
+}
+static void unlock_gate(struct gate* gate) {
+  CHECK_OK(pthread_mutex_unlock(&gate->mutex));
+}
+
+// Waits until the gate has been opened once more than others have gone through.
+static void* go_through(void* argument) {
+  struct gate* gate = argument;
+  lock_gate(gate);
+  ++gate->waiting;
+  gate->thread_id = (int)gettid();
+  while (gate->open == 0) {
+    const struct timespec deadline = later(now(gate->wait->clock), gate->milliseconds);
+    CHECK_OK(gate->wait->call(&gate->condition, &gate->mutex, &deadline));
+  }
+  --gate->open;
+  --gate->waiting;
+  ++gate->through;
+  unlock_gate(gate);
+  return NULL;
+}
+
+static void await_waiting(struct gate* gate, int count) {
+  for (;;) {
+    lock_gate(gate);
+    const int waiting = gate->waiting;
+    unlock_gate(gate);
+    if (waiting >= count) return;
+    usleep(200);
+  }
+}
+
+// -- nobody waits --
+
+CASE_FOR(signal_without_waiter, struct condition_kind, kind, condition_kinds) {
+  pthread_cond_t condition;
+  make_condition(&condition, kind);
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (int i = 0; i < 1000; ++i) {
+    CHECK_OK(pthread_cond_signal(&condition));
+    CHECK_OK(pthread_cond_broadcast(&condition));
+  }
+  // None of them is remembered. A stray wake is allowed, one that never ends is not.
+  CHECK_OK(pthread_mutex_lock(&mutex));
+  const struct timespec deadline = later(now(clock_of(kind)), 10);
+  int code = 0;
+  for (int i = 0; i < 100 && code == 0; ++i) code = pthread_cond_timedwait(&condition, &mutex, &deadline);
+  CHECK_CODE(code, ETIMEDOUT);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  CHECK_OK(pthread_cond_destroy(&condition));
+}
+
+CASE_FOR(condition_init_destroy, struct condition_kind, kind, condition_kinds) {
+  pthread_cond_t condition;
+  for (int i = 0; i < 100; ++i) {
+    make_condition(&condition, kind);
+    if (i % 2) CHECK_OK(pthread_cond_signal(&condition));
+    CHECK_OK(pthread_cond_destroy(&condition));
+  }
+}
+
+CASE(condition_attributes) {
+  pthread_condattr_t attribute;
+  clockid_t clock = 77;
+  int shared = 77;
+  CHECK_OK(pthread_condattr_init(&attribute));
+  CHECK_OK(pthread_condattr_getclock(&attribute, &clock));
+  CHECK_NUMBER(clock, CLOCK_REALTIME);
+  CHECK_OK(pthread_condattr_setclock(&attribute, CLOCK_MONOTONIC));
+  CHECK_OK(pthread_condattr_getclock(&attribute, &clock));
+  CHECK_NUMBER(clock, CLOCK_MONOTONIC);
+  CHECK_CODE(pthread_condattr_setclock(&attribute, CLOCK_PROCESS_CPUTIME_ID), EINVAL);
+  CHECK_CODE(pthread_condattr_setclock(&attribute, CLOCK_BOOTTIME), EINVAL);
+  CHECK_OK(pthread_condattr_getpshared(&attribute, &shared));
+  CHECK_NUMBER(shared, PTHREAD_PROCESS_PRIVATE);
+  CHECK_CODE(pthread_condattr_setpshared(&attribute, 17), EINVAL);
+  CHECK_OK(pthread_condattr_destroy(&attribute));
+}
+
+// -- one waiter --
+
+CASE_FOR(signal_wakes_the_waiter, struct condition_kind, kind, condition_kinds) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], kind);
+  for (int round = 0; round < 20; ++round) {
+    pthread_t thread = start_thread(go_through, &gate);
+    await_waiting(&gate, 1);  // it counted under the mutex: it waits, and the mutex is free
+    if (round % 2) await_asleep(gate.thread_id);
+    lock_gate(&gate);
+    gate.open = 1;
+    CHECK_OK(round % 4 < 2 ? pthread_cond_signal(&gate.condition) : pthread_cond_broadcast(&gate.condition));
+    unlock_gate(&gate);
+    join_thread(thread);
+    CHECK_NUMBER(gate.through, round + 1);
+  }
+  CHECK_OK(pthread_cond_destroy(&gate.condition));
+}
+
+CASE_FOR(every_wait_call, struct wait_call, wait, wait_calls) {
+  struct gate gate;
+  for (int way = 0; way < 12; ++way) {
+    make_gate(&gate, &main_kinds[way % 4], &condition_kinds[way % 3]);
+    gate.wait = wait;
+    pthread_t threads[3];
+    for (int i = 0; i < 3; ++i) threads[i] = start_thread(go_through, &gate);
+    await_waiting(&gate, 3);
+    lock_gate(&gate);
+    gate.open = 3;
+    CHECK_OK(pthread_cond_broadcast(&gate.condition));
+    unlock_gate(&gate);
+    for (int i = 0; i < 3; ++i) join_thread(threads[i]);
+  }
+}
+
+CASE(signalled_without_the_mutex) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
+  for (int round = 0; round < 50; ++round) {
+    pthread_t thread = start_thread(go_through, &gate);
+    lock_gate(&gate);
+    ++gate.open;
+    unlock_gate(&gate);
+    CHECK_OK(pthread_cond_signal(&gate.condition));
+    join_thread(thread);
+  }
+}
+
+// Back from any wait, the caller has the mutex.
+static void* wait_and_keep(void* argument) {
+  struct gate* gate = argument;
+  lock_gate(gate);
+  ++gate->waiting;
+  while (gate->open == 0) {
+    const struct timespec deadline = later(now(gate->wait->clock), gate->milliseconds);
+    CHECK_OK(gate->wait->call(&gate->condition, &gate->mutex, &deadline));
+  }
+  CHECK_CODE(elsewhere(thread_trylock, &gate->mutex), EBUSY);
+  unlock_gate(gate);
+  CHECK_OK(try_elsewhere(&gate->mutex));
+  return NULL;
+}
+
+CASE_FOR(returns_with_the_mutex, struct wait_call, wait, wait_calls) {
+  for (int i = 0; i < 11; ++i) {
+    note("mutex %s", all_kinds[i].name);
+    struct gate gate;
+    make_gate(&gate, &all_kinds[i], &condition_kinds[0]);
+    gate.wait = wait;
+    pthread_t thread = start_thread(wait_and_keep, &gate);
+    await_waiting(&gate, 1);
+    lock_gate(&gate);
+    gate.open = 1;
+    CHECK_OK(pthread_cond_signal(&gate.condition));
+    unlock_gate(&gate);
+    join_thread(thread);
+  }
+}
+
+CASE_FOR(needs_the_mutex, struct wait_call, wait, wait_calls) {
+  // The kinds that know their owner refuse to let go of a mutex the caller does not hold.
+  for (int i = 0; i < 11; ++i) {
+    if (!all_kinds[i].checks) continue;
+    note("mutex %s", all_kinds[i].name);
+    struct gate gate;
+    make_gate(&gate, &all_kinds[i], &condition_kinds[0]);
+    const struct timespec deadline = later(now(wait->clock), 1000);
+    CHECK_CODE(wait->call(&gate.condition, &gate.mutex, &deadline), EPERM);
+    struct holder holder;
+    hold(&holder, &gate.mutex);
+    CHECK_CODE(wait->call(&gate.condition, &gate.mutex, &deadline), EPERM);
+    CHECK_CODE(pthread_mutex_trylock(&gate.mutex), EBUSY);
+    let_go(&holder);
+    // And nothing of the failed waits is left: a signal goes to a real waiter.
+    gate.wait = wait;
+    pthread_t thread = start_thread(go_through, &gate);
+    await_waiting(&gate, 1);
+    lock_gate(&gate);
+    gate.open = 1;
+    CHECK_OK(pthread_cond_signal(&gate.condition));
+    unlock_gate(&gate);
+    join_thread(thread);
+  }
+}
+
+CASE(waits_with_another_mutex_held) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
+  pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER;
+  pthread_t thread = start_thread(go_through, &gate);
+  CHECK_OK(pthread_mutex_lock(&outer));
+  lock_gate(&gate);
+  const struct timespec deadline = later(now(CLOCK_REALTIME), 5);
+  int code = 0;
+  while (code == 0) code = pthread_cond_timedwait(&gate.condition, &gate.mutex, &deadline);
+  CHECK_CODE(code, ETIMEDOUT);
+  CHECK_CODE(elsewhere(thread_trylock, &outer), EBUSY);
+  gate.open = 1;
+  CHECK_OK(pthread_cond_broadcast(&gate.condition));
+  unlock_gate(&gate);
+  CHECK_OK(pthread_mutex_unlock(&outer));
+  join_thread(thread);
+}
+
+// One condition with one mutex after another: allowed as long as nobody waits in between.
+CASE(one_condition_many_mutexes) {
+  struct gate gates[11];
+  for (int i = 0; i < 11; ++i) {
+    if (i == 0) make_gate(&gates[0], &all_kinds[0], &condition_kinds[0]);
+    make_mutex(&gates[0].mutex, &all_kinds[i]);
+    gates[0].waiting = 0;
+    pthread_t thread = start_thread(go_through, &gates[0]);
+    await_waiting(&gates[0], 1);
+    lock_gate(&gates[0]);
+    gates[0].open = 1;
+    CHECK_OK(pthread_cond_signal(&gates[0].condition));
+    unlock_gate(&gates[0]);
+    join_thread(thread);
+    CHECK_OK(pthread_mutex_destroy(&gates[0].mutex));
+  }
+}
+
+// -- deadlines --
+
+CASE_FOR(times_out, struct wait_call, wait, timed_waits) {
+  for (int i = 0; i < 11; ++i) {
+    note("mutex %s", all_kinds[i].name);
+    struct gate gate;
+    make_gate(&gate, &all_kinds[i], &condition_kinds[0]);
+    lock_gate(&gate);
+    const struct timespec past[] = {later(now(wait->clock), -1000), {0, 0}, {-1, 0}};
+    for (int j = 0; j < 3; ++j) {
+      CHECK_CODE(wait->call(&gate.condition, &gate.mutex, &past[j]), ETIMEDOUT);
+      CHECK_CODE(elsewhere(thread_trylock, &gate.mutex), EBUSY);
+    }
+    const struct timespec deadline = later(now(wait->clock), 10);
+    int code = 0;
+    while (code == 0) code = wait->call(&gate.condition, &gate.mutex, &deadline);
+    CHECK_CODE(code, ETIMEDOUT);
+    CHECK(!before(now(wait->clock), deadline));
+    CHECK_CODE(elsewhere(thread_trylock, &gate.mutex), EBUSY);
+    unlock_gate(&gate);
+    CHECK_OK(try_elsewhere(&gate.mutex));
+    CHECK_OK(pthread_cond_destroy(&gate.condition));
+  }
+}
+
+CASE(times_out_on_its_own_clock) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[3]);
+  lock_gate(&gate);
+  // Far in the past for the real-time clock, still to come for the monotonic one.
+  const struct timespec deadline = later(now(CLOCK_MONOTONIC), 20);
+  int code = 0;
+  while (code == 0) code = pthread_cond_timedwait(&gate.condition, &gate.mutex, &deadline);
+  CHECK_CODE(code, ETIMEDOUT);
+  CHECK(!before(now(CLOCK_MONOTONIC), deadline));
+  // clockwait overrides the condition's clock.
+  const struct timespec real = later(now(CLOCK_REALTIME), 20);
+  for (code = 0; code == 0;)
+    code = pthread_cond_clockwait(&gate.condition, &gate.mutex, CLOCK_REALTIME, &real);
+  CHECK_CODE(code, ETIMEDOUT);
+  CHECK(!before(now(CLOCK_REALTIME), real));
+  unlock_gate(&gate);
+}
+
+CASE_FOR(invalid_deadline, struct wait_call, wait, timed_waits) {
+  for (int i = 0; i < 11; ++i) {
+    note("mutex %s", all_kinds[i].name);
+    struct gate gate;
+    make_gate(&gate, &all_kinds[i], &condition_kinds[0]);
+    lock_gate(&gate);
+    const struct timespec wrong[] = {{0, -1},
+                                     {0, 1000000000},
+                                     {now(wait->clock).tv_sec + 9, 1000000000},
+                                     {now(wait->clock).tv_sec + 9, -1}};
+    for (int j = 0; j < 4; ++j) {
+      CHECK_CODE(wait->call(&gate.condition, &gate.mutex, &wrong[j]), EINVAL);
+      CHECK_CODE(elsewhere(thread_trylock, &gate.mutex), EBUSY);
+    }
+    unlock_gate(&gate);
+    CHECK_OK(try_elsewhere(&gate.mutex));
+  }
+}
+
+CASE(clockwait_bad_clock) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
+  lock_gate(&gate);
+  const struct timespec deadline = later(now(CLOCK_REALTIME), 1000);
+  const clockid_t clocks[] = {CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, CLOCK_BOOTTIME, -1, 1000};
+  for (int i = 0; i < 5; ++i) {
+    CHECK_CODE(pthread_cond_clockwait(&gate.condition, &gate.mutex, clocks[i], &deadline), EINVAL);
+    CHECK_CODE(elsewhere(thread_trylock, &gate.mutex), EBUSY);
+  }
+  unlock_gate(&gate);
+}
+
+// The time is up but somebody else has the mutex: the wait goes on until it is free, whatever that takes.
+static void* time_out_late(void* argument) {
+  struct gate* gate = argument;
+  lock_gate(gate);
+  const struct timespec deadline = later(now(gate->wait->clock), 10);
+  flag_set(&gate->waiting, 1);
+  int code = 0;
+  while (code == 0) code = gate->wait->call(&gate->condition, &gate->mutex, &deadline);
+  CHECK_CODE(code, ETIMEDOUT);
+  CHECK(gate->open == 1);  // set just before the mutex was let go
+  unlock_gate(gate);
+  return NULL;
+}
+
+CASE_FOR(reacquires_after_the_deadline, struct wait_call, wait, timed_waits) {
+  for (int i = 0; i < 4; ++i) {
+    struct gate gate;
+    make_gate(&gate, &main_kinds[i], &condition_kinds[0]);
+    gate.wait = wait;
+    pthread_t thread = start_thread(time_out_late, &gate);
+    await_flag(&gate.waiting, 1);
+    lock_gate(&gate);
+    sleep_ms(30);
+    gate.open = 1;
+    unlock_gate(&gate);
+    join_thread(thread);
+  }
+}
+
+// -- many waiters --
+
+CASE_FOR(broadcast_wakes_all, struct mutex_kind, kind, all_kinds) {
+  struct gate gate;
+  make_gate(&gate, kind, &condition_kinds[0]);
+  for (int round = 0; round < 5; ++round) {
+    pthread_t threads[8];
+    for (int i = 0; i < 8; ++i) threads[i] = start_thread(go_through, &gate);
+    await_waiting(&gate, 8);
+    lock_gate(&gate);
+    gate.open = 8;
+    CHECK_OK(pthread_cond_broadcast(&gate.condition));
+    if (round % 2) sleep_ms(2);
+    unlock_gate(&gate);
+    for (int i = 0; i < 8; ++i) join_thread(threads[i]);
+  }
+  CHECK_NUMBER(gate.through, 40);
+  CHECK_OK(pthread_cond_destroy(&gate.condition));
+}
+
+CASE_FOR(as_many_signals_as_waiters, struct condition_kind, kind, condition_kinds) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], kind);
+  for (int round = 0; round < 5; ++round) {
+    pthread_t threads[8];
+    for (int i = 0; i < 8; ++i) threads[i] = start_thread(go_through, &gate);
+    await_waiting(&gate, 8);
+    for (int i = 0; i < 8; ++i) {
+      lock_gate(&gate);
+      ++gate.open;
+      if (round % 2) CHECK_OK(pthread_cond_signal(&gate.condition));
+      unlock_gate(&gate);
+      if (round % 2 == 0) CHECK_OK(pthread_cond_signal(&gate.condition));
+    }
+    for (int i = 0; i < 8; ++i) join_thread(threads[i]);
+  }
+  CHECK_NUMBER(gate.through, 40);
+}
+
+CASE(broadcast_to_fifty) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
+  pthread_t threads[50];
+  for (int i = 0; i < 50; ++i) threads[i] = start_thread(go_through, &gate);
+  await_waiting(&gate, 50);
+  lock_gate(&gate);
+  gate.open = 50;
+  CHECK_OK(pthread_cond_broadcast(&gate.condition));
+  unlock_gate(&gate);
+  for (int i = 0; i < 50; ++i) join_thread(threads[i]);
+}
+
+// -- no wake is lost --
+
+struct ping_pong {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed[2];
+  int turn, rounds;
+};
+
+struct player {
+  struct ping_pong* game;
+  int side;
+};
+
+static void* play(void* argument) {
+  struct player* player = argument;
+  struct ping_pong* game = player->game;
+  CHECK_OK(pthread_mutex_lock(&game->mutex));
+  for (int i = 0; i < game->rounds; ++i) {
+    while (game->turn != player->side)
+      CHECK_OK(pthread_cond_wait(&game->changed[player->side], &game->mutex));
+    game->turn = 1 - player->side;
+    CHECK_OK(pthread_cond_signal(&game->changed[1 - player->side]));
+  }
+  CHECK_OK(pthread_mutex_unlock(&game->mutex));
+  return NULL;
+}
+
+static void ping_pong(const struct mutex_kind* kind, int rounds) {
+  static struct ping_pong game;
+  make_mutex(&game.mutex, kind);
+  make_condition(&game.changed[0], &condition_kinds[0]);
+  make_condition(&game.changed[1], &condition_kinds[1]);
+  game.rounds = rounds;
+  struct player players[2] = {{&game, 0}, {&game, 1}};
+  run_threads(2, play, players, sizeof *players);
+}
+
+CASE(ping_pong_twenty_thousand) {
+  ping_pong(&all_kinds[0], 10000);
+}
+CASE_FOR(ping_pong_of_each_kind, struct mutex_kind, kind, all_kinds) {
+  ping_pong(kind, 500);
+}
+
+struct buffer {
+  pthread_mutex_t mutex;
+  pthread_cond_t not_full, not_empty;
+  int items[4], count, first;
+  int to_produce, to_consume;
+  long long produced, consumed;
+  bool timed;
+};
+
+static void buffer_wait(struct buffer* buffer, pthread_cond_t* condition) {
+  if (buffer->timed) {
+    const struct timespec deadline = later(now(CLOCK_REALTIME), 1);
+    const int code = pthread_cond_timedwait(condition, &buffer->mutex, &deadline);
+    if (code != 0) CHECK_CODE(code, ETIMEDOUT);
+  } else {
+    CHECK_OK(pthread_cond_wait(condition, &buffer->mutex));
+  }
+}
+
+static void* produce(void* argument) {
+  struct buffer* buffer = argument;
+  CHECK_OK(pthread_mutex_lock(&buffer->mutex));
+  while (buffer->to_produce > 0) {
+    if (buffer->count == 4) {
+      buffer_wait(buffer, &buffer->not_full);
+      continue;
+    }
+    const int item = buffer->to_produce--;
+    buffer->produced += item;
+    buffer->items[(buffer->first + buffer->count++) % 4] = item;
+    CHECK_OK(pthread_cond_signal(&buffer->not_empty));
+    CHECK_OK(pthread_mutex_unlock(&buffer->mutex));
+    CHECK_OK(pthread_mutex_lock(&buffer->mutex));
+  }
+  CHECK_OK(pthread_cond_broadcast(&buffer->not_full));
+  CHECK_OK(pthread_mutex_unlock(&buffer->mutex));
+  return NULL;
+}
+
+static void* consume(void* argument) {
+  struct buffer* buffer = argument;
+  CHECK_OK(pthread_mutex_lock(&buffer->mutex));
+  while (buffer->to_consume > 0) {
+    if (buffer->count == 0) {
+      buffer_wait(buffer, &buffer->not_empty);
+      continue;
+    }
+    buffer->consumed += buffer->items[buffer->first];
+    buffer->first = (buffer->first + 1) % 4;
+    --buffer->count;
+    --buffer->to_consume;
+    CHECK_OK(pthread_cond_signal(&buffer->not_full));
+  }
+  CHECK_OK(pthread_cond_broadcast(&buffer->not_empty));
+  CHECK_OK(pthread_mutex_unlock(&buffer->mutex));
+  return NULL;
+}
+
+static void* produce_or_consume(void* argument) {
+  struct {
+    struct buffer* buffer;
+    int number;
+  }* me = argument;
+  return me->number % 2 ? produce(me->buffer) : consume(me->buffer);
+}
+
+static void bounded_buffer(const struct mutex_kind* kind, int items, bool timed) {
+  static struct buffer buffer;
+  make_mutex(&buffer.mutex, kind);
+  make_condition(&buffer.not_full, &condition_kinds[0]);
+  make_condition(&buffer.not_empty, &condition_kinds[1]);
+  buffer.to_produce = buffer.to_consume = items;
+  buffer.timed = timed;
+  struct {
+    struct buffer* buffer;
+    int number;
+  } workers[6];
+  for (int i = 0; i < 6; ++i) {
+    workers[i].buffer = &buffer;
+    workers[i].number = i;
+  }
+  run_threads(6, produce_or_consume, workers, sizeof *workers);
+  CHECK(buffer.count == 0);
+  CHECK_NUMBER(buffer.consumed, (long long)items * (items + 1) / 2);
+  CHECK_OK(pthread_cond_destroy(&buffer.not_full));
+  CHECK_OK(pthread_cond_destroy(&buffer.not_empty));
+}
+
+CASE_FOR(bounded_buffer_untimed, struct mutex_kind, kind, main_kinds) {
+  bounded_buffer(kind, 1200, false);
+}
+CASE_FOR(bounded_buffer_timed, struct mutex_kind, kind, main_kinds) {
+  bounded_buffer(kind, 600, true);
+}
+
+// A signal at the very moment a timed waiter gives up: if that waiter says it timed out, it has not used up
+// the signal, and the one that waits without a limit gets it.
+struct near_miss {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  int waiting, timed_code, patient_woken, enough;
+  long nanoseconds;
+};
+
+static void* near_miss_timed(void* argument) {
+  struct near_miss* scene = argument;
+  CHECK_OK(pthread_mutex_lock(&scene->mutex));
+  flag_add(&scene->waiting, 1);
+  struct timespec deadline = later(now(CLOCK_REALTIME), 1);
+  const int code = pthread_cond_timedwait(&scene->condition, &scene->mutex, &deadline);
+  CHECK(code == 0 || code == ETIMEDOUT);
+  scene->timed_code = code;
+  if (code == 0) {  // it may have been for both
+    flag_set(&scene->enough, 1);
+    CHECK_OK(pthread_cond_broadcast(&scene->condition));
+  }
+  CHECK_OK(pthread_mutex_unlock(&scene->mutex));
+  return NULL;
+}
+
+static void* near_miss_patient(void* argument) {
+  struct near_miss* scene = argument;
+  CHECK_OK(pthread_mutex_lock(&scene->mutex));
+  flag_add(&scene->waiting, 1);
+  CHECK_OK(pthread_cond_wait(&scene->condition, &scene->mutex));
+  scene->patient_woken = 1;
+  CHECK_OK(pthread_mutex_unlock(&scene->mutex));
+  return NULL;
+}
+
+CASE(signal_at_the_deadline) {
+  for (int round = 0; round < 150; ++round) {
+    struct near_miss scene = {.timed_code = -1};
+    make_mutex(&scene.mutex, &all_kinds[0]);
+    make_condition(&scene.condition, &condition_kinds[0]);
+    // Either may be the first in line.
+    pthread_t first = start_thread(round % 2 ? near_miss_timed : near_miss_patient, &scene);
+    await_flag(&scene.waiting, 1);
+    pthread_t second = start_thread(round % 2 ? near_miss_patient : near_miss_timed, &scene);
+    await_flag(&scene.waiting, 2);
+    usleep((useconds_t)(600 + round % 50 * 14));
+    CHECK_OK(pthread_mutex_lock(&scene.mutex));  // both are in their waits now
+    CHECK_OK(pthread_cond_signal(&scene.condition));
+    CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+    join_thread(first);
+    join_thread(second);
+    CHECK(scene.patient_woken);
+  }
+}
+
+// Time-outs by the dozen must not eat the wakes of the others.
+static void* keep_timing_out(void* argument) {
+  struct gate* gate = argument;
+  lock_gate(gate);
+  while (gate->through < 100) {
+    const struct timespec deadline = later(now(CLOCK_REALTIME), 1);
+    const int code = pthread_cond_timedwait(&gate->condition, &gate->mutex, &deadline);
+    if (code != 0) CHECK_CODE(code, ETIMEDOUT);
+    // Not for us: pass it on.
+    if (code == 0 && gate->open > 0) CHECK_OK(pthread_cond_signal(&gate->condition));
+  }
+  unlock_gate(gate);
+  return NULL;
+}
+
+static void* go_through_fifty_times(void* argument) {
+  for (int i = 0; i < 50; ++i) go_through(argument);
+  return NULL;
+}
+
+CASE(timed_and_untimed_together) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
+  pthread_t threads[5];
+  for (int i = 0; i < 5; ++i)
+    threads[i] = start_thread(i < 2 ? go_through_fifty_times : keep_timing_out, &gate);
+  for (int i = 0; i < 100; ++i) {
+    lock_gate(&gate);
+    ++gate.open;
+    CHECK_OK(pthread_cond_signal(&gate.condition));
+    unlock_gate(&gate);
+    if (i % 4 == 0) usleep(300);
+  }
+  for (int i = 0; i < 5; ++i) join_thread(threads[i]);
+  CHECK_NUMBER(gate.through, 100);
+}
+
+// -- destruction --
+
+// POSIX: it is safe to destroy a condition as soon as all its waiters have been woken, though none of them
+// may have run yet. The memory becomes something else at once.
+struct doomed {
+  pthread_mutex_t* mutex;
+  pthread_cond_t* condition;
+  int waiting, open;
+};
+
+static void* wait_on_doomed(void* argument) {
+  struct doomed* doomed = argument;
+  CHECK_OK(pthread_mutex_lock(doomed->mutex));
+  ++doomed->waiting;
+  const struct timespec deadline = later(now(CLOCK_REALTIME), 60000);
+  int code = 0;
+  // After the gate is open the condition is gone: the test comes before the wait.
+  while (!doomed->open && code == 0) {
+    code = doomed->waiting % 2 ? pthread_cond_wait(doomed->condition, doomed->mutex)
+                               : pthread_cond_timedwait(doomed->condition, doomed->mutex, &deadline);
+  }
+  CHECK_OK(code);
+  --doomed->waiting;
+  CHECK_OK(pthread_mutex_unlock(doomed->mutex));
+  return NULL;
+}
+
+struct destruction {
+  const char* name;
+  bool mutex_held, unmap;
+  int waiters;
+};
+
+static const struct destruction destructions[] = {
+    {"mutex_held", true, false, 4},
+    {"mutex_free", false, false, 4},
+    {"mutex_held_unmapped", true, true, 4},
+    {"one_waiter_unmapped", false, true, 1},
+};
+
+CASE_FOR(destroyed_after_broadcast, struct destruction, way, destructions) {
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, &all_kinds[0]);
+  for (int round = 0; round < 40; ++round) {
+    pthread_cond_t* condition = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(condition != MAP_FAILED);
+    make_condition(condition, &condition_kinds[round % 4]);
+    struct doomed doomed = {&mutex, condition, 0, 0};
+    pthread_t threads[4];
+    for (int i = 0; i < way->waiters; ++i) threads[i] = start_thread(wait_on_doomed, &doomed);
+    for (;;) {
+      CHECK_OK(pthread_mutex_lock(&mutex));
+      if (doomed.waiting == way->waiters) break;
+      CHECK_OK(pthread_mutex_unlock(&mutex));
+      usleep(100);
+    }
+    doomed.open = 1;
+    CHECK_OK(way->waiters == 1 ? pthread_cond_signal(condition) : pthread_cond_broadcast(condition));
+    if (!way->mutex_held) CHECK_OK(pthread_mutex_unlock(&mutex));
+    CHECK_OK(pthread_cond_destroy(condition));
+    if (way->unmap)
+      munmap(condition, 4096);
+    else
+      memset(condition, 0x77, sizeof *condition);
+    if (way->mutex_held) CHECK_OK(pthread_mutex_unlock(&mutex));
+    for (int i = 0; i < way->waiters; ++i) join_thread(threads[i]);
+    if (way->unmap) continue;
+    for (size_t i = 0; i < sizeof *condition; ++i) CHECK_NUMBER(((unsigned char*)condition)[i], 0x77);
+    munmap(condition, 4096);
+  }
+}
+
+CASE(destroyed_after_time_out) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  CHECK_OK(pthread_mutex_lock(&mutex));
+  for (int round = 0; round < 50; ++round) {
+    pthread_cond_t condition;
+    make_condition(&condition, &condition_kinds[round % 4]);
+    const struct timespec deadline = later(now(clock_of(&condition_kinds[round % 4])), 1);
+    int code = 0;
+    while (code == 0) code = pthread_cond_timedwait(&condition, &mutex, &deadline);
+    CHECK_CODE(code, ETIMEDOUT);
+    CHECK_OK(pthread_cond_destroy(&condition));
+    memset(&condition, 0x77, sizeof condition);
+  }
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+}
+
+CASE(made_again_after_destroy) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
+  for (int round = 0; round < 20; ++round) {
+    CHECK_OK(pthread_cond_destroy(&gate.condition));
+    make_condition(&gate.condition, &condition_kinds[round % 4]);
+    pthread_t thread = start_thread(go_through, &gate);
+    await_waiting(&gate, 1);
+    lock_gate(&gate);
+    gate.open = 1;
+    CHECK_OK(pthread_cond_signal(&gate.condition));
+    unlock_gate(&gate);
+    join_thread(thread);
+  }
+}
+
+// -- cancellation --
+
+struct cancelled_wait {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  const struct wait_call* wait;
+  int waiting, thread_id, in_handler, open, may_enter, disabled, woken;
+};
+
+static void check_handler(void* argument) {
+  struct cancelled_wait* scene = argument;
+  flag_add(&scene->in_handler, 1);
+  // The mutex is held here: nobody else gets it, and we may release it.
+  CHECK_CODE(elsewhere(thread_trylock, &scene->mutex), EBUSY);
+  CHECK_OK(pthread_mutex_unlock(&scene->mutex));
+}
+
+static void* wait_for_cancellation(void* argument) {
+  struct cancelled_wait* scene = argument;
+  int old;
+  if (scene->disabled) CHECK_OK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old));
+  CHECK_OK(pthread_mutex_lock(&scene->mutex));
+  pthread_cleanup_push(check_handler, scene);
+  scene->thread_id = (int)gettid();
+  flag_add(&scene->waiting, 1);
+  await_flag(&scene->may_enter, 1);
+  while (!scene->open) {
+    const struct timespec deadline = later(now(scene->wait->clock), 60000);
+    CHECK_OK(scene->wait->call(&scene->condition, &scene->mutex, &deadline));
+  }
+  pthread_cleanup_pop(0);
+  CHECK_OK(pthread_mutex_unlock(&scene->mutex));
+  flag_add(&scene->woken, 1);
+  if (scene->disabled) {
+    CHECK_OK(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old));
+    pthread_testcancel();
+  }
+  return NULL;
+}
+
+static void make_scene(struct cancelled_wait* scene, const struct mutex_kind* kind,
+                       const struct wait_call* wait) {
+  memset(scene, 0, sizeof *scene);
+  make_mutex(&scene->mutex, kind);
+  make_condition(&scene->condition, &condition_kinds[0]);
+  scene->wait = wait;
+  scene->may_enter = 1;
+}
+
+CASE_FOR(waiter_is_cancelled, struct wait_call, wait, wait_calls) {
+  for (int kind = 0; kind < 11; ++kind) {
+    note("mutex %s", all_kinds[kind].name);
+    struct cancelled_wait scene;
+    make_scene(&scene, &all_kinds[kind], wait);
+    pthread_t thread = start_thread(wait_for_cancellation, &scene);
+    await_flag(&scene.waiting, 1);
+    CHECK_OK(pthread_mutex_lock(&scene.mutex));
+    CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+    if (kind % 2) await_asleep(scene.thread_id);
+    CHECK_OK(pthread_cancel(thread));
+    CHECK(join_thread(thread) == PTHREAD_CANCELED);
+    CHECK_NUMBER(scene.in_handler, 1);
+    CHECK_OK(try_elsewhere(&scene.mutex));
+    CHECK_OK(pthread_cond_signal(&scene.condition));
+    CHECK_OK(pthread_cond_destroy(&scene.condition));
+  }
+}
+
+// A cancelled waiter takes the mutex like everybody else: not while another thread has it.
+CASE_FOR(cancelled_waiter_waits_for_the_mutex, struct wait_call, wait, wait_calls) {
+  struct cancelled_wait scene;
+  make_scene(&scene, &all_kinds[0], wait);
+  pthread_t thread = start_thread(wait_for_cancellation, &scene);
+  await_flag(&scene.waiting, 1);
+  CHECK_OK(pthread_mutex_lock(&scene.mutex));
+  CHECK_OK(pthread_cancel(thread));
+  sleep_ms(10);
+  CHECK(flag_get(&scene.in_handler) == 0);
+  CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+  CHECK(join_thread(thread) == PTHREAD_CANCELED);
+  CHECK_NUMBER(scene.in_handler, 1);
+}
+
+// A request that was there before the wait is acted upon, even if a wake comes too.
+CASE_FOR(cancelled_before_it_waits, struct wait_call, wait, wait_calls) {
+  for (int round = 0; round < 5; ++round) {
+    struct cancelled_wait scene;
+    make_scene(&scene, &all_kinds[round], wait);
+    scene.may_enter = 0;
+    pthread_t thread = start_thread(wait_for_cancellation, &scene);
+    await_flag(&scene.waiting, 1);
+    CHECK_OK(pthread_cancel(thread));
+    flag_set(&scene.may_enter, 1);
+    CHECK(join_thread(thread) == PTHREAD_CANCELED);
+    CHECK_NUMBER(scene.in_handler, 1);
+    CHECK_OK(try_elsewhere(&scene.mutex));
+  }
+}
+
+CASE_FOR(cancellation_disabled, struct wait_call, wait, wait_calls) {
+  struct cancelled_wait scene;
+  make_scene(&scene, &all_kinds[0], wait);
+  scene.disabled = 1;
+  pthread_t thread = start_thread(wait_for_cancellation, &scene);
+  await_flag(&scene.waiting, 1);
+  CHECK_OK(pthread_mutex_lock(&scene.mutex));
+  CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+  CHECK_OK(pthread_cancel(thread));
+  sleep_ms(10);
+  CHECK(flag_get(&scene.woken) == 0 && flag_get(&scene.in_handler) == 0);
+  CHECK_OK(pthread_mutex_lock(&scene.mutex));
+  scene.open = 1;
+  CHECK_OK(pthread_cond_signal(&scene.condition));
+  CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+  CHECK(join_thread(thread) == PTHREAD_CANCELED);
+  CHECK_NUMBER(scene.woken, 1);
+  CHECK_NUMBER(scene.in_handler, 0);
+}
+
+// Two wait; one signal, and one of them is cancelled, at once. If the cancelled one did end by cancellation,
+// the other must have the signal.
+struct duel {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  const struct wait_call* wait;
+  int waiting, woken[2];
+};
+
+struct duellist {
+  struct duel* duel;
+  int number;
+};
+
+static void unlock_duel(void* argument) {
+  CHECK_OK(pthread_mutex_unlock(argument));
+}
+
+static void* wait_in_duel(void* argument) {
+  struct duellist* me = argument;
+  struct duel* duel = me->duel;
+  CHECK_OK(pthread_mutex_lock(&duel->mutex));
+  pthread_cleanup_push(unlock_duel, &duel->mutex);
+  flag_add(&duel->waiting, 1);
+  const struct timespec deadline = later(now(duel->wait->clock), 60000);
+  CHECK_OK(duel->wait->call(&duel->condition, &duel->mutex, &deadline));
+  duel->woken[me->number] = 1;
+  pthread_cleanup_pop(1);
+  return NULL;
+}
+
+CASE_FOR(signal_survives_cancellation, struct wait_call, wait, wait_calls) {
+  for (int round = 0; round < 60; ++round) {
+    struct duel duel = {.wait = wait};
+    make_mutex(&duel.mutex, &main_kinds[round % 4]);
+    make_condition(&duel.condition, &condition_kinds[0]);
+    struct duellist duellists[2] = {{&duel, 0}, {&duel, 1}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; ++i) {
+      threads[i] = start_thread(wait_in_duel, &duellists[i]);
+      await_flag(&duel.waiting, i + 1);
+    }
+    CHECK_OK(pthread_mutex_lock(&duel.mutex));
+    if (round % 3 == 0) CHECK_OK(pthread_mutex_unlock(&duel.mutex));
+    const int victim = round / 3 % 2;
+    if (round % 2) CHECK_OK(pthread_cancel(threads[victim]));
+    CHECK_OK(pthread_cond_signal(&duel.condition));
+    if (round % 2 == 0) CHECK_OK(pthread_cancel(threads[victim]));
+    if (round % 3 != 0) CHECK_OK(pthread_mutex_unlock(&duel.mutex));
+    if (join_thread(threads[victim]) != PTHREAD_CANCELED) {
+      // It was woken properly; then the other may be waiting still.
+      CHECK(duel.woken[victim] == 1);
+      CHECK_OK(pthread_mutex_lock(&duel.mutex));
+      CHECK_OK(pthread_cond_broadcast(&duel.condition));
+      CHECK_OK(pthread_mutex_unlock(&duel.mutex));
+    }
+    join_thread(threads[1 - victim]);
+    CHECK(duel.woken[1 - victim] == 1);
+    CHECK_OK(try_elsewhere(&duel.mutex));
+    CHECK_OK(pthread_cond_destroy(&duel.condition));
+  }
+}
+
+CASE(cancelled_in_the_middle_of_the_queue) {
+  for (int round = 0; round < 20; ++round) {
+    struct duel duel = {.wait = &wait_calls[round % 4]};
+    make_mutex(&duel.mutex, &all_kinds[0]);
+    make_condition(&duel.condition, &condition_kinds[0]);
+    int woken = 0;
+    struct duellist duellists[6];
+    pthread_t threads[6];
+    for (int i = 0; i < 6; ++i) {
+      duellists[i] = (struct duellist){&duel, i % 2};
+      threads[i] = start_thread(wait_in_duel, &duellists[i]);
+      await_flag(&duel.waiting, i + 1);
+    }
+    for (int i = 1; i < 6; i += 2) CHECK_OK(pthread_cancel(threads[i]));
+    for (int i = 1; i < 6; i += 2) woken += join_thread(threads[i]) != PTHREAD_CANCELED;
+    for (int i = 0; i < 3; ++i) {
+      CHECK_OK(pthread_mutex_lock(&duel.mutex));
+      CHECK_OK(pthread_cond_signal(&duel.condition));
+      CHECK_OK(pthread_mutex_unlock(&duel.mutex));
+    }
+    for (int i = 0; i < 6; i += 2) CHECK(join_thread(threads[i]) == NULL);
+    CHECK_NUMBER(woken, 0);
+  }
+}
+
+// -- signals of the other sort --
+
+static int handled;
+static void count_signal(int number) {
+  (void)number;
+  flag_add(&handled, 1);
+}
+
+static void* wait_timed_out_once(void* argument) {
+  struct gate* gate = argument;
+  lock_gate(gate);
+  flag_set(&gate->waiting, 1);
+  const struct timespec deadline = later(now(gate->wait->clock), 25);
+  int code = 0;
+  while (code == 0) code = gate->wait->call(&gate->condition, &gate->mutex, &deadline);
+  CHECK_CODE(code, ETIMEDOUT);
+  CHECK(!before(now(gate->wait->clock), deadline));
+  unlock_gate(gate);
+  return NULL;
+}
+
+CASE_FOR(wait_is_never_interrupted, struct wait_call, wait, wait_calls) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = count_signal;
+  CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
+  gate.wait = wait;
+  pthread_t thread = start_thread(wait->call == wait_untimed ? go_through : wait_timed_out_once, &gate);
+  await_flag(&gate.waiting, 1);
+  for (int i = 0; i < 30; ++i) {
+    pthread_kill(thread, SIGUSR1);
+    usleep(500);
+  }
+  lock_gate(&gate);
+  gate.open = 1;
+  if (wait->call == wait_untimed) CHECK_OK(pthread_cond_signal(&gate.condition));
+  unlock_gate(&gate);
+  join_thread(thread);
+  CHECK(flag_get(&handled) > 0);
+}
+
+CASE(condition_errno_untouched) {
+  enum { marker = 4711 };
+  struct gate gate;
+  for (int i = 0; i < 4; ++i) {
+    make_gate(&gate, &main_kinds[i], &condition_kinds[i]);
+    lock_gate(&gate);
+    errno = marker;
+    CHECK_OK(pthread_cond_signal(&gate.condition));
+    CHECK_OK(pthread_cond_broadcast(&gate.condition));
+    const struct timespec past = {0, 0}, wrong = {0, -1};
+    CHECK_CODE(pthread_cond_timedwait(&gate.condition, &gate.mutex, &past), ETIMEDOUT);
+    CHECK_NUMBER(errno, (int)marker);
+    CHECK_CODE(pthread_cond_timedwait(&gate.condition, &gate.mutex, &wrong), EINVAL);
+    CHECK_CODE(pthread_cond_clockwait(&gate.condition, &gate.mutex, 1000, &past), EINVAL);
+    CHECK_NUMBER(errno, (int)marker);
+    const struct timespec soon = later(now(CLOCK_MONOTONIC), 5);
+    int code = 0;
+    while (code == 0) code = pthread_cond_clockwait(&gate.condition, &gate.mutex, CLOCK_MONOTONIC, &soon);
+    CHECK_CODE(code, ETIMEDOUT);
+    CHECK_NUMBER(errno, (int)marker);
+    unlock_gate(&gate);
+    pthread_t thread = start_thread(go_through, &gate);
+    await_waiting(&gate, 1);
+    lock_gate(&gate);
+    gate.open = 1;
+    errno = marker;
+    CHECK_OK(pthread_cond_signal(&gate.condition));
+    CHECK_NUMBER(errno, (int)marker);
+    unlock_gate(&gate);
+    join_thread(thread);
+    errno = marker;
+    CHECK_OK(pthread_cond_destroy(&gate.condition));
+    CHECK_OK(pthread_cond_init(&gate.condition, NULL));
+    CHECK_NUMBER(errno, (int)marker);
+  }
+}
+
+// -- with mutexes that stay the C library's --
+
+struct special_mutex {
+  const char* name;
+  int robust, protocol, shared, type;
+};
+
+static const struct special_mutex special_mutexes[] = {
+    {"robust", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_NORMAL},
+    {"inheriting", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE,
+     PTHREAD_MUTEX_NORMAL},
+    {"shared", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED, PTHREAD_MUTEX_NORMAL},
+    {"robust_inheriting", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE,
+     PTHREAD_MUTEX_ERRORCHECK},
+    {"robust_recursive", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_PRIVATE,
+     PTHREAD_MUTEX_RECURSIVE},
+    {"shared_recursive", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED,
+     PTHREAD_MUTEX_RECURSIVE},
+};
+
+static void make_special(pthread_mutex_t* mutex, const struct special_mutex* special) {
+  pthread_mutexattr_t attribute;
+  CHECK_OK(pthread_mutexattr_init(&attribute));
+  CHECK_OK(pthread_mutexattr_setrobust(&attribute, special->robust));
+  CHECK_OK(pthread_mutexattr_setprotocol(&attribute, special->protocol));
+  CHECK_OK(pthread_mutexattr_setpshared(&attribute, special->shared));
+  CHECK_OK(pthread_mutexattr_settype(&attribute, special->type));
+  const int code = pthread_mutex_init(mutex, &attribute);
+  if (code == ENOTSUP && special->protocol != PTHREAD_PRIO_NONE) skip_case("no priority inheritance here");
+  CHECK_OK(code);
+}
+
+CASE_FOR(with_special_mutex, struct special_mutex, special, special_mutexes) {
+  static struct ping_pong game;
+  make_special(&game.mutex, special);
+  make_condition(&game.changed[0], &condition_kinds[0]);
+  make_condition(&game.changed[1], &condition_kinds[1]);
+  game.rounds = 500;
+  struct player players[2] = {{&game, 0}, {&game, 1}};
+  run_threads(2, play, players, sizeof *players);
+
+  CHECK_OK(pthread_mutex_lock(&game.mutex));
+  for (int i = 0; i < 3; ++i) {
+    const struct timespec past = {0, 0}, soon = later(now(timed_waits[i].clock), 5);
+    CHECK_CODE(timed_waits[i].call(&game.changed[0], &game.mutex, &past), ETIMEDOUT);
+    int code = 0;
+    while (code == 0) code = timed_waits[i].call(&game.changed[0], &game.mutex, &soon);
+    CHECK_CODE(code, ETIMEDOUT);
+    CHECK_CODE(elsewhere(thread_trylock, &game.mutex), EBUSY);
+  }
+  CHECK_OK(pthread_mutex_unlock(&game.mutex));
+  CHECK_OK(try_elsewhere(&game.mutex));
+}
+
+CASE_FOR(special_mutex_and_cancellation, struct special_mutex, special, special_mutexes) {
+  struct cancelled_wait scene;
+  for (int i = 0; i < 4; ++i) {
+    make_scene(&scene, &all_kinds[0], &wait_calls[i]);
+    make_special(&scene.mutex, special);
+    pthread_t thread = start_thread(wait_for_cancellation, &scene);
+    await_flag(&scene.waiting, 1);
+    CHECK_OK(pthread_mutex_lock(&scene.mutex));
+    CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+    CHECK_OK(pthread_cancel(thread));
+    CHECK(join_thread(thread) == PTHREAD_CANCELED);
+    CHECK_NUMBER(scene.in_handler, 1);
+    CHECK_OK(try_elsewhere(&scene.mutex));
+  }
+}
+
+// The owner of a robust mutex dies after its signal: the waiter learns it from its wait.
+struct bequest {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  int waiting, code;
+};
+
+static void* inherit(void* argument) {
+  struct bequest* bequest = argument;
+  CHECK_OK(pthread_mutex_lock(&bequest->mutex));
+  flag_set(&bequest->waiting, 1);
+  bequest->code = pthread_cond_wait(&bequest->condition, &bequest->mutex);
+  if (bequest->code == EOWNERDEAD) CHECK_OK(pthread_mutex_consistent(&bequest->mutex));
+  CHECK_OK(pthread_mutex_unlock(&bequest->mutex));
+  return NULL;
+}
+
+static void* signal_and_die(void* argument) {
+  struct bequest* bequest = argument;
+  CHECK_OK(pthread_mutex_lock(&bequest->mutex));
+  CHECK_OK(pthread_cond_signal(&bequest->condition));
+  return NULL;
+}
+
+CASE(wait_meets_a_dead_owner) {
+  struct bequest bequest;
+  memset(&bequest, 0, sizeof bequest);
+  make_special(&bequest.mutex, &special_mutexes[0]);
+  make_condition(&bequest.condition, &condition_kinds[0]);
+  pthread_t heir = start_thread(inherit, &bequest);
+  await_flag(&bequest.waiting, 1);
+  in_new_thread(signal_and_die, &bequest);
+  join_thread(heir);
+  CHECK_CODE(bequest.code, EOWNERDEAD);
+  CHECK_OK(try_elsewhere(&bequest.mutex));
+}
+
+// -- between processes --
+
+static const struct condition_kind shared_kind = {"shared", false, true, false, true};
+
+static void play_in_child(void* argument) {
+  play(argument);
+}
+
+CASE(shared_ping_pong) {
+  struct ping_pong* game = shared_page();
+  make_special(&game->mutex, &special_mutexes[2]);
+  make_condition(&game->changed[0], &shared_kind);
+  make_condition(&game->changed[1], &shared_kind);
+  game->rounds = 1000;
+  struct player here = {game, 0}, there = {game, 1};
+  const pid_t child = start_child(play_in_child, &there);
+  play(&here);
+  CHECK_CHILD(child, 0);
+  CHECK_OK(pthread_cond_destroy(&game->changed[0]));
+  CHECK_OK(pthread_mutex_destroy(&game->mutex));
+}
+
+static void child_goes_through(void* argument) {
+  go_through(argument);
+}
+
+CASE(shared_broadcast) {
+  struct gate* gate = shared_page();
+  const struct condition_kind monotonic = {"shared, monotonic", false, true, true, true};
+  make_special(&gate->mutex, &special_mutexes[2]);
+  make_condition(&gate->condition, &monotonic);
+  gate->wait = &wait_calls[0];
+  pid_t children[3];
+  for (int i = 0; i < 3; ++i) children[i] = start_child(child_goes_through, gate);
+  pthread_t thread = start_thread(go_through, gate);
+  await_waiting(gate, 4);
+  lock_gate(gate);
+  const struct timespec deadline = later(now(CLOCK_MONOTONIC), 5);
+  int code = 0;
+  while (code == 0) code = pthread_cond_timedwait(&gate->condition, &gate->mutex, &deadline);
+  CHECK_CODE(code, ETIMEDOUT);
+  gate->open = 4;
+  CHECK_OK(pthread_cond_broadcast(&gate->condition));
+  unlock_gate(gate);
+  join_thread(thread);
+  for (int i = 0; i < 3; ++i) CHECK_CHILD(children[i], 0);
+  CHECK_NUMBER(gate->through, 4);
+}
+
+// A shared condition with a private mutex, all in one process: the C library does not mind. Another lock's
+// mutex cannot be waited for by the C library's condition; the permitted answer is EINVAL, at once and with
+// the mutex held.
+CASE(shared_condition_with_private_mutex) {
+  struct gate gate;
+  make_gate(&gate, &all_kinds[0], &shared_kind);
+  lock_gate(&gate);
+  const struct timespec deadline = later(now(CLOCK_REALTIME), 5);
+  int code = 0;
+  while (code == 0) code = pthread_cond_timedwait(&gate.condition, &gate.mutex, &deadline);
+  CHECK(code == ETIMEDOUT || code == EINVAL);
+  CHECK_CODE(elsewhere(thread_trylock, &gate.mutex), EBUSY);
+  unlock_gate(&gate);
+  CHECK_OK(try_elsewhere(&gate.mutex));
+}

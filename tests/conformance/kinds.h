@@ -1,0 +1,55 @@
+// The kinds of mutex that a program can make without asking for the C library's special services: these are
+// the ones that another lock may stand in for.
+#ifndef USHER_TESTS_KINDS_H
+#define USHER_TESTS_KINDS_H
+
+#include "cases.h"
+
+struct mutex_kind {
+  const char* name;
+  int type;  ///< of the attribute, or one of the three below
+  bool recursive;
+  bool checks;  ///< knows its owner: recursive and error-checking
+  const pthread_mutex_t* initialiser;
+};
+
+enum { without_attribute = -1, untouched_attribute = -2, by_initialiser = -3 };
+
+extern const struct mutex_kind all_kinds[11];  ///< every way to make one
+extern const struct mutex_kind main_kinds[4];  ///< normal, recursive, errorcheck, adaptive: for dear cases
+extern const struct mutex_kind careless_kinds[7];  ///< those that do not look who calls
+
+/// Makes a mutex of that kind over memory that holds rubbish.
+void make_mutex(pthread_mutex_t* mutex, const struct mutex_kind* kind);
+
+// The three calls that give up at a point in time, seen as one.
+struct timed_call {
+  const char* name;
+  clockid_t clock;
+  int (*call)(pthread_mutex_t* mutex, const struct timespec* deadline);
+};
+extern const struct timed_call timed_calls[3];
+
+// The same operations as bodies of threads: the argument is the mutex, the result the code.
+void* thread_lock(void* mutex);
+void* thread_trylock(void* mutex);
+void* thread_unlock(void* mutex);
+void* thread_lock_unlock(void* mutex);
+
+/// The code of the call when another, new thread makes it.
+int elsewhere(thread_body body, pthread_mutex_t* mutex);
+/// 0 when the mutex was free (and is free again): asked by another thread, so that it holds for every kind.
+int try_elsewhere(pthread_mutex_t* mutex);
+
+/// A thread that holds a mutex until it is told to let go.
+struct holder {
+  pthread_mutex_t* mutex;
+  pthread_t thread;
+  int held, let_go;
+  long milliseconds;  ///< or for that long
+};
+void hold(struct holder* holder, pthread_mutex_t* mutex);
+void hold_for(struct holder* holder, pthread_mutex_t* mutex, long milliseconds);
+void let_go(struct holder* holder);
+
+#endif

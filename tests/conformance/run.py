@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Runs the conformance programs on the C library's own mutexes and then under each lock, and compares.
+
+The C library is the reference: every case has to pass there, and every case that passes there has to pass under each
+lock. The programs know nothing of Usher; the library comes by LD_PRELOAD, the lock by USHER_LOCK.
+
+    run.py --programs DIR/mutex_calls …            the reference, then every lock of the catalogue
+    run.py --lock twa --lock loiter --programs …   those locks only
+    run.py --write-reference FILE --programs …     the reference only, kept in a file for the runs after it
+    run.py --reference FILE --lock twa --programs …
+
+USHER_LIB names libusher.so. Ends with `N passed, N failed`; the exit status is 0 when nothing failed.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CATALOG = HERE.parent.parent / "include" / "usher" / "catalog.list"
+PROGRAM_LIMIT = 150  # seconds; a case has its own limit in the program
+RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
+
+# Forks of one parent, so that every case already is a child; all others run in fresh images, as programs do.
+IN_FORKS = {"processes"}
+
+
+def catalog_names():
+    lines = CATALOG.read_text().splitlines()
+    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+
+
+def environment(lock, library):
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK")}
+    if lock is not None:
+        env["LD_PRELOAD"] = library
+        env["USHER_LOCK"] = lock
+    return env
+
+
+def run_program(program, lock, library):
+    """{case: (outcome, why)} of one program, the time it took, and what went wrong with the program as a whole."""
+    command = [str(program)]
+    if program.name not in IN_FORKS:
+        command.append("--fresh")
+    start = time.monotonic()
+    process = subprocess.Popen(command, env=environment(lock, library), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    problem = None
+    try:
+        out, err = process.communicate(timeout=PROGRAM_LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        problem = f"still running after {PROGRAM_LIMIT} s"
+    results = {}
+    for line in out.splitlines():
+        match = RESULT.match(line)
+        if match:
+            results[match[2]] = (match[1], match[3] or "")
+    if problem is None and not re.search(r"^\d+ passed, \d+ failed, \d+ skipped$", out, re.M):
+        problem = f"ended early, with status {process.returncode}"
+    if problem is None and err:
+        problem = f"wrote to stderr: {err.strip().splitlines()[0]}"
+    return results, time.monotonic() - start, problem
+
+
+def count(results, outcome):
+    return sum(1 for result in results.values() if result[0] == outcome)
+
+
+def print_row(lock, program, results, seconds, wrong):
+    print(f"{lock:18} {program:18} {count(results, 'PASS'):7} {wrong:7} {count(results, 'SKIP'):7} {seconds:8.1f}",
+          flush=True)
+
+
+def run_reference(programs):
+    """Every case on the C library. Returns {program: [passed cases]}, passed, failed."""
+    reference, passed, failed = {}, 0, 0
+    for program in programs:
+        results, seconds, problem = run_program(program, None, None)
+        wrong = [(name, why) for name, (outcome, why) in results.items() if outcome == "FAIL"]
+        if problem:
+            wrong.append(("the program", problem))
+        print_row("(the C library)", program.name, results, seconds, len(wrong))
+        for name, why in wrong:
+            print(f"  FAIL {name}: {why}")
+        reference[program.name] = [name for name, (outcome, _) in results.items() if outcome == "PASS"]
+        passed += count(results, "PASS")
+        failed += len(wrong)
+    return reference, passed, failed
+
+
+def run_lock(lock, programs, reference, library):
+    passed = failed = 0
+    for program in programs:
+        results, seconds, problem = run_program(program, lock, library)
+        wrong = []
+        for name in reference[program.name]:
+            outcome, why = results.get(name, ("MISSING", "no result"))
+            if outcome == "PASS":
+                passed += 1
+            else:
+                wrong.append((name, why if outcome == "FAIL" else f"{outcome.lower()}: {why}"))
+        if problem:
+            wrong.append(("the program", problem))
+        print_row(lock, program.name, results, seconds, len(wrong))
+        for name, why in wrong:
+            print(f"  FAIL {name}: {why}")
+            if name in results:
+                print(f"       USHER_LOCK={lock} LD_PRELOAD={library} timeout 30 {program} --only {name}")
+        failed += len(wrong)
+    return passed, failed
+
+
+def library_is_loaded(library):
+    """A preload that cannot be loaded only warns, and all would pass on the C library."""
+    maps = subprocess.run(["cat", "/proc/self/maps"], env=environment("pthread", library), capture_output=True,
+                          text=True, timeout=20, check=False)
+    return os.path.realpath(library) in maps.stdout and not maps.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", nargs="+", type=pathlib.Path, required=True)
+    parser.add_argument("--lock", action="append", dest="locks")
+    parser.add_argument("--reference", type=pathlib.Path)
+    parser.add_argument("--write-reference", type=pathlib.Path)
+    options = parser.parse_args()
+
+    print(f"{'lock':18} {'program':18} {'passed':>7} {'failed':>7} {'skipped':>7} {'seconds':>8}")
+    passed = failed = 0
+    if options.reference:
+        reference = json.loads(options.reference.read_text())
+    else:
+        reference, passed, failed = run_reference(options.programs)
+    if options.write_reference:
+        options.write_reference.write_text(json.dumps(reference, indent=1))
+    else:
+        library = os.environ.get("USHER_LIB")
+        if not library or not library_is_loaded(library):
+            sys.exit("USHER_LIB must name a libusher.so that can be preloaded")
+        for lock in options.locks or catalog_names():
+            p, f = run_lock(lock, options.programs, reference, library)
+            passed += p
+            failed += f
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+// An executable that embeds locks loads plugins that do, each out of sight of the others (RTLD_LOCAL). All must have one
+// state of the process: one waiting array, one meaning of a node handle. A lock of the executable's is then queued on
+// from within a plugin.
+#include <dlfcn.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "shared.hpp"
+
+int main(int argc, char** argv) {
+  static the_mutex m;
+  m.lock();  // the state is in use before any plugin is loaded
+  m.unlock();
+  int status = 0;
+  for (int i = 1; i < argc; i++) {
+    void* const handle = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 2;
+    }
+    const auto state = reinterpret_cast<state_function*>(dlsym(handle, "plugin_state"));
+    const auto lock_and_unlock = reinterpret_cast<lock_function*>(dlsym(handle, "plugin_lock_and_unlock"));
+    if (state() != &usher::usher_process_state) {
+      std::printf("%s has a state of its own\n", argv[i]);
+      status = 1;
+      continue;  // queueing would hang
+    }
+    m.lock();
+    std::jthread waiter([&] { lock_and_unlock(m); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    m.unlock();
+  }
+  return status;
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Installs the build into a temporary prefix, moves the prefix, and uses what is there as an embedder or a user would: a
+C++ project that finds it by CMake, a C program that finds it by pkg-config, the usher command, and an executable with
+plugins that all embed locks, built by every pair of the compilers at hand."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CONSUMER = HERE / "consumer"
+
+failures = []
+
+
+def run(command, limit, env=None, cwd=None):
+    """The finished process; its output is shown if it fails. Killed at the limit, with all that it started."""
+    command = [str(word) for word in command]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=env, cwd=cwd, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        out, err = process.communicate()
+        err += f"\nkilled after {limit} s"
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def must(command, limit, **more):
+    """For the steps without which there is nothing to test."""
+    done = run(command, limit, **more)
+    if done.returncode != 0:
+        sys.exit(f"install: failed ({done.returncode}): {' '.join(done.args)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def check(what, done, expected=None):
+    ok = done.returncode == 0 and (expected is None or expected(done.stdout))
+    print(f"{'ok  ' if ok else 'FAIL'}  {what}", flush=True)
+    if not ok:
+        failures.append(what)
+        print(f"  {' '.join(done.args)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def everything_in_place(prefix, libdir):
+    files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher_locks.a", f"{libdir}/pkgconfig/usher.pc",
+             "include/usher/usher.h", "include/usher/mutex.hpp", "include/usher/locks/twa.hpp",
+             f"{libdir}/cmake/usher/usher-config.cmake", f"{libdir}/cmake/usher/usher-config-version.cmake"]
+    missing = [f for f in files if not (prefix / f).is_file()]
+    strangers = [str(f.relative_to(prefix)) for f in (prefix / "include").rglob("*")
+                 if f.is_file() and f.suffix not in (".h", ".hpp")]
+    for f in missing + strangers:
+        failures.append(f)
+        print(f"FAIL  {f}: {'missing' if f in missing else 'not a header'}")
+
+
+def cmake_consumer(options, prefix, folder, env):
+    must([options.cmake, "-S", CONSUMER, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
+          f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
+    must([options.cmake, "--build", folder, "-j", "2"], 120, env=env)
+    c_only = folder / "c_only"
+    must([options.cmake, "-S", CONSUMER / "c_only", "-B", c_only, f"-DCMAKE_PREFIX_PATH={prefix}",
+          f"-DCMAKE_C_COMPILER={options.cc}"], 60, env=env)
+    check("C by find_package, in a project without C++: builds", run([options.cmake, "--build", c_only], 60, env))
+    check("C by find_package, in a project without C++: runs", run([c_only / "c_consumer"], 20, env))
+    check("C++ by find_package: usher::headers", run([folder / "embeds"], 20, env))
+    check("C++ by find_package: usher::locks", run([folder / "by_name"], 20, env))
+    check("CMake: executable and plugin share one state", run([folder / "host", folder / "libplugin.so"], 20, env))
+
+
+def c_consumer(cc, flags, folder, env):
+    program = folder / "c_consumer"
+    done = run([cc, "-O2", "-Wall", "-Wextra", "-Werror", CONSUMER / "c_consumer.c", "-o", program] + flags, 60, env)
+    check("C by pkg-config: builds", done)
+    if done.returncode == 0:
+        check("C by pkg-config: runs", run([program], 20, env))
+
+
+def headers_alone(options, prefix, folder, env):
+    """Nobody's warnings are ours."""
+    names = sorted(str(h.relative_to(prefix / "include")) for h in (prefix / "include").rglob("*.hpp"))
+    source = folder / "headers.cpp"
+    source.write_text("".join(f"#include <{name}>\n" for name in names) + "int main() {}\n")
+    check(f"{len(names)} headers compile together without warnings",
+          run([options.cxx, "-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+               f"-I{prefix}/include", source], 60, env))
+
+
+def plugins(options, compile_flags, link_flags, folder, env):
+    """An executable and plugins, built by each pair of compilers; linked as pkg-config says, and by -rdynamic."""
+    found = [c for c in (options.cxx, "g++", "clang++-16") if shutil.which(c)]
+    compilers = {os.path.basename(c): c for c in {os.path.realpath(shutil.which(c)): c for c in found}.values()}
+    modules = []
+    for name, cxx in compilers.items():
+        modules.append(folder / f"plugin-{name}.so")
+        must([cxx, "-std=c++20", "-O2", "-fPIC", "-shared", CONSUMER / "plugin.cpp", "-o", modules[-1]] + compile_flags, 60,
+             env=env)
+    for name, cxx in compilers.items():
+        object_file = folder / f"host-{name}.o"
+        must([cxx, "-std=c++20", "-O2", "-fPIE", "-c", CONSUMER / "host.cpp", "-o", object_file] + compile_flags, 60, env=env)
+        for how, flags in (("pkg-config", link_flags), ("-rdynamic", ["-rdynamic", "-pthread"])):
+            host = folder / f"host-{name}-{how}"
+            must([cxx, "-pie", object_file, "-o", host] + flags + ["-ldl"], 60, env=env)
+            # Each by itself: the first plugin could otherwise give its state to the second.
+            for module in modules:
+                check(f"{host.name} and {module.name} share one state", run([host, module], 20, env))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cmake", default="cmake")
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--libdir", default="lib")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cxx", default="c++")
+    options = parser.parse_args()
+    env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k not in ("LD_PRELOAD", "DESTDIR")}
+
+    with tempfile.TemporaryDirectory(prefix="usher-install-") as temporary:
+        first, prefix, folder = (Path(temporary) / name for name in ("first", "moved", "work"))
+        folder.mkdir()
+        must([options.cmake, "--install", options.build, "--prefix", first], 60, env=env)
+        first.rename(prefix)
+        everything_in_place(prefix, options.libdir)
+
+        env["PKG_CONFIG_PATH"] = str(prefix / options.libdir / "pkgconfig")
+        compile_flags = must(["pkg-config", "--cflags", "usher"], 10, env=env).split()
+        link_flags = must(["pkg-config", "--libs", "usher"], 10, env=env).split()
+
+        usher = prefix / "bin" / "usher"
+        check("usher run -- /bin/true", run([usher, "run", "--", "/bin/true"], 20, env))
+        check("usher run selects a lock", run([usher, "run", "--lock", "twa", "--", "/bin/sh", "-c",
+                                               'test "$USHER_LOCK" = twa'], 20, env))
+        check("usher list --json", run([usher, "list", "--json"], 20, env),
+              lambda out: any(lock["name"] == "loiter" for lock in json.loads(out)["locks"]))
+        c_consumer(options.cc, compile_flags + link_flags, folder, env)
+        headers_alone(options, prefix, folder, env)
+        cmake_consumer(options, prefix, folder / "consumer", env)
+        plugins(options, compile_flags, link_flags, folder, env)
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+// Trap: symbol versions. A program asks for the version that was the default when it was linked; a library
+// that exports only one version of a name gets the lock of an old program but not its trylock, and exclusion
+// is gone. Here is a reference to every version that the C library has of every exported name.
+#include "library_in_use.h"
+
+struct reference {
+  char name[48];
+  const char* symbol;
+  void (*function)(void);
+};
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+#define FOR_EACH_REFERENCE(X)                \
+  X(pthread_mutex_init, 2_2_5, "2.2.5")      \
+  X(pthread_mutex_destroy, 2_2_5, "2.2.5")   \
+  X(pthread_mutex_lock, 2_2_5, "2.2.5")      \
+  X(pthread_mutex_unlock, 2_2_5, "2.2.5")    \
+  X(pthread_mutex_trylock, 2_2_5, "2.2.5")   \
+  X(pthread_mutex_trylock, 2_34, "2.34")     \
+  X(pthread_mutex_timedlock, 2_2_5, "2.2.5") \
+  X(pthread_mutex_timedlock, 2_34, "2.34")   \
+  X(pthread_mutex_clocklock, 2_30, "2.30")   \
+  X(pthread_mutex_clocklock, 2_34, "2.34")   \
+  X(pthread_cond_init, 2_2_5, "2.2.5")       \
+  X(pthread_cond_init, 2_3_2, "2.3.2")       \
+  X(pthread_cond_destroy, 2_2_5, "2.2.5")    \
+  X(pthread_cond_destroy, 2_3_2, "2.3.2")    \
+  X(pthread_cond_wait, 2_2_5, "2.2.5")       \
+  X(pthread_cond_wait, 2_3_2, "2.3.2")       \
+  X(pthread_cond_timedwait, 2_2_5, "2.2.5")  \
+  X(pthread_cond_timedwait, 2_3_2, "2.3.2")  \
+  X(pthread_cond_clockwait, 2_30, "2.30")    \
+  X(pthread_cond_clockwait, 2_34, "2.34")    \
+  X(pthread_cond_signal, 2_2_5, "2.2.5")     \
+  X(pthread_cond_signal, 2_3_2, "2.3.2")     \
+  X(pthread_cond_broadcast, 2_2_5, "2.2.5")  \
+  X(pthread_cond_broadcast, 2_3_2, "2.3.2")
+
+#define DECLARE(symbol, id, version) \
+  extern void symbol##_##id(void);   \
+  __asm__(".symver " #symbol "_" #id ", " #symbol "@GLIBC_" version);
+FOR_EACH_REFERENCE(DECLARE)
+
+#define ENTRY(symbol, id, version) {#symbol "@" version, #symbol, symbol##_##id},
+static const struct reference references[] = {FOR_EACH_REFERENCE(ENTRY)};
+
+CASE_FOR(bound_to_library, struct reference, reference, references) {
+  void* address = address_of(reference->function);
+  if (!lies_in_library(address))
+    fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
+  // And all versions to one and the same function, the one that everybody else gets.
+  CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
+}
+
+// What it is for: the lock of one version keeps out the trylock of another.
+struct pair {
+  const char* name;
+  void (*lock)(void);
+  void (*trylock)(void);
+};
+static const struct pair pairs[] = {
+    {"old_trylock", pthread_mutex_lock_2_2_5, pthread_mutex_trylock_2_2_5},
+    {"new_trylock", pthread_mutex_lock_2_2_5, pthread_mutex_trylock_2_34},
+};
+
+CASE_FOR(versions_exclude_each_other, struct pair, pair, pairs) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  CHECK_OK(call_mutex_function(address_of(pair->lock), &mutex));
+  CHECK_CODE(call_mutex_function(address_of(pair->trylock), &mutex), EBUSY);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  CHECK_OK(call_mutex_function(address_of(pair->trylock), &mutex));
+  CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
+  const struct timespec past = {0, 0};
+  CHECK_CODE(pthread_mutex_timedlock(&mutex, &past), ETIMEDOUT);
+  CHECK_CODE(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &past), ETIMEDOUT);
+}
+#endif
+
+// Names that are the C library's business stay with it.
+struct left_alone {
+  const char* name;
+};
+static const struct left_alone left_alone[] = {
+    {"pthread_mutex_consistent"},
+    {"pthread_mutex_getprioceiling"},
+    {"pthread_mutex_setprioceiling"},
+    {"pthread_mutexattr_init"},
+    {"pthread_condattr_init"},
+    {"pthread_rwlock_rdlock"},
+    {"pthread_spin_lock"},
+    {"pthread_create"},
+    {"mtx_lock"},
+    {"cnd_wait"},
+    {"sem_open"},
+    {"malloc"},
+};
+
+CASE_FOR(left_to_the_c_library, struct left_alone, symbol, left_alone) {
+  const void* address = dlsym(RTLD_DEFAULT, symbol->name);
+  CHECK(address != NULL);
+  CHECK(!lies_in_library(address));
+}

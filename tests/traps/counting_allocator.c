@@ -1,0 +1,59 @@
+// To be preloaded: the C library's allocator with a counter of the calls that a thread makes while it is told
+// to.
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdlib.h>
+
+extern void* __libc_malloc(size_t size);
+extern void* __libc_calloc(size_t count, size_t size);
+extern void* __libc_realloc(void* block, size_t size);
+extern void* __libc_memalign(size_t alignment, size_t size);
+extern void __libc_free(void* block);
+
+void count_allocations(int on);
+long allocations_counted(void);
+void* memalign(size_t alignment, size_t size);
+
+// A thread's own, without a call: what a lock does in this thread is counted, thread creation elsewhere is
+// not.
+static __thread int counting __attribute__((tls_model("initial-exec")));
+static long counted;
+
+void count_allocations(int on) {
+  counting = on;
+}
+long allocations_counted(void) {
+  return __atomic_load_n(&counted, __ATOMIC_RELAXED);
+}
+
+static void count(void) {
+  if (counting) __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED);
+}
+
+void* malloc(size_t size) {
+  count();
+  return __libc_malloc(size);
+}
+void* calloc(size_t number, size_t size) {
+  count();
+  return __libc_calloc(number, size);
+}
+void* realloc(void* block, size_t size) {
+  count();
+  return __libc_realloc(block, size);
+}
+void free(void* block) {
+  count();
+  __libc_free(block);
+}
+void* memalign(size_t alignment, size_t size) {
+  count();
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  return memalign(alignment, size);
+}
+int posix_memalign(void** block, size_t alignment, size_t size) {
+  *block = memalign(alignment, size);
+  return *block ? 0 : 12;  // ENOMEM, and errno is not touched
+}

@@ -1,0 +1,220 @@
+// Traps of the memory layout: which mutexes are ours, and what the C library makes of our bytes when it is
+// reached behind our back. These cases know the layout (design.md, Preload) and need the library with a lock
+// of its own.
+#include "kinds.h"
+
+#include <sys/syscall.h>
+
+#include "library_in_use.h"
+
+#ifndef LM_ID_NEWLM
+#define LM_ID_NEWLM -1
+#endif
+
+// Every kind that can be ours must be: normal set by attribute is 0x200 in the C library, easily missed.
+CASE_FOR(ours, struct mutex_kind, kind, all_kinds) {
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  CHECK_OK(pthread_mutex_lock(&mutex));
+  CHECK(!is_the_c_librarys(&mutex));
+  CHECK(mutex.__data.__lock != 0);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  CHECK(mutex.__data.__lock == 0);
+  CHECK_OK(pthread_mutex_trylock(&mutex));
+  CHECK(!is_the_c_librarys(&mutex) && mutex.__data.__lock != 0);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  const struct timespec past = {0, 0};
+  CHECK_OK(pthread_mutex_timedlock(&mutex, &past));
+  CHECK(!is_the_c_librarys(&mutex) && mutex.__data.__lock != 0);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  CHECK_OK(pthread_mutex_destroy(&mutex));
+  CHECK_NUMBER(mutex.__data.__kind, -1);
+}
+
+struct foreign {
+  const char* name;
+  int robust, protocol, shared;
+};
+static const struct foreign foreigners[] = {
+    {"robust", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_PRIVATE},
+    {"inherit", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE},
+    {"protect", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_PROTECT, PTHREAD_PROCESS_PRIVATE},
+    {"shared", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED},
+};
+
+CASE_FOR(the_c_librarys, struct foreign, foreign, foreigners) {
+  static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK,
+                              PTHREAD_MUTEX_ADAPTIVE_NP};
+  for (int i = 0; i < 4; ++i) {
+    pthread_mutexattr_t attribute;
+    pthread_mutex_t mutex;
+    CHECK_OK(pthread_mutexattr_init(&attribute));
+    CHECK_OK(pthread_mutexattr_setrobust(&attribute, foreign->robust));
+    CHECK_OK(pthread_mutexattr_setprotocol(&attribute, foreign->protocol));
+    CHECK_OK(pthread_mutexattr_setpshared(&attribute, foreign->shared));
+    CHECK_OK(pthread_mutexattr_settype(&attribute, types[i]));
+    CHECK_OK(pthread_mutex_init(&mutex, &attribute));
+    const int kind = mutex.__data.__kind;
+    const int code = pthread_mutex_lock(&mutex);
+    // A ceiling needs a thread with a real-time priority: the C library says EINVAL to all others.
+    if (foreign->protocol == PTHREAD_PRIO_PROTECT && code != 0) {
+      CHECK(code == EINVAL || code == EPERM);
+      continue;
+    }
+    CHECK_OK(code);
+    CHECK(is_the_c_librarys(&mutex));
+    CHECK_NUMBER(mutex.__data.__kind, kind);
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+  }
+}
+
+// A debugger shows the owner of a mutex from these two.
+CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->checks) {
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  for (int round = 0; round < 2; ++round) {
+    CHECK_OK(round ? pthread_mutex_trylock(&mutex) : pthread_mutex_lock(&mutex));
+    CHECK_NUMBER(mutex.__data.__owner, gettid());
+    if (kind->recursive) {
+      CHECK_NUMBER(mutex.__data.__count, 1);
+      for (unsigned i = 2; i < 10; ++i) {
+        CHECK_OK(pthread_mutex_lock(&mutex));
+        CHECK_NUMBER(mutex.__data.__count, i);
+      }
+      for (unsigned i = 2; i < 10; ++i) CHECK_OK(pthread_mutex_unlock(&mutex));
+      CHECK_NUMBER(mutex.__data.__count, 1);
+    }
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+    CHECK_NUMBER(mutex.__data.__owner, 0);
+  }
+}
+
+CASE_FOR(kind_stays, struct mutex_kind, kind, all_kinds) {
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  const int before = mutex.__data.__kind;
+  for (int round = 0; round < 3; ++round) {
+    CHECK_OK(pthread_mutex_lock(&mutex));
+    pthread_t waiter = start_thread(thread_lock_unlock, &mutex);
+    sleep_ms(2);
+    CHECK_NUMBER(mutex.__data.__kind, before);
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+    join_thread(waiter);
+    CHECK_NUMBER(mutex.__data.__kind, before);
+  }
+}
+
+// -- the C library's own trylock on our bytes --
+
+static void* c_library_trylock;
+
+static void* trylock_behind_our_back(void* mutex) {
+  return (void*)(intptr_t)call_mutex_function(c_library_trylock, mutex);
+}
+
+static void* sneak_in(void* mutex) {
+  CHECK_CODE(call_mutex_function(c_library_trylock, mutex), EBUSY);
+  return NULL;
+}
+
+struct back_door {
+  const char* name;
+  const char* symbol;
+  const char* version;
+  bool other_namespace;
+};
+static const struct back_door back_doors[] = {
+    {"dlvsym", "pthread_mutex_trylock", "GLIBC_2.2.5", false},
+    {"inner_name", "__pthread_mutex_trylock", "GLIBC_2.2.5", false},
+    {"dlmopen", "pthread_mutex_trylock", NULL, true},
+};
+
+CASE_FOR(found_busy_by_the_c_library, struct back_door, door, back_doors) {
+  if (door->other_namespace) {
+    void* other = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
+    if (!other) skip_case("no second C library: %s", dlerror());
+    c_library_trylock = dlsym(other, door->symbol);
+  } else {
+    void* c_library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    CHECK(c_library != NULL);
+    c_library_trylock = dlvsym(c_library, door->symbol, door->version);
+  }
+  if (!c_library_trylock) skip_case("the C library has no %s@%s", door->symbol, door->version);
+  CHECK(!lies_in_library(c_library_trylock));
+  for (int i = 0; i < 11; ++i) {
+    note("mutex %s", all_kinds[i].name);
+    pthread_mutex_t mutex;
+    make_mutex(&mutex, &all_kinds[i]);
+    for (int way = 0; way < 3; ++way) {
+      const struct timespec past = {0, 0};
+      CHECK_OK(way == 0   ? pthread_mutex_lock(&mutex)
+               : way == 1 ? pthread_mutex_trylock(&mutex)
+                          : pthread_mutex_timedlock(&mutex, &past));
+      CHECK_CODE(elsewhere(trylock_behind_our_back, &mutex), EBUSY);
+      // Also after the mutex was handed over with others in the queue.
+      pthread_t waiters[3];
+      for (int j = 0; j < 3; ++j) waiters[j] = start_thread(thread_lock_unlock, &mutex);
+      sleep_ms(1);
+      CHECK_CODE(elsewhere(trylock_behind_our_back, &mutex), EBUSY);
+      CHECK_OK(pthread_mutex_unlock(&mutex));
+      for (int j = 0; j < 3; ++j) join_thread(waiters[j]);
+      CHECK_OK(try_elsewhere(&mutex));
+    }
+  }
+}
+
+struct shared_mutex {
+  pthread_mutex_t mutex;
+  long count;
+};
+
+static void* check_held_word(void* argument) {
+  struct shared_mutex* shared = argument;
+  for (int i = 0; i < 1000; ++i) {
+    int code;
+    if (i % 3 == 0) {
+      code = pthread_mutex_lock(&shared->mutex);
+    } else if (i % 3 == 1) {
+      const struct timespec deadline = later(now(CLOCK_REALTIME), 60000);
+      code = pthread_mutex_timedlock(&shared->mutex, &deadline);
+    } else {
+      while ((code = pthread_mutex_trylock(&shared->mutex)) == EBUSY) sched_yield();
+    }
+    CHECK_OK(code);
+    CHECK(__atomic_load_n(&shared->mutex.__data.__lock, __ATOMIC_RELAXED) != 0);
+    ++shared->count;
+    compute(5);
+    CHECK(__atomic_load_n(&shared->mutex.__data.__lock, __ATOMIC_RELAXED) != 0);
+    if (i % 100 == 0) sneak_in(&shared->mutex);
+    CHECK_OK(pthread_mutex_unlock(&shared->mutex));
+  }
+  return NULL;
+}
+
+// Whoever is inside sees the word set, however the lock came to it.
+CASE(first_word_set_through_hand_over) {
+  static struct shared_mutex shared;
+  make_mutex(&shared.mutex, &all_kinds[0]);
+  void* c_library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  c_library_trylock = dlvsym(c_library, "pthread_mutex_trylock", "GLIBC_2.2.5");
+  if (!c_library_trylock) skip_case("no such version");
+  run_threads(4, check_held_word, &shared, 0);
+  CHECK_NUMBER(shared.count, 4 * 1000);
+}
+
+// -- a preloaded object whose constructor locks before our own could have run --
+
+extern int early_result(void) __attribute__((weak));
+extern pthread_mutex_t early_mutex __attribute__((weak));
+
+CASE(locked_before_our_constructor) {
+  if (!early_result) skip_case("needs the preloaded object that locks");
+  CHECK_NUMBER(early_result(), 0);
+  CHECK(!is_the_c_librarys(&early_mutex));
+  CHECK_CODE(elsewhere(thread_trylock, &early_mutex), EBUSY);
+  pthread_t waiter = start_thread(thread_lock_unlock, &early_mutex);
+  sleep_ms(2);
+  CHECK_OK(pthread_mutex_unlock(&early_mutex));
+  CHECK_OK((int)(intptr_t)join_thread(waiter));
+  CHECK_OK(try_elsewhere(&early_mutex));
+}

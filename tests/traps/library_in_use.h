@@ -1,0 +1,44 @@
+// What the trap tests know of libusher.so: where it lies (USHER_LIB), and how to tell its mutexes from the C
+// library's.
+#ifndef USHER_TESTS_LIBRARY_IN_USE_H
+#define USHER_TESTS_LIBRARY_IN_USE_H
+
+#include "cases.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+
+/// The C library counts a mutex's users at offset 12; a lock of ours keeps its timed waiters there: none
+/// here. To be asked while the mutex is held, once, and nobody waits.
+static inline bool is_the_c_librarys(const pthread_mutex_t* mutex) {
+  return mutex->__data.__nusers != 0;
+}
+
+/// Whether the object that this address lies in is the file USHER_LIB.
+static inline bool lies_in_library(const void* address) {
+  const char* path = getenv("USHER_LIB");
+  Dl_info info;
+  char wanted[PATH_MAX], found[PATH_MAX];
+  return path && dladdr(address, &info) != 0 && realpath(path, wanted) && realpath(info.dli_fname, found) &&
+         strcmp(wanted, found) == 0;
+}
+
+static inline const char* object_of(const void* address) {
+  Dl_info info;
+  return dladdr(address, &info) != 0 ? info.dli_fname : "nothing";
+}
+
+/// A function's address as dladdr and dlsym have it: ISO C knows no conversion.
+static inline void* address_of(void (*function)(void)) {
+  void* address;
+  memcpy(&address, &function, sizeof address);
+  return address;
+}
+
+static inline int call_mutex_function(void* address, pthread_mutex_t* mutex) {
+  int (*function)(pthread_mutex_t*);
+  memcpy(&function, &address, sizeof function);
+  return function(mutex);
+}
+
+#endif

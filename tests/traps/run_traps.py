@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Runs the tests of the traps of interposition: each fails when the trap is not handled.
+
+    run_traps.py reference        what is general enough, on the C library alone: there all must pass
+    run_traps.py symbols          what the library exports, and who is bound to it
+    run_traps.py environment      USHER_LOCK: unset, empty, every name, unknown names; nothing on stdout
+    run_traps.py shared_objects   the header library in several shared objects of one process
+    run_traps.py lock NAME        the programs under one lock
+
+USHER_LIB names libusher.so, USHER_TRAPS the folder of the programs; USHER_BIN, if set, the usher command. Prints
+`PASS name`, `FAIL name: why` or `SKIP name: why` for each case, then `N passed, N failed, N skipped`.
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+LIB = os.environ.get("USHER_LIB", "")
+BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
+CATALOG = pathlib.Path(__file__).resolve().parents[2] / "include" / "usher" / "catalog.list"
+RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
+counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
+
+FAMILIES = {
+    "mutex": ["init", "destroy", "lock", "trylock", "timedlock", "clocklock", "unlock"],
+    "cond": ["init", "destroy", "wait", "timedwait", "clockwait", "signal", "broadcast"],
+    "sem": ["init", "destroy", "wait", "trywait", "timedwait", "clockwait", "post", "getvalue"],
+}
+
+
+def say(outcome, name, why=""):
+    counts[outcome] += 1
+    print(f"{outcome} {name}" + (f": {why}" if why else ""), flush=True)
+
+
+def check(name, condition, why):
+    say("PASS", name) if condition else say("FAIL", name, why)
+
+
+def environment(lock=None, preload=None, **more):
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK", "LD_DEBUG")}
+    if lock is not None:
+        env["USHER_LOCK"] = lock
+    if preload:
+        env["LD_PRELOAD"] = " ".join(str(p) for p in preload)
+    env.update(more)
+    return env
+
+
+def run(command, env, limit=30):
+    """(status, stdout, stderr); the status is None when it had to be killed."""
+    process = subprocess.Popen([str(word) for word in command], env=env, stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=limit)
+        return process.returncode, out, err
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        return None, out, err
+
+
+def run_cases(label, program, env, options=("--fresh",), limit=150):
+    """A program of cases: its lines become ours, under a label."""
+    status, out, err = run([BIN / program, *options], env, limit)
+    for line in out.splitlines():
+        match = RESULT.match(line)
+        if match:
+            say(match[1], f"{label}/{match[2]}", match[3] or "")
+    ended = re.search(r"^\d+ passed, \d+ failed, \d+ skipped$", out, re.M)
+    if not ended:
+        say("FAIL", label, f"ended early, with status {status}: {err.strip()[:200]}")
+    elif err:
+        say("FAIL", label, f"wrote to stderr: {err.strip().splitlines()[0]}")
+
+
+def catalog():
+    names = []
+    for line in CATALOG.read_text().splitlines():
+        fields = line.split()
+        if fields and not line.startswith("#"):
+            names.append((fields[0], fields[1] == "c_library.hpp"))
+    return names
+
+
+# -- what the library exports ------------------------------------------------------------------------------------
+
+
+def readelf(*options):
+    return subprocess.run(["readelf", "-W", *options, LIB], capture_output=True, text=True, check=True,
+                          timeout=60).stdout
+
+
+def symbols():
+    exported = []
+    for line in readelf("--dyn-syms").splitlines():
+        fields = line.split()
+        if len(fields) >= 8 and fields[0].rstrip(":").isdigit() and fields[6] != "UND":
+            if fields[4] in ("GLOBAL", "WEAK", "UNIQUE"):
+                exported.append(fields[7])
+    versioned = [name for name in exported if "@" in name]
+    check("exports_without_version", not versioned, f"versioned: {versioned}")
+    names = {name.split("@")[0] for name in exported}
+    known = set()
+    for family, members in FAMILIES.items():
+        whole = {f"sem_{m}" if family == "sem" else f"pthread_{family}_{m}" for m in members}
+        known |= whole
+        present = whole & names
+        if family == "sem" and not present:
+            continue  # all of them or none
+        check(f"exports_whole_family/{family}", present == whole, f"missing: {sorted(whole - names)}")
+    other = sorted(n for n in names - known if not n.startswith("usher_"))
+    check("exports_nothing_else", not other, f"also: {other}")
+    check("defines_no_versions", "Version definition" not in readelf("-V"), "it has version definitions")
+
+    dynamic = readelf("-d")
+    check("is_never_unloaded", re.search(r"FLAGS_1.*NODELETE", dynamic), "not linked with -z nodelete")
+    needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
+    foreign = [n for n in needed if not re.match(r"(libc|ld-linux.*|libdl|libpthread)\.so", n)]
+    check("needs_the_c_library_only", not foreign, f"also needs {foreign}")
+    tls = re.search(r"^\s+TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)", readelf("-l"), re.M)
+    size = int(tls[1], 16) if tls else 0
+    check("thread_local_storage_is_small", size < 1024, f"{size} bytes of initial-exec storage")
+
+    run_cases("bindings", "bindings", environment("loiter", [LIB]))
+    # As the loader sees it: nobody but the library itself gets a function of these families from the C library.
+    status, out, err = run([BIN / "environment", "--threads", "2"],
+                           environment("loiter", [LIB], LD_DEBUG="bindings"), 60)
+    missed = []
+    for line in err.splitlines():
+        match = re.search(r"binding file (\S+) .*to (\S+) \[.*symbol `(pthread_(?:mutex|cond)_\w+)'", line)
+        if match and match[3] in known and os.path.realpath(match[2]) != os.path.realpath(LIB):
+            if os.path.realpath(match[1]) != os.path.realpath(LIB):
+                missed.append(f"{match[3]} of {match[1]}")
+    check("loader_binds_all_to_library", status == 0 and out and not missed, f"to the C library: {missed}")
+
+    # Not preloaded but loaded, from the small part of thread-local storage that is kept for late-comers.
+    run_cases("load_later", "load_later", environment("loiter"))
+    run_cases("load_later_mcs", "load_later", environment("mcs"))
+
+    early = BIN / "libearly_lock.so"
+    for lock in ("loiter", "twa", "mcs"):
+        for order, preload in (("before", [early, LIB]), ("after", [LIB, early])):
+            run_cases(f"constructor_{order}_us_{lock}", "layout", environment(lock, preload),
+                      ("--fresh", "--only", "locked_before_our_constructor"))
+
+
+# -- USHER_LOCK --------------------------------------------------------------------------------------------------
+
+
+def expect_output(name, command, env, stdout, stderr=""):
+    status, out, err = run(command, env)
+    if status != 0:
+        say("FAIL", name, f"ended with {status}: {err.strip()[:200]}")
+    elif out != stdout:
+        say("FAIL", name, f"stdout is {out!r}, not {stdout!r}")
+    elif err != stderr:
+        say("FAIL", name, f"stderr is {err!r}")
+    else:
+        say("PASS", name)
+
+
+def expect_complaint(name, command, wrong, nearest, preload=None, rounds=1):
+    for _ in range(rounds):
+        status, out, err = run(command, environment(wrong, preload or [LIB]))
+        lines = err.splitlines()
+        if status != 0 or out != "the C library's\n":
+            return say("FAIL", name, f"ended with {status} and {out!r}: it should run on the C library's locks")
+        if len(lines) != 1 or not err.endswith("\n"):
+            return say("FAIL", name, f"{len(lines)} lines on stderr instead of one: {err[:300]!r}")
+        if nearest and not re.search(rf"\b{nearest}\b", lines[0]):
+            return say("FAIL", name, f"does not name {nearest}: {lines[0]}")
+        if wrong[:40] not in lines[0]:
+            return say("FAIL", name, f"does not repeat the wrong name: {lines[0]}")
+    return say("PASS", name)
+
+
+def all_names():
+    names = {name: passes_through for name, passes_through in catalog()}
+    usher = os.environ.get("USHER_BIN")
+    if usher and os.access(usher, os.X_OK):
+        status, out, _ = run([usher, "list", "--json"], environment())
+        if status == 0:
+            for lock in json.loads(out)["locks"]:
+                names.setdefault(lock["name"], lock["name"].startswith("pthread"))
+    return names
+
+
+def environment_variable():
+    program = [BIN / "environment"]
+    busy = [BIN / "environment", "--threads", "8", "--forks", "2"]
+    theirs, ours = "the C library's\n", "ours\n"
+    expect_output("without_preload", busy, environment(), theirs)
+    expect_output("unset_passes_through", busy, environment(None, [LIB]), theirs)
+    expect_output("empty_passes_through", busy, environment("", [LIB]), theirs)
+    for name, passes_through in all_names().items():
+        expect_output(f"selects/{name}", busy, environment(name, [LIB]), theirs if passes_through else ours)
+    for name, _ in catalog():
+        expect_output(f"silent/{name}", ["sh", "-c", 'x=$(echo one; echo two >/dev/null) && echo "[$x]"'],
+                      environment(name, [LIB]), "[one]\n")
+    # A value, not a prefix or another variable.
+    expect_output("other_variables", program, environment(None, [LIB], USHER_LOCKS="twa", XUSHER_LOCK="twa"), theirs)
+
+    for wrong, nearest in (("lotier", "loiter"), ("twaa", "twa"), ("tickte", "ticket"), ("mcsrc", "mcs"),
+                           ("fair-lock", "fairlock"), ("LOITER", None), (" twa", "twa"), ("ptread", "pthread"),
+                           ("x", None), ("mutex", None)):
+        expect_complaint(f"unknown_name/{wrong.strip()}", program, wrong, nearest)
+    expect_complaint("unknown_name_very_long", program, "twa" * 500, None)
+    expect_complaint("unknown_name_racing_threads", [BIN / "environment", "--threads", "32"], "lotier", "loiter",
+                     rounds=20)
+    expect_complaint("unknown_name_racing_before_main", program, "lotier", "loiter",
+                     [LIB, BIN / "libearly_lock.so"], rounds=10)
+    expect_complaint("unknown_name_and_forks", [BIN / "environment", "--forks", "5"], "lotier", "loiter")
+    # Nowhere to complain to: no reason not to run.
+    status, out, _ = run(["sh", "-c", f'exec "{BIN / "environment"}" 2>&-'], environment("lotier", [LIB]))
+    check("unknown_name_without_stderr", status == 0 and out == theirs, f"ended with {status} and {out!r}")
+
+
+# -- the programs ------------------------------------------------------------------------------------------------
+
+
+def heap(lock, label):
+    """The allocators in either order: whichever is first, the other is needed before its constructor has run."""
+    for kind in ("counting", "locking"):
+        allocator = BIN / f"lib{kind}_allocator.so"
+        orders = [("", [allocator])] if lock is None else [("_first", [allocator, LIB]), ("_last", [LIB, allocator])]
+        only = {"counting": ["no_allocation_in_any_call"],
+                "locking": ["heap_under_one_of_our_locks", "heap_across_fork"]}[kind]
+        options = ["--fresh"] + [word for name in only for word in ("--only", name)]
+        for order, preload in orders:
+            run_cases(f"{label}{kind}_allocator{order}", "allocators", environment(lock, preload), options)
+
+
+def reference():
+    for program in ("limits", "hand_over"):
+        run_cases(program, program, environment())
+    heap(None, "")
+
+
+def under_lock(lock):
+    for program in ("layout", "limits", "hand_over"):
+        run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
+    heap(lock, f"{lock}/")
+
+
+def shared_objects():
+    options = ("--fresh", "--limit", "10")  # a lost wake is for ever; with all cases lost there must be time to say so
+    run_cases("shared_objects", "shared_objects", environment(), options, 400)
+    for lock in ("twa", "mcs"):
+        run_cases(f"shared_objects_under_{lock}", "shared_objects", environment(lock, [LIB]), options, 400)
+
+
+def main():
+    arguments = sys.argv[1:]
+    groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
+              "shared_objects": shared_objects}
+    if len(arguments) == 1 and arguments[0] in groups:
+        body = groups[arguments[0]]
+    elif len(arguments) == 2 and arguments[0] == "lock":
+        body = lambda: under_lock(arguments[1])  # noqa: E731
+    else:
+        sys.exit(__doc__)
+    if arguments[0] != "reference" and not os.access(LIB, os.R_OK):
+        sys.exit("USHER_LIB must name libusher.so")
+    body()
+    print(f"{counts['PASS']} passed, {counts['FAIL']} failed, {counts['SKIP']} skipped")
+    return 1 if counts["FAIL"] or not counts["PASS"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+// Trap: two shared objects that embed the header library and lock the same mutex. Each has its own copy of
+// the code; what the locks keep for the whole process, TWA's waiting array and the queue nodes, must be one,
+// or the unlock in one object wakes nobody who waits in the other. RTLD_LOCAL keeps symbols apart, and clang
+// does not make inline variables unique as gcc does.
+//
+// The objects lie beside the program; this program embeds the library too.
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "cases.h"
+#include "embedded.hpp"
+
+namespace {
+
+struct combination {
+  const char* name;
+  const char* objects[2];  ///< null: this program's own copy
+  const char* lock;        ///< the function that gives the table
+};
+
+constexpr combination combinations[] = {
+    {"twa_gcc_and_clang", {"embedded_gcc", "embedded_clang"}, "embedded_twa"},
+    {"twa_clang_and_clang", {"embedded_clang", "embedded_clang_again"}, "embedded_twa"},
+    {"twa_gcc_and_gcc", {"embedded_gcc", "embedded_gcc_again"}, "embedded_twa"},
+    {"twa_hidden_gcc_and_clang", {"embedded_gcc_hidden", "embedded_clang_hidden"}, "embedded_twa"},
+    {"twa_hidden_gcc_and_gcc", {"embedded_gcc_hidden", "embedded_gcc"}, "embedded_twa"},
+    {"twa_program_and_gcc", {nullptr, "embedded_gcc"}, "embedded_twa"},
+    {"twa_program_and_clang", {nullptr, "embedded_clang"}, "embedded_twa"},
+    {"mcs_gcc_and_clang", {"embedded_gcc", "embedded_clang"}, "embedded_mcs"},
+    {"mcs_clang_and_clang", {"embedded_clang", "embedded_clang_again"}, "embedded_mcs"},
+    {"mcs_hidden_gcc_and_clang", {"embedded_gcc_hidden", "embedded_clang_hidden"}, "embedded_mcs"},
+    {"mcs_program_and_gcc", {nullptr, "embedded_gcc"}, "embedded_mcs"},
+};
+
+const embedded_functions* load(const char* object, const char* lock, int flags) {
+  if (!object) return std::string(lock) == "embedded_twa" ? embedded_twa() : embedded_mcs();
+  char self[4096];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  CHECK(length > 0);
+  std::string path(self, std::size_t(length));
+  path.resize(path.rfind('/') + 1);
+  path += std::string("lib") + object + ".so";
+  if (access(path.c_str(), R_OK) != 0) skip_case("%s was not built", object);
+  void* library = dlopen(path.c_str(), RTLD_NOW | flags);
+  if (!library) fail_case(__FILE__, __LINE__, "%s", dlerror());
+  using getter = const embedded_functions* (*)();
+  return reinterpret_cast<getter>(dlsym(library, lock))();
+}
+
+struct scene {
+  alignas(128) unsigned char memory[512];
+  const embedded_functions* functions[2];
+  int inside = 0;
+  long count = 0;
+  int waiting = 0;
+};
+
+struct worker {
+  scene* at;
+  int number, rounds;
+};
+
+void* work(void* argument) {
+  const auto* me = static_cast<worker*>(argument);
+  scene& at = *me->at;
+  for (int i = 0; i < me->rounds; ++i) {
+    // Locked through one object, released through the other as often as not.
+    const embedded_functions* in = at.functions[me->number % 2];
+    const embedded_functions* out = at.functions[(me->number + i) % 2];
+    flag_add(&at.waiting, 1);
+    in->lock(at.memory);
+    CHECK(__atomic_exchange_n(&at.inside, 1, __ATOMIC_RELAXED) == 0);
+    ++at.count;
+    compute(30);
+    __atomic_store_n(&at.inside, 0, __ATOMIC_RELAXED);
+    out->unlock(at.memory);
+  }
+  return nullptr;
+}
+
+void share(const combination& which, int flags) {
+  static scene at;
+  at.functions[0] = load(which.objects[0], which.lock, flags);
+  at.functions[1] = load(which.objects[1], which.lock, flags);
+  CHECK(at.functions[0]->size <= sizeof at.memory);
+  CHECK(at.functions[0]->size == at.functions[1]->size);
+  at.functions[0]->construct(at.memory);
+  worker workers[8];
+  for (int i = 0; i < 8; ++i) workers[i] = {&at, i, 300};
+  // First a queue that has gone to sleep, several places long.
+  for (int round = 0; round < 5; ++round) {
+    at.waiting = 0;
+    for (worker& one : workers) one.rounds = 1;
+    pthread_t threads[8];
+    at.functions[round % 2]->lock(at.memory);
+    for (int i = 0; i < 8; ++i) threads[i] = start_thread(work, &workers[i]);
+    await_flag(&at.waiting, 8);
+    sleep_ms(10);
+    at.functions[round % 2]->unlock(at.memory);
+    for (pthread_t thread : threads) join_thread(thread);
+  }
+  for (worker& one : workers) one.rounds = 300;
+  run_threads(8, work, workers, sizeof *workers);
+  CHECK_NUMBER(at.count, 8 * 305);
+  CHECK(at.functions[0]->try_lock(at.memory));
+  CHECK(!at.functions[1]->try_lock(at.memory));
+  at.functions[1]->unlock(at.memory);
+}
+
+CASE_FOR(loaded_locally, combination, which, combinations) {
+  share(*which, RTLD_LOCAL);
+}
+CASE_FOR(loaded_deeply_bound, combination, which, combinations) {
+  share(*which, RTLD_LOCAL | RTLD_DEEPBIND);
+}
+
+}  // namespace

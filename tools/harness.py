@@ -1,0 +1,261 @@
+"""What the demo, the compatibility tests and the measurements share: running a program under an outside time limit in a
+process group of its own, and saying where a measurement was taken."""
+
+import datetime
+import os
+import platform
+import re
+import select
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parent.parent
+
+PLAIN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter"]
+PASS_THROUGH = ["pthread", "pthread-adaptive"]
+
+
+def die(message, status=2):
+    """One clear line, and out."""
+    print(f"{Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
+    sys.exit(status)
+
+
+class Build:
+    """A build folder, and where things lie in it."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder).resolve()
+        self.usher = self.folder / "bin" / "usher"
+        self.library = self.folder / "lib" / "libusher.so"
+        self.workloads = self.folder / "workloads"
+
+    def program(self, name):
+        """A workload program, or None where its libraries were missing at build time."""
+        for folder in (self.workloads, self.folder / "bin"):
+            if (folder / name).is_file():
+                return str(folder / name)
+        return None
+
+    def need(self, *paths):
+        for path in paths:
+            if not Path(path).is_file():
+                die(f"{path} is missing: build first (make build)")
+
+
+def plain_locks(build):
+    """The plain names as the catalogue has them now, so that a new lock is tested without an edit here."""
+    names = []
+    catalog = TREE / "include" / "usher" / "catalog.list"
+    try:
+        for line in catalog.read_text().splitlines():
+            word = line.split("#")[0].split()
+            if word and word[0] not in PASS_THROUGH:
+                names.append(word[0])
+    except OSError:
+        return PLAIN_LOCKS
+    return names or PLAIN_LOCKS
+
+
+def clean_environment(extra=None):
+    """Ours without what would select a lock behind a test's back."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+    env["LC_ALL"] = "C"
+    env.update(extra or {})
+    return env
+
+
+@dataclass
+class Outcome:
+    command: list
+    status: int = 0  # as subprocess has it: negative is a signal
+    timed_out: bool = False
+    seconds: float = 0.0
+    stdout: str = ""
+    stderr: str = ""
+    backtrace: str = ""
+    voluntary: int = 0
+    involuntary: int = 0
+    cpu_seconds: float = 0.0
+
+    @property
+    def ok(self):
+        return self.status == 0 and not self.timed_out
+
+    def trouble(self):
+        """Why it is not ok, in a few words."""
+        if self.timed_out:
+            return f"hung: killed after {self.seconds:.0f} s"
+        if self.status < 0:
+            try:
+                name = signal.Signals(-self.status).name
+            except ValueError:
+                name = f"signal {-self.status}"
+            return f"died of {name}"
+        last = [line for line in (self.stderr + "\n" + self.stdout).splitlines() if line.strip()]
+        said = self.stderr.strip().splitlines()
+        return f"exit status {self.status}: " + (said[-1] if said else last[-1] if last else "no output")
+
+
+def backtraces(pid):
+    """All threads' stacks, when there is a debugger that may look."""
+    if not shutil.which("gdb"):
+        return ""
+    command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set pagination off",
+               "-ex", "thread apply all backtrace 16"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                              timeout=30, env=clean_environment(), start_new_session=True)
+        return done.stdout
+    except (subprocess.TimeoutExpired, OSError):
+        return ""
+
+
+class Process:
+    """A program in a process group of its own, with its output in files, so that no full pipe ever stops it."""
+
+    def __init__(self, command, env=None, cwd=None):
+        self.command = [str(word) for word in command]
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.start = time.monotonic()
+        self.popen = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
+                                      env=clean_environment() if env is None else env, cwd=cwd,
+                                      start_new_session=True)
+        self.handle = os.pidfd_open(self.popen.pid)
+
+    def ended_within(self, seconds):
+        watch = select.poll()
+        watch.register(self.handle, select.POLLIN)
+        return bool(watch.poll(max(0, seconds * 1000)))
+
+    def kill_group(self, sig=signal.SIGKILL):
+        try:
+            os.killpg(self.popen.pid, sig)
+        except ProcessLookupError:
+            pass
+
+    def finish(self, limit, backtrace=True):
+        """Waits until it ends, or kills it at the limit."""
+        outcome = Outcome(self.command)
+        if not self.ended_within(limit):
+            outcome.timed_out = True
+            outcome.seconds = time.monotonic() - self.start
+            if backtrace:
+                outcome.backtrace = backtraces(self.popen.pid)
+        self.kill_group()  # also what the program left behind
+        _, status, usage = os.wait4(self.popen.pid, 0)
+        self.popen.returncode = outcome.status = os.waitstatus_to_exitcode(status)
+        os.close(self.handle)
+        if not outcome.timed_out:
+            outcome.seconds = time.monotonic() - self.start
+        outcome.voluntary, outcome.involuntary = usage.ru_nvcsw, usage.ru_nivcsw
+        outcome.cpu_seconds = usage.ru_utime + usage.ru_stime
+        for file, name in ((self.out, "stdout"), (self.err, "stderr")):
+            file.seek(0)
+            setattr(outcome, name, file.read().decode(errors="replace"))
+            file.close()
+        return outcome
+
+
+def run(command, limit, env=None, cwd=None, backtrace=True):
+    return Process(command, env, cwd).finish(limit, backtrace)
+
+
+# ---- where a measurement was taken ----------------------------------------------------------------------------------
+
+def first_line(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=TREE).stdout.splitlines()[0]
+    except (OSError, subprocess.TimeoutExpired, IndexError):
+        return "unknown"
+
+
+def commit():
+    return first_line(["git", "describe", "--always", "--dirty", "--abbrev=12"])
+
+
+def compiler(build):
+    """The compiler that the build folder was configured with."""
+    try:
+        cache = (build.folder / "CMakeCache.txt").read_text()
+        path = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M).group(1)
+        return first_line([path, "--version"])
+    except (OSError, AttributeError):
+        return "unknown"
+
+
+def machine():
+    cpu = "unknown"
+    try:
+        cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M).group(1)
+    except (OSError, AttributeError):
+        pass
+    return {"cpu": cpu, "cpus": os.cpu_count(), "kernel": f"{platform.system()} {platform.release()}",
+            "architecture": platform.machine(), "libc": " ".join(platform.libc_ver())}
+
+
+def today():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class OthersShare:
+    """The share of all CPU time, since this was made, that neither was idle nor went to us and our children."""
+
+    def __init__(self):
+        self.start = self._read()
+
+    @staticmethod
+    def _read():
+        ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        total = sum(ticks)  # user nice system idle iowait irq softirq steal
+        own = os.times()
+        rate = os.sysconf("SC_CLK_TCK")
+        return total / rate, (total - ticks[3] - ticks[4]) / rate, sum(own[:4])
+
+    def share(self):
+        now = self._read()
+        total, busy, ours = (b - a for a, b in zip(self.start, now))
+        return min(1.0, max(0.0, (busy - ours) / total)) if total > 0 else 0.0
+
+
+def provenance(build, others):
+    return {"date": today(), "machine": machine(), "compiler": compiler(build), "commit": commit(),
+            "command": " ".join([Path(sys.argv[0]).name] + sys.argv[1:]), "others_cpu_share": round(others.share(), 4)}
+
+
+def provenance_line(p):
+    m = p["machine"]
+    return (f"{m['cpu']}, {m['cpus']} CPUs, {m['kernel']}, {m['libc']}; {p['compiler']}; commit {p['commit']}; "
+            f"{p['date']}; `{p['command']}`; others took {100 * p['others_cpu_share']:.1f} % of the CPU time.")
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+def median_range(values, form="{:.2f}"):
+    if not values:
+        return "–"
+    return f"{form.format(statistics.median(values))} ({form.format(min(values))}–{form.format(max(values))})"
+
+
+def table(rows, heading, right=()):
+    """Rows of strings as an aligned text table; columns in `right` are set flush right."""
+    everything = [heading] + rows
+    widths = [max(len(row[i]) for row in everything) for i in range(len(heading))]
+
+    def line(row):
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join([line(heading), "  ".join("-" * w for w in widths)] + [line(row) for row in rows])
+
+
+def markdown(rows, heading):
+    lines = ["| " + " | ".join(heading) + " |", "|" + "---|" * len(heading)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])

@@ -1,0 +1,19 @@
+// Timing loops over other people's locks that are best, or only, compiled as C: n uncontended pairs each, in
+// line where their library offers it.
+#ifndef USHER_WORKLOADS_EMBEDDED_PEERS_H
+#define USHER_WORKLOADS_EMBEDDED_PEERS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void ck_fas_pairs(long n);
+void ck_ticket_pairs(long n);
+void ck_mcs_pairs(long n);
+void nsync_mu_pairs(long n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

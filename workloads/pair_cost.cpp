@@ -1,0 +1,84 @@
+// What one uncontended pair of pthread_mutex_lock and pthread_mutex_unlock costs: natively, under the
+// preload, and as the subject of an instruction counter (--quiet: then two runs differ in nothing but the
+// number of pairs).
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <string>
+
+#include "options.hpp"
+
+namespace {
+
+using workloads::fail;
+
+void initialise(pthread_mutex_t& mutex, const std::string& kind) {
+  if (kind == "normal") return;  // as PTHREAD_MUTEX_INITIALIZER leaves it
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  int type = PTHREAD_MUTEX_NORMAL;
+  if (kind == "recursive")
+    type = PTHREAD_MUTEX_RECURSIVE;
+  else if (kind == "errorcheck")
+    type = PTHREAD_MUTEX_ERRORCHECK;
+  else if (kind == "adaptive")
+    type = PTHREAD_MUTEX_ADAPTIVE_NP;
+  else
+    fail("unknown kind '" + kind + "': normal, recursive, errorcheck or adaptive", 2);
+  if (pthread_mutexattr_settype(&attributes, type) != 0 || pthread_mutex_init(&mutex, &attributes) != 0)
+    fail("cannot make a mutex of kind " + kind);
+  pthread_mutexattr_destroy(&attributes);
+}
+
+/// The C library's mutex leaves out the atomics in a process that never had a second thread, and a program
+/// that cares for its locks is not one of those: so a thread comes and goes.
+void stop_being_alone() {
+  pthread_t thread;
+  const auto nothing = [](void*) -> void* { return nullptr; };
+  if (pthread_create(&thread, nullptr, nothing, nullptr) != 0 || pthread_join(thread, nullptr) != 0)
+    fail("cannot start a thread");
+}
+
+/// Not in line, so that the loop is the same code for every kind and every caller.
+[[gnu::noinline]] void pairs(pthread_mutex_t& mutex, long iterations) {
+  for (long i = 0; i < iterations; ++i) {
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  long iterations = 1000000, batches = 5;
+  std::string kind = "normal";
+  bool quiet = false, alone = false;
+  workloads::options o("pair_cost", "nanoseconds of an uncontended pthread lock and unlock");
+  o.number("iterations", iterations, 1, 1L << 40, "pairs in a batch (1000000)");
+  o.number("batches", batches, 1, 1000000, "batches; the fastest counts (5)");
+  o.text("kind", kind, "normal, recursive, errorcheck or adaptive (normal)");
+  o.flag("alone", alone,
+         "in a process that never had a second thread, where the C library saves the atomics");
+  o.flag("quiet", quiet, "one batch, no clock, no output");
+  o.parse(argc, argv);
+
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  initialise(mutex, kind);
+  if (!alone) stop_being_alone();
+  if (quiet) {
+    pairs(mutex, iterations);
+    return 0;
+  }
+  using clock = std::chrono::steady_clock;
+  pairs(mutex, iterations / 10 + 1);  // warm
+  double best = std::numeric_limits<double>::infinity();
+  for (long batch = 0; batch < batches; ++batch) {
+    const clock::time_point start = clock::now();
+    pairs(mutex, iterations);
+    best = std::min(best, std::chrono::duration<double, std::nano>(clock::now() - start).count());
+  }
+  std::printf("nanoseconds a pair: %.4f\n", best / static_cast<double>(iterations));
+  return 0;
+}

@@ -1,0 +1,157 @@
+// One SQLite connection shared by N threads: a hot recursive mutex (the connection's) and several smaller
+// ones, as in any program that opens a database once and uses it everywhere.
+//
+// Every update is one statement that moves an amount between two accounts, so the sum never changes and each
+// update adds exactly two to the sum of the versions: a lost or torn update shows afterwards.
+#include <sqlite3.h>
+
+#include <string>
+
+#include "options.hpp"
+#include "team.hpp"
+
+namespace {
+
+using workloads::fail;
+
+constexpr long first_balance = 1000;
+
+/// Owns one prepared statement.
+class statement {
+ public:
+  statement(sqlite3* db, const char* sql) {
+    if (sqlite3_prepare_v2(db, sql, -1, &handle_, nullptr) != SQLITE_OK)
+      fail(std::string("cannot prepare '") + sql + "': " + sqlite3_errmsg(db));
+  }
+  statement(const statement&) = delete;
+  statement& operator=(const statement&) = delete;
+  ~statement() { sqlite3_finalize(handle_); }
+
+  template <class... Values>
+  statement& bind(Values... values) {
+    int place = 0;
+    if (((sqlite3_bind_int64(handle_, ++place, values) != SQLITE_OK) || ...)) fail("cannot bind a parameter");
+    return *this;
+  }
+  /// Runs to the end of a statement without result.
+  void run() {
+    const int status = sqlite3_step(handle_);
+    if (status != SQLITE_DONE) fail(std::string("a statement failed: ") + sqlite3_errstr(status));
+    sqlite3_reset(handle_);
+  }
+  /// The first column of the first row, as a number; fails when there is no row.
+  sqlite3_int64 number(int column = 0) {
+    const int status = sqlite3_step(handle_);
+    if (status != SQLITE_ROW) fail(std::string("a query gave no row: ") + sqlite3_errstr(status));
+    const sqlite3_int64 value = sqlite3_column_int64(handle_, column);
+    sqlite3_reset(handle_);
+    return value;
+  }
+  std::string text() {
+    if (sqlite3_step(handle_) != SQLITE_ROW) fail("a query gave no row");
+    const unsigned char* value = sqlite3_column_text(handle_, 0);
+    std::string copy = value ? reinterpret_cast<const char*>(value) : "";
+    sqlite3_reset(handle_);
+    return copy;
+  }
+
+ private:
+  sqlite3_stmt* handle_ = nullptr;
+};
+
+void execute(sqlite3* db, const char* sql) {
+  char* error = nullptr;
+  if (sqlite3_exec(db, sql, nullptr, nullptr, &error) != SQLITE_OK)
+    fail(std::string("'") + sql + "': " + (error ? error : "?"));
+}
+
+void expect(sqlite3* db, const char* what, const char* sql, sqlite3_int64 expected) {
+  const sqlite3_int64 found = statement(db, sql).number();
+  if (found != expected)
+    fail(std::string("wrong ") + what + ": found " + std::to_string(found) + ", expected " +
+         std::to_string(expected));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  long threads = 8, rows = 1000, updates = 20;
+  workloads::budget limit;
+  std::string file = ":memory:";
+  bool check = false;
+  workloads::options o("sqlite_shared",
+                       "threads share one SQLite connection; point selects, updates, inserts");
+  o.number("threads", threads, 1, 4096, "threads (8)");
+  o.real("seconds", limit.seconds, 0.01, 86400, "how long (2)");
+  o.number("operations", limit.operations, 1, 1L << 40, "this many operations in all instead");
+  o.number("rows", rows, 2, 1L << 24, "accounts in the table (1000)");
+  o.number("updates", updates, 0, 100,
+           "percent of updates (20); one operation in 100 inserts, the rest select");
+  o.text("file", file, "database file, made anew (in memory)");
+  o.flag("check", check, "verify the contents afterwards; exit status 1 if they are wrong");
+  o.parse(argc, argv);
+
+  if (sqlite3_threadsafe() != 1) fail("this SQLite is not built for serialized use");
+  if (file != ":memory:") std::remove(file.c_str());
+  sqlite3* db = nullptr;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
+  if (sqlite3_open_v2(file.c_str(), &db, flags, nullptr) != SQLITE_OK) fail("cannot open " + file);
+  // The disk is not what is measured.
+  execute(db, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;");
+  execute(db,
+          "CREATE TABLE account(id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, version INTEGER NOT NULL);"
+          "CREATE TABLE entry(id INTEGER PRIMARY KEY, thread INTEGER NOT NULL, number INTEGER NOT NULL);");
+  execute(db, "BEGIN");
+  {
+    statement insert(db, "INSERT INTO account VALUES(?, ?, 0)");
+    for (long i = 0; i < rows; ++i) insert.bind(i, first_balance).run();
+  }
+  execute(db, "COMMIT");
+
+  std::atomic<long> moved{0}, inserted{0};
+  const auto work = [&](long index, workloads::allowance& mine) {
+    statement select(db, "SELECT balance, id FROM account WHERE id = ?");
+    statement move(
+        db,
+        "UPDATE account SET version = version + 1, balance = balance + CASE id WHEN ?1 THEN -?3 ELSE ?3 END "
+        "WHERE id IN (?1, ?2)");
+    statement insert(db, "INSERT INTO entry(thread, number) VALUES(?, ?)");
+    workloads::random_source random(static_cast<unsigned long>(index) + 1);
+    long moves = 0, inserts = 0;
+    while (mine.another()) {
+      const long dice = static_cast<long>(random.below(100));
+      const long one = static_cast<long>(random.below(static_cast<unsigned long>(rows)));
+      if (dice < updates) {
+        const long step = 1 + static_cast<long>(random.below(static_cast<unsigned long>(rows - 1)));
+        move.bind(one, (one + step) % rows, static_cast<long>(random.below(100))).run();
+        ++moves;
+      } else if (dice == 99) {
+        insert.bind(index, inserts).run();
+        ++inserts;
+      } else if (select.bind(one).number(1) != one) {
+        fail("a select by key gave another row");
+      }
+    }
+    moved += moves;
+    inserted += inserts;
+  };
+  const workloads::team_result result = workloads::run_team(threads, limit, work);
+  std::printf("throughput: %.0f operations/s\n", result.rate());
+
+  if (check) {
+    const std::string integrity = statement(db, "PRAGMA integrity_check").text();
+    if (integrity != "ok") fail("integrity_check: " + integrity);
+    expect(db, "number of accounts", "SELECT count(*) FROM account", rows);
+    expect(db, "sum of balances", "SELECT sum(balance) FROM account", rows * first_balance);
+    expect(db, "sum of versions", "SELECT sum(version) FROM account", 2 * moved.load());
+    expect(db, "number of entries", "SELECT count(*) FROM entry", inserted.load());
+    expect(db, "numbering of a thread's entries",
+           "SELECT count(*) FROM (SELECT 1 FROM entry GROUP BY thread "
+           "HAVING count(*) <> count(DISTINCT number) OR max(number) <> count(*) - 1)",
+           0);
+    std::printf("checked: %ld operations, %ld updates, %ld inserts\n", result.operations, moved.load(),
+                inserted.load());
+  }
+  if (sqlite3_close(db) != SQLITE_OK) fail("the connection does not close");
+  return 0;
+}
