@@ -70,10 +70,11 @@ class loiter {
 
   // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times
   // this.
-  static constexpr std::uint64_t impatience = 1000000;  // ns
-  static constexpr unsigned arrival_attempts = 8;       // failures after which an arrival stops spinning
+  static constexpr std::uint64_t impatience = 1000000;                    // ns
+  static constexpr std::uint32_t first_window = 128, last_window = 8192;  // of an arrival's back-off, ns
 
   static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }
+  static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
   [[gnu::cold, gnu::noinline]] void contend() {
     if (arrive()) return;
@@ -87,18 +88,18 @@ class loiter {
     inner_node_.set(mine);
   }
 
-  /// Bounded global spinning with randomised back-off. A spin in which others are too often quicker is
-  /// abandoned: there is enough traffic over the lock without us.
+  /// Bounded global spinning with randomised back-off that doubles from look to look: an arrival that watched
+  /// the word closely would take the lock from a thread that is just then using it alone, at every release,
+  /// and pay for moving everything to another cache each time.
   bool arrive() {
-    std::uint32_t window = 64;  // ns
-    for (unsigned i = 0; i < arrival_attempts; i++, window *= 2) {
-      if constexpr (W::parks) {
-        if (!W::poll(outer_, is_free)) return false;
-      } else {
-        if (!P::await_for(outer_, is_free, std::memory_order_relaxed, P::limits().spin)) return false;
-      }
+    std::uint64_t patience = W::patience();
+    if constexpr (!W::parks) patience = P::limits().spin;
+    if (patience == 0) return false;
+    std::uint32_t window = first_window;
+    for (const std::uint64_t end = P::now() + patience; P::now() < end;) {
+      P::backoff(window / 2 + P::random() % window);
       if (try_lock()) return true;
-      P::backoff(P::random() % window);
+      if (window < last_window) window *= 2;
     }
     return false;
   }
@@ -111,9 +112,10 @@ class loiter {
     wait_for_grant<P, W>(mine);
   }
 
-  /// The one thread that has the inner lock waits for the outer one. Returns holding both.
+  /// The one thread that has the inner lock waits for the outer one. Returns holding both. It is less
+  /// aggressive than arrivals are: where it may sleep, it does not poll. Whoever is awake anyway has the
+  /// better claim.
   void stand_by() {
-    const auto mine = [](std::uint32_t w) { return is_free(w) || (w & handed) != 0; };
     const std::uint64_t since = P::now();
     for (;;) {
       // Not the inner bit: the last holder may not have cleared its own yet, if the queue was free for a
@@ -132,34 +134,28 @@ class loiter {
         continue;
       }
       const std::uint64_t waited = P::now() - since;
-      if (waited < impatience) {
-        if (poll(mine, impatience - waited)) continue;
-        if constexpr (W::parks) {
-          if (mark(w, asleep)) P::park_for(outer_, w | asleep, every_sleeper, impatience - waited);
-        }
-      } else if (mark(w, impatient)) {
-        if (W::poll(outer_, mine)) continue;
-        if constexpr (W::parks) {
-          w |= impatient;
-          if (mark(w, asleep)) P::park(outer_, w | asleep, every_sleeper);
-        }
-      }
+      const std::uint32_t marks = (W::parks ? asleep : 0) | (waited < impatience ? 0 : impatient);
+      if ((w & marks) != marks &&
+          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_acq_rel, std::memory_order_relaxed))
+        continue;
+      if (waited < impatience)
+        wait_for_outer(w | marks, impatience - waited);
+      else
+        wait_for_outer(w | marks);
     }
   }
 
-  /// Stays awake as long as this kind of waiting does, but not beyond the moment of impatience.
-  template <class Pred>
-  bool poll(Pred mine, std::uint64_t left) {
+  void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
-      return W::poll(outer_, mine).has_value();
+      P::park_for(outer_, seen, every_sleeper, ns);
     else
-      return P::await_for(outer_, mine, std::memory_order_acquire, left).has_value();
+      P::await_for(outer_, may_enter, std::memory_order_acquire, ns);
   }
-
-  /// Adds a mark to a held word. True if it is there and the word is as it was seen.
-  bool mark(std::uint32_t seen, std::uint32_t bit) {
-    return (seen & bit) != 0 || outer_.compare_exchange_strong(seen, seen | bit, std::memory_order_acq_rel,
-                                                               std::memory_order_relaxed);
+  void wait_for_outer(std::uint32_t seen) {
+    if constexpr (W::parks)
+      P::park(outer_, seen, every_sleeper);
+    else
+      P::await(outer_, may_enter, std::memory_order_acquire);
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {
