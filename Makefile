@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test test-sanitizers compat compat-quick soak measure format check-format tidy install clean
+.PHONY: help deps build demo test compat measure format check-format tidy install clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -11,7 +11,8 @@ deps: ## install the Debian packages of packages.txt that are missing
 	@tools/deps.sh
 
 build: deps ## build everything
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; exit 1; }
+	@mkdir -p $(BUILD)
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: build ## two real programs under four locks, as a table
@@ -29,15 +30,21 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 	@tools/deps.sh peers
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/measure_cost.py --build $(BUILD)
+	@python3 tools/count_instructions.py --build $(BUILD)
+	@$(BUILD)/workloads/embedded_cost
+	@$(BUILD)/workloads/mutexbench --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1
 
 format: ## run the formatter
+	@tools/deps.sh develop
 	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format-16 -i
 
 check-format: ## fail where the formatter would change something
+	@tools/deps.sh develop
 	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format-16 --dry-run --Werror
 
 tidy: build ## clang-tidy over the sources
-	@git ls-files 'catalog/*.cpp' 'preload/*.cpp' 'cli/*.cpp' | xargs clang-tidy-16 -p $(BUILD) --quiet
+	@tools/deps.sh develop
+	@(git ls-files 'catalog/*.cpp' 'preload/*.cpp' 'cli/*.cpp'; ls $(BUILD)/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
 
 install: build ## install below PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)

@@ -33,8 +33,8 @@ struct family_names {
   }
 };
 
-inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin,
-                                      waiting_kind::yield_then_park, waiting_kind::park};
+inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin, waiting_kind::yield_then_park,
+                                      waiting_kind::park};
 
 template <class Lock>
 constexpr lock_table make_lock_table(const family_names& names, waiting_kind kind) {

@@ -54,8 +54,7 @@ std::uint64_t offset_of(std::uint64_t address, const std::vector<ElfW(Phdr)>& se
   return 0;
 }
 
-void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<ElfW(Phdr)>& segments,
-                  elf_file& into) {
+void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<ElfW(Phdr)>& segments, elf_file& into) {
   std::uint64_t strings = 0;
   std::uint64_t soname = 0;
   std::vector<std::uint64_t> needed;
@@ -86,11 +85,10 @@ std::optional<elf_file> read_elf(const std::string& path) {
   elf_file result;
   result.target = {start.ident[EI_CLASS], start.ident[EI_DATA], start.machine};
   constexpr unsigned char our_word_size = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
-  constexpr unsigned char our_byte_order =
-      __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
+  constexpr unsigned char our_byte_order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
   ElfW(Ehdr) header;
-  if (result.target.word_size != our_word_size || result.target.byte_order != our_byte_order ||
-      !f.read(0, header) || header.e_phentsize != sizeof(ElfW(Phdr)))
+  if (result.target.word_size != our_word_size || result.target.byte_order != our_byte_order || !f.read(0, header) ||
+      header.e_phentsize != sizeof(ElfW(Phdr)))
     return result;
 
   result.is_native = true;

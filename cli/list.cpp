@@ -66,8 +66,8 @@ std::string grouped(std::size_t width) {
     for (const lock_table* lock : f) variants += (variants.empty() ? "" : ", ") + std::string(lock->name);
     rows.push_back({plain.family, variants, guarantees(*plain.traits), sizes(f), plain.traits->paper});
   }
-  return format_table({{"lock"}, {"variants", false, 16}, guarantee_column, {"bytes", true}, paper_column},
-                      rows, width);
+  return format_table({{"lock"}, {"variants", false, 16}, guarantee_column, {"bytes", true}, paper_column}, rows,
+                      width);
 }
 
 std::string one_by_one(std::size_t width) {
@@ -87,7 +87,7 @@ use, and -spin may never finish. pthread and pthread-adaptive are the C library'
 own mutexes, to compare with.
 
 fifo             threads get in in the order in which they arrived
-bypass           how often, at most, one waiter is overtaken
+bypass           how often, at most, a waiter past the lock's doorway is overtaken
 starvation-free  every waiter gets in, for certain or with probability one
 restricts        lets only as many threads compete as the lock can use
 node             a thread needs a queue node, which Usher keeps for it

@@ -71,8 +71,7 @@ int start(int argc, char** argv) {
   if (name_at < argc) {
     chosen = find(subcommands, argv[name_at]);
     if (chosen == nullptr) {
-      complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at],
-               names(subcommands));
+      complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at], names(subcommands));
       return bad_usage;
     }
     if (chosen->takes_command) {

@@ -62,12 +62,10 @@ std::variant<preload_library, no_library> find_library() {
   } else {
     std::error_code error;
     const fs::path self = fs::read_symlink("/proc/self/exe", error);
-    if (error)
-      return no_library{"cannot tell where this program is, to find libusher.so: name it in USHER_LIBRARY"};
+    if (error) return no_library{"cannot tell where this program is, to find libusher.so: name it in USHER_LIBRARY"};
     found = library_near(self);
     if (found.empty())
-      return no_library{
-          fmt::format("cannot find libusher.so near {}: name it in USHER_LIBRARY", self.native())};
+      return no_library{fmt::format("cannot find libusher.so near {}: name it in USHER_LIBRARY", self.native())};
   }
 
   const std::string path = found.native();

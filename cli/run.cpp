@@ -49,8 +49,7 @@ const lock_table* choose_lock(const run_options& options) {
   }
   const lock_table* lock = find_lock(name);
   if (lock == nullptr)
-    complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in,
-             nearest_lock(name));
+    complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in, nearest_lock(name));
   return lock;
 }
 
@@ -90,8 +89,7 @@ int become(char** command) {
   }
   // execvp also says EACCES when there is no such file, but a folder in PATH that cannot be searched.
   const auto file = find_file(command[0]);
-  if (error == ENOENT || error == ENOTDIR ||
-      (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
+  if (error == ENOENT || error == ENOTDIR || (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
     complain("cannot run '{}': no such command", command[0]);
     return not_found;
   }
@@ -122,8 +120,7 @@ int carry_out(const run_options& options, char** command) {
       for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
   }
   if (options.print_env) {
-    fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name),
-               shell_quoted(preload));
+    fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name), shell_quoted(preload));
     return 0;
   }
   if (setenv("USHER_LOCK", lock->name, 1) != 0 || setenv("LD_PRELOAD", preload.c_str(), 1) != 0) {
@@ -151,10 +148,9 @@ Usher's library goes in front, but after the runtimes of sanitizers.)text";
 subcommand run(CLI::App& app) {
   auto* sub = app.add_subcommand("run", "Run a program under a lock of Usher's");
   auto options = std::make_shared<run_options>();
-  options->lock_given =
-      sub->add_option("--lock", options->lock,
-                      fmt::format("Which lock (default: USHER_LOCK if set, else {})", default_lock))
-          ->type_name("LOCK");
+  options->lock_given = sub->add_option("--lock", options->lock,
+                                        fmt::format("Which lock (default: USHER_LOCK if set, else {})", default_lock))
+                            ->type_name("LOCK");
   sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
   sub->add_flag("--quiet", options->quiet, "Do not warn");
   sub->formatter(std::make_shared<help>("usher run [OPTIONS] -- CMD [ARGS...]"));

@@ -23,8 +23,7 @@ std::vector<std::string> broken(const std::string& text, std::size_t width) {
   std::vector<std::string> lines = {""};
   std::istringstream in(text);
   for (std::string word; in >> word;) {
-    if (!lines.back().empty() && shown_width(lines.back()) + 1 + shown_width(word) > width)
-      lines.emplace_back();
+    if (!lines.back().empty() && shown_width(lines.back()) + 1 + shown_width(word) > width) lines.emplace_back();
     if (!lines.back().empty()) lines.back() += ' ';
     lines.back() += word;
   }
@@ -45,8 +44,8 @@ void append_line(std::string& to, const std::vector<column>& columns, const std:
 
 }  // namespace
 
-std::string format_table(const std::vector<column>& columns,
-                         const std::vector<std::vector<std::string>>& rows, std::size_t width) {
+std::string format_table(const std::vector<column>& columns, const std::vector<std::vector<std::string>>& rows,
+                         std::size_t width) {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns.size(); ++c) {
     widths.push_back(shown_width(columns[c].heading));
@@ -57,8 +56,7 @@ std::string format_table(const std::vector<column>& columns,
   for (; width != 0 && total > width; --total) {
     std::size_t* widest = nullptr;
     for (std::size_t c = 0; c < columns.size(); ++c)
-      if (columns[c].narrow != 0 && widths[c] > columns[c].narrow &&
-          (widest == nullptr || widths[c] > *widest))
+      if (columns[c].narrow != 0 && widths[c] > columns[c].narrow && (widest == nullptr || widths[c] > *widest))
         widest = &widths[c];
     if (widest == nullptr) break;
     --*widest;

@@ -15,8 +15,8 @@ struct column {
 };
 
 /// `width` is the terminal's, or 0 where nothing is to be broken (a file, a pipe). Ends with a line feed.
-std::string format_table(const std::vector<column>& columns,
-                         const std::vector<std::vector<std::string>>& rows, std::size_t width);
+std::string format_table(const std::vector<column>& columns, const std::vector<std::vector<std::string>>& rows,
+                         std::size_t width);
 
 /// The width of the terminal that standard output is, or 0 if it is none.
 std::size_t terminal_width();

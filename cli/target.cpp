@@ -79,8 +79,7 @@ bool gains_rights(const std::string& path) {
   if (statvfs(path.c_str(), &mounted) == 0 && (mounted.f_flag & ST_NOSUID) != 0) return false;
   if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) return true;
   // Without the group's execute bit, set-group-ID has another meaning.
-  if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != getgid())
-    return true;
+  if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != getgid()) return true;
   return getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
@@ -122,22 +121,22 @@ void examine(const std::string& program, const std::string& subject, const elf_t
     // The loader itself, called as a program, has no interpreter either, but heeds preloads; it has a
     // library's name, which a static program has not.
     if (elf->soname.empty())
-      found.push_back(fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}",
-                                  subject, keeps));
+      found.push_back(
+          fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}", subject, keeps));
     return;
   }
   if (file_name(elf->interpreter).starts_with("ld-musl-"))
-    found.push_back(fmt::format(
-        "{} is linked with the C library musl: Usher's library is for glibc, and the program may not "
-        "start with it",
-        subject));
+    found.push_back(
+        fmt::format("{} is linked with the C library musl: Usher's library is for glibc, and the program may not "
+                    "start with it",
+                    subject));
   const auto runtime = std::find_if(elf->needed.begin(), elf->needed.end(), is_sanitizer_runtime);
   const char* preloaded = std::getenv("LD_PRELOAD");
   if (runtime != elf->needed.end() &&
       (preloaded == nullptr || std::string_view(preloaded).find(*runtime) == std::string_view::npos))
-    found.push_back(fmt::format(
-        "{} is built with a sanitizer, whose runtime must be loaded first: set LD_PRELOAD={} for usher run",
-        subject, *runtime));
+    found.push_back(
+        fmt::format("{} is built with a sanitizer, whose runtime must be loaded first: set LD_PRELOAD={} for usher run",
+                    subject, *runtime));
 }
 
 }  // namespace

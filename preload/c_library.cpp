@@ -6,9 +6,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-// All of these are weak: a program on another C library that inherits our LD_PRELOAD must still start. The
-// mutex functions are linked to, not looked up, because dlsym() may allocate and a lock may be needed before
-// anything works.
+// All of these are weak: a program on another C library that inherits our LD_PRELOAD must still start. The mutex
+// functions are linked to, not looked up, because dlsym() may allocate and a lock may be needed before anything works.
 extern "C" {
 #if defined(__GLIBC__)
 #if defined(__x86_64__)
@@ -77,21 +76,17 @@ constexpr const char* cond_version = nullptr;
 #endif
 
 using mutex_f = int(pthread_mutex_t*);
-constinit looked_up<int(pthread_mutex_t*, const pthread_mutexattr_t*)> found_init{"pthread_mutex_init",
-                                                                                  nullptr};
+constinit looked_up<int(pthread_mutex_t*, const pthread_mutexattr_t*)> found_init{"pthread_mutex_init", nullptr};
 constinit looked_up<mutex_f> found_destroy{"pthread_mutex_destroy", nullptr};
 constinit looked_up<mutex_f> found_lock{"pthread_mutex_lock", nullptr};
 constinit looked_up<mutex_f> found_trylock{"pthread_mutex_trylock", nullptr};
 constinit looked_up<mutex_f> found_unlock{"pthread_mutex_unlock", nullptr};
-constinit looked_up<int(pthread_mutex_t*, const timespec*)> found_timedlock{"pthread_mutex_timedlock",
-                                                                            nullptr};
-constinit looked_up<int(pthread_mutex_t*, clockid_t, const timespec*)> found_clocklock{
-    "pthread_mutex_clocklock", nullptr};
-constinit looked_up<int(pthread_cond_t*, const pthread_condattr_t*)> found_cond_init{"pthread_cond_init",
-                                                                                     cond_version};
+constinit looked_up<int(pthread_mutex_t*, const timespec*)> found_timedlock{"pthread_mutex_timedlock", nullptr};
+constinit looked_up<int(pthread_mutex_t*, clockid_t, const timespec*)> found_clocklock{"pthread_mutex_clocklock",
+                                                                                       nullptr};
+constinit looked_up<int(pthread_cond_t*, const pthread_condattr_t*)> found_cond_init{"pthread_cond_init", cond_version};
 constinit looked_up<int(pthread_cond_t*)> found_cond_destroy{"pthread_cond_destroy", cond_version};
-constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*)> found_cond_wait{"pthread_cond_wait",
-                                                                            cond_version};
+constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*)> found_cond_wait{"pthread_cond_wait", cond_version};
 constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> found_cond_timedwait{
     "pthread_cond_timedwait", cond_version};
 constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)> found_cond_clockwait{

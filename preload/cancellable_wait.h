@@ -1,6 +1,5 @@
-/* A futex wait that is a cancellation point. In C, because the clean-up handlers of a cancelled thread are
- * not found from within C++ frames when the cancellation is asynchronous, which it must be around a bare
- * system call. */
+/* A futex wait that is a cancellation point. In C, because the clean-up handlers of a cancelled thread are not found
+ * from within C++ frames when the cancellation is asynchronous, which it must be around a bare system call. */
 #pragma once
 
 #include <stdint.h>
@@ -10,9 +9,9 @@
 extern "C" {
 #endif
 
-/* Sleeps while *word == expected, until the absolute time `until` (null: for ever) of CLOCK_REALTIME or, if
- * not `realtime`, CLOCK_MONOTONIC. Returns 0, EAGAIN, EINTR or ETIMEDOUT; errno is not touched. If the thread
- * is cancelled, cleanup(argument) runs before the program's own handlers. */
+/* Sleeps while *word == expected, until the absolute time `until` (null: for ever) of CLOCK_REALTIME or, if not
+ * `realtime`, CLOCK_MONOTONIC. Returns 0, EAGAIN, EINTR or ETIMEDOUT; errno is not touched. If the thread is cancelled,
+ * cleanup(argument) runs before the program's own handlers. */
 __attribute__((visibility("hidden"))) int usher_cancellable_wait(uint32_t* word, uint32_t expected,
                                                                  const struct timespec* until, int realtime,
                                                                  void (*cleanup)(void*), void* argument);

@@ -1,18 +1,15 @@
-// The exported pthread_cond_* functions: a condition variable that unlocks and locks whatever mutex it is
-// given through our own functions. It has to be ours, because the C library's would unlock our mutexes by its
-// own code.
+// The exported pthread_cond_* functions: a condition variable that unlocks and locks whatever mutex it is given through
+// our own functions. It has to be ours, because the C library's would unlock our mutexes by its own code.
 //
 // A waiter sleeps on a sequence number that every signal advances; the kernel's queue is first in, first out.
 //
 //     offset  0   sequence    advanced by signal and broadcast
-//             8   waiters     fork stamp << 32 | how many wait: a count with another stamp is of threads that
-//             are gone
+//             8   waiters     fork stamp << 32 | how many wait: a count with another stamp is of threads that are gone
 //            36   flags       as the C library has them: bit 0 process-shared, bit 1 CLOCK_MONOTONIC
 //
-// A signal reaches a thread that waited before it: a waiter reads the sequence while it holds the mutex; if
-// the sequence has moved on when it is about to sleep, it does not sleep. One that came later finds its place
-// in the kernel's queue behind those that came before. More waiters than one may wake; POSIX calls that
-// spurious.
+// A signal reaches a thread that waited before it: a waiter reads the sequence while it holds the mutex; if the sequence
+// has moved on when it is about to sleep, it does not sleep. One that came later finds its place in the kernel's queue
+// behind those that came before. More waiters than one may wake; POSIX calls that spurious.
 #include <atomic>
 #include <cerrno>
 
@@ -87,8 +84,8 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   }
   int result;
   do {
-    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&c.sequence), me.sequence, until,
-                                    realtime, on_cancel, &me);
+    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&c.sequence), me.sequence, until, realtime,
+                                    on_cancel, &me);
   } while (result == EINTR && c.sequence.load(std::memory_order_relaxed) == me.sequence);
   leave(c);
   const int error = pthread_mutex_lock(mutex);
@@ -149,10 +146,8 @@ USHER_EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, c
   return check_and_wait(c, m, cond_of(c).flags & monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
 }
 
-USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock,
-                                        const timespec* until) {
-  if (const int e = elsewhere(c, m); e >= 0)
-    return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
+USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+  if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
   return check_and_wait(c, m, clock, until);
 }

@@ -1,7 +1,6 @@
 // How a lock of ours lies in a pthread_mutex_t, and which mutexes are ours.
 //
-//     offset  0   held        1 while a thread has it. The C library's own trylock, reached behind our back
-//     (dlvsym,
+//     offset  0   held        1 while a thread has it. The C library's own trylock, reached behind our back (dlvsym,
 //                             dlmopen), reads this word as its lock word and fails safely.
 //             4   count       recursion depth, recursive kind, as the C library has it
 //             8   owner       thread id, recursive and error-checking kinds
@@ -11,8 +10,8 @@
 //            24…39 state      the lock: 16 bytes, all zero when free
 //
 // kind and stamp are read as one word: for a mutex of the normal kind whose stamp is current it equals
-// `process mark − 4` (the mark is stamp << 32 | 4). While the mark is 0, before the first use of the process
-// and in a fresh child, `0 − 4` is the word of no mutex of ours.
+// `process mark − 4` (the mark is stamp << 32 | 4). While the mark is 0, before the first use of the process and in
+// a fresh child, `0 − 4` is the word of no mutex of ours.
 #pragma once
 
 #include <pthread.h>
@@ -52,8 +51,8 @@ inline std::uint32_t stamp_of(std::uint64_t kind_and_stamp) {
   return std::uint32_t(kind_and_stamp >> 32);
 }
 
-/// Kinds 0–3 with the C library's elision bits (0x100, 0x200) are ours. Robust, inheriting, protecting,
-/// process-shared and destroyed mutexes are the C library's.
+/// Kinds 0–3 with the C library's elision bits (0x100, 0x200) are ours. Robust, inheriting, protecting, process-shared
+/// and destroyed mutexes are the C library's.
 inline bool is_ours(int kind) {
   return (kind & ~0x303) == 0;
 }
@@ -61,8 +60,7 @@ inline int type_of(int kind) {
   return kind & 3;
 }
 
-/// The kind_and_stamp of a normal mutex that is valid now. Matches nothing as long as the process is not
-/// stamped.
+/// The kind_and_stamp of a normal mutex that is valid now. Matches nothing as long as the process is not stamped.
 inline std::uint64_t valid_normal() {
   return usher_process_state.mark.load(std::memory_order_acquire) - 4;
 }

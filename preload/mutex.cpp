@@ -1,8 +1,7 @@
 // The exported pthread_mutex_* functions.
 //
-// Each jumps through a pointer that at first leads to a function which decides what USHER_LOCK selects and
-// sets all the pointers: constant-initialised, so that it works before any constructor has run, ours
-// included.
+// Each jumps through a pointer that at first leads to a function which decides what USHER_LOCK selects and sets all
+// the pointers: constant-initialised, so that it works before any constructor has run, ours included.
 #include "preload/mutex_table.hpp"
 
 #include <sys/syscall.h>
@@ -23,8 +22,7 @@
 namespace usher::preload {
 namespace {
 
-// ---- the C library's own
-// -----------------------------------------------------------------------------------
+// ---- the C library's own -----------------------------------------------------------------------------------
 
 constexpr mutex_table through{"pthread",
                               true,
@@ -54,11 +52,9 @@ int adaptive_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
 constexpr mutex_table through_adaptive{
     "pthread-adaptive", true, adaptive_lock, adaptive_trylock, c_library::mutex_unlock, adaptive_clocklock};
 
-// ---- the selection
-// -----------------------------------------------------------------------------------------
+// ---- the selection -----------------------------------------------------------------------------------------
 
-/// getenv() without its function: the environment may not be changed by others this early, and musl has it
-/// too.
+/// getenv() without its function: the environment may not be changed by others this early, and musl has it too.
 std::string_view variable(const char* name) {
   const std::size_t length = std::strlen(name);
   for (char** e = environ; e != nullptr && *e != nullptr; e++)
@@ -151,8 +147,8 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
   return connect().unlock(m);
 }
 
-/// Only so that a program which changes its environment at the start does not change the selection by it, and
-/// so that a mistake in USHER_LOCK is said also by a program that never locks.
+/// Only so that a program which changes its environment at the start does not change the selection by it, and so that
+/// a mistake in USHER_LOCK is said also by a program that never locks.
 [[gnu::constructor]] void at_start() {
   connect();
 }
@@ -194,8 +190,7 @@ USHER_EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_
   if (error == 0 && !selected().passes_through) {
     mutex_layout& ours = layout(m);
     const int kind = kind_of(ours.kind_and_stamp.load(std::memory_order_relaxed));
-    // Normal by attribute is 0x200 (no lock elision), by default 0. We elide nothing: one kind, one fast
-    // path.
+    // Normal by attribute is 0x200 (no lock elision), by default 0. We elide nothing: one kind, one fast path.
     if (is_ours(kind)) ours.kind_and_stamp.store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
   }
   return error;

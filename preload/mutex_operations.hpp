@@ -1,5 +1,5 @@
-// The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the
-// lock's fast path is in line and the only indirection is the exported function's jump.
+// The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the lock's fast
+// path is in line and the only indirection is the exported function's jump.
 #pragma once
 
 #include <cerrno>
@@ -70,8 +70,7 @@ class mutex_operations {
  private:
   static Lock& state(mutex_layout& m) { return *std::launder(reinterpret_cast<Lock*>(m.state)); }
 
-  // ---- the lock and what is kept beside it
-  // ------------------------------------------------------------------
+  // ---- the lock and what is kept beside it ------------------------------------------------------------------
 
   static void acquire(mutex_layout& m) {
     state(m).lock();
@@ -107,8 +106,7 @@ class mutex_operations {
     native::wake(key, every_sleeper, 1);
   }
 
-  // ---- kinds other than normal, first uses, forks
-  // -----------------------------------------------------------
+  // ---- kinds other than normal, first uses, forks -----------------------------------------------------------
 
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* raw) {
     mutex_layout& m = layout(raw);
@@ -147,8 +145,7 @@ class mutex_operations {
   }
   static std::uint32_t me() { return std::uint32_t(native::thread_id()); }
 
-  /// What locking gives at once if the caller is the owner already, else −1. Only the owner can find its own
-  /// id there.
+  /// What locking gives at once if the caller is the owner already, else −1. Only the owner can find its own id there.
   static int relock(mutex_layout& m, int kind) {
     if (!has_owner(kind) || m.owner.load(std::memory_order_relaxed) != me()) return -1;
     if (type_of(kind) == PTHREAD_MUTEX_ERRORCHECK) return EDEADLK;
@@ -171,9 +168,9 @@ class mutex_operations {
     return kind_of(seen);
   }
 
-  /// First use, or first use after a fork: the threads that waited in the queue, and perhaps the one that was
-  /// about to leave, are not here. Whoever holds the mutex keeps it: either it is the thread that forked, or
-  /// the mutex stays locked for good, as it does with the C library.
+  /// First use, or first use after a fork: the threads that waited in the queue, and perhaps the one that was about to
+  /// leave, are not here. Whoever holds the mutex keeps it: either it is the thread that forked, or the mutex stays
+  /// locked for good, as it does with the C library.
   [[gnu::cold, gnu::noinline]] static void renew(mutex_layout& m) {
     const std::uint32_t now = native::fork_stamp();
     const std::uint32_t busy = now | 0x80000000u;  // stamps count up from 1

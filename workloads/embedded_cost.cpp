@@ -120,13 +120,11 @@ int main(int argc, char** argv) {
   }
   rusage self{};
   getrusage(RUSAGE_SELF, &self);
-  const double others =
-      workloads::others_share(start, workloads::cpu_times::now(), workloads::cpu_seconds(self));
+  const double others = workloads::others_share(start, workloads::cpu_times::now(), workloads::cpu_seconds(self));
 
   const double nsync = best_of(peers, "nsync_mu"), standard = best_of(peers, "std::mutex");
   json results = json::array();
-  std::printf("%-20s %9s %11s %13s  %s\n", "lock", "ns a pair", "/ nsync_mu", "/ std::mutex",
-              "/ closest peer");
+  std::printf("%-20s %9s %11s %13s  %s\n", "lock", "ns a pair", "/ nsync_mu", "/ std::mutex", "/ closest peer");
   for (const std::vector<candidate>* group : {&ours, &peers}) {
     for (const candidate& c : *group) {
       std::printf("%-20s %9.2f %11.2f %13.2f", c.name.c_str(), c.best, c.best / nsync, c.best / standard);
@@ -149,8 +147,8 @@ int main(int argc, char** argv) {
   std::printf(
       "\nminima of %ld interleaved rounds of %ld pairs. %s, %ld CPUs, %s, commit %s; others took %.1f %% of "
       "the CPU time.\n",
-      rounds, iterations, workloads::colon_value("/proc/cpuinfo", "model name").c_str(),
-      sysconf(_SC_NPROCESSORS_ONLN), workloads::compiler().c_str(), workloads_commit, 100 * others);
+      rounds, iterations, workloads::colon_value("/proc/cpuinfo", "model name").c_str(), sysconf(_SC_NPROCESSORS_ONLN),
+      workloads::compiler().c_str(), workloads_commit, 100 * others);
   if (!json_file.empty()) {
     std::string command = "embedded_cost";
     for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];

@@ -50,8 +50,7 @@ class store {
     leveldb::Options options;
     options.create_if_missing = true;
     options.error_if_exists = true;
-    options.write_buffer_size =
-        256 << 10;  // small, so that the background thread compacts also in short runs
+    options.write_buffer_size = 256 << 10;  // small, so that the background thread compacts also in short runs
     leveldb::DB* raw = nullptr;
     must(leveldb::DB::Open(options, directory, &raw), "open " + directory);
     db_.reset(raw);
@@ -85,8 +84,7 @@ class store {
         fail("the scan found an old value of key " + key_of(number));
     }
     must(cursor->status(), "scan");
-    if (number != keys_)
-      fail("the scan found " + std::to_string(number) + " keys of " + std::to_string(keys_));
+    if (number != keys_) fail("the scan found " + std::to_string(number) + " keys of " + std::to_string(keys_));
   }
 
  private:

@@ -36,8 +36,7 @@ void verify(const block* b, std::uint64_t until) {
 }
 
 block* allocate(workloads::random_source& random) {
-  const std::uint64_t size =
-      sizeof(block) + (random.below(16) == 0 ? random.below(20000) : random.below(400));
+  const std::uint64_t size = sizeof(block) + (random.below(16) == 0 ? random.below(20000) : random.below(400));
   void* memory = nullptr;
   switch (random.below(4)) {
     case 0: {

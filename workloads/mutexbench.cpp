@@ -270,8 +270,7 @@ void print_row(const candidate& what, const std::vector<round_result>& rounds) {
                 rate.most / 1e3, share.median, share.least, over(rounds, &round_result::voluntary).median,
                 over(rounds, &round_result::involuntary).median, over(rounds, &round_result::gini).median);
   }
-  if (finished < rounds.size())
-    std::printf("  did not finish: %zu of %zu", rounds.size() - finished, rounds.size());
+  if (finished < rounds.size()) std::printf("  did not finish: %zu of %zu", rounds.size() - finished, rounds.size());
   if (!exclusive) std::printf("  WRONG: not mutually exclusive");
   std::printf("\n");
 }
@@ -280,8 +279,7 @@ std::vector<candidate> chosen(const std::vector<std::string>& names, bool with_p
   std::vector<candidate> all;
   if (with_pthread) {
     const char* preloaded = std::getenv("USHER_LOCK");
-    all.push_back(
-        {preloaded ? std::string("pthread_mutex:") + preloaded : std::string("pthread_mutex"), nullptr});
+    all.push_back({preloaded ? std::string("pthread_mutex:") + preloaded : std::string("pthread_mutex"), nullptr});
   }
   for (const std::string& name : names) {
     if (name == "all") {
@@ -290,9 +288,7 @@ std::vector<candidate> chosen(const std::vector<std::string>& names, bool with_p
     } else if (const usher::lock_table* t = usher::find_lock(name)) {
       all.push_back({t->name, t});
     } else {
-      fail(
-          "unknown lock '" + name + "'; the nearest name is '" + std::string(usher::nearest_lock(name)) + "'",
-          2);
+      fail("unknown lock '" + name + "'; the nearest name is '" + std::string(usher::nearest_lock(name)) + "'", 2);
     }
   }
   return all;
@@ -346,10 +342,10 @@ int main(int argc, char** argv) {
     for (long round = 0; round < rounds; ++round)
       for (std::size_t i = 0; i < candidates.size(); ++i)
         results[i].push_back(run_round(candidates[i], threads, how, shared));
-    std::printf("\n%ld thread%s, %g s, %ld round%s; thousand acquisitions a second\n", threads,
-                threads == 1 ? "" : "s", how.seconds, rounds, rounds == 1 ? "" : "s");
-    std::printf("%-18s%10s %9s –%8s %9s %8s %11s %11s %7s\n", "lock", "median", "min", "max", "smallest",
-                "(worst)", "voluntary", "involunt.", "Gini");
+    std::printf("\n%ld thread%s, %g s, %ld round%s; thousand acquisitions a second\n", threads, threads == 1 ? "" : "s",
+                how.seconds, rounds, rounds == 1 ? "" : "s");
+    std::printf("%-18s%10s %9s –%8s %9s %8s %11s %11s %7s\n", "lock", "median", "min", "max", "smallest", "(worst)",
+                "voluntary", "involunt.", "Gini");
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       print_row(candidates[i], results[i]);
       const spread rate = over(results[i], &round_result::throughput);

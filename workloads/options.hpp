@@ -71,8 +71,7 @@ class options {
       if (argument == "--help" || argument == "-h") usage();
       const bool named = argument.substr(0, 2) == "--";
       const std::size_t equals = argument.find('=');
-      const option* found =
-          named ? find(argument.substr(2, equals - (equals == argument.npos ? 0 : 2))) : nullptr;
+      const option* found = named ? find(argument.substr(2, equals - (equals == argument.npos ? 0 : 2))) : nullptr;
       if (found == nullptr) fail("unknown argument '" + std::string(argument) + "' (try --help)", 2);
       std::string_view value;
       if (equals != argument.npos) {
@@ -108,8 +107,7 @@ class options {
     }
     return items;
   }
-  void add(const char* name, const char* help, bool takes_value,
-           std::function<bool(std::string_view)> apply) {
+  void add(const char* name, const char* help, bool takes_value, std::function<bool(std::string_view)> apply) {
     all_.push_back({name, help, takes_value, std::move(apply)});
   }
   const option* find(std::string_view name) const {

@@ -59,8 +59,7 @@ int main(int argc, char** argv) {
   o.number("iterations", iterations, 1, 1L << 40, "pairs in a batch (1000000)");
   o.number("batches", batches, 1, 1000000, "batches; the fastest counts (5)");
   o.text("kind", kind, "normal, recursive, errorcheck or adaptive (normal)");
-  o.flag("alone", alone,
-         "in a process that never had a second thread, where the C library saves the atomics");
+  o.flag("alone", alone, "in a process that never had a second thread, where the C library saves the atomics");
   o.flag("quiet", quiet, "one batch, no clock, no output");
   o.parse(argc, argv);
 

@@ -68,8 +68,7 @@ void execute(sqlite3* db, const char* sql) {
 void expect(sqlite3* db, const char* what, const char* sql, sqlite3_int64 expected) {
   const sqlite3_int64 found = statement(db, sql).number();
   if (found != expected)
-    fail(std::string("wrong ") + what + ": found " + std::to_string(found) + ", expected " +
-         std::to_string(expected));
+    fail(std::string("wrong ") + what + ": found " + std::to_string(found) + ", expected " + std::to_string(expected));
 }
 
 }  // namespace
@@ -79,14 +78,12 @@ int main(int argc, char** argv) {
   workloads::budget limit;
   std::string file = ":memory:";
   bool check = false;
-  workloads::options o("sqlite_shared",
-                       "threads share one SQLite connection; point selects, updates, inserts");
+  workloads::options o("sqlite_shared", "threads share one SQLite connection; point selects, updates, inserts");
   o.number("threads", threads, 1, 4096, "threads (8)");
   o.real("seconds", limit.seconds, 0.01, 86400, "how long (2)");
   o.number("operations", limit.operations, 1, 1L << 40, "this many operations in all instead");
   o.number("rows", rows, 2, 1L << 24, "accounts in the table (1000)");
-  o.number("updates", updates, 0, 100,
-           "percent of updates (20); one operation in 100 inserts, the rest select");
+  o.number("updates", updates, 0, 100, "percent of updates (20); one operation in 100 inserts, the rest select");
   o.text("file", file, "database file, made anew (in memory)");
   o.flag("check", check, "verify the contents afterwards; exit status 1 if they are wrong");
   o.parse(argc, argv);
@@ -111,10 +108,9 @@ int main(int argc, char** argv) {
   std::atomic<long> moved{0}, inserted{0};
   const auto work = [&](long index, workloads::allowance& mine) {
     statement select(db, "SELECT balance, id FROM account WHERE id = ?");
-    statement move(
-        db,
-        "UPDATE account SET version = version + 1, balance = balance + CASE id WHEN ?1 THEN -?3 ELSE ?3 END "
-        "WHERE id IN (?1, ?2)");
+    statement move(db,
+                   "UPDATE account SET version = version + 1, balance = balance + CASE id WHEN ?1 THEN -?3 ELSE ?3 END "
+                   "WHERE id IN (?1, ?2)");
     statement insert(db, "INSERT INTO entry(thread, number) VALUES(?, ?)");
     workloads::random_source random(static_cast<unsigned long>(index) + 1);
     long moves = 0, inserts = 0;

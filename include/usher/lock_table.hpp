@@ -10,8 +10,8 @@
 
 namespace usher {
 
-/// One lock with one way of waiting, compiled for the hardware. The functions take the address of `size`
-/// bytes aligned to `align`; all zero bytes is the unlocked state and destruction is a no-op.
+/// One lock with one way of waiting, compiled for the hardware. The functions take the address of `size` bytes
+/// aligned to `align`; all zero bytes is the unlocked state and destruction is a no-op.
 struct lock_table {
   const char* name;    ///< as in USHER_LOCK: "twa", "twa-spin", …
   const char* family;  ///< the plain name: "twa"

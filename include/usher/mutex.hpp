@@ -3,16 +3,16 @@
 //     #include <usher/locks/twa.hpp>
 //     #include <usher/mutex.hpp>
 //
-//     usher::mutex<usher::twa> m;                  // BasicLockable, Lockable: std::lock_guard,
-//     std::unique_lock … usher::timed_mutex<usher::mcscr> t;          // TimedLockable
+//     usher::mutex<usher::twa> m;                  // BasicLockable, Lockable: std::lock_guard, std::unique_lock …
+//     usher::timed_mutex<usher::mcscr> t;          // TimedLockable
 //     usher::mutex<usher::ticket, usher::waiting_kind::spin> s;
 //
 // Without arguments: usher::loiter, spin-then-park.
 //
-// A mutex is constant-initialised, trivially destructible, and free when its bytes are zero. No operation
-// throws or allocates from the heap. unlock() does not touch the mutex after it has handed it over: the next
-// owner may destroy it. Any thread may unlock. Threads that wait when another thread forks are not reset in
-// the child: a mutex that is queued on across a fork is lost to the child (libusher.so resets its own).
+// A mutex is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
+// allocates from the heap. unlock() does not touch the mutex after it has handed it over: the next owner may destroy it.
+// Any thread may unlock. Threads that wait when another thread forks are not reset in the child: a mutex that is queued
+// on across a fork is lost to the child (libusher.so resets its own).
 #pragma once
 
 #include <chrono>

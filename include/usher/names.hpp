@@ -11,12 +11,11 @@ inline constexpr const char* default_lock = "loiter";
 /// "mcs-stp" says in full what "mcs" means.
 constexpr std::string_view without_default_suffix(std::string_view name) {
   constexpr std::string_view suffix = "-stp";
-  return name.size() > suffix.size() && name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size())
-                                                               : name;
+  return name.size() > suffix.size() && name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
 }
 
-/// The fewest insertions, deletions, exchanges of letters that turn one into the other; names beyond 32
-/// letters are cut. No allocation.
+/// The fewest insertions, deletions, exchanges of letters that turn one into the other; names beyond 32 letters are
+/// cut. No allocation.
 constexpr unsigned edit_distance(std::string_view a, std::string_view b) {
   constexpr std::size_t most = 32;
   a = a.substr(0, most);

@@ -1,36 +1,27 @@
 // The contract between a lock and the machine it runs on.
 //
 // A lock is a template over a platform and a way of waiting. The same source is compiled for the hardware
-// (`platform/native.hpp`), and for any other machine that keeps this contract: a simulated one, a model
-// checker.
+// (`platform/native.hpp`), and for any other machine that keeps this contract: a simulated one, a model checker.
 //
 // What a platform gives (T an integer of 32 or 64 bits):
 //
-//   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before
-//   a
-//                      later load, use sequentially consistent operations or a read-modify-write, never a
-//                      fence.
-//   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free
-//   natively. await(w, pred, o)  the only way to spin on a word: returns the first value loaded with order o
-//   that satisfies
+//   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a
+//                      later load, use sequentially consistent operations or a read-modify-write, never a fence.
+//   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
+//   await(w, pred, o)  the only way to spin on a word: returns the first value loaded with order o that satisfies
 //                      pred. await_for(w, pred, o, ns) gives up after about ns nanoseconds: nullopt.
-//                      await_yielding(w, pred, o) does not need a CPU of its own: for waits that are short
-//                      unless the thread waited for has lost its CPU. await_yielding_for(w, pred, o, ns): the
-//                      same with a limit.
-//   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains
-//   it. park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is
-//   compared by
+//                      await_yielding(w, pred, o) does not need a CPU of its own: for waits that are short unless
+//                      the thread waited for has lost its CPU.
+//                      await_yielding_for(w, pred, o, ns): the same with a limit.
+//   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains it.
+//   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
 //                      its upper half. May return for no reason. park_for(w, v, mask, ns): at the longest ns.
-//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that
-//   nothing
+//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing
 //                      of the lock is touched after it.
-//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then: a stray wake is harmless,
-//   which is
+//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then: a stray wake is harmless, which is
 //                      why every park stands in a loop.
-//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left.
-//   Nodes
-//                      are type-stable: their memory is never unmapped. give_node(h) may be called by any
-//                      thread.
+//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left. Nodes
+//                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   node(h)            the node of a handle.
 //   thread_index()     a small number of the calling thread's own.
 //   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.

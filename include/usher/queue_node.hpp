@@ -1,8 +1,7 @@
 // The queue node that all queue locks share, and the hand-over through it.
 //
-// Nodes are named by 32-bit handles, so that a lock with four links fits into the 16 bytes that a
-// pthread_mutex_t leaves. Their memory is type-stable: a thread may look at a node that has changed hands, it
-// will find a node.
+// Nodes are named by 32-bit handles, so that a lock with four links fits into the 16 bytes that a pthread_mutex_t
+// leaves. Their memory is type-stable: a thread may look at a node that has changed hands, it will find a node.
 #pragma once
 
 #include <atomic>
@@ -45,32 +44,29 @@ template <platform P, class W>
   if (W::poll(flag, [](std::uint32_t f) { return f == flag_granted; })) return;
   if constexpr (W::parks) {
     std::uint32_t seen = flag_waiting;
-    // (g1) release on success is not needed for data: it orders nothing that the granter reads. Acquire on
-    // failure pairs with (g2): the granter came first.
-    if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel,
-                                      std::memory_order_acquire))
-      return;
+    // (g1) release on success is not needed for data: it orders nothing that the granter reads. Acquire on failure
+    // pairs with (g2): the granter came first.
+    if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire)) return;
     while (flag.load(std::memory_order_acquire) != flag_granted) P::park(flag, flag_parked, every_sleeper);
   }
 }
 
-/// Hands the lock to the thread that waits on this node. The node may be reused before the wake: the wake is
-/// then a stray one.
+/// Hands the lock to the thread that waits on this node. The node may be reused before the wake: the wake is then a
+/// stray one.
 template <platform P, class W>
 void grant(node_handle h) {
   auto& flag = P::node(h).flag;
   if constexpr (W::parks) {
     const wake_key key = P::key_of(flag);
-    // (g2) release: what this thread did in the critical section; pairs with the acquire loads in
-    // wait_for_grant.
+    // (g2) release: what this thread did in the critical section; pairs with the acquire loads in wait_for_grant.
     if (flag.exchange(flag_granted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);
   } else {
     flag.store(flag_granted, std::memory_order_release);
   }
 }
 
-/// The successor of a node at the moment of unlocking, or no_node after the queue was found empty and `tail`
-/// put back to free (this is MCS's release up to the hand-over).
+/// The successor of a node at the moment of unlocking, or no_node after the queue was found empty and `tail` put
+/// back to free (this is MCS's release up to the hand-over).
 template <platform P, class W>
 node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine) {
   auto& next = P::node(mine).next;
@@ -88,8 +84,7 @@ class with_thread_nodes {
  public:
   void lock() {
     node_handle h;
-    while ((h = P::take_node()) == no_node)
-      P::backoff(1000000);  // millions of locks held at once: wait for one
+    while ((h = P::take_node()) == no_node) P::backoff(1000000);  // about a million are in use: wait for one
     lock_.lock(h);
     holder_.set(h);
   }

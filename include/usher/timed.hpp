@@ -1,14 +1,15 @@
-// Timed waiting for any lock: a waiter with a deadline cannot stand in a queue that it may not leave, so it
-// stands aside, and the unlocking thread hands the lock to one that stands aside at every second unlock.
+// Timed waiting for any lock: a waiter with a deadline cannot stand in a queue that it may not leave, so it stands
+// aside, and the unlocking thread hands the lock to one that stands aside at every second unlock.
 //
 // The gate is one word beside the lock:
 //
 //     bits 0–29   how many wait          bit 30  served: the last unlock served a timed waiter
 //     bit 31      granted: the lock, still held, belongs to whichever timed waiter takes this bit off
 //
-// Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one,
-// whatever the lock's own order is. A granted lock is never stranded: a timed waiter that gives up while the
-// bit is set takes the lock and returns success. Cost: unlock one load while nobody waits with a deadline.
+// Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever
+// the lock's own order is. A granted lock is never stranded: a timed waiter that gives up while the bit is set takes
+// the lock and returns success.
+// Cost: unlock one load while nobody waits with a deadline.
 #pragma once
 
 #include <atomic>
@@ -29,8 +30,8 @@ class timed_gate {
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& gate, Remaining remaining) {
     gate.fetch_add(1, std::memory_order_acq_rel);
-    // An unlock that looked at the gate just before we came frees the lock and wakes nobody. It is rare, so a
-    // look every now and then is enough: after 0.2 ms, then twice as long each time, at most 10 ms.
+    // An unlock that looked at the gate just before we came frees the lock and wakes nobody. It is rare, so a look
+    // every now and then is enough: after 0.2 ms, then twice as long each time, at most 10 ms.
     std::uint64_t look = 200000;
     for (;;) {
       const std::uint32_t seen = gate.load(std::memory_order_acquire);
@@ -63,8 +64,7 @@ class timed_gate {
         if (gate.compare_exchange_strong(seen, 0, std::memory_order_relaxed, std::memory_order_relaxed))
           return outcome::release;
       } else if (seen & served) {
-        if (gate.compare_exchange_strong(seen, seen & ~served, std::memory_order_relaxed,
-                                         std::memory_order_relaxed))
+        if (gate.compare_exchange_strong(seen, seen & ~served, std::memory_order_relaxed, std::memory_order_relaxed))
           return outcome::release;
       } else if (gate.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
                                               std::memory_order_relaxed)) {
@@ -92,8 +92,7 @@ class timed_gate {
       if (seen & granted) {
         if (take(gate, seen)) return true;
         seen = gate.load(std::memory_order_relaxed);
-      } else if (gate.compare_exchange_strong(seen, seen - 1, std::memory_order_relaxed,
-                                              std::memory_order_relaxed)) {
+      } else if (gate.compare_exchange_strong(seen, seen - 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
         return false;
       }
       P::backoff(0);

@@ -34,7 +34,7 @@ struct lock_traits {
   const char* summary;                  ///< one line for people
   const char* paper;                    ///< where the algorithm comes from: paper, section, listing
   bool fifo = false;                    ///< admission in order of arrival (at the doorway)
-  int bypass = unbounded;               ///< how often one waiter may be overtaken: 0 = never, or `unbounded`
+  int bypass = unbounded;               ///< how often a waiter past the doorway may be overtaken, or `unbounded`
   bool starvation_free = false;         ///< every waiter gets in, for certain or with probability one
   bool restricts = false;               ///< restricts concurrency: parks the threads that the lock cannot use
   bool context = false;                 ///< a thread needs a queue node

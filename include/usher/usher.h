@@ -5,8 +5,8 @@
  *     if (usher_mutex_init(&t, "twa") != 0) …               // by name: `usher list`
  *     usher_mutex_lock(&t);  …  usher_mutex_unlock(&t);
  *
- * Functions return 0 or an error number, as pthread's do; they leave errno alone. Any thread may unlock. Zero
- * bytes are a valid, free mutex of the default lock. */
+ * Functions return 0 or an error number, as pthread's do; they leave errno alone. Any thread may unlock. Zero bytes are a
+ * valid, free mutex of the default lock. */
 #ifndef USHER_USHER_H
 #define USHER_USHER_H
 
@@ -39,8 +39,7 @@ int usher_mutex_trylock(usher_mutex_t* mutex);
 /* Waits until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a time. */
 int usher_mutex_timedlock(usher_mutex_t* mutex, const struct timespec* until);
 int usher_mutex_unlock(usher_mutex_t* mutex);
-/* A mutex that nobody holds need not be destroyed; this one is then unusable until it is initialised again.
- */
+/* A mutex that nobody holds need not be destroyed; this one is then unusable until it is initialised again. */
 int usher_mutex_destroy(usher_mutex_t* mutex);
 
 /* The names of all locks, one after the other; null past the last. */

@@ -5,8 +5,8 @@
 //     if (auto v = W::poll(word, pred)) return *v;       // a spinning lock always returns here
 //     if constexpr (W::parks) { … announce, P::park(…), wake by the one who hands over … }
 //
-// Two kinds differ at compile time: a lock that spins, and a lock that parks (its unlock has a wake in it).
-// How long a parking lock stays awake first is a limit, read in the cold path.
+// Two kinds differ at compile time: a lock that spins, and a lock that parks (its unlock has a wake in it). How long
+// a parking lock stays awake first is a limit, read in the cold path.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,8 @@ struct waiting {
       return P::await_for(word, pred, acquire, 0);
   }
 
-  /// Waits for something that another thread is about to do (a link to be written, say): short, unless that
-  /// thread has lost its CPU; then a lock that parks must not keep the CPU from it.
+  /// Waits for something that another thread is about to do (a link to be written, say): short, unless that thread
+  /// has lost its CPU; then a lock that parks must not keep the CPU from it.
   template <class Word, class Pred>
   static auto await_soon(const Word& word, Pred pred) {
     if constexpr (parks)

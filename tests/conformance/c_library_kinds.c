@@ -121,14 +121,18 @@ struct shared_count {
   int inside;
   long count;
   int rounds;
+  int arrived, parties;
 };
 
 static void* count_up(void* argument) {
   struct shared_count* shared = argument;
+  // All processes begin together: their starts take longer than their work.
+  flag_add(&shared->arrived, 1);
+  while (flag_get(&shared->arrived) < shared->parties) sched_yield();
   for (int i = 0; i < shared->rounds; ++i) {
     CHECK_OK(pthread_mutex_lock(&shared->mutex));
     CHECK(__atomic_exchange_n(&shared->inside, 1, __ATOMIC_RELAXED) == 0);
-    ++shared->count;
+    linger(++shared->count);
     __atomic_store_n(&shared->inside, 0, __ATOMIC_RELAXED);
     CHECK_OK(pthread_mutex_unlock(&shared->mutex));
   }
@@ -143,6 +147,7 @@ CASE_FOR(special_exclusion, struct special, special, specials) {
   struct shared_count* shared = shared_page();
   make(&shared->mutex, special);
   shared->rounds = 300;
+  shared->parties = 4;
   run_threads(4, count_up, shared, 0);
   CHECK_NUMBER(shared->count, 4 * 300);
 }
@@ -151,6 +156,7 @@ CASE_WHERE(exclusion_between_processes, struct special, special, specials, speci
   struct shared_count* shared = shared_page();
   make(&shared->mutex, special);
   shared->rounds = 700;
+  shared->parties = 5;
   pid_t children[3];
   for (int i = 0; i < 3; ++i) children[i] = start_child(count_up_in_child, shared);
   run_threads(2, count_up, shared, 0);
@@ -360,8 +366,7 @@ static void* low_owner(void* argument) {
 static void* high_waiter(void* argument) {
   struct boosted* scene = argument;
   const struct sched_param parameter = {.sched_priority = 10};
-  if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameter) != 0)
-    skip_case("may not use real-time priorities");
+  if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameter) != 0) skip_case("may not use real-time priorities");
   flag_set(&scene->waiter_id, (int)gettid());
   CHECK_OK(pthread_mutex_lock(&scene->mutex));
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));

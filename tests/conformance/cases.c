@@ -44,8 +44,8 @@ void fail_case(const char* file, int line, const char* format, ...) {
   vsnprintf(why, sizeof why, format, arguments);
   va_end(arguments);
   const char* slash = strrchr(file, '/');
-  snprintf(text, sizeof text, "%s:%d: %s%s%s%s", slash ? slash + 1 : file, line, why, noted[0] ? " (" : "",
-           noted, noted[0] ? ")" : "");
+  snprintf(text, sizeof text, "%s:%d: %s%s%s%s", slash ? slash + 1 : file, line, why, noted[0] ? " (" : "", noted,
+           noted[0] ? ")" : "");
   report('F', text);
   _exit(1);
 }
@@ -99,10 +99,28 @@ void* in_new_thread(thread_body body, void* argument) {
   return join_thread(start_thread(body, argument));
 }
 
+struct gated_thread {
+  thread_body body;
+  void* argument;
+  const int* gate;
+};
+
+static void* wait_at_gate(void* argument) {
+  const struct gated_thread* me = argument;
+  while (!flag_get(me->gate)) sched_yield();
+  return me->body(me->argument);
+}
+
 void run_threads(int count, thread_body body, void* arguments, size_t size) {
   pthread_t threads[128];
+  struct gated_thread gated[128];
+  int gate = 0;
   if (count > 128) abort();
-  for (int i = 0; i < count; ++i) threads[i] = start_thread(body, (char*)arguments + (size_t)i * size);
+  for (int i = 0; i < count; ++i) {
+    gated[i] = (struct gated_thread){body, (char*)arguments + (size_t)i * size, &gate};
+    threads[i] = start_thread(wait_at_gate, &gated[i]);
+  }
+  flag_set(&gate, 1);
   for (int i = 0; i < count; ++i) join_thread(threads[i]);
 }
 
@@ -164,6 +182,13 @@ double seconds(void) {
   return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+void linger(long step) {
+  if (step % 8 == 0)
+    sched_yield();
+  else
+    compute(60);
+}
+
 void compute(unsigned steps) {
   volatile unsigned value = 1;
   for (unsigned i = 0; i < steps; ++i) value = value * 1664525u + 1013904223u;
@@ -222,8 +247,7 @@ static void start_case(const struct test_case* one, bool fresh, int write_end) {
   sigprocmask(SIG_SETMASK, &none, NULL);
   report_fd = write_end;
   if (!fresh) run_case(one);
-  char fd_text[16], limit_text[16], here[] = "--here", to[] = "--report", limit[] = "--limit",
-                                    self[] = "cases";
+  char fd_text[16], limit_text[16], here[] = "--here", to[] = "--report", limit[] = "--limit", self[] = "cases";
   snprintf(fd_text, sizeof fd_text, "%d", write_end);
   snprintf(limit_text, sizeof limit_text, "%d", limit_seconds);
   char name[sizeof one->name];

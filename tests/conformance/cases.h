@@ -57,21 +57,19 @@ void add_case(const char* name, const char* variant, case_body body, const void*
 /// CASE_FOR(id, struct mutex_kind, kind, kinds) { … } defines a case for each entry of an array; an entry has
 /// a member `name`. CASE_WHERE: for those entries for which a condition on the parameter holds.
 #define CASE_FOR(id, type, parameter, table) CASE_WHERE(id, type, parameter, table, true)
-#define CASE_WHERE(id, type, parameter, table, condition)                                        \
-  static void id(const type* parameter);                                                         \
-  static void id##_body(const void* argument) {                                                  \
-    id((const type*)argument);                                                                   \
-  }                                                                                              \
-  __attribute__((constructor)) static void id##_register(void) {                                 \
-    for (const type* parameter = table; parameter != table + sizeof(table) / sizeof((table)[0]); \
-         ++parameter)                                                                            \
-      if (condition) add_case(#id, parameter->name, id##_body, parameter);                       \
-  }                                                                                              \
+#define CASE_WHERE(id, type, parameter, table, condition)                                                     \
+  static void id(const type* parameter);                                                                      \
+  static void id##_body(const void* argument) {                                                               \
+    id((const type*)argument);                                                                                \
+  }                                                                                                           \
+  __attribute__((constructor)) static void id##_register(void) {                                              \
+    for (const type* parameter = table; parameter != table + sizeof(table) / sizeof((table)[0]); ++parameter) \
+      if (condition) add_case(#id, parameter->name, id##_body, parameter);                                    \
+  }                                                                                                           \
   static void id(const type* parameter)
 
 /// Both end the case, from whichever of its threads and processes they are called.
-void fail_case(const char* file, int line, const char* format, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
+void fail_case(const char* file, int line, const char* format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void skip_case(const char* format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /// What the case is about to do, added to the reason of a failure: for loops over several calls.
@@ -101,7 +99,8 @@ void* join_thread(pthread_t thread);
 /// Runs `body` in a new thread and returns what it returned.
 void* in_new_thread(thread_body body, void* argument);
 
-/// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them.
+/// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them. They begin together:
+/// a thread's start takes longer than hundreds of rounds of what it does.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
 /// Waits until that thread sleeps in the kernel; gives up after a while, for a waiter may also spin.
@@ -130,6 +129,9 @@ void sleep_ms(long milliseconds);
 double seconds(void);  ///< monotonic
 /// A short stretch of computation that is no system call.
 void compute(unsigned steps);
+/// What to do with a lock held so that others come to wait: computes, and every eighth step gives the CPU
+/// away.
+void linger(long step);
 
 // -- memory and processes --
 

@@ -50,13 +50,11 @@ static int wait_untimed(pthread_cond_t* condition, pthread_mutex_t* mutex, const
   return pthread_cond_wait(condition, mutex);
 }
 
-static int clockwait_realtime(pthread_cond_t* condition, pthread_mutex_t* mutex,
-                              const struct timespec* deadline) {
+static int clockwait_realtime(pthread_cond_t* condition, pthread_mutex_t* mutex, const struct timespec* deadline) {
   return pthread_cond_clockwait(condition, mutex, CLOCK_REALTIME, deadline);
 }
 
-static int clockwait_monotonic(pthread_cond_t* condition, pthread_mutex_t* mutex,
-                               const struct timespec* deadline) {
+static int clockwait_monotonic(pthread_cond_t* condition, pthread_mutex_t* mutex, const struct timespec* deadline) {
   return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, deadline);
 }
 
@@ -349,8 +347,7 @@ CASE(times_out_on_its_own_clock) {
   CHECK(!before(now(CLOCK_MONOTONIC), deadline));
   // clockwait overrides the condition's clock.
   const struct timespec real = later(now(CLOCK_REALTIME), 20);
-  for (code = 0; code == 0;)
-    code = pthread_cond_clockwait(&gate.condition, &gate.mutex, CLOCK_REALTIME, &real);
+  for (code = 0; code == 0;) code = pthread_cond_clockwait(&gate.condition, &gate.mutex, CLOCK_REALTIME, &real);
   CHECK_CODE(code, ETIMEDOUT);
   CHECK(!before(now(CLOCK_REALTIME), real));
   unlock_gate(&gate);
@@ -362,10 +359,8 @@ CASE_FOR(invalid_deadline, struct wait_call, wait, timed_waits) {
     struct gate gate;
     make_gate(&gate, &all_kinds[i], &condition_kinds[0]);
     lock_gate(&gate);
-    const struct timespec wrong[] = {{0, -1},
-                                     {0, 1000000000},
-                                     {now(wait->clock).tv_sec + 9, 1000000000},
-                                     {now(wait->clock).tv_sec + 9, -1}};
+    const struct timespec wrong[] = {
+        {0, -1}, {0, 1000000000}, {now(wait->clock).tv_sec + 9, 1000000000}, {now(wait->clock).tv_sec + 9, -1}};
     for (int j = 0; j < 4; ++j) {
       CHECK_CODE(wait->call(&gate.condition, &gate.mutex, &wrong[j]), EINVAL);
       CHECK_CODE(elsewhere(thread_trylock, &gate.mutex), EBUSY);
@@ -487,8 +482,7 @@ static void* play(void* argument) {
   struct ping_pong* game = player->game;
   CHECK_OK(pthread_mutex_lock(&game->mutex));
   for (int i = 0; i < game->rounds; ++i) {
-    while (game->turn != player->side)
-      CHECK_OK(pthread_cond_wait(&game->changed[player->side], &game->mutex));
+    while (game->turn != player->side) CHECK_OK(pthread_cond_wait(&game->changed[player->side], &game->mutex));
     game->turn = 1 - player->side;
     CHECK_OK(pthread_cond_signal(&game->changed[1 - player->side]));
   }
@@ -687,8 +681,7 @@ CASE(timed_and_untimed_together) {
   struct gate gate;
   make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
   pthread_t threads[5];
-  for (int i = 0; i < 5; ++i)
-    threads[i] = start_thread(i < 2 ? go_through_fifty_times : keep_timing_out, &gate);
+  for (int i = 0; i < 5; ++i) threads[i] = start_thread(i < 2 ? go_through_fifty_times : keep_timing_out, &gate);
   for (int i = 0; i < 100; ++i) {
     lock_gate(&gate);
     ++gate.open;
@@ -844,8 +837,7 @@ static void* wait_for_cancellation(void* argument) {
   return NULL;
 }
 
-static void make_scene(struct cancelled_wait* scene, const struct mutex_kind* kind,
-                       const struct wait_call* wait) {
+static void make_scene(struct cancelled_wait* scene, const struct mutex_kind* kind, const struct wait_call* wait) {
   memset(scene, 0, sizeof *scene);
   make_mutex(&scene->mutex, kind);
   make_condition(&scene->condition, &condition_kinds[0]);
@@ -1100,15 +1092,12 @@ struct special_mutex {
 
 static const struct special_mutex special_mutexes[] = {
     {"robust", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_NORMAL},
-    {"inheriting", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE,
-     PTHREAD_MUTEX_NORMAL},
+    {"inheriting", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_NORMAL},
     {"shared", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED, PTHREAD_MUTEX_NORMAL},
     {"robust_inheriting", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE,
      PTHREAD_MUTEX_ERRORCHECK},
-    {"robust_recursive", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_PRIVATE,
-     PTHREAD_MUTEX_RECURSIVE},
-    {"shared_recursive", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED,
-     PTHREAD_MUTEX_RECURSIVE},
+    {"robust_recursive", PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_RECURSIVE},
+    {"shared_recursive", PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED, PTHREAD_MUTEX_RECURSIVE},
 };
 
 static void make_special(pthread_mutex_t* mutex, const struct special_mutex* special) {

@@ -28,12 +28,9 @@ const struct mutex_kind main_kinds[4] = {
 };
 
 const struct mutex_kind careless_kinds[7] = {
-    {"default", without_attribute, false, false, NULL},
-    {"plain_attribute", untouched_attribute, false, false, NULL},
-    {"normal", PTHREAD_MUTEX_NORMAL, false, false, NULL},
-    {"adaptive", PTHREAD_MUTEX_ADAPTIVE_NP, false, false, NULL},
-    {"static", by_initialiser, false, false, &plain},
-    {"static_adaptive", by_initialiser, false, false, &adaptive},
+    {"default", without_attribute, false, false, NULL},   {"plain_attribute", untouched_attribute, false, false, NULL},
+    {"normal", PTHREAD_MUTEX_NORMAL, false, false, NULL}, {"adaptive", PTHREAD_MUTEX_ADAPTIVE_NP, false, false, NULL},
+    {"static", by_initialiser, false, false, &plain},     {"static_adaptive", by_initialiser, false, false, &adaptive},
     {"zeroed", by_initialiser, false, false, &zeroes},
 };
 

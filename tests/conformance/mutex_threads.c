@@ -20,7 +20,7 @@ static void critical_section(struct guarded* guarded) {
   CHECK(__atomic_exchange_n(&guarded->inside, 1, __ATOMIC_RELAXED) == 0);
   const long value = guarded->count;
   for (int i = 0; i < 4; ++i) CHECK_NUMBER(guarded->mirror[i], value);
-  compute(10);
+  linger(value);
   for (int i = 0; i < 4; ++i) guarded->mirror[i] = value + 1;
   guarded->count = value + 1;
   CHECK(__atomic_exchange_n(&guarded->inside, 0, __ATOMIC_RELAXED) == 1);
@@ -72,16 +72,16 @@ static void exclude(const struct mutex_kind* kind, int threads, int rounds, thre
 }
 
 CASE_FOR(exclusion_two_threads, struct mutex_kind, kind, main_kinds) {
-  exclude(kind, 2, 2000, lock_often);
+  exclude(kind, 2, 2500, lock_often);
 }
 CASE_FOR(exclusion_four_threads, struct mutex_kind, kind, all_kinds) {
-  exclude(kind, 4, 300, lock_often);
+  exclude(kind, 4, 600, lock_often);
 }
 CASE_FOR(exclusion_eight_threads, struct mutex_kind, kind, main_kinds) {
-  exclude(kind, 8, 250, lock_often);
+  exclude(kind, 8, 500, lock_often);
 }
 CASE_FOR(exclusion_48_threads, struct mutex_kind, kind, main_kinds) {
-  exclude(kind, 48, 12, lock_often);
+  exclude(kind, 48, 60, lock_often);
 }
 
 static void* try_often(void* argument) {
@@ -99,7 +99,7 @@ static void* try_often(void* argument) {
 }
 
 CASE_FOR(exclusion_by_trylock, struct mutex_kind, kind, main_kinds) {
-  exclude(kind, 3, 500, try_often);
+  exclude(kind, 3, 1000, try_often);
 }
 
 // Every way in at the same time, with deadlines so near that many pass.
@@ -119,8 +119,7 @@ static void* every_way(void* argument) {
       } else {
         const clockid_t clock = way == 2 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
         const struct timespec deadline = later(now(clock), 1);
-        code = way == 2 ? pthread_mutex_timedlock(mutex, &deadline)
-                        : pthread_mutex_clocklock(mutex, clock, &deadline);
+        code = way == 2 ? pthread_mutex_timedlock(mutex, &deadline) : pthread_mutex_clocklock(mutex, clock, &deadline);
         if (code != 0) {
           CHECK_CODE(code, ETIMEDOUT);
           CHECK(!before(now(clock), deadline));
@@ -198,11 +197,11 @@ CASE(exclusion_on_fifty_mutexes) {
   static struct guarded guarded[50];
   static struct worker workers[6];
   for (int i = 0; i < 50; ++i) make_mutex(&guarded[i].mutex, &all_kinds[i % 11]);
-  fill_workers(workers, 6, guarded, 2000);
+  fill_workers(workers, 6, guarded, 1500);
   run_threads(6, lock_some, workers, sizeof *workers);
   long sum = 0;
   for (int i = 0; i < 50; ++i) sum += guarded[i].count;
-  CHECK_NUMBER(sum, 6 * 2000);
+  CHECK_NUMBER(sum, 6 * 1500);
 }
 
 // -- waiting and waking --
@@ -284,8 +283,7 @@ CASE_FOR(given_up_in_the_queue, struct mutex_kind, kind, main_kinds) {
   for (int round = 0; round < 5; ++round) {
     pthread_t threads[12];
     CHECK_OK(pthread_mutex_lock(&mutex));
-    for (int i = 0; i < 12; ++i)
-      threads[i] = start_thread(i % 3 == 1 ? time_out : thread_lock_unlock, &mutex);
+    for (int i = 0; i < 12; ++i) threads[i] = start_thread(i % 3 == 1 ? time_out : thread_lock_unlock, &mutex);
     for (int i = 1; i < 12; i += 3) CHECK_CODE((int)(intptr_t)join_thread(threads[i]), ETIMEDOUT);
     CHECK_OK(pthread_mutex_unlock(&mutex));
     for (int i = 0; i < 12; ++i)
@@ -335,7 +333,7 @@ static void* walk(void* argument) {
   for (int round = 0; round < walker->rounds; ++round) {
     CHECK_OK(pthread_mutex_lock(&walker->list[0].mutex));
     for (int i = 0; i < list_length; ++i) {
-      ++walker->list[i].visits;
+      linger(++walker->list[i].visits);
       if (i + 1 < list_length) CHECK_OK(pthread_mutex_lock(&walker->list[i + 1].mutex));
       CHECK_OK(pthread_mutex_unlock(&walker->list[i].mutex));
     }
@@ -751,8 +749,8 @@ CASE_FOR(signals_while_waiting, struct mutex_kind, kind, main_kinds) {
   pthread_t threads[7];
   for (int i = 0; i < 7; ++i) {
     // One that waits for ever, three that get it in time, three that do not.
-    waiters[i] = (struct interrupted){&mutex, i == 0 ? NULL : &timed_calls[(i - 1) % 3], i < 4 ? 10000 : 15,
-                                      0, i < 4 ? 0 : ETIMEDOUT};
+    waiters[i] = (struct interrupted){&mutex, i == 0 ? NULL : &timed_calls[(i - 1) % 3], i < 4 ? 10000 : 15, 0,
+                                      i < 4 ? 0 : ETIMEDOUT};
     threads[i] = start_thread(wait_interrupted, &waiters[i]);
     await_flag(&waiters[i].thread_id, 1);
   }

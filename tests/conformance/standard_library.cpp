@@ -23,7 +23,13 @@ using namespace std::chrono_literals;
 template <class Body>
 void in_threads(int count, Body body) {
   std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
+  int gate = 0;  // they begin together
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&gate, body, i] {
+      while (!flag_get(&gate)) sched_yield();
+      body(i);
+    });
+  flag_set(&gate, 1);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -36,7 +42,7 @@ void exclude() {
     for (int i = 0; i < 300; ++i) {
       std::lock_guard<Mutex> guard(mutex);
       CHECK(__atomic_exchange_n(&inside, 1, __ATOMIC_RELAXED) == 0);
-      ++count;
+      linger(++count);
       __atomic_store_n(&inside, 0, __ATOMIC_RELAXED);
     }
   });
@@ -301,8 +307,7 @@ void* wait_in_cxx(void* argument) {
       const timespec monotonic = later(now(CLOCK_MONOTONIC), 60000);
       if (at->way == 0) CHECK_OK(pthread_cond_wait(&at->condition, &at->mutex));
       if (at->way == 1) CHECK_OK(pthread_cond_timedwait(&at->condition, &at->mutex, &realtime));
-      if (at->way == 2)
-        CHECK_OK(pthread_cond_clockwait(&at->condition, &at->mutex, CLOCK_MONOTONIC, &monotonic));
+      if (at->way == 2) CHECK_OK(pthread_cond_clockwait(&at->condition, &at->mutex, CLOCK_MONOTONIC, &monotonic));
     }
   } catch (abi::__forced_unwind&) {
     ++at->caught;

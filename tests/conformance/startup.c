@@ -98,7 +98,7 @@ static void* never_stop(void* argument) {
   struct crowd* crowd = argument;
   for (;;) {
     CHECK_OK(pthread_mutex_lock(&crowd->mutex));
-    ++crowd->count;
+    linger(++crowd->count);
     CHECK_OK(pthread_mutex_unlock(&crowd->mutex));
   }
   return NULL;
@@ -199,7 +199,7 @@ static void* load_and_unload(void* argument) {
     void* library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
     CHECK(library != NULL);
     CHECK_OK(pthread_mutex_lock(&crowd->mutex));
-    ++crowd->count;
+    linger(++crowd->count);
     CHECK(dlsym(library, "cos") != NULL);
     CHECK_OK(pthread_mutex_unlock(&crowd->mutex));
     CHECK(dlclose(library) == 0);

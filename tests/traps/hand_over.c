@@ -153,10 +153,8 @@ struct way_to_fork {
   pid_t (*fork)(void);
   int generations;
 };
-static const struct way_to_fork ways_to_fork[] = {{"fork", fork, 1},
-                                                  {"fork_of_a_fork", fork, 3},
-                                                  {"raw_clone", raw_clone, 1},
-                                                  {"raw_clone_of_one", raw_clone, 3}};
+static const struct way_to_fork ways_to_fork[] = {
+    {"fork", fork, 1}, {"fork_of_a_fork", fork, 3}, {"raw_clone", raw_clone, 1}, {"raw_clone_of_one", raw_clone, 3}};
 
 // As pthread_atfork handlers do: held across the fork, released on both sides.
 static void haunt(const struct way_to_fork* way, int generations) {
@@ -166,8 +164,7 @@ static void haunt(const struct way_to_fork* way, int generations) {
   CHECK_OK(pthread_mutex_lock(&house.mutex));
   // A raw clone's child cannot start threads that the C library knows of; its ghosts are its ancestors'.
   const bool threads = way->fork == fork || generations == way->generations;
-  for (int i = 0; threads && i < 4; ++i)
-    ghosts[i] = start_thread(i % 2 ? ghost_timed : ghost_untimed, &house);
+  for (int i = 0; threads && i < 4; ++i) ghosts[i] = start_thread(i % 2 ? ghost_timed : ghost_untimed, &house);
   if (threads) await_flag(&house.arrived, 4);
   sleep_ms(2);
   const pid_t child = way->fork();

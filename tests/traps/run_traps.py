@@ -242,7 +242,8 @@ def reference():
 
 
 def under_lock(lock):
-    for program in ("layout", "limits", "hand_over"):
+    run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
+    for program in ("limits", "hand_over"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
     heap(lock, f"{lock}/")
 

@@ -115,7 +115,9 @@ void share(const combination& which, int flags) {
 CASE_FOR(loaded_locally, combination, which, combinations) {
   share(*which, RTLD_LOCAL);
 }
-CASE_FOR(loaded_deeply_bound, combination, which, combinations) {
+
+// Deeply bound, an object prefers its own symbols to the program's, whatever these are: between objects only.
+CASE_WHERE(loaded_deeply_bound, combination, which, combinations, which->objects[0] != nullptr) {
   share(*which, RTLD_LOCAL | RTLD_DEEPBIND);
 }
 

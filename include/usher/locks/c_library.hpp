@@ -1,5 +1,5 @@
-// The C library's own mutex as a catalogue entry, for measurements beside it. Not one of our locks: it runs
-// on the hardware only, and libusher.so passes every call through to the C library when it is selected.
+// The C library's own mutex as a catalogue entry, for measurements beside it. Not one of our locks: it runs on the
+// hardware only, and libusher.so passes every call through to the C library when it is selected.
 #pragma once
 
 #include <pthread.h>
@@ -27,8 +27,7 @@ class c_library {
   pthread_mutex_t mutex_;
 };
 
-/// The adaptive kind: it spins for a while before it sleeps. The kind is set on the first use of zeroed
-/// memory.
+/// The adaptive kind: it spins for a while before it sleeps. The kind is set on the first use of zeroed memory.
 template <platform P, class W>
 class c_library_adaptive : c_library<P, W> {
   using base = c_library<P, W>;

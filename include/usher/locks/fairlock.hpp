@@ -1,23 +1,23 @@
-// Fairlock: one word in which each waiter has a bit; unlock passes the lock to the next bit upwards,
-// round-robin, and the lock bit stays set through the hand-over, so that nobody barges in.
+// Fairlock: one word in which each waiter has a bit; unlock passes the lock to the next bit upwards, round-robin, and
+// the lock bit stays set through the hand-over, so that nobody barges in.
 //
-// Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme",
-// §5, Figs 4–6. Mended: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but
-// LOCK. In user space there are more threads than bits: a slot (a bit) belongs to a thread only while it
-// waits, claimed by the compare-and-swap that sets it. Waiters that find no slot queue up (an MCS lock) until
-// one is free. Guarantees: once its bit is set, a waiter is overtaken at most 30 times; those queued for a
-// slot are FIFO: nobody starves. trylock never overtakes a waiter. Cost: lock and unlock one compare-and-swap
-// each, also to hand over. Layout: 64-bit word · tail of the overflow queue: 12 bytes, aligned to 8.
+// Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5,
+// Figs 4–6. Mended: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but LOCK.
+// In user space there are more threads than bits: a slot (a bit) belongs to a thread only while it waits, claimed by
+// the compare-and-swap that sets it. Waiters that find no slot queue up (an MCS lock) until one is free.
+// Guarantees: once its bit is set, a waiter is overtaken at most 30 times; those queued for a slot are FIFO: nobody
+// starves. trylock never overtakes a waiter.
+// Cost: lock and unlock one compare-and-swap each, also to hand over.
+// Layout: 64-bit word · tail of the overflow queue: 12 bytes, aligned to 8.
 //
 //     word   bit 0: LOCK     bits 1–31: the waiter of that slot waits             (the paper's word)
 //            bits 32–36: the holder's slot, 0 if it did not wait: where the scan begins
 //            bit 37: a waiter sleeps or is about to     bit 38: so does the head of the overflow queue
 //     LOCK clear means that the whole word is 0.
 //
-// The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that
-// its bit was cleared: the lock handed to it, the bit set again by a newcomer before it looked, and nobody
-// would have the lock. A sleeper watches the upper half. Every hand-over changes it, for the next holder's
-// slot differs from the holder's.
+// The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that its bit was
+// cleared: the lock handed to it, the bit set again by a newcomer before it looked, and nobody would have the lock.
+// A sleeper watches the upper half. Every hand-over changes it, for the next holder's slot differs from the holder's.
 #pragma once
 
 #include <bit>
@@ -47,33 +47,28 @@ class fairlock {
   bool try_lock() {
     std::uint64_t seen = 0;
     // (1) acquire: pairs with (2).
-    return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire,
-                                         std::memory_order_relaxed);
+    return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
     std::uint64_t seen = lock_bit;
     // (2) release: pairs with (1).
-    if (!word_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed))
-        [[unlikely]]
+    if (!word_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
 
   /// The bit that is served next when `turn` was served last; `waiting` has a bit set above LOCK.
   static constexpr unsigned next_bit(std::uint32_t waiting, unsigned turn) {
     waiting &= ~std::uint32_t{lock_bit};
-    const std::uint32_t above =
-        waiting & ~((std::uint32_t{2} << turn) - 1);  // turn 31: 2 << 31 is 0, none above
+    const std::uint32_t above = waiting & ~((std::uint32_t{2} << turn) - 1);  // turn 31: 2 << 31 is 0, none above
     return unsigned(std::countr_zero(above != 0 ? above : waiting));
   }
 
  private:
-  static constexpr std::uint64_t lock_bit = 1, asleep = std::uint64_t{1} << 37,
-                                 head_asleep = std::uint64_t{1} << 38;
+  static constexpr std::uint64_t lock_bit = 1, asleep = std::uint64_t{1} << 37, head_asleep = std::uint64_t{1} << 38;
   static constexpr std::uint64_t slot_field = std::uint64_t{31} << 32;
   static constexpr std::uint32_t waiter_bits = ~std::uint32_t{1};
-  static constexpr std::uint32_t head_mask =
-      1;  // futex mask of the overflow queue's head; waiters have their bit
+  static constexpr std::uint32_t head_mask = 1;  // futex mask of the overflow queue's head; waiters have their bit
 
   static constexpr std::uint64_t waits(unsigned slot) { return std::uint64_t{1} << slot; }
   static constexpr unsigned holders_slot(std::uint64_t w) { return unsigned((w & slot_field) >> 32); }
@@ -92,8 +87,8 @@ class fairlock {
         next = (w & ~(waits(slot) | slot_field | head_asleep)) | std::uint64_t{slot} << 32;
         if (waiting(next) == 0) next &= ~asleep;
       }
-      // (3) release: pairs with (1), or with the acquire loads in wait_for_turn; then LOCK stays set, the
-      // lock is the waiter's. Fails at most as often as others claim a slot or go to sleep.
+      // (3) release: pairs with (1), or with the acquire loads in wait_for_turn; then LOCK stays set, the lock is the
+      // waiter's. Fails at most as often as others claim a slot or go to sleep.
       if (word_.compare_exchange_strong(w, next, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         if constexpr (W::parks) {
           if (w & asleep) P::wake(key, std::uint32_t{1} << slot, all);
@@ -138,8 +133,7 @@ class fairlock {
     if (free == 0) return claim::no_slot;
     slot = next_bit(free, P::thread_index() % 31);
     // Relaxed: a claim publishes nothing, and leaves the release sequence of (3) unbroken.
-    return word_.compare_exchange_strong(w, w | waits(slot), std::memory_order_relaxed,
-                                         std::memory_order_relaxed)
+    return word_.compare_exchange_strong(w, w | waits(slot), std::memory_order_relaxed, std::memory_order_relaxed)
                ? claim::waiting
                : claim::again;
   }
@@ -164,8 +158,7 @@ class fairlock {
         std::uint64_t w = word_.load(std::memory_order_relaxed);
         if (hope(w)) continue;
         if ((w & head_asleep) == 0 &&
-            !word_.compare_exchange_strong(w, w | head_asleep, std::memory_order_relaxed,
-                                           std::memory_order_relaxed))
+            !word_.compare_exchange_strong(w, w | head_asleep, std::memory_order_relaxed, std::memory_order_relaxed))
           continue;
         P::park(word_, w | head_asleep, head_mask);
       }
@@ -179,8 +172,8 @@ class fairlock {
       for (;;) {
         std::uint64_t w = word_.load(std::memory_order_acquire);
         if (mine(w)) return;
-        if ((w & asleep) == 0 && !word_.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed,
-                                                                std::memory_order_relaxed))
+        if ((w & asleep) == 0 &&
+            !word_.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed))
           continue;
         P::park(word_, w | asleep, std::uint32_t{1} << slot);
       }

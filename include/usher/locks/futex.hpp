@@ -1,9 +1,10 @@
-// The classic three-state mutex that C libraries ship: compare-and-swap, and straight to sleep if that fails.
-// It is here as the reference that can be simulated and checked like every other lock.
+// The classic three-state mutex that C libraries ship: compare-and-swap, and straight to sleep if that fails. It is
+// here as the reference that can be simulated and checked like every other lock.
 //
 // Source: U. Drepper, "Futexes Are Tricky" (2011), mutex 2 with an exchange for the unlock.
-// Guarantees: mutual exclusion; no order, no bound on bypass (an arriving thread overtakes one that is being
-// woken). Cost: lock one compare-and-swap, unlock one exchange. Layout: one 32-bit word, three_state.hpp.
+// Guarantees: mutual exclusion; no order, no bound on bypass (an arriving thread overtakes one that is being woken).
+// Cost: lock one compare-and-swap, unlock one exchange.
+// Layout: one 32-bit word, three_state.hpp.
 #pragma once
 
 #include "usher/locks/three_state.hpp"

@@ -1,13 +1,12 @@
-// LOITER ("locking: outer-inner with throttling"): a test-and-set lock for those who circulate, and behind it
-// an MCS lock that holds back all but one of those who had to wait. That one, the standby, contends for the
-// outer lock; if it waits too long it becomes impatient and the next unlock hands the lock to it. Usher's
-// default.
+// LOITER ("locking: outer-inner with throttling"): a test-and-set lock for those who circulate, and behind it an MCS
+// lock that holds back all but one of those who had to wait. That one, the standby, contends for the outer lock; if
+// it waits too long it becomes impatient and the next unlock hands the lock to it. Usher's default.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
-// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a
-// thread is at the head of the inner queue (FIFO) for at most the impatience limit and one hold. Cost: lock
-// and unlock one compare-and-swap each; who came through the inner lock pays for both. Layout: outer word ·
-// tail of the inner lock · node of a holder who came through it: 12 bytes.
+// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread is at
+// the head of the inner queue (FIFO) for at most the impatience limit and one hold.
+// Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
+// Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes.
 //
 //     outer    bit 0 held        bit 1 inner: the holder has the inner lock, too
 //              bit 2 asleep: the standby sleeps       bit 3 impatient: the standby wants a hand-over
@@ -15,14 +14,14 @@
 //
 //        0 ──arrive──► held ──unlock──► 0                                 arrivals overtake the standby
 //        free ──standby──► held|inner                                     by compare-and-swap
-//        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets
-//        these held|impatient|… ──unlock──► held|handed ──standby──► held|inner
+//        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets these
+//        held|impatient|… ──unlock──► held|handed ──standby──► held|inner
 //
-// In the paper, unlock looks for the standby after the lock is free (and footnote 39 elides the fence that
-// this needs). Here the standby's mark is in the outer word: the operation that frees the lock also returns
-// whether somebody is to be woken, and the lock is not looked at again. Whoever has both locks takes the
-// inner one apart first (finds the successor or frees the queue), frees the outer one, and only then makes
-// the successor standby, which touches its node alone: no wake-up happens inside the critical section.
+// In the paper, unlock looks for the standby after the lock is free (and footnote 39 elides the fence that this
+// needs). Here the standby's mark is in the outer word: the operation that frees the lock also returns whether
+// somebody is to be woken, and the lock is not looked at again. Whoever has both locks takes the inner one apart
+// first (finds the successor or frees the queue), frees the outer one, and only then makes the successor standby,
+// which touches its node alone: no wake-up happens inside the critical section.
 #pragma once
 
 #include "usher/queue_node.hpp"
@@ -44,8 +43,7 @@ class loiter {
     P::doorway(this);
     std::uint32_t seen = 0;
     // (1) acquire: pairs with (2) and (3).
-    if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed))
-        [[unlikely]]
+    if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend();
     P::admitted(this);
   }
@@ -53,15 +51,14 @@ class loiter {
   bool try_lock() {
     std::uint32_t seen = outer_.load(std::memory_order_relaxed);
     // (1) A mark of the standby's stays. No second attempt: a free word changes only by being taken.
-    return is_free(seen) && outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire,
-                                                           std::memory_order_relaxed);
+    return is_free(seen) &&
+           outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
     std::uint32_t seen = held;
     // (2) release: pairs with (1). If it succeeds nobody slept.
-    if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed))
-        [[unlikely]]
+    if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
 
@@ -79,7 +76,7 @@ class loiter {
   [[gnu::cold, gnu::noinline]] void contend() {
     if (arrive()) return;
     const node_handle mine = P::take_node();
-    if (mine == no_node) {  // millions of nodes in use: go without a place in the queue
+    if (mine == no_node) {  // no node to be had: go without a place in the queue
       while (!try_lock()) P::backoff(100000);
       return;
     }
@@ -127,8 +124,7 @@ class loiter {
         return;
       }
       if (is_free(w)) {
-        if (outer_.compare_exchange_strong(w, held | inner, std::memory_order_acquire,
-                                           std::memory_order_relaxed))
+        if (outer_.compare_exchange_strong(w, held | inner, std::memory_order_acquire, std::memory_order_relaxed))
           return;  // (1)
         P::backoff(0);
         continue;

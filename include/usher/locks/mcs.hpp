@@ -1,11 +1,12 @@
-// MCS: waiters form a linked list, each watches a flag in its own node. This form keeps the node while it
-// holds the lock.
+// MCS: waiters form a linked list, each watches a flag in its own node. This form keeps the node while it holds the
+// lock.
 //
-// Source: Mellor-Crummey & Scott (TOCS 1991) as the papers use it: MCSg §2 and Algorithm 1 without lines
-// 7–10, Malthusian §4 footnote 10. Guarantees: FIFO (doorway: the exchange of tail); nobody is overtaken,
-// nobody starves. Cost: lock one exchange; unlock a compare-and-swap if nobody waits, else a store into the
-// next node (parking: an exchange). Layout: one 32-bit word, the handle of the last node in the queue (0:
-// free). The holder's node is first.
+// Source: Mellor-Crummey & Scott (TOCS 1991) as the papers use it: MCSg §2 and Algorithm 1 without lines 7–10,
+// Malthusian §4 footnote 10.
+// Guarantees: FIFO (doorway: the exchange of tail); nobody is overtaken, nobody starves.
+// Cost: lock one exchange; unlock a compare-and-swap if nobody waits, else a store into the next node (parking: an
+// exchange).
+// Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
 #pragma once
 
 #include "usher/queue_node.hpp"
@@ -30,8 +31,7 @@ class mcs_with_node {
     node_handle expected = no_node;
     if (tail_.load(std::memory_order_relaxed) != no_node) return false;
     prepare<P>(mine);
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed);
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
   }
 
   void unlock(node_handle mine) {

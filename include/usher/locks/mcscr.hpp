@@ -1,13 +1,13 @@
-// MCSCR: MCS with concurrency restriction. When more threads queue than the lock can use, the unlocking
-// thread moves surplus ones from the queue to a list of passive threads, so that few threads circulate and
-// their data stays in the caches; now and then the eldest passive thread gets a turn.
+// MCSCR: MCS with concurrency restriction. When more threads queue than the lock can use, the unlocking thread moves
+// surplus ones from the queue to a list of passive threads, so that few threads circulate and their data stays in the
+// caches; now and then the eldest passive thread gets a turn.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §4.
-// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every
-// waiter gets in with probability one: each unlock serves the eldest passive thread with probability 1/1000.
-// Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else some list editing in
-// constant time and the hand-over. Layout: tail · head and tail of the passive list · holder's node: four
-// 32-bit handles, 16 bytes.
+// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter gets in
+// with probability one: each unlock serves the eldest passive thread with probability 1/1000.
+// Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else some list editing in constant time
+// and the hand-over.
+// Layout: tail · head and tail of the passive list · holder's node: four 32-bit handles, 16 bytes.
 //
 // The passive list is protected by the lock itself. All editing comes before the hand-over.
 //
@@ -28,8 +28,7 @@ class mcscr_with_node {
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous == no_node) [[likely]]
       return;
-    P::node(previous).next.store(mine,
-                                 std::memory_order_release);  // (2) pairs with the acquire loads of next
+    P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
     wait_for_grant<P, W>(mine);
   }
 
@@ -37,16 +36,14 @@ class mcscr_with_node {
     node_handle expected = no_node;
     if (tail_.load(std::memory_order_relaxed) != no_node) return false;
     prepare<P>(mine);
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed);
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
   }
 
   void unlock(node_handle mine) {
     if (passive_head_.get() == no_node) [[likely]] {
       node_handle expected = mine;
       if (P::node(mine).next.load(std::memory_order_acquire) == no_node &&
-          tail_.compare_exchange_strong(expected, no_node, std::memory_order_release,
-                                        std::memory_order_relaxed))
+          tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
     }
     unlock_contended(mine);
@@ -73,8 +70,7 @@ class mcscr_with_node {
         P::node(latest).next.store(no_node, std::memory_order_relaxed);
         node_handle expected = mine;
         // (3) release for its next; the acquire half pairs with (1) of nobody: tail was ours.
-        if (tail_.compare_exchange_strong(expected, latest, std::memory_order_acq_rel,
-                                          std::memory_order_relaxed)) {
+        if (tail_.compare_exchange_strong(expected, latest, std::memory_order_acq_rel, std::memory_order_relaxed)) {
           grant<P, W>(latest);
           return;
         }
@@ -96,9 +92,7 @@ class mcscr_with_node {
     P::node(eldest).next.store(no_node, std::memory_order_relaxed);
     if (next == no_node) {
       node_handle expected = mine;
-      if (tail_.compare_exchange_strong(expected, eldest, std::memory_order_acq_rel,
-                                        std::memory_order_relaxed))
-        return;
+      if (tail_.compare_exchange_strong(expected, eldest, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
       next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
     }
     P::node(eldest).next.store(next, std::memory_order_relaxed);  // made visible by the grant

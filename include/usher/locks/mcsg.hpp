@@ -1,11 +1,11 @@
-// MCSg: an MCS lock that also takes guests, threads without a queue node. A guest holds the lock by putting a
-// mark into the tail word; regulars that find the mark put it back and lead their group in again when the
-// guest has left.
+// MCSg: an MCS lock that also takes guests, threads without a queue node. A guest holds the lock by putting a mark
+// into the tail word; regulars that find the mark put it back and lead their group in again when the guest has left.
 //
-// Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithm 1;
-// back-off rules of §3.1 footnote 1 and §3.2. Algorithm 1 does not clear `next` on arrival; prepare() does.
-// Guarantees: FIFO among regulars while no guest comes; groups led by different regulars may overtake each
-// other when one does (Fig 2). Guests may starve. Cost: as MCS; a guest one compare-and-swap each way.
+// Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithm 1; back-off
+// rules of §3.1 footnote 1 and §3.2. Algorithm 1 does not clear `next` on arrival; prepare() does.
+// Guarantees: FIFO among regulars while no guest comes; groups led by different regulars may overtake each other
+// when one does (Fig 2). Guests may starve.
+// Cost: as MCS; a guest one compare-and-swap each way.
 // Layout: tail · holder's node: two 32-bit handles. The holder's node is 0 while a guest holds the lock.
 //
 //     tail           meaning
@@ -27,8 +27,8 @@ class mcsg_with_node {
     prepare<P>(mine);
     node_handle group_tail = mine;
     for (;;) {
-      // (1) as MCS. The paper peeks at the tail only after the first pair of exchanges: peeking before it
-      // slows the common case.
+      // (1) as MCS. The paper peeks at the tail only after the first pair of exchanges: peeking before it slows the
+      // common case.
       const node_handle previous = tail_.exchange(group_tail, std::memory_order_acq_rel);
       if (previous == no_node) [[likely]]
         return;
@@ -46,8 +46,7 @@ class mcsg_with_node {
     if (tail_.load(std::memory_order_relaxed) != no_node) return false;
     prepare<P>(mine);
     node_handle expected = no_node;
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed);
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
   }
 
   void unlock(node_handle mine) {
@@ -66,8 +65,7 @@ class mcsg_with_node {
 
   bool try_lock() {
     node_handle expected = no_node;
-    return tail_.compare_exchange_strong(expected, guest, std::memory_order_acquire,
-                                         std::memory_order_relaxed);
+    return tail_.compare_exchange_strong(expected, guest, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
@@ -75,8 +73,7 @@ class mcsg_with_node {
     for (;;) {
       // A regular may be between its two exchanges: then it is about to put the mark back.
       node_handle seen = W::await_soon(tail_, is_guest);
-      if (tail_.compare_exchange_strong(seen, no_node, std::memory_order_release,
-                                        std::memory_order_relaxed)) {
+      if (tail_.compare_exchange_strong(seen, no_node, std::memory_order_release, std::memory_order_relaxed)) {
         if (seen == guest_watched) P::wake(key, every_sleeper, all);
         return;
       }
@@ -88,8 +85,8 @@ class mcsg_with_node {
   static constexpr node_handle guest = 1, guest_watched = 2;
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
 
-  /// Puts the guest's mark back, waits until it is gone, and returns the tail of the group that has meanwhile
-  /// formed behind this thread.
+  /// Puts the guest's mark back, waits until it is gone, and returns the tail of the group that has meanwhile formed
+  /// behind this thread.
   [[gnu::cold, gnu::noinline]] node_handle lead_group(node_handle mark) {
     const node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);
     const auto changed = [](node_handle t) { return !is_guest(t); };
@@ -98,8 +95,8 @@ class mcsg_with_node {
         node_handle seen = tail_.load(std::memory_order_relaxed);
         if (!is_guest(seen)) break;
         // Another leader's pair of exchanges may take the mark off for a moment and put it back as it was.
-        if (seen == guest && !tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed,
-                                                            std::memory_order_relaxed))
+        if (seen == guest &&
+            !tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed, std::memory_order_relaxed))
           continue;
         P::park(tail_, guest_watched, every_sleeper);
       }

@@ -27,8 +27,8 @@ bool try_lock(Word& word) {
 template <platform P, class Word>
 void unlock(Word& word) {
   const wake_key key = P::key_of(word);
-  // (2) release: pairs with (1) and (3). The value that is replaced decides about the wake: nothing of the
-  // lock is read after it is free.
+  // (2) release: pairs with (1) and (3). The value that is replaced decides about the wake: nothing of the lock is
+  // read after it is free.
   if (word.exchange(free, std::memory_order_release) == contended) P::wake(key, every_sleeper, 1);
 }
 

@@ -1,14 +1,14 @@
-// The ticket lock: a number is drawn on arrival, and the number being served is announced in one word that
-// all waiters watch.
+// The ticket lock: a number is drawn on arrival, and the number being served is announced in one word that all
+// waiters watch.
 //
 // Source: TWA (extended version), Listing 1, lines 7–16.
 // Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
-// Parking: a sleeper waits on grant with the futex mask bit of its number, so that an unlock wakes the next
-// in line alone (numbers 32 apart share a bit: those wake for nothing). The mark `asleep` stays set while
-// there are waiters; a holder who has none takes it off.
+// Parking: a sleeper waits on grant with the futex mask bit of its number, so that an unlock wakes the next in line
+// alone (numbers 32 apart share a bit: those wake for nothing). The mark `asleep` stays set while there are waiters;
+// a holder who has none takes it off.
 #pragma once
 
 #include "usher/locks/ticket_words.hpp"
@@ -71,8 +71,8 @@ class ticket {
   [[gnu::cold, gnu::noinline]] void unmark(std::uint32_t g) {
     const std::uint32_t next = ticket_words::number(g) + ticket_words::one;
     if (ticket_.load(std::memory_order_relaxed) != next) return;
-    // A waiter draws its ticket before it sets the mark. If its mark came before this and is lost by it, then
-    // by acquiring it we also see the ticket, and put the mark back.
+    // A waiter draws its ticket before it sets the mark. If its mark came before this and is lost by it, then by
+    // acquiring it we also see the ticket, and put the mark back.
     grant_.fetch_and(~ticket_words::asleep, std::memory_order_acq_rel);
     if (ticket_.load(std::memory_order_acquire) != next)
       grant_.fetch_or(ticket_words::asleep, std::memory_order_relaxed);

@@ -1,8 +1,7 @@
 // The two words that ticket locks share.
 //
 //     ticket   bits 31…1: the next number to be given out    bit 0: unused, 0
-//     grant    bits 31…1: the number now served              bit 0: `asleep`: a waiter on grant sleeps or is
-//     about to
+//     grant    bits 31…1: the number now served              bit 0: `asleep`: a waiter on grant sleeps or is about to
 //
 // Numbers wrap; comparisons are on differences. The lock is free when both numbers are equal, and waiters are
 // ticket − grant − 1. At most 2^31 − 1 threads may wait.
@@ -31,22 +30,18 @@ constexpr std::uint32_t distance(std::uint32_t mine, std::uint32_t grant) {
 template <class Word>
 bool try_lock(Word& ticket, Word& grant) {
   std::uint32_t next = ticket.load(std::memory_order_relaxed);
-  // Acquire here and not in the exchange: it is grant that the last holder wrote. If the exchange succeeds,
-  // ticket was `next` all the while (it only grows; wrapping takes 2^31 acquisitions in between), so grant
-  // still is, too.
+  // Acquire here and not in the exchange: it is grant that the last holder wrote. If the exchange succeeds, ticket
+  // was `next` all the while (it only grows; wrapping takes 2^31 acquisitions in between), so grant still is, too.
   if (number(grant.load(std::memory_order_acquire)) != next) return false;
-  return ticket.compare_exchange_strong(next, next + one, std::memory_order_relaxed,
-                                        std::memory_order_relaxed);
+  return ticket.compare_exchange_strong(next, next + one, std::memory_order_relaxed, std::memory_order_relaxed);
 }
 
 /// Sleeps until the mark or the number of `grant` changes from what was seen, or for no reason.
 template <platform P, class Word>
 void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
   if ((seen & asleep) == 0) {
-    // acq_rel: the mark is ordered after this thread's ticket, for whoever reads the mark looks at ticket
-    // next.
-    if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel,
-                                       std::memory_order_relaxed))
+    // acq_rel: the mark is ordered after this thread's ticket, for whoever reads the mark looks at ticket next.
+    if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed))
       return;
     seen |= asleep;
   }

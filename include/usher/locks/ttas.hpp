@@ -1,9 +1,10 @@
-// Test-and-test-and-set with randomised back-off: waiters read until the word looks free, and after a failed
-// attempt stay away for a random while that doubles.
+// Test-and-test-and-set with randomised back-off: waiters read until the word looks free, and after a failed attempt
+// stay away for a random while that doubles.
 //
-// Source: the baseline "TATAS" of MCSg §2, "polite TTAS" of Malthusian §5.1 ("randomized back-off is more
-// suitable for global spinning"). Guarantees: mutual exclusion; no order, no bound on bypass; a waiter may
-// starve. Cost: lock one read-modify-write; unlock a store (spinning) or one read-modify-write (parking).
+// Source: the baseline "TATAS" of MCSg §2, "polite TTAS" of Malthusian §5.1 ("randomized back-off is more suitable
+// for global spinning").
+// Guarantees: mutual exclusion; no order, no bound on bypass; a waiter may starve.
+// Cost: lock one read-modify-write; unlock a store (spinning) or one read-modify-write (parking).
 // Layout: one 32-bit word, three_state.hpp.
 #pragma once
 
@@ -26,9 +27,7 @@ class ttas {
     P::admitted(this);
   }
 
-  bool try_lock() {
-    return word_.load(std::memory_order_relaxed) == three_state::free && three_state::try_lock(word_);
-  }
+  bool try_lock() { return word_.load(std::memory_order_relaxed) == three_state::free && three_state::try_lock(word_); }
 
   void unlock() {
     if constexpr (W::parks)

@@ -1,29 +1,28 @@
-// TWA: a ticket lock in which only the next in line watches grant. Those further away watch a slot of a
-// waiting array that all locks of the process share, so that a hand-over disturbs one cache and not all.
+// TWA: a ticket lock in which only the next in line watches grant. Those further away watch a slot of a waiting array
+// that all locks of the process share, so that a hand-over disturbs one cache and not all.
 //
-// Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines
-// 20–71; extended version §2. Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody
-// starves. As large as a ticket lock. Cost: lock one fetch-and-add. Unlock, spinning: a store, then one
-// fetch-and-add on the array, after the hand-over. Unlock, parking: one exchange, then a look at the array,
-// and a compare-and-swap on it if somebody watches there. Layout: two 32-bit words in one line,
-// ticket_words.hpp.
+// Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines 20–71;
+// extended version §2.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
+// Cost: lock one fetch-and-add. Unlock, spinning: a store, then one fetch-and-add on the array, after the hand-over.
+// Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if somebody watches there.
+// Layout: two 32-bit words in one line, ticket_words.hpp.
 //
-// The array: `ArraySize` words. A slot's value means nothing; that it changes tells those who watch it to
-// look at grant again. Hash collisions cost a look and no more. Index: number × Multiplier XOR the lock's
-// salt: neighbouring numbers are 127 words = 508 bytes apart, so never in one 128-byte sector, and two locks
-// that run in step do not meet in the same slots.
+// The array: `ArraySize` words. A slot's value means nothing; that it changes tells those who watch it to look at
+// grant again. Hash collisions cost a look and no more. Index: number × Multiplier XOR the lock's salt: neighbouring
+// numbers are 127 words = 508 bytes apart, so never in one 128-byte sector, and two locks that run in step do not
+// meet in the same slots.
 //
-//     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0:
-//     watched
+//     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
 //
-// The marks are the parking form's. Since its unlock has an atomic exchange in it anyway, watchers can
-// announce themselves (store-buffer pattern: exchange grant, then read the slot; mark the slot, then read
-// grant; all sequentially consistent), and an unlock that nobody watches does not write to the array. The
-// spinning form is the paper's: unlock has no atomic operation before the hand-over, and notifies blindly.
+// The marks are the parking form's. Since its unlock has an atomic exchange in it anyway, watchers can announce
+// themselves (store-buffer pattern: exchange grant, then read the slot; mark the slot, then read grant; all sequentially
+// consistent), and an unlock that nobody watches does not write to the array. The spinning form is the paper's: unlock
+// has no atomic operation before the hand-over, and notifies blindly.
 //
-// The paper's slots have 64 bits so that they never wrap; a futex sees 32. A watcher that read the slot
-// before exactly k × 2^30 notifications of it, and did not run during any of them, would miss them: at 10^8
-// notifications of one slot a second it would have to be suspended for 10.7 s, to within one notification.
+// The paper's slots have 64 bits so that they never wrap; a futex sees 32. A watcher that read the slot before
+// exactly k × 2^30 notifications of it, and did not run during any of them, would miss them: at 10^8 notifications of one
+// slot a second it would have to be suspended for 10.7 s, to within one notification.
 #pragma once
 
 #include "usher/locks/ticket_words.hpp"
@@ -64,13 +63,11 @@ class basic_twa {
   bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
 
   void unlock() {
-    const std::uint32_t next =
-        ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+    const std::uint32_t next = ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
     word& slot = slot_of(next + LongTermThreshold * ticket_words::one);
     if constexpr (!W::parks) {
-      grant_.store(next, std::memory_order_release);  // (2) hand-over first …
-      slot.fetch_add(notice,
-                     std::memory_order_release);  // (4) … then the array: outside the critical section
+      grant_.store(next, std::memory_order_release);      // (2) hand-over first …
+      slot.fetch_add(notice, std::memory_order_release);  // (4) … then the array: outside the critical section
     } else {
       const wake_key key = P::key_of(grant_);
       // (2) release: pairs with (1). At most LongTermThreshold threads watch grant. They are all woken and
@@ -135,8 +132,7 @@ class basic_twa {
 
   /// Sets a mark in a slot that is as it was seen.
   static bool set(word& slot, std::uint32_t& seen, std::uint32_t mark) {
-    if (!slot.compare_exchange_strong(seen, seen | mark, std::memory_order_seq_cst,
-                                      std::memory_order_relaxed)) {
+    if (!slot.compare_exchange_strong(seen, seen | mark, std::memory_order_seq_cst, std::memory_order_relaxed)) {
       P::backoff(0);
       return false;
     }

@@ -1,14 +1,14 @@
 // The hardware as a platform: std::atomic, PAUSE, futex, thread records.
 //
-// All process-wide state is one object, `usher_process_state`, found under one name by everything in the
-// process: two shared objects that were loaded with RTLD_LOCAL must agree on the waiting array and on what a
-// node handle means, or a waiter in one of them would never hear of an unlock in the other. An inline
-// variable is not enough, for clang does not make it unique; so the object is defined by an assembler
-// directive that either compiler emits alike.
+// All process-wide state is one object, `usher_process_state`, found under one name by everything in the process:
+// two shared objects that were loaded with RTLD_LOCAL must agree on the waiting array and on what a node handle
+// means, or a waiter in one of them would never hear of an unlock in the other. An inline variable is not enough,
+// for clang does not make it unique; so the object is defined by an assembler directive that either compiler emits
+// alike.
 //
-// Thread records live in one mapped region that is never unmapped. A record is owned by a living thread id in
-// one incarnation of the process (its fork stamp); there is no destructor and no key: a thread that needs a
-// record takes over one whose owner no longer exists. Thread-local storage holds one pointer.
+// Thread records live in one mapped region that is never unmapped. A record is owned by a living thread id in one
+// incarnation of the process (its fork stamp); there is no destructor and no key: a thread that needs a record takes
+// over one whose owner no longer exists. Thread-local storage holds one pointer.
 #pragma once
 
 #include <errno.h>
@@ -24,6 +24,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -43,12 +44,11 @@ struct alignas(64) node_slot {
   std::atomic<std::uint32_t> used;  ///< 0: free; else the fork stamp of the process that took it
 };
 
-/// A thread's record: 64 bytes of its own and 15 nodes. A thread that holds more locks chains further
-/// records.
+/// A thread's record: 64 bytes of its own and 15 nodes. A thread that holds more locks chains further records.
 struct alignas(64) thread_record {
   std::atomic<std::uint64_t> owner;  ///< fork stamp << 32 | thread id; 0: nobody's
-  // The rest is the owner's alone; atomic only because a dead owner's last writes are ordered by the kernel,
-  // which thread sanitizers do not see.
+  // The rest is the owner's alone; atomic only because a dead owner's last writes are ordered by the kernel, which
+  // thread sanitizers do not see.
   std::atomic<std::uint64_t> random;  ///< xorshift state, never 0
   std::atomic<node_handle> hint;      ///< a node of mine that was free not long ago
   std::atomic<std::uint32_t> more;    ///< index of a further record of mine, 0: none
@@ -63,24 +63,22 @@ inline constexpr std::uint32_t table_size = 4096;
 
 /// All zero at first. `mark` has a page of its own, which the kernel wipes in a child (MADV_WIPEONFORK).
 struct process_state {
-  /// fork stamp << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one
-  /// operation.)
+  /// fork stamp << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one operation.)
   alignas(4096) std::atomic<std::uint64_t> mark;
   alignas(4096) std::atomic<std::uint32_t> last_stamp;  ///< of this process or an ancestor; survives a fork
   std::atomic<std::int32_t> pid;
-  /// The region. Record 0 is nobody's, so small handles are free for marks; its `more` is the number of
-  /// records.
+  /// The region. Record 0 is nobody's, so small handles are free for marks; its `more` is the number of records.
   std::atomic<thread_record*> records;
   std::atomic<std::uint32_t> made;         ///< records 1 … made have been handed out at least once
   std::atomic<std::uint32_t> cursor;       ///< where to look next for a dead thread's record
   std::atomic<std::uint32_t> spin, yield;  ///< wait limits + 1; 0: not yet known
   std::atomic<std::uint32_t> seed;
-  /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free
-  /// again.
+  /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
   std::atomic<std::uint32_t> ghosts_are_free;
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
+  thread_record reserve[16];  ///< the region where none can be mapped: enough for 15 threads or locks
 };
-static_assert(sizeof(process_state) == 24576);
+static_assert(sizeof(process_state) == 40960);
 
 }  // namespace native_detail
 
@@ -89,10 +87,10 @@ __asm__(
     ".pushsection .bss.usher_process_state,\"awG\",%nobits,usher_process_state,comdat\n"
     ".globl usher_process_state\n"
     ".type usher_process_state, %gnu_unique_object\n"
-    ".size usher_process_state, 24576\n"
+    ".size usher_process_state, 40960\n"
     ".balign 4096\n"
     "usher_process_state:\n"
-    ".zero 24576\n"
+    ".zero 40960\n"
     ".popsection\n");
 
 struct native {
@@ -109,8 +107,7 @@ struct native {
     T value_{};
   };
 
-  // ---- time and waiting
-  // -------------------------------------------------------------------------------------
+  // ---- time and waiting -------------------------------------------------------------------------------------
 
   static void pause() {
 #if defined(__x86_64__)
@@ -135,13 +132,12 @@ struct native {
     }
   }
 
-  /// After about a microsecond it polls politely: it offers its CPU to others between looks, for whoever is
-  /// waited for may be the one who needs it. A yield that nobody takes costs about as much as a few pauses.
+  /// After about a microsecond it polls politely: it offers its CPU to others between looks, for whoever is waited for
+  /// may be the one who needs it. A yield that nobody takes costs about as much as a few pauses.
   template <class Word, class Pred>
   static auto await_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
       -> std::optional<decltype(word.load())> {
-    return await_until(word, pred, order, ns,
-                       [](unsigned i) { i < polite_from ? pause() : void(sched_yield()); });
+    return await_until(word, pred, order, ns, [](unsigned i) { i < polite_from ? pause() : void(sched_yield()); });
   }
 
   template <class Word, class Pred>
@@ -150,8 +146,8 @@ struct native {
     return await_until(word, pred, order, ns, [](unsigned) { sched_yield(); });
   }
 
-  /// Polls, then yields, then sleeps for a little between looks: with real-time priorities, yielding alone
-  /// may not let the awaited thread run.
+  /// Polls, then yields, then sleeps for a little between looks: with real-time priorities, yielding alone may not
+  /// let the awaited thread run.
   template <class Word, class Pred>
   static auto await_yielding(const Word& word, Pred pred, std::memory_order order) {
     if (auto v = await_for(word, pred, order, 1000)) return *v;
@@ -191,8 +187,7 @@ struct native {
     usher_process_state.yield.store((l.yield < most ? l.yield : most) + 1, std::memory_order_relaxed);
   }
 
-  // ---- sleeping
-  // ---------------------------------------------------------------------------------------------
+  // ---- sleeping ---------------------------------------------------------------------------------------------
 
   static void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask) {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr, mask);
@@ -224,13 +219,12 @@ struct native {
     futex(key.word, FUTEX_WAKE_BITSET_PRIVATE, std::uint32_t(most), nullptr, mask);
   }
 
-  // ---- threads and nodes
-  // ------------------------------------------------------------------------------------
+  // ---- threads and nodes ------------------------------------------------------------------------------------
 
   using thread_record = native_detail::thread_record;
 
-  /// A number that differs between a process and its children: what it was when a lock was last used tells
-  /// whether threads that hold it or wait for it exist here. Never 0.
+  /// A number that differs between a process and its children: what it was when a lock was last used tells whether
+  /// threads that hold it or wait for it exist here. Never 0.
   static std::uint32_t fork_stamp() {
     const std::uint64_t mark = usher_process_state.mark.load(std::memory_order_acquire);
     if (mark == 0) [[unlikely]]
@@ -277,17 +271,15 @@ struct native {
   static void give_node(node_handle h) {
     thread_record* r = current_;
     // Read before the node is free: its record may then change owners.
-    const bool mine =
-        r != nullptr && (record_of(h) == r || record_of(h)->owner.load(std::memory_order_relaxed) ==
-                                                  r->owner.load(std::memory_order_relaxed));
+    const bool mine = r != nullptr && (record_of(h) == r || record_of(h)->owner.load(std::memory_order_relaxed) ==
+                                                                r->owner.load(std::memory_order_relaxed));
     slot(h).used.store(0, std::memory_order_release);  // (n2)
     if (mine) r->hint.store(h, std::memory_order_relaxed);
   }
 
   static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
 
-  // ---- the rest
-  // ---------------------------------------------------------------------------------------------
+  // ---- the rest ---------------------------------------------------------------------------------------------
 
   template <class Tag>
   static std::atomic<std::uint32_t>* table() {
@@ -295,9 +287,7 @@ struct native {
     return usher_process_state.waiting_array;
   }
 
-  static std::uint32_t salt(const void* lock) {
-    return std::uint32_t(reinterpret_cast<std::uintptr_t>(lock) >> 3);
-  }
+  static std::uint32_t salt(const void* lock) { return std::uint32_t(reinterpret_cast<std::uintptr_t>(lock) >> 3); }
 
   static std::uint32_t random() {
     thread_record* r = self();
@@ -358,9 +348,8 @@ struct native {
     return index * native_detail::slots_a_record + 1 + i;
   }
 
-  /// The limits when nobody has set any. Spinning: 20,000 cycles at 3.6 GHz, a context switch's round trip by
-  /// the Malthusian paper, §6; none where there is nobody to wait for but on this CPU. Yielding: chosen, not
-  /// measured.
+  /// The limits when nobody has set any. Spinning: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
+  /// Malthusian paper (§5, the machine of §6); none where there is nobody to wait for but on this CPU. Yielding: chosen, not measured.
   [[gnu::cold, gnu::noinline]] static wait_limits first_limits() {
     cpu_set_t cpus{};
     const int saved = errno;
@@ -381,8 +370,8 @@ struct native {
     madvise(&s.mark, 4096, MADV_WIPEONFORK);  // before the mark is written, or a child could inherit it
     const std::int32_t pid = getpid();
     s.pid.store(pid, std::memory_order_relaxed);
-    // A stamp that no ancestor has used: last_stamp is copied by fork. It is written before the mark, so that
-    // a child of this very moment continues above it.
+    // A stamp that no ancestor has used: last_stamp is copied by fork. It is written before the mark, so that a
+    // child of this very moment continues above it.
     const std::uint32_t stamp = s.last_stamp.load(std::memory_order_relaxed) + 1;
     s.last_stamp.store(stamp, std::memory_order_relaxed);
     std::uint64_t mark = 0;
@@ -410,9 +399,8 @@ struct native {
     const std::uint32_t stamp = fork_stamp();
     const std::uint64_t me = std::uint64_t{stamp} << 32 | std::uint32_t(gettid_now());
     if (thread_record* r = current_) {
-      // I am the thread that forked; nobody takes over a record with an old stamp, so it is still mine. The
-      // records chained to it may have been freed by stamp_process(): leave them, and the hint that may point
-      // into one.
+      // I am the thread that forked; nobody takes over a record with an old stamp, so it is still mine. The records
+      // chained to it may have been freed by stamp_process(): leave them, and the hint that may point into one.
       if (r->stamp() != stamp) {
         r->owner.store(me, std::memory_order_relaxed);
         r->more.store(0, std::memory_order_relaxed);
@@ -429,7 +417,6 @@ struct native {
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
     thread_record* base = region();
-    if (base == nullptr) return nullptr;
     const std::uint32_t made = s.made.load(std::memory_order_acquire);
     for (unsigned tries = 0; tries < 4 && made > 0; tries++) {
       const std::uint32_t i = 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made;
@@ -439,8 +426,7 @@ struct native {
     std::uint32_t last = made;
     while (last + 1 < capacity) {
       // Between this and take_over, another thread may see the new record, unowned, and be quicker.
-      if (s.made.compare_exchange_weak(last, last + 1, std::memory_order_acq_rel,
-                                       std::memory_order_acquire) &&
+      if (s.made.compare_exchange_weak(last, last + 1, std::memory_order_acq_rel, std::memory_order_acquire) &&
           take_over(base[++last], me))
         return &base[last];
     }
@@ -452,8 +438,8 @@ struct native {
   static bool take_over(thread_record& r, std::uint64_t me) {
     std::uint64_t owner = r.owner.load(std::memory_order_acquire);
     if (owner == me) {
-      // This thread's id, but perhaps not this thread's: its thread is dead and the id was given out again,
-      // unless the record is in my own chain.
+      // This thread's id, but perhaps not this thread's: its thread is dead and the id was given out again, unless
+      // the record is in my own chain.
       for (thread_record* c = current_; c != nullptr; c = more(*c))
         if (c == &r) return false;
     } else if (owner != 0) {
@@ -467,8 +453,7 @@ struct native {
       if (alive) return false;
     }
     // (r1) acquire: what the dead thread's successors wrote; the thread itself is gone, its writes with it.
-    if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed))
-      return false;
+    if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return false;
     r.random.store((now() ^ me * 0x9e3779b97f4a7c15u) | 1, std::memory_order_relaxed);
     r.hint.store(handle_of(&r, 0), std::memory_order_relaxed);
     r.more.store(0, std::memory_order_relaxed);
@@ -480,29 +465,26 @@ struct native {
     return i != 0 ? usher_process_state.records.load(std::memory_order_relaxed) + i : nullptr;
   }
 
-  /// The region of records: 64 MiB of addresses, touched as needed; less where the process may not have so
-  /// much.
+  /// The region of records: 64 MiB of addresses, touched as needed; less where the process may not have so much.
   static thread_record* region() {
     auto& s = usher_process_state;
     if (auto* base = s.records.load(std::memory_order_acquire)) return base;
     const int saved = errno;
-    void* fresh = MAP_FAILED;
     std::uint32_t n = 65536;
-    for (; n >= 64; n /= 2) {
+    void* fresh = MAP_FAILED;
+    for (; n >= 64 && fresh == MAP_FAILED; n /= 2)
       fresh = mmap(nullptr, n * sizeof(thread_record), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (fresh != MAP_FAILED) break;
-    }
+    n *= 2;
+    const bool mapped = fresh != MAP_FAILED;
+    if (mapped) madvise(fresh, n * sizeof(thread_record), MADV_NOHUGEPAGE);
+    thread_record* mine = mapped ? static_cast<thread_record*>(fresh) : s.reserve;
+    mine->more.store(mapped ? n : std::uint32_t(std::size(s.reserve)), std::memory_order_relaxed);
     thread_record* base = nullptr;
-    if (fresh != MAP_FAILED) {
-      madvise(fresh, n * sizeof(thread_record), MADV_NOHUGEPAGE);
-      auto* mine = static_cast<thread_record*>(fresh);
-      mine->more.store(n, std::memory_order_relaxed);
-      if (s.records.compare_exchange_strong(base, mine, std::memory_order_acq_rel, std::memory_order_acquire))
-        base = mine;
-      else
-        munmap(fresh, n * sizeof(thread_record));
-    }
+    if (s.records.compare_exchange_strong(base, mine, std::memory_order_acq_rel, std::memory_order_acquire))
+      base = mine;
+    else if (mapped)
+      munmap(fresh, n * sizeof(thread_record));
     errno = saved;
     return base;
   }

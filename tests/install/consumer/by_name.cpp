@@ -1,8 +1,8 @@
 // The catalogue and the C interface from C++.
 #include <cstdio>
 
-#include <usher/catalog.hpp>
 #include <usher/usher.h>
+#include <usher/catalog.hpp>
 
 int main() {
   const usher::lock_table* twa = usher::find_lock("twa");

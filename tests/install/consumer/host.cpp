@@ -1,6 +1,6 @@
-// An executable that embeds locks loads plugins that do, each out of sight of the others (RTLD_LOCAL). All must have one
-// state of the process: one waiting array, one meaning of a node handle. A lock of the executable's is then queued on
-// from within a plugin.
+// An executable that embeds locks loads plugins that do, each out of sight of the others (RTLD_LOCAL). All
+// must have one state of the process: one waiting array, one meaning of a node handle. A lock of the
+// executable's is then queued on from within a plugin.
 #include <dlfcn.h>
 
 #include <chrono>

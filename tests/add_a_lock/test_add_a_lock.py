@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Adds the example lock of CONTRIBUTING.md to a copy of the tree, by its header and its line in the catalogue and nothing
+else; builds the usher command and libusher.so there; finds the lock in `usher list`; runs a program under it."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def run(command, limit, **more):
+    """Its standard output; the end of this test if it fails. Killed at the limit, with all that it started."""
+    command = [str(word) for word in command]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, start_new_session=True, **more)
+    try:
+        out, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        out, _ = process.communicate()
+        sys.exit(f"{out}\nadd_a_lock: killed after {limit} s: {' '.join(command)}")
+    if process.returncode != 0:
+        sys.exit(f"{out}\nadd_a_lock: exit status {process.returncode}: {' '.join(command)}")
+    return out
+
+
+def example(contributing):
+    """The header's path, its text, and the catalogue's line, as CONTRIBUTING.md shows them."""
+    header = re.search(r"<!-- add-a-lock: header (\S+) -->\n```cpp\n(.*?)^```$", contributing, re.M | re.S)
+    line = re.search(r"<!-- add-a-lock: line -->\n```\n(.*?\n)```$", contributing, re.M | re.S)
+    if header is None or line is None:
+        sys.exit("add_a_lock: CONTRIBUTING.md no longer has the example where this test looks for it")
+    return header.group(1), header.group(2), line.group(1)
+
+
+def copy_tree(tree, to):
+    """What git has, and what it would take in."""
+    try:
+        names = subprocess.run(["git", "-C", tree, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                               check=True, capture_output=True, timeout=30).stdout.decode().split("\0")
+        names = [n for n in names if n]
+    except (OSError, subprocess.CalledProcessError):  # an unpacked archive
+        names = [str(f.relative_to(tree)) for f in Path(tree).rglob("*")
+                 if f.is_file() and f.relative_to(tree).parts[0] not in ("build", ".git")]
+    for name in names:
+        source = Path(tree, name)
+        if source.is_file():  # one that was deleted, but not for git yet, is not
+            target = to / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tree", default=HERE.parent.parent)
+    parser.add_argument("--cmake", default="cmake")
+    parser.add_argument("--generator", default="Ninja")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cxx", default="c++")
+    options = parser.parse_args()
+    env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+    start = time.monotonic()
+
+    with tempfile.TemporaryDirectory(prefix="usher-add-a-lock-") as temporary:
+        tree, build = Path(temporary, "tree"), Path(temporary, "build")
+        copy_tree(options.tree, tree)
+        path, text, line = example((tree / "CONTRIBUTING.md").read_text())
+        name = line.split()[0]
+        (tree / path).write_text(text)
+        with open(tree / "include" / "usher" / "catalog.list", "a") as catalog:
+            catalog.write(line)
+
+        run([options.cmake, "-S", tree, "-B", build, "-G", options.generator, "-DCMAKE_BUILD_TYPE=Debug",
+             "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DBUILD_TESTING=OFF",
+             f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
+        run([options.cmake, "--build", build, "-j", "2", "--target", "usher", "usher_preload"], 300, env=env)
+        print(f"built after {time.monotonic() - start:.0f} s", flush=True)
+
+        usher = build / "bin" / "usher"
+        listed = {lock["name"]: lock for lock in json.loads(run([usher, "list", "--json"], 20, env=env))["locks"]}
+        forms = [name, f"{name}-spin", f"{name}-yield", f"{name}-park"]
+        for form in forms:
+            if form not in listed:
+                sys.exit(f"add_a_lock: usher list has no {form}, but {', '.join(listed)}")
+        if listed[name]["size"] != 4:
+            sys.exit(f"add_a_lock: {name} has {listed[name]['size']} bytes")
+
+        program = Path(temporary, "uses_mutexes")
+        run([options.cc, "-O1", "-Wall", "-Wextra", "-pthread", HERE / "uses_mutexes.c", "-o", program], 60, env=env)
+        for form in forms:
+            rounds = 200 if form.endswith("-spin") else 5000
+            run([usher, "run", "--quiet", "--lock", form, "--", program, rounds], 30, env=env)
+            print(f"ok    {form}", flush=True)
+    print(f"{time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
