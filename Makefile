@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test compat measure format check-format tidy install clean
+.PHONY: help deps build demo test check compat measure format check-format tidy install clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -20,6 +20,12 @@ demo: build ## two real programs under four locks, as a table
 
 test: build ## all tests; within 12 minutes on 2 cores
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
+
+check: build ## every lock under the relaxed-memory checker (long)
+	@tools/deps.sh check
+	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS) --target usher_check
+	@$(BUILD)/bin/usher_check --executions 20000
+	@$(BUILD)/bin/usher_check --lock wrong --executions 20000 --no-history
 
 compat: build ## unmodified programs under every lock (long)
 	@tools/deps.sh compat

@@ -1,5 +1,5 @@
-// A lock compiled for the checker, as a table, so that one client serves all. Translation units made by the build add
-// theirs to the list: check/lock.cpp.in.
+// A lock compiled for the checker, as a table, so that one client serves all. Translation units made by the
+// build add theirs to the list: check/lock.cpp.in.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,8 @@ namespace usher::check {
 struct checked_lock {
   std::string name;
   std::string bug;  ///< what is wrong with it, if it is a lock that must fail
-  std::size_t size, align;
+  const lock_traits* traits;
+  std::size_t size;
   void (*make)(void*);
   void (*end)(void*);
   void (*lock)(void*);
@@ -36,8 +37,8 @@ void add_lock(std::string name, std::string bug, bool tickets) {
   checked_lock t{
       .name = std::move(name),
       .bug = std::move(bug),
+      .traits = &Lock::traits,
       .size = sizeof(Lock),
-      .align = alignof(Lock),
       .make = [](void* at) { ::new (at) Lock{}; },
       .end = [](void* l) { static_cast<Lock*>(l)->~Lock(); },
       .lock = [](void* l) { static_cast<Lock*>(l)->lock(); },
@@ -56,7 +57,8 @@ template <template <class, class> class Lock>
 bool add_family(const std::string& name, const std::string& bug, bool tickets) {
   const auto add = [&]<waiting_kind K>(const char* suffix) {
     using plain = Lock<checked, waiting<checked, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K)) add_lock<Lock<checked, waiting<checked, K>>>(name + suffix, bug, tickets);
+    if constexpr (has(plain::traits.kinds, K))
+      add_lock<Lock<checked, waiting<checked, K>>>(name + suffix, bug, tickets);
   };
   add.template operator()<waiting_kind::spin_then_park>("");
   add.template operator()<waiting_kind::spin>("-spin");

@@ -1,20 +1,22 @@
-// The third platform: every atomic operation goes to relacy, which explores interleavings and the values that a weak
-// memory model lets a load return, and finds data races by vector clocks.
+// The third platform: every atomic operation goes to relacy, which explores interleavings and the values that
+// a weak memory model lets a load return, and finds data races by vector clocks.
 //
 // Beyond what relacy does by itself:
 //
-//   sleeping     park() compares the word's newest value and sleeps in one step, as the kernel does under its bucket's
-//                lock. It synchronises nothing. A client grants a few stray wakes; they are never what saves a set of
-//                sleepers of which nobody would run: that is reported as a deadlock, so that lost wake-ups show.
-//   polling      await() sleeps until the word is written, once it has seen the newest value: an endless wait is a
-//                deadlock, too, and found at once. Polling with a limit looks as often as chance says.
-//   time         now() goes forward at random, by little or beyond every limit.
-//   ends         whoever owns the lock last ends its life, and giving a node back ends the node's: an access that is
-//                not ordered before the end (or a node's next use) is reported, whether it came too late or merely
-//                could have.
+// - Sleeping. park() compares the word's newest value and sleeps in one step, as the kernel does under its
+//   bucket's lock. It synchronises nothing. A client grants a few stray wakes; they are never what saves a
+//   set of sleepers of which nobody would run. That is a deadlock and reported, so that lost wake-ups show.
+// - Polling. await() sleeps until the word is written, once it has seen the newest value: an endless wait is
+//   a deadlock, too, and found at once. Polling with a limit looks as often as chance says.
+// - Time. now() goes forward at random, by little or beyond every limit.
+// - Ends. Whoever owns the lock last ends its life, and giving a node back ends the node's. An access that is
+//   not ordered before the end (or after the node's next beginning) is reported, whether it came too late or
+//   merely could have.
+// - Order. Where a lock claims to be first come, first served, overtaking a thread that waits is reported.
 //
-// What relacy cannot show: it lets modification order follow the order of execution, so a store may not take effect
-// later than another thread's store that it precedes. A failed compare-and-swap reads the newest value.
+// What relacy cannot show: it lets modification order follow the order of execution, so a store may not take
+// effect later than another thread's store that it precedes. A failed compare-and-swap reads the newest
+// value. The futex's own barriers are not modelled: a lock that needs them is reported.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +67,7 @@ namespace usher::check {
 
 using place = std::source_location;
 
-/// Where an operation stands in the source, for the history: "ticket.hpp(49)". Only made when it will be printed.
+/// Where an operation stands in the source: "ticket.hpp(49)". Only made for a history that will be printed.
 inline rl::debug_info info(const place& p) {
   if (!rl::ctx().collecting_history()) return {"", "", p.line()};
   const char* slash = std::strrchr(p.file_name(), '/');
@@ -89,16 +91,42 @@ inline void note(const char* text, const void* word, std::uint32_t mask, const p
   if (rl::ctx().collecting_history()) rl::ctx().exec_log(info(p), remark{text, word, mask});
 }
 
-inline rl::memory_order order_of(std::memory_order o) {
-  switch (o) {
-    case std::memory_order_relaxed: return rl::mo_relaxed;
-    case std::memory_order_consume: return rl::mo_consume;
-    case std::memory_order_acquire: return rl::mo_acquire;
-    case std::memory_order_release: return rl::mo_release;
-    case std::memory_order_acq_rel: return rl::mo_acq_rel;
-    case std::memory_order_seq_cst: break;
+/// The operations of locks whose order can be weakened, one at a time, to see whether that would be found.
+struct ordered_sites {
+  std::array<place, 256> seen;
+  unsigned count = 0;
+  std::optional<place> weakened;
+
+  static bool same(const place& a, const place& b) {
+    return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
   }
-  return rl::mo_seq_cst;
+  void add(const place& p) {
+    for (unsigned i = 0; i < count; i++)
+      if (same(seen[i], p)) return;
+    if (count < seen.size() &&
+        (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
+      seen[count++] = p;
+  }
+};
+inline ordered_sites sites;
+inline bool recording_sites = false;
+
+inline rl::memory_order order_of(std::memory_order o, const place& p) {
+  if (o == std::memory_order_relaxed) return rl::mo_relaxed;
+  if (recording_sites) sites.add(p);
+  if (sites.weakened && ordered_sites::same(*sites.weakened, p)) return rl::mo_relaxed;
+  switch (o) {
+    case std::memory_order_consume:
+      return rl::mo_consume;
+    case std::memory_order_acquire:
+      return rl::mo_acquire;
+    case std::memory_order_release:
+      return rl::mo_release;
+    case std::memory_order_acq_rel:
+      return rl::mo_acq_rel;
+    default:
+      return rl::mo_seq_cst;
+  }
 }
 
 /// The life of an object: uses, and one end that all of them must happen before.
@@ -135,30 +163,30 @@ class checked_atomic {
 
   T load(order o = seq_cst, place p = place::current()) const {
     before_access(this, p);
-    return word_.load(order_of(o), info(p));
+    return word_.load(order_of(o, p), info(p));
   }
   void store(T v, order o = seq_cst, place p = place::current()) {
     before_access(this, p);
-    word_.store(v, order_of(o), info(p));
+    word_.store(v, order_of(o, p), info(p));
     after_write(this, p);
   }
   T exchange(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.exchange(v, order_of(o), info(p)); }, p);
+    return modify([&] { return word_.exchange(v, order_of(o, p), info(p)); }, p);
   }
   T fetch_add(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_add(v, order_of(o), info(p)); }, p);
+    return modify([&] { return word_.fetch_add(v, order_of(o, p), info(p)); }, p);
   }
   T fetch_sub(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_sub(v, order_of(o), info(p)); }, p);
+    return modify([&] { return word_.fetch_sub(v, order_of(o, p), info(p)); }, p);
   }
   T fetch_and(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_and(v, order_of(o), info(p)); }, p);
+    return modify([&] { return word_.fetch_and(v, order_of(o, p), info(p)); }, p);
   }
   T fetch_or(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_or(v, order_of(o), info(p)); }, p);
+    return modify([&] { return word_.fetch_or(v, order_of(o, p), info(p)); }, p);
   }
   T fetch_xor(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_xor(v, order_of(o), info(p)); }, p);
+    return modify([&] { return word_.fetch_xor(v, order_of(o, p), info(p)); }, p);
   }
   bool compare_exchange_strong(T& expected, T v, order success, order failure, place p = place::current()) {
     return swap_if(rl::bool_t<false>(), expected, v, success, failure, p);
@@ -186,7 +214,7 @@ class checked_atomic {
                        (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
     if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
     before_access(this, p);
-    const bool done = word_.compare_exchange(weak, expected, v, order_of(success), order_of(failure), info(p));
+    const bool done = word_.compare_exchange(weak, expected, v, order_of(success, p), order_of(failure, p), info(p));
     if (done) after_write(this, p);
     return done;
   }
@@ -225,7 +253,7 @@ class execution {
  public:
   static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2;
 
-  explicit execution(chances c) : left_(c) {
+  execution(chances c, bool fifo) : left_(c), fifo_(fifo) {
     current_ = this;
     // Half of the executions begin shortly before the counts in the waiting array wrap.
     if (rl::rand(2) == 0)
@@ -252,7 +280,8 @@ class execution {
     if (inside(word, lock_begin_, lock_size_))
       return lock_life_.use("the lock is touched after the end of its life", p);
     if (!inside(word, nodes_.data(), sizeof nodes_)) return;
-    const auto offset = std::size_t(static_cast<const std::byte*>(word) - reinterpret_cast<const std::byte*>(nodes_.data()));
+    const auto offset =
+        std::size_t(static_cast<const std::byte*>(word) - reinterpret_cast<const std::byte*>(nodes_.data()));
     node_slot& s = nodes_[offset / sizeof(node_slot)];
     if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
   }
@@ -267,15 +296,30 @@ class execution {
     }
   }
 
+  // ---- order ----
+
+  /// Of a lock that is first come, first served, nobody gets in who came to it after another was seen to
+  /// wait.
+  void doorway() { came_[rl::thread_index()] = ++arrivals_; }
+  void admitted(const place& p) {
+    const unsigned me = rl::thread_index();
+    for (unsigned t = 0; fifo_ && t < most_threads; t++)
+      if (t != me && waits_since_[t] != 0 && waits_since_[t] < came_[me])
+        fail("a thread that waits is overtaken by one that came later", rl::test_result_user_assert_failed, p);
+    came_[me] = waits_since_[me] = 0;
+  }
+
   // ---- waiting ----
 
   void poll_until_written(const void* word, const place& p) {
+    waits();
     polls_[rl::thread_index()] = word;
     pollers_++;
     rl::ctx().park_current_thread(false, false, false, info(p));
   }
 
   void sleep(const void* key, std::uint32_t mask, bool timed, const place& p) {
+    waits();
     sleeper& me = sleepers_[rl::thread_index()];
     me = {key, mask};
     const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
@@ -347,6 +391,11 @@ class execution {
     life uses;
   };
 
+  void waits() {
+    const unsigned me = rl::thread_index();
+    if (came_[me] != 0 && waits_since_[me] == 0) waits_since_[me] = ++arrivals_;
+  }
+
   static bool inside(const void* p, const void* begin, std::size_t size) {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(begin) < size;
   }
@@ -369,10 +418,17 @@ class execution {
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
   std::uint64_t clock_ = 1;
+  bool fifo_;
+  std::array<unsigned, most_threads> came_{}, waits_since_{};
+  unsigned arrivals_ = 0;
 };
 
-inline void before_access(const void* word, const place& p) { execution::current().before_access(word, p); }
-inline void after_write(const void* word, const place& p) { execution::current().after_write(word, p); }
+inline void before_access(const void* word, const place& p) {
+  execution::current().before_access(word, p);
+}
+inline void after_write(const void* word, const place& p) {
+  execution::current().after_write(word, p);
+}
 
 /// The platform.
 struct checked : checked_words {
@@ -455,8 +511,8 @@ struct checked : checked_words {
   static bool bernoulli(std::uint32_t n) { return n != 0 && rl::rand(3) == 0; }
   static std::uint64_t now() { return execution::current().now(); }
   static wait_limits limits() { return {1000, 1000}; }
-  static void doorway(const void*) {}
-  static void admitted(const void*) {}
+  static void doorway(const void*) { execution::current().doorway(); }
+  static void admitted(const void*, place p = place::current()) { execution::current().admitted(p); }
 
  private:
   template <class T>

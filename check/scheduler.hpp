@@ -1,11 +1,14 @@
-// Which thread runs next. relacy's own random scheduler picks any runnable thread at each step, so that it hardly ever
-// delays one thread for long; many races need just that. Here each execution draws one of three ways:
+// Which thread runs next. relacy's own random scheduler picks any runnable thread at each step, so that it
+// hardly ever delays one thread for long; many races need just that. Here each execution draws one of three
+// ways:
 //
 //   any        as relacy: any runnable thread at each step
 //   runs       a thread goes on for a while, then any other
-//   ranks      threads have ranks and the highest that can run does; at a few random steps the running one becomes the
-//              lowest (Burckhardt, Kothari, Musuvathi & Nagarakatte, "A Randomized Scheduler with Probabilistic
-//              Guarantees of Finding Bugs", ASPLOS 2010); one that yields becomes the lowest, too
+//   ranks      threads have ranks and the highest that can run does; at a few random steps the running one
+//   becomes the
+//              lowest (Burckhardt, Kothari, Musuvathi & Nagarakatte, "A Randomized Scheduler with
+//              Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); one that yields becomes the lowest,
+//              too
 #pragma once
 
 #include "check/relacy_platform.hpp"
@@ -23,7 +26,8 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
       : base(params, shared, dynamic_threads) {}
 
   rl::thread_id_t iteration_begin_impl() {
-    // All chance of an execution comes from its number, so that a failing one can be run again for its history.
+    // All chance of an execution comes from its number, so that a failing one can be run again for its
+    // history.
     state_ = (this->iter_ + 1) * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < 4; i++) random();
     this->thread_ = nullptr;

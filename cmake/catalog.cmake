@@ -1,8 +1,8 @@
 # Reads include/usher/catalog.list and makes one source file a lock, and one that lists them all.
 #
 #   usher_catalog_sources(OUT <variable> LOCK_TEMPLATE <file> HEADER <header> NAMESPACE <ns> TABLE <type> [WITHOUT <type>...])
-set(USHER_CATALOG_LIST ${CMAKE_CURRENT_LIST_DIR}/../include/usher/catalog.list)
-set(USHER_FAMILIES_TEMPLATE ${CMAKE_CURRENT_LIST_DIR}/../catalog/families.cpp.in)
+set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/include/usher/catalog.list)
+set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/catalog/families.cpp.in)
 
 function(usher_catalog_sources)
   cmake_parse_arguments(ARG "" "OUT;LOCK_TEMPLATE;HEADER;NAMESPACE;TABLE" "WITHOUT" ${ARGN})
@@ -26,7 +26,7 @@ function(usher_catalog_sources)
     if(type IN_LIST ARG_WITHOUT)
       continue()
     endif()
-    if(NOT EXISTS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include/usher/locks/${header})
+    if(NOT EXISTS ${PROJECT_SOURCE_DIR}/include/usher/locks/${header})
       message(FATAL_ERROR "catalog.list: ${name}: there is no include/usher/locks/${header}")
     endif()
     string(MAKE_C_IDENTIFIER ${name} id)

@@ -18,10 +18,13 @@ int early_result(void) {
 }
 
 static pthread_mutex_t contended = PTHREAD_MUTEX_INITIALIZER;
-static int count;
+static int count, gate;
 
 static void* contend(void* unused) {
   (void)unused;
+  // The first locks of the process, all at the same moment.
+  while (!__atomic_load_n(&gate, __ATOMIC_ACQUIRE)) {
+  }
   for (int i = 0; i < 300; ++i) {
     if (pthread_mutex_lock(&contended) != 0) wrong = 1;
     ++count;
@@ -38,6 +41,7 @@ __attribute__((constructor)) static void lock_early(void) {
   pthread_t threads[3];
   for (int i = 0; i < 3; ++i)
     if (pthread_create(&threads[i], NULL, contend, NULL) != 0) abort();
+  __atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
   for (int i = 0; i < 3; ++i) pthread_join(threads[i], NULL);
   if (count != 900) wrong = 3;
   if (pthread_mutex_lock(&early_mutex) != 0) wrong = 4;

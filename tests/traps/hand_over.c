@@ -120,11 +120,11 @@ static void* use_often(void* argument) {
   struct haunted* house = argument;
   for (int i = 0; i < 30; ++i) {
     CHECK_OK(pthread_mutex_lock(&house->mutex));
-    ++house->count;
+    linger(++house->count);
     CHECK_OK(pthread_mutex_unlock(&house->mutex));
     const struct timespec deadline = later(now(CLOCK_MONOTONIC), 10000);
     CHECK_OK(pthread_mutex_clocklock(&house->mutex, CLOCK_MONOTONIC, &deadline));
-    ++house->count;
+    linger(++house->count);
     CHECK_OK(pthread_mutex_unlock(&house->mutex));
   }
   return NULL;
@@ -202,8 +202,7 @@ static void* rush_on(void* argument) {
   struct rush* rush = argument;
   while (!flag_get(&rush->stop)) {
     CHECK_OK(pthread_mutex_lock(&rush->mutex));
-    ++rush->count;
-    compute(20);
+    linger(++rush->count);
     CHECK_OK(pthread_mutex_unlock(&rush->mutex));
   }
   return NULL;
@@ -214,7 +213,7 @@ static void* wait_a_second(void* argument) {
   for (int i = 0; i < 5; ++i) {
     const struct timespec deadline = later(now(CLOCK_REALTIME), 1000);
     CHECK_OK(pthread_mutex_timedlock(&rush->mutex, &deadline));
-    ++rush->count;
+    linger(++rush->count);
     CHECK_OK(pthread_mutex_unlock(&rush->mutex));
     flag_add(&rush->successes, 1);
   }
@@ -239,8 +238,7 @@ static void* short_patience(void* argument) {
   while (!flag_get(&rush->stop)) {
     const struct timespec deadline = later(now(CLOCK_MONOTONIC), 1);
     if (pthread_mutex_clocklock(&rush->mutex, CLOCK_MONOTONIC, &deadline) != 0) continue;
-    ++rush->count;
-    compute(20);
+    linger(++rush->count);
     CHECK_OK(pthread_mutex_unlock(&rush->mutex));
   }
   return NULL;
@@ -250,7 +248,7 @@ static void* a_hundred_times(void* argument) {
   struct rush* rush = argument;
   for (int i = 0; i < 100; ++i) {
     CHECK_OK(pthread_mutex_lock(&rush->mutex));
-    ++rush->count;
+    linger(++rush->count);
     CHECK_OK(pthread_mutex_unlock(&rush->mutex));
   }
   return NULL;
@@ -271,7 +269,7 @@ static void* unlock_out_of_turn(void* argument) {
   struct rush* rush = argument;
   for (int i = 0; i < 200; ++i) {
     CHECK_OK(pthread_mutex_lock(&rush->mutex));
-    ++rush->count;
+    linger(++rush->count);
     CHECK_OK(pthread_mutex_unlock(&rush->mutex));
   }
   return NULL;
@@ -306,7 +304,7 @@ static struct late late;
 static void lock_in_every_round(void* value) {
   for (int i = 0; i < 3; ++i) {
     CHECK_OK(pthread_mutex_lock(&late.mutex));
-    ++late.count;
+    linger(++late.count);
     CHECK_OK(pthread_mutex_unlock(&late.mutex));
   }
   const intptr_t left = (intptr_t)value - 1;
@@ -347,9 +345,8 @@ static void* rush_under_signals(void* argument) {
   long rounds = 0;
   while (!flag_get(&rush->stop)) {
     CHECK_OK(pthread_mutex_lock(&rush->mutex));
-    ++rush->count;
+    linger(++rush->count);
     ++rounds;
-    compute(100);
     CHECK_OK(pthread_mutex_unlock(&rush->mutex));
   }
   return (void*)rounds;

@@ -89,6 +89,66 @@ CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->c
   }
 }
 
+// A child's thread is another than its parent's, and has another number.
+CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->checks) {
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  CHECK_OK(pthread_mutex_lock(&mutex));
+  CHECK_NUMBER(mutex.__data.__owner, gettid());
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  for (int generation = 0; generation < 3; ++generation) {
+    const pid_t child = fork();
+    if (child != 0) {
+      CHECK_CHILD(child, 0);
+      if (generation > 0) _exit(0);
+      return;
+    }
+    be_a_child();
+    CHECK_OK(pthread_mutex_lock(&mutex));
+    CHECK_NUMBER(mutex.__data.__owner, gettid());
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+  }
+  _exit(0);
+}
+
+// Threads that wait on a condition do not exist in a child; to destroy it there is no reason to wait for them. (The
+// C library does wait, for ever.)
+static void* wait_for_ever(void* argument) {
+  struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+    int waiting;
+  }* scene = argument;
+  CHECK_OK(pthread_mutex_lock(&scene->mutex));
+  scene->waiting = 1;
+  while (scene->waiting) CHECK_OK(pthread_cond_wait(&scene->condition, &scene->mutex));
+  return NULL;
+}
+
+CASE(condition_destroyed_among_ghosts) {
+  static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+    int waiting;
+  } scene = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+  start_thread(wait_for_ever, &scene);
+  for (int waiting = 0; !waiting;) {
+    CHECK_OK(pthread_mutex_lock(&scene.mutex));
+    waiting = scene.waiting;
+    if (!waiting) CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    be_a_child();
+    CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+    CHECK_OK(pthread_cond_destroy(&scene.condition));
+    CHECK_OK(pthread_cond_init(&scene.condition, NULL));
+    _exit(0);
+  }
+  CHECK_OK(pthread_mutex_unlock(&scene.mutex));
+  CHECK_CHILD(child, 0);
+}
+
 CASE_FOR(kind_stays, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -182,8 +242,7 @@ static void* check_held_word(void* argument) {
     }
     CHECK_OK(code);
     CHECK(__atomic_load_n(&shared->mutex.__data.__lock, __ATOMIC_RELAXED) != 0);
-    ++shared->count;
-    compute(5);
+    linger(++shared->count);
     CHECK(__atomic_load_n(&shared->mutex.__data.__lock, __ATOMIC_RELAXED) != 0);
     if (i % 100 == 0) sneak_in(&shared->mutex);
     CHECK_OK(pthread_mutex_unlock(&shared->mutex));

@@ -18,8 +18,7 @@ struct scene {
 static void work_once(struct scene* scene) {
   CHECK_OK(pthread_mutex_lock(&scene->mutex));
   CHECK(__atomic_exchange_n(&scene->inside, 1, __ATOMIC_RELAXED) == 0);
-  ++scene->count;
-  compute(10);
+  linger(++scene->count);
   __atomic_store_n(&scene->inside, 0, __ATOMIC_RELAXED);
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }

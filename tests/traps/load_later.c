@@ -32,7 +32,7 @@ static void* work(void* argument) {
   for (int i = 0; i < 500; ++i) {
     CHECK_OK(call_mutex_function(work->functions.lock, &work->mutex));
     CHECK(__atomic_exchange_n(&work->inside, 1, __ATOMIC_RELAXED) == 0);
-    ++work->count;
+    linger(++work->count);
     __atomic_store_n(&work->inside, 0, __ATOMIC_RELAXED);
     CHECK_OK(call_mutex_function(work->functions.unlock, &work->mutex));
   }

@@ -236,15 +236,16 @@ def heap(lock, label):
 
 
 def reference():
-    for program in ("limits", "hand_over"):
+    for program in ("limits", "hand_over", "slow_motion"):
         run_cases(program, program, environment())
     heap(None, "")
 
 
 def under_lock(lock):
     run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
-    for program in ("limits", "hand_over"):
+    for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
+    run_cases(f"{lock}/slow_motion_polling", "slow_motion", environment(lock, [LIB], USHER_SPIN_NS="999999999"))
     heap(lock, f"{lock}/")
 
 

@@ -62,8 +62,8 @@ class mcscr_with_node {
     if (next == no_node) {
       const node_handle latest = passive_head_.get();
       if (latest == no_node) {
-        next = successor_or_free<P, W>(tail_, mine);
-        if (next == no_node) return;
+        // Nobody passive, and unlock() has just found tail changed: somebody is about to write the link.
+        next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
       } else {
         // Deficit: the queue is empty but for us. The latest passive thread takes our place at its tail.
         remove_latest();

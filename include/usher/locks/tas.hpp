@@ -45,7 +45,7 @@ class tas {
     if constexpr (!W::parks) {
       while (!try_lock()) P::backoff(0);
     } else {
-      for (const std::uint64_t end = P::now() + W::patience(); P::now() < end;)
+      for (const std::uint64_t end = P::now() + W::patience(); P::now() < end; P::backoff(0))
         if (try_lock()) return;
       three_state::park_until_locked<P>(word_);
     }

@@ -71,8 +71,8 @@ class ticket {
   [[gnu::cold, gnu::noinline]] void unmark(std::uint32_t g) {
     const std::uint32_t next = ticket_words::number(g) + ticket_words::one;
     if (ticket_.load(std::memory_order_relaxed) != next) return;
-    // A waiter draws its ticket before it sets the mark. If its mark came before this and is lost by it, then by
-    // acquiring it we also see the ticket, and put the mark back.
+    // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if its mark
+    // came before this and is lost by it, then by acquiring it we also see the ticket, and put the mark back.
     grant_.fetch_and(~ticket_words::asleep, std::memory_order_acq_rel);
     if (ticket_.load(std::memory_order_acquire) != next)
       grant_.fetch_or(ticket_words::asleep, std::memory_order_relaxed);

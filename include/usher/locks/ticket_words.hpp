@@ -39,13 +39,10 @@ bool try_lock(Word& ticket, Word& grant) {
 /// Sleeps until the mark or the number of `grant` changes from what was seen, or for no reason.
 template <platform P, class Word>
 void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
-  if ((seen & asleep) == 0) {
-    // acq_rel: the mark is ordered after this thread's ticket, for whoever reads the mark looks at ticket next.
-    if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed))
-      return;
-    seen |= asleep;
-  }
-  P::park(grant, seen, mask);
+  // Also where the mark is already there: a holder that takes it off acquires by this operation the ticket of every
+  // thread that sleeps, not only of the first. acq_rel: the mark is ordered after this thread's ticket.
+  if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
+  P::park(grant, seen | asleep, mask);
 }
 
 }  // namespace usher::ticket_words

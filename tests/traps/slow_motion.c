@@ -1,0 +1,170 @@
+// Trap: unlock may not touch the mutex once the next owner may have it. At full speed a late look is seen once in
+// hundreds of thousands of unlocks, if ever. Here the unlocking thread goes one instruction at a time, with a pause
+// after each, long enough for the next owner to come and take the mutex's memory away; the first access after that
+// is a fault, and the failure.
+//
+// A thread that waits asleep comes late; USHER_SPIN_NS makes waiters poll, so that they come at the earliest moment.
+#include "kinds.h"
+
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)  // on machines with load-linked, single steps never get a store-conditional through
+
+struct comers {
+  const char* name;
+  int lock, timed, trylock;  ///< how many wait, and how
+};
+static const struct comers crowds[] = {
+    {"one_waits", 1, 0, 0},           {"four_wait", 4, 0, 0},
+    {"one_tries", 0, 0, 1},           {"one_waits_with_deadline", 0, 1, 0},
+    {"all_sorts_wait", 2, 2, 0},      {"some_wait_one_tries", 2, 0, 1},
+    {"one_waits_one_tries", 1, 0, 1},
+};
+
+struct stage {
+  int waiting, taken, unlocked, gone;
+  char* page;  ///< the mutex is at its beginning
+};
+static struct stage* stage;
+
+static pthread_mutex_t* mutex_on_stage(void) {
+  return (pthread_mutex_t*)(void*)stage->page;
+}
+
+static void take_it_away(void) {
+  int nobody = 0;
+  // The first to get the mutex only.
+  if (!__atomic_compare_exchange_n(&stage->taken, &nobody, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+  CHECK(mprotect(stage->page, 4096, PROT_NONE) == 0);
+  flag_set(&stage->gone, 1);
+  await_flag(&stage->unlocked, 1);
+  CHECK(mprotect(stage->page, 4096, PROT_READ | PROT_WRITE) == 0);
+}
+
+static void* come_by_lock(void* unused) {
+  flag_add(&stage->waiting, 1);
+  CHECK_OK(pthread_mutex_lock(mutex_on_stage()));
+  take_it_away();
+  CHECK_OK(pthread_mutex_unlock(mutex_on_stage()));
+  return unused;
+}
+
+static void* come_by_deadline(void* unused) {
+  const struct timespec deadline = later(now(CLOCK_REALTIME), 15000);
+  flag_add(&stage->waiting, 1);
+  CHECK_OK(pthread_mutex_timedlock(mutex_on_stage(), &deadline));
+  take_it_away();
+  CHECK_OK(pthread_mutex_unlock(mutex_on_stage()));
+  return unused;
+}
+
+static void* come_by_trylock(void* unused) {
+  flag_add(&stage->waiting, 1);
+  int code;
+  while ((code = pthread_mutex_trylock(mutex_on_stage())) == EBUSY) sched_yield();
+  CHECK_OK(code);
+  take_it_away();
+  CHECK_OK(pthread_mutex_unlock(mutex_on_stage()));
+  return unused;
+}
+
+// Those who still wait may well look at the mutex meanwhile, and find it gone: they look again later. The thread that
+// unlocks does not come here; its faults go to the process that traces it.
+static void look_again(int number, siginfo_t* info, void* context) {
+  (void)context;
+  const char* address = info->si_addr;
+  if (address < stage->page || address >= stage->page + 4096) {
+    signal(number, SIG_DFL);
+    return;
+  }
+  const struct timespec moment = {0, 100000};
+  nanosleep(&moment, NULL);
+}
+
+static void unlock_under_trace(const struct comers* comers, const struct mutex_kind* kind) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = look_again;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+  if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) skip_case("may not trace its own child");
+  pthread_mutex_t* mutex = mutex_on_stage();
+  make_mutex(mutex, kind);
+  // What happens only the first time shall not be part of it.
+  for (int i = 0; i < 2; ++i) {
+    CHECK_OK(pthread_mutex_lock(mutex));
+    CHECK_OK(pthread_mutex_unlock(mutex));
+  }
+  CHECK_OK(pthread_mutex_lock(mutex));
+  pthread_t threads[8];
+  int count = 0;
+  for (int i = 0; i < comers->lock; ++i) threads[count++] = start_thread(come_by_lock, NULL);
+  for (int i = 0; i < comers->timed; ++i) threads[count++] = start_thread(come_by_deadline, NULL);
+  for (int i = 0; i < comers->trylock; ++i) threads[count++] = start_thread(come_by_trylock, NULL);
+  await_flag(&stage->waiting, count);
+  sleep_ms(2);
+
+  __asm__ __volatile__("int3" ::: "memory");
+  const int code = pthread_mutex_unlock(mutex);
+  flag_set(&stage->unlocked, 1);
+
+  CHECK_OK(code);
+  for (int i = 0; i < count; ++i) join_thread(threads[i]);
+  CHECK(stage->gone == 1);
+}
+
+static void trace(pid_t child) {
+  int status;
+  CHECK(waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));  // it has said why
+  CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+  int steps = 0;
+  while (!flag_get(&stage->unlocked)) {
+    CHECK(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0);
+    CHECK(waitpid(child, &status, 0) == child);
+    if (WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV) {
+      siginfo_t info;
+      CHECK(ptrace(PTRACE_GETSIGINFO, child, NULL, &info) == 0);
+      const long offset = (long)((char*)info.si_addr - stage->page);
+      fail_case(__FILE__, __LINE__,
+                "after %d instructions, unlock touched offset %ld of the mutex that another thread had taken", steps,
+                offset);
+    }
+    CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+    ++steps;
+    // Whoever can come now shall come now. Once somebody has, there is nothing to wait for.
+    if (!flag_get(&stage->gone)) usleep(flag_get(&stage->taken) ? 200 : 20);
+  }
+  CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);
+  CHECK_CHILD(child, 0);
+}
+
+static void act(const struct comers* comers, const struct mutex_kind* kind) {
+  for (int round = 0; round < 3; ++round) {
+    stage = shared_page();
+    stage->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(stage->page != MAP_FAILED);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      be_a_child();
+      unlock_under_trace(comers, kind);
+      _exit(0);
+    }
+    trace(child);
+  }
+}
+
+CASE_FOR(unlock_of_normal, struct comers, comers, crowds) {
+  act(comers, &all_kinds[0]);
+}
+CASE_FOR(unlock_of_recursive, struct comers, comers, crowds) {
+  act(comers, &all_kinds[3]);
+}
+
+#else
+CASE(unlock_in_single_steps) {
+  skip_case("not on this machine");
+}
+#endif
