@@ -74,7 +74,8 @@ static const struct wait_call timed_waits[] = {
 struct gate {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
-  int waiting, open, through, thread_id;
+  int waiting, open, through, thread_id, in_time;
+  struct timespec deadline;
   const struct wait_call* wait;
   long milliseconds;
 };
@@ -387,12 +388,12 @@ CASE(clockwait_bad_clock) {
 static void* time_out_late(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
-  const struct timespec deadline = later(now(gate->wait->clock), 10);
+  gate->deadline = later(now(gate->wait->clock), 10);
   flag_set(&gate->waiting, 1);
   int code = 0;
-  while (code == 0) code = gate->wait->call(&gate->condition, &gate->mutex, &deadline);
+  while (code == 0) code = gate->wait->call(&gate->condition, &gate->mutex, &gate->deadline);
   CHECK_CODE(code, ETIMEDOUT);
-  CHECK(gate->open == 1);  // set just before the mutex was let go
+  if (gate->in_time) CHECK(gate->open == 1);  // set just before the mutex was let go
   unlock_gate(gate);
   return NULL;
 }
@@ -405,6 +406,8 @@ CASE_FOR(reacquires_after_the_deadline, struct wait_call, wait, timed_waits) {
     pthread_t thread = start_thread(time_out_late, &gate);
     await_flag(&gate.waiting, 1);
     lock_gate(&gate);
+    // On a busy machine we may come too late: then the wait has ended before, and there is nothing to see.
+    gate.in_time = before(now(wait->clock), gate.deadline);
     sleep_ms(30);
     gate.open = 1;
     unlock_gate(&gate);
@@ -501,7 +504,7 @@ static void ping_pong(const struct mutex_kind* kind, int rounds) {
 }
 
 CASE(ping_pong_twenty_thousand) {
-  ping_pong(&all_kinds[0], 10000);
+  ping_pong(&all_kinds[0], 20000);
 }
 CASE_FOR(ping_pong_of_each_kind, struct mutex_kind, kind, all_kinds) {
   ping_pong(kind, 500);
@@ -1043,7 +1046,8 @@ CASE_FOR(wait_is_never_interrupted, struct wait_call, wait, wait_calls) {
   if (wait->call == wait_untimed) CHECK_OK(pthread_cond_signal(&gate.condition));
   unlock_gate(&gate);
   join_thread(thread);
-  CHECK(flag_get(&handled) > 0);
+  // One that timed out may have been gone before the first signal.
+  if (wait->call == wait_untimed) CHECK(flag_get(&handled) > 0);
 }
 
 CASE(condition_errno_untouched) {

@@ -37,7 +37,8 @@ def catalog_names():
 
 
 def environment(lock, library):
-    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK")}
+    ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS")
+    env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["LD_PRELOAD"] = library
         env["USHER_LOCK"] = lock
