@@ -1,26 +1,32 @@
 #include "usher/catalog.hpp"
 
-#include <vector>
+#include <array>
 
 #include "catalog/families.hpp"
 #include "usher/names.hpp"
 
 namespace usher {
 
+// No heap and nothing to destroy at exit: the C interface comes through here, perhaps from an allocator or late.
 std::span<const lock_table* const> catalog() {
-  static const auto all = [] {
-    std::vector<const lock_table*> list;
+  struct list {
+    std::array<const lock_table*, 256> entries{};
+    std::size_t count = 0;
+  };
+  static const list all = [] {
+    list l;
     for (const auto* f : families())
-      for (std::size_t i = 0; i < f->count; i++) list.push_back(&f->tables[i]);
-    return list;
+      for (std::size_t i = 0; i < f->count && l.count < l.entries.size(); i++) l.entries[l.count++] = &f->tables[i];
+    return l;
   }();
-  return all;
+  return {all.entries.data(), all.count};
 }
 
 const lock_table* find_lock(std::string_view name) {
   name = without_default_suffix(name);
-  for (const lock_table* t : catalog())
-    if (name == t->name) return t;
+  for (const auto* f : families())
+    for (std::size_t i = 0; i < f->count; i++)
+      if (name == f->tables[i].name) return &f->tables[i];
   return nullptr;
 }
 

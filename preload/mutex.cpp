@@ -109,16 +109,17 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   const std::string_view name = variable("USHER_LOCK");
   const mutex_table* found = find(name);
   const mutex_table* table = found != nullptr ? found : &through;
-  const mutex_table* none = nullptr;
-  if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  if (found == nullptr) complain(name);  // one thread a process comes here
-  if (!table->passes_through) {
+  if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
+    native::fork_stamp();
     // Locks are reset after a fork, so nodes of threads that are gone may be used again.
     usher_process_state.ghosts_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();
     native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
                         nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield)});
   }
+  const mutex_table* none = nullptr;
+  if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
+  if (found == nullptr) complain(name);  // one thread a process comes here
   return *table;
 }
 

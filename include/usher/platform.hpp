@@ -13,7 +13,8 @@
 //                      await_yielding(w, pred, o) does not need a CPU of its own: for waits that are short unless
 //                      the thread waited for has lost its CPU.
 //                      await_yielding_for(w, pred, o, ns): the same with a limit.
-//   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains it.
+//   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains it, or waits
+//                      in another way before it comes round.
 //   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
 //                      its upper half. May return for no reason. park_for(w, v, mask, ns): at the longest ns.
 //   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing

@@ -84,7 +84,8 @@ class with_thread_nodes {
  public:
   void lock() {
     node_handle h;
-    while ((h = P::take_node()) == no_node) P::backoff(1000000);  // about a million are in use: wait for one
+    while ((h = P::take_node()) == no_node)
+      P::backoff(1000000);  // the thread can have no record, and all shared nodes are in use
     lock_.lock(h);
     holder_.set(h);
   }

@@ -47,7 +47,7 @@ class timed_gate {
       const std::uint64_t left = remaining();
       if (left == 0) return leave(gate);
       P::park_for(gate, seen, every_sleeper, left < look ? left : look);
-      if (look < 10000000) look *= 2;
+      look = look < 5000000 ? 2 * look : 10000000;
     }
   }
 

@@ -39,7 +39,7 @@ int usher_mutex_trylock(usher_mutex_t* mutex);
 /* Waits until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a time. */
 int usher_mutex_timedlock(usher_mutex_t* mutex, const struct timespec* until);
 int usher_mutex_unlock(usher_mutex_t* mutex);
-/* A mutex that nobody holds need not be destroyed; this one is then unusable until it is initialised again. */
+/* A mutex that nobody holds need not be destroyed. Afterwards it is as USHER_MUTEX_INITIALIZER. */
 int usher_mutex_destroy(usher_mutex_t* mutex);
 
 /* The names of all locks, one after the other; null past the last. */

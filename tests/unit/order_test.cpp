@@ -405,6 +405,7 @@ void timed_waiting() {
     stop = true;
   }
   EXPECT_EQ(timed, 20);
+  EXPECT_GT(counter, 0);
   EXPECT_TRUE(m.try_lock());
   m.unlock();
 }

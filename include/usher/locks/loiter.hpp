@@ -4,7 +4,7 @@
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
 // Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread is at
-// the head of the inner queue (FIFO) for at most the impatience limit and one hold.
+// the head of the inner queue (FIFO) for at most the impatience limit and two holds, if nobody waits with a deadline.
 // Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
 // Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes.
 //

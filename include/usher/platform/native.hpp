@@ -76,7 +76,7 @@ struct process_state {
   /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
   std::atomic<std::uint32_t> ghosts_are_free;
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
-  thread_record reserve[16];  ///< the region where none can be mapped: enough for 15 threads or locks
+  thread_record reserve[16];  ///< the region where none can be mapped: enough for 14 threads
 };
 static_assert(sizeof(process_state) == 40960);
 
@@ -372,17 +372,17 @@ struct native {
     s.pid.store(pid, std::memory_order_relaxed);
     // A stamp that no ancestor has used: last_stamp is copied by fork. It is written before the mark, so that a
     // child of this very moment continues above it.
-    const std::uint32_t stamp = s.last_stamp.load(std::memory_order_relaxed) + 1;
-    s.last_stamp.store(stamp, std::memory_order_relaxed);
+    const std::uint32_t stamp = s.last_stamp.fetch_add(1, std::memory_order_relaxed) + 1;
     std::uint64_t mark = 0;
     if (!s.mark.compare_exchange_strong(mark, std::uint64_t{stamp} << 32 | 4, std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
       errno = saved;
       return std::uint32_t(mark >> 32);
     }
-    // If this is the thread that forked, every other record belongs to a thread that is not here.
+    // If this is the thread that forked, every other record belongs to a thread that is not here. But only where that
+    // thread has one record: shared objects that embed locks may each have given it one, which only they know.
     const std::int32_t tid = gettid_now();
-    if (tid == pid) {
+    if (tid == pid && s.ghosts_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);
       for (std::uint32_t i = 1; i <= made; i++) {
         auto& r = s.records.load(std::memory_order_relaxed)[i];
@@ -409,7 +409,8 @@ struct native {
       return r;
     }
     thread_record* r = claim_record(me);
-    if (r != nullptr) current_ = r;
+    // Not in a child that shares our memory (vfork): its thread-local storage is the suspended parent's.
+    if (r != nullptr && getpid() == usher_process_state.pid.load(std::memory_order_relaxed)) current_ = r;
     return r;
   }
 
@@ -424,7 +425,7 @@ struct native {
     }
     const std::uint32_t capacity = base->more.load(std::memory_order_relaxed);
     std::uint32_t last = made;
-    while (last + 1 < capacity) {
+    while (last + 2 < capacity) {  // the last record is for those who find none
       // Between this and take_over, another thread may see the new record, unowned, and be quicker.
       if (s.made.compare_exchange_weak(last, last + 1, std::memory_order_acq_rel, std::memory_order_acquire) &&
           take_over(base[++last], me))
@@ -445,6 +446,8 @@ struct native {
     } else if (owner != 0) {
       // A record of another incarnation may belong to the thread that forked.
       if (owner >> 32 != me >> 32) return false;
+      // Ids of another process's threads say nothing: a child that shares our memory cannot tell who is alive.
+      if (getpid() != usher_process_state.pid.load(std::memory_order_relaxed)) return false;
       const int saved = errno;
       const bool alive = syscall(SYS_tgkill, usher_process_state.pid.load(std::memory_order_relaxed),
                                  std::int32_t(std::uint32_t(owner)), 0) == 0 ||
@@ -492,8 +495,8 @@ struct native {
   /// The hint was wrong: looks through my records, then chains another.
   [[gnu::cold, gnu::noinline]] static node_handle search_node() {
     thread_record* r = self();
-    if (r == nullptr) return no_node;
     const std::uint32_t stamp = fork_stamp();
+    if (r == nullptr) return shared_node(stamp);
     const bool reuse = usher_process_state.ghosts_are_free.load(std::memory_order_relaxed) != 0;
     for (;;) {
       thread_record* last = r;
@@ -515,6 +518,19 @@ struct native {
       last->more.store(std::uint32_t(fresh - usher_process_state.records.load(std::memory_order_relaxed)),
                        std::memory_order_relaxed);
     }
+  }
+
+  /// A thread that can have no record takes one of the last record's nodes, which nobody owns: no_node if all are in use.
+  static node_handle shared_node(std::uint32_t stamp) {
+    thread_record* base = region();
+    thread_record& shared = base[base->more.load(std::memory_order_relaxed) - 1];
+    for (unsigned i = 0; i < std::size(shared.nodes); i++) {
+      std::uint32_t free = 0;
+      if (shared.nodes[i].used.compare_exchange_strong(free, stamp, std::memory_order_acq_rel,
+                                                       std::memory_order_relaxed))
+        return handle_of(&shared, i);
+    }
+    return no_node;
   }
 
   static inline constinit thread_local thread_record* current_ = nullptr;
