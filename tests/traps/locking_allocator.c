@@ -63,7 +63,7 @@ static void* take(size_t alignment, size_t size) {
   const int list = alignment <= 16 ? list_of(size) : 0;
   struct header* block = list > 0 ? free_lists[list] : NULL;
   if (block) {
-    memcpy(&free_lists[list], block + 1, sizeof(struct header*));
+    memcpy(&free_lists[list], (void*)(block + 1), sizeof(struct header*));
   } else {
     size_t at = used + sizeof *block;
     at = (at + alignment - 1) / alignment * alignment;
@@ -86,7 +86,7 @@ void free(void* pointer) {
   const int list = list_of(block->size);
   if (list == 0) return;  // the large ones are never used again
   enter();
-  memcpy(block + 1, &free_lists[list], sizeof(struct header*));
+  memcpy((void*)(block + 1), &free_lists[list], sizeof(struct header*));
   free_lists[list] = block;
   leave();
 }
