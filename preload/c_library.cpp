@@ -44,6 +44,8 @@ class looked_up<int(Args...)> {
  public:
   constexpr looked_up(const char* name, const char* version) : name_(name), version_(version) {}
 
+  bool found() { return function_.load(std::memory_order_relaxed) != nullptr || look_up() != missing; }
+
   int operator()(Args... args) {
     function f = function_.load(std::memory_order_relaxed);
     if (f == nullptr) [[unlikely]]
@@ -58,11 +60,13 @@ class looked_up<int(Args...)> {
     const int saved = errno;
     void* p = version_ != nullptr && dlvsym != nullptr ? dlvsym(RTLD_NEXT, name_, version_) : nullptr;
     if (p == nullptr) p = dlsym(RTLD_NEXT, name_);
-    const auto f = p != nullptr ? reinterpret_cast<function>(p) : [](Args...) { return ENOSYS; };
+    const auto f = p != nullptr ? reinterpret_cast<function>(p) : missing;
     function_.store(f, std::memory_order_relaxed);
     errno = saved;
     return f;
   }
+
+  static int missing(Args...) { return ENOSYS; }
 
   const char* name_;
   const char* version_;
@@ -93,6 +97,22 @@ constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const time
     "pthread_cond_clockwait", nullptr};
 constinit looked_up<int(pthread_cond_t*)> found_cond_signal{"pthread_cond_signal", cond_version};
 constinit looked_up<int(pthread_cond_t*)> found_cond_broadcast{"pthread_cond_broadcast", cond_version};
+constinit looked_up<int(sem_t*, int, unsigned)> found_sem_init{"sem_init", nullptr};
+constinit looked_up<int(sem_t*)> found_sem_destroy{"sem_destroy", nullptr};
+constinit looked_up<int(sem_t*)> found_sem_wait{"sem_wait", nullptr};
+constinit looked_up<int(sem_t*)> found_sem_trywait{"sem_trywait", nullptr};
+constinit looked_up<int(sem_t*, const timespec*)> found_sem_timedwait{"sem_timedwait", nullptr};
+constinit looked_up<int(sem_t*, clockid_t, const timespec*)> found_sem_clockwait{"sem_clockwait", nullptr};
+constinit looked_up<int(sem_t*)> found_sem_post{"sem_post", nullptr};
+constinit looked_up<int(sem_t*, int*)> found_sem_getvalue{"sem_getvalue", nullptr};
+
+/// The semaphore functions report by errno.
+template <class F, class... Args>
+int call(F& f, Args... args) {
+  if (f.found()) return f(args...);
+  errno = ENOSYS;
+  return -1;
+}
 
 }  // namespace
 
@@ -156,6 +176,34 @@ int cond_signal(pthread_cond_t* c) {
 }
 int cond_broadcast(pthread_cond_t* c) {
   return found_cond_broadcast(c);
+}
+
+int sem_init(sem_t* s, int shared, unsigned value) {
+  return call(found_sem_init, s, shared, value);
+}
+int sem_destroy(sem_t* s) {
+  return call(found_sem_destroy, s);
+}
+int sem_wait(sem_t* s) {
+  return call(found_sem_wait, s);
+}
+int sem_trywait(sem_t* s) {
+  return call(found_sem_trywait, s);
+}
+int sem_timedwait(sem_t* s, const timespec* t) {
+  return call(found_sem_timedwait, s, t);
+}
+int sem_clockwait(sem_t* s, clockid_t c, const timespec* t) {
+  return call(found_sem_clockwait, s, c, t);
+}
+int sem_post(sem_t* s) {
+  return call(found_sem_post, s);
+}
+int sem_getvalue(sem_t* s, int* value) {
+  return call(found_sem_getvalue, s, value);
+}
+void find_sem_post() {
+  found_sem_post.found();
 }
 
 bool is_glibc() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <time.h>
 
 namespace usher::preload::c_library {
@@ -21,6 +22,18 @@ int cond_timedwait(pthread_cond_t*, pthread_mutex_t*, const timespec*);
 int cond_clockwait(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
 int cond_signal(pthread_cond_t*);
 int cond_broadcast(pthread_cond_t*);
+
+int sem_init(sem_t*, int, unsigned);
+int sem_destroy(sem_t*);
+int sem_wait(sem_t*);
+int sem_trywait(sem_t*);
+int sem_timedwait(sem_t*, const timespec*);
+int sem_clockwait(sem_t*, clockid_t, const timespec*);
+int sem_post(sem_t*);
+int sem_getvalue(sem_t*, int*);
+
+/// Ahead of time: sem_post() may be called from a signal handler, where dlsym() may not.
+void find_sem_post();
 
 /// False in a program that runs on another C library (musl): its pthread types are laid out differently.
 bool is_glibc();

@@ -31,3 +31,16 @@ int usher_cancellable_wait(uint32_t* word, uint32_t expected, const struct times
   errno = saved;
   return result;
 }
+
+usher_cancel_type usher_defer_cancellation(void) {
+  int type;
+  return pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type) == 0 ? type : PTHREAD_CANCEL_DEFERRED;
+}
+
+void usher_restore_cancellation(usher_cancel_type type) {
+  if (type != PTHREAD_CANCEL_DEFERRED) pthread_setcanceltype(type, &type);
+}
+
+void usher_test_cancellation(void) {
+  pthread_testcancel();
+}

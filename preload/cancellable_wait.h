@@ -16,6 +16,15 @@ __attribute__((visibility("hidden"))) int usher_cancellable_wait(uint32_t* word,
                                                                  const struct timespec* until, int realtime,
                                                                  void (*cleanup)(void*), void* argument);
 
+/* For the time in which this thread has a lock of the library's, a cancellation waits, also if the program has allowed
+ * it to act anywhere. */
+typedef int usher_cancel_type;
+__attribute__((visibility("hidden"))) usher_cancel_type usher_defer_cancellation(void);
+__attribute__((visibility("hidden"))) void usher_restore_cancellation(usher_cancel_type type);
+
+/* A cancellation that is pending acts here. */
+__attribute__((visibility("hidden"))) void usher_test_cancellation(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,35 +1,32 @@
 // The exported pthread_cond_* functions: a condition variable that unlocks and locks whatever mutex it is given through
 // our own functions. It has to be ours, because the C library's would unlock our mutexes by its own code.
 //
-// A waiter sleeps on a sequence number that every signal advances; the kernel's queue is first in, first out.
+//     offset  0…31  the queue    wait_queue.hpp
+//            36     flags        as the C library has them: bit 0 process-shared, bit 1 CLOCK_MONOTONIC
 //
-//     offset  0   sequence    advanced by signal and broadcast
-//             8   waiters     fork stamp << 32 | how many wait: a count with another stamp is of threads that are gone
-//            36   flags       as the C library has them: bit 0 process-shared, bit 1 CLOCK_MONOTONIC
-//
-// A signal reaches a thread that waited before it: a waiter reads the sequence while it holds the mutex; if the sequence
-// has moved on when it is about to sleep, it does not sleep. One that came later finds its place in the kernel's queue
-// behind those that came before. More waiters than one may wake; POSIX calls that spurious.
+// Who is chosen by a thread that holds the mutex is moved to the mutex (moved.hpp), else woken. Of a broadcast's chain one
+// thread is awake at a time, and sees to the next when it has the mutex.
 #include <atomic>
 #include <cerrno>
 
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
+#include "preload/export.hpp"
 #include "preload/layout.hpp"
-#include "preload/mutex_table.hpp"
-
-#define USHER_EXPORT extern "C" [[gnu::visibility("default")]]
+#include "preload/moved.hpp"
+#include "preload/selection.hpp"
+#include "preload/timeouts.hpp"
 
 namespace usher::preload {
 namespace {
 
 struct cond_layout {
-  std::atomic<std::uint32_t> sequence;
-  alignas(8) std::atomic<std::uint64_t> waiters;
-  unsigned char unused[20];
+  pthread_queue queue;
+  std::uint32_t unused;
   std::uint32_t flags;
 };
 static_assert(offsetof(cond_layout, flags) == 36 && sizeof(cond_layout) <= sizeof(pthread_cond_t));
+static_assert(alignof(cond_layout) <= alignof(pthread_cond_t));
 
 constexpr std::uint32_t shared = 1, monotonic = 2;
 
@@ -40,64 +37,76 @@ bool is_private(const cond_layout& c) {
   return (c.flags & shared) == 0;
 }
 
-std::uint32_t count(std::uint64_t waiters, std::uint32_t stamp) {
-  return std::uint32_t(waiters >> 32) == stamp ? std::uint32_t(waiters) : 0;
+pthread_waiter* of_pthread(pthread_queue::waiter* w) {
+  return static_cast<pthread_waiter*>(w);
 }
 
-void enter(cond_layout& c) {
-  const std::uint32_t stamp = native::fork_stamp();
-  std::uint64_t seen = c.waiters.load(std::memory_order_relaxed);
-  // Relaxed: a signal that must find us is sent under, or after, the mutex that we hold.
-  while (!c.waiters.compare_exchange_weak(seen, (std::uint64_t{stamp} << 32) + count(seen, stamp) + 1,
-                                          std::memory_order_relaxed)) {
-  }
+/// Sees to a chain of chosen waiters.
+void deliver(pthread_waiter& chain) {
+  if (!move_to_mutex(layout(chain.mutex), chain)) pthread_queue::grant(chain);
 }
 
-/// The last touch of the condition variable by a waiter: release, pairs with the acquire in destroy.
-void leave(cond_layout& c) {
-  c.waiters.fetch_sub(1, std::memory_order_release);
-}
-
-struct waiting_thread {
-  cond_layout& cond;
-  pthread_mutex_t* mutex;
-  std::uint32_t sequence;
+struct waiting_thread : pthread_waiter {
+  pthread_queue* queue;
 };
 
-/// A cancelled waiter may have been the one that a signal chose: it passes the signal on if there was one.
+/// Locks the mutex again, then sees to the rest of the chain.
+int relock(waiting_thread& me, bool granted) {
+  const int error = pthread_mutex_lock(me.mutex);
+  if (granted)
+    if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) deliver(*next);
+  return error;
+}
+
+/// A waiter that goes without having been granted: whether it was after all.
+bool withdraw(waiting_thread& me) {
+  if (me.queue->leave(me)) return false;
+  // A signal may have chosen this thread: another is to have it.
+  if (pthread_waiter* const other = of_pthread(me.queue->pass_on(me))) deliver(*other);
+  pthread_queue::sleep(me);
+  return true;
+}
+
 void on_cancel(void* argument) {
-  auto& w = *static_cast<waiting_thread*>(argument);
-  if (w.cond.sequence.load(std::memory_order_relaxed) != w.sequence)
-    native::wake(native::key_of(w.cond.sequence), every_sleeper, 1);
-  leave(w.cond);
-  pthread_mutex_lock(w.mutex);
+  auto& me = *static_cast<waiting_thread*>(argument);
+  relock(me, withdraw(me));
 }
 
 int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const timespec* until) {
-  cond_layout& c = cond_of(cond);
-  waiting_thread me{c, mutex, 0};
-  enter(c);
-  me.sequence = c.sequence.load(std::memory_order_relaxed);
-  if (const int error = pthread_mutex_unlock(mutex)) {
-    leave(c);
-    return error;
+  waiting_thread me;
+  me.mutex = mutex;
+  me.queue = &cond_of(cond).queue;
+  // If the program lets itself be cancelled anywhere, then not while this thread has the queue's lock.
+  const usher_cancel_type type = usher_defer_cancellation();
+  me.queue->enter(me, cond_append());
+  int result = pthread_mutex_unlock(mutex);
+  if (result != 0) {
+    if (withdraw(me))
+      if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) pthread_queue::grant(*next);
+    usher_restore_cancellation(type);
+    return result;
   }
-  int result;
-  do {
-    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&c.sequence), me.sequence, until, realtime,
-                                    on_cancel, &me);
-  } while (result == EINTR && c.sequence.load(std::memory_order_relaxed) == me.sequence);
-  leave(c);
-  const int error = pthread_mutex_lock(mutex);
-  return error != 0 ? error : result == ETIMEDOUT ? ETIMEDOUT : 0;
+  bool granted = true;
+  while (const auto state = pthread_queue::awake(me)) {
+    const bool chosen = *state != waiting_thread::waiting;
+    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), *state, chosen ? nullptr : until,
+                                    realtime, on_cancel, &me);
+    // A fork in a signal handler has left us behind: for once we wake for no reason.
+    const bool left_behind = result == EINTR && pthread_queue::forgotten(me);
+    if (left_behind || (result == ETIMEDOUT && me.queue->leave(me))) {
+      granted = false;
+      break;
+    }
+  }
+  if (granted) me.queue->depart(me);
+  const int error = relock(me, granted);
+  usher_restore_cancellation(type);
+  return error != 0 ? error : !granted && result == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
 int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
-  if (until != nullptr && (until->tv_nsec < 0 || until->tv_nsec >= 1000000000)) return EINVAL;
-  // The kernel refuses times before 1970; any time in the past does as well.
-  constexpr timespec past{0, 0};
-  if (until != nullptr && until->tv_sec < 0) until = &past;
-  return wait(cond, mutex, clock == CLOCK_REALTIME, until);
+  if (until != nullptr && !is_time(*until)) return EINVAL;
+  return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
 /// Whether the C library has to do it: −1 no, 1 yes, else the error.
@@ -106,15 +115,6 @@ int elsewhere(pthread_cond_t* cond, pthread_mutex_t* mutex) {
   if (is_private(cond_of(cond))) return -1;
   // It would unlock one of our mutexes by its own code.
   return is_ours(kind_of(layout(mutex).kind_and_stamp.load(std::memory_order_relaxed))) ? EINVAL : 1;
-}
-
-int notify(pthread_cond_t* cond, int most) {
-  cond_layout& c = cond_of(cond);
-  if (count(c.waiters.load(std::memory_order_relaxed), native::fork_stamp()) == 0) return 0;
-  const wake_key key = native::key_of(c.sequence);
-  c.sequence.fetch_add(1, std::memory_order_release);
-  native::wake(key, every_sleeper, most);
-  return 0;
 }
 
 }  // namespace
@@ -126,14 +126,9 @@ USHER_EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* 
   return c_library::cond_init(c, attributes);  // it writes zeros and the flags
 }
 
-USHER_EXPORT int pthread_cond_destroy(pthread_cond_t* cond) {
-  cond_layout& c = cond_of(cond);
-  if (selected().passes_through || !is_private(c)) return c_library::cond_destroy(cond);
-  // Legal right after a broadcast: the woken may still be on their way out. They need no mutex for that.
-  const std::uint32_t stamp = usher::native::fork_stamp();
-  usher::native::await_yielding(
-      c.waiters, [stamp](std::uint64_t w) { return count(w, stamp) == 0; }, std::memory_order_acquire);
-  return 0;
+USHER_EXPORT int pthread_cond_destroy(pthread_cond_t* c) {
+  if (selected().passes_through || !is_private(cond_of(c))) return c_library::cond_destroy(c);
+  return cond_of(c).queue.close() ? 0 : EBUSY;
 }
 
 USHER_EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
@@ -148,16 +143,18 @@ USHER_EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, c
 
 USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
   if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
-  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
+  if (!is_waitable(clock)) return EINVAL;
   return check_and_wait(c, m, clock, until);
 }
 
 USHER_EXPORT int pthread_cond_signal(pthread_cond_t* c) {
   if (selected().passes_through || !is_private(cond_of(c))) return c_library::cond_signal(c);
-  return notify(c, 1);
+  if (pthread_waiter* const w = of_pthread(cond_of(c).queue.choose_one(pthread_queue::choice::tied))) deliver(*w);
+  return 0;
 }
 
 USHER_EXPORT int pthread_cond_broadcast(pthread_cond_t* c) {
   if (selected().passes_through || !is_private(cond_of(c))) return c_library::cond_broadcast(c);
-  return notify(c, usher::all);
+  if (pthread_waiter* const first = of_pthread(cond_of(c).queue.choose_all())) deliver(*first);
+  return 0;
 }

@@ -1,10 +1,13 @@
 // How a lock of ours lies in a pthread_mutex_t, and which mutexes are ours.
 //
-//     offset  0   held        1 while a thread has it. The C library's own trylock, reached behind our back (dlvsym,
-//                             dlmopen), reads this word as its lock word and fails safely.
+//     offset  0   held        0 when free, else the holder's thread_mark(), or 1 if nobody knows whose it is. The C
+//                             library's own trylock, reached behind our back (dlvsym, dlmopen), reads this word as its
+//                             lock word and fails safely.
 //             4   count       recursion depth, recursive kind, as the C library has it
 //             8   owner       thread id, recursive and error-checking kinds
-//            12   timed       timed waiters standing aside: timed.hpp
+//            4…11 moved       other kinds: threads that a condition variable has moved here, a chain whose first is
+//                             granted when the mutex is unlocked. Only the holder looks at it, if the gate has an errand.
+//            12   timed       timed waiters standing aside, and the errand: timed.hpp
 //            16   kind        as the C library has it
 //            20   stamp       the fork stamp under which the state is valid; 0: never used
 //            24…39 state      the lock: 16 bytes, all zero when free
@@ -58,6 +61,9 @@ inline bool is_ours(int kind) {
 }
 inline int type_of(int kind) {
   return kind & 3;
+}
+inline bool has_owner(int kind) {
+  return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
 }
 
 /// The kind_and_stamp of a normal mutex that is valid now. Matches nothing as long as the process is not stamped.

@@ -8,27 +8,16 @@
 
 #include "preload/c_library.hpp"
 #include "preload/layout.hpp"
+#include "preload/moved.hpp"
 #include "preload/mutex_table.hpp"
-#include "usher/timed.hpp"
+#include "preload/timeouts.hpp"
 
 namespace usher::preload {
-
-/// Nanoseconds until `t` on that clock, 0 if it has passed.
-inline std::uint64_t nanoseconds_until(clockid_t clock, const timespec& t) {
-  timespec now;
-  clock_gettime(clock, &now);
-  if (t.tv_sec < now.tv_sec || (t.tv_sec == now.tv_sec && t.tv_nsec <= now.tv_nsec)) return 0;
-  constexpr std::uint64_t year = 31536000;  // far enough, and no overflow
-  const std::uint64_t seconds = std::uint64_t(t.tv_sec) - std::uint64_t(now.tv_sec);
-  if (seconds > year) return year * 1000000000u;
-  return seconds * 1000000000u + std::uint64_t(t.tv_nsec) - std::uint64_t(now.tv_nsec);
-}
 
 template <class Lock>
 class mutex_operations {
   static_assert(sizeof(Lock) <= sizeof(mutex_layout::state));
   static_assert(alignof(Lock) <= 8);
-  using gate = timed_gate<native>;
 
  public:
   static int lock(pthread_mutex_t* raw) {
@@ -59,9 +48,9 @@ class mutex_operations {
     if (!is_ours(kind)) return c_library::mutex_clocklock(raw, clock, until);
     if (const int again = relock(m, kind); again >= 0) return again;
     if (!try_acquire(m)) {
-      if (until->tv_nsec < 0 || until->tv_nsec >= 1000000000) return EINVAL;
+      if (!is_time(*until)) return EINVAL;
       if (!gate::lock(state(m), m.timed, [&] { return nanoseconds_until(clock, *until); })) return ETIMEDOUT;
-      m.held.store(1, std::memory_order_relaxed);
+      m.held.store(native::thread_mark(), std::memory_order_relaxed);
     }
     own(m, kind);
     return 0;
@@ -74,12 +63,12 @@ class mutex_operations {
 
   static void acquire(mutex_layout& m) {
     state(m).lock();
-    m.held.store(1, std::memory_order_relaxed);
+    m.held.store(native::thread_mark(), std::memory_order_relaxed);
   }
 
   static bool try_acquire(mutex_layout& m) {
     if (!state(m).try_lock()) return false;
-    m.held.store(1, std::memory_order_relaxed);
+    m.held.store(native::thread_mark(), std::memory_order_relaxed);
     return true;
   }
 
@@ -93,17 +82,27 @@ class mutex_operations {
 
   static void release(mutex_layout& m) {
     if (gate::anyone(m.timed)) [[unlikely]]
-      return release_to_timed(m);
+      return release_to_others(m);
     m.held.store(0, std::memory_order_relaxed);  // ordered by the lock's own release
     state(m).unlock();
   }
 
-  [[gnu::cold, gnu::noinline]] static void release_to_timed(mutex_layout& m) {
-    const wake_key key = native::key_of(m.timed);
-    if (gate::unlock(m.timed) == gate::outcome::handed_over) return;
-    m.held.store(0, std::memory_order_relaxed);
-    state(m).unlock();
-    native::wake(key, every_sleeper, 1);
+  [[gnu::cold, gnu::noinline]] static void release_to_others(mutex_layout& m) {
+    pthread_waiter* const moved = gate::take_errand(m.timed) ? take_moved(m) : nullptr;
+    if (gate::anyone(m.timed)) {
+      const wake_key key = native::key_of(m.timed);
+      m.held.store(1, std::memory_order_relaxed);  // perhaps it is not this thread's any more, but still held
+      if (gate::unlock(m.timed) == gate::outcome::release) {
+        m.held.store(0, std::memory_order_relaxed);
+        state(m).unlock();
+        native::wake(key, every_sleeper, 1);
+      }
+    } else {
+      m.held.store(0, std::memory_order_relaxed);
+      state(m).unlock();
+    }
+    // The mutex may be gone; those who were moved are not, for they need it.
+    if (moved != nullptr) pthread_queue::grant(*moved);
   }
 
   // ---- kinds other than normal, first uses, forks -----------------------------------------------------------
@@ -140,9 +139,6 @@ class mutex_operations {
     return 0;
   }
 
-  static bool has_owner(int kind) {
-    return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
-  }
   static std::uint32_t me() { return std::uint32_t(native::thread_id()); }
 
   /// What locking gives at once if the caller is the owner already, else −1. Only the owner can find its own id there.
@@ -187,6 +183,7 @@ class mutex_operations {
       } else if (m.kind_and_stamp.compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel)) {
         // `held` is not written here: a fork in the middle of this finds it as it was.
         m.timed.store(0, std::memory_order_relaxed);
+        if (!has_owner(kind_of(seen))) forget_moved(m);
         std::memset(m.state, 0, sizeof m.state);
         if (m.held.load(std::memory_order_relaxed) != 0)
           while (!state(m).try_lock()) native::backoff(100000);  // fails only for want of a node

@@ -16,7 +16,4 @@ struct mutex_table {
   int (*clocklock)(pthread_mutex_t*, clockid_t, const timespec*);
 };
 
-/// The table that USHER_LOCK selects. Decided once, on the first call.
-const mutex_table& selected();
-
 }  // namespace usher::preload

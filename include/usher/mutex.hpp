@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "usher/deadline.hpp"
 #include "usher/locks/loiter.hpp"
 #include "usher/platform/native.hpp"
 #include "usher/timed.hpp"
@@ -63,21 +64,13 @@ class timed_mutex {
 
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& d) {
-    constexpr auto for_ever = std::chrono::hours(24 * 365);  // and no overflow
-    return try_lock_until(std::chrono::steady_clock::now() +
-                          (d < for_ever ? std::chrono::duration_cast<std::chrono::nanoseconds>(d) : for_ever));
+    return try_lock_until(from_now(d));
   }
 
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
     if (lock_.try_lock()) return true;
-    return gate::lock(lock_, gate_, [&]() -> std::uint64_t {
-      const auto now = std::chrono::time_point_cast<Duration>(Clock::now());
-      if (deadline <= now) return deadline <= Clock::now() ? 0 : 1;
-      constexpr auto slice = std::chrono::hours(1);  // far longer than the gate sleeps at a time, and no overflow
-      if (deadline - now > slice) return std::uint64_t(std::chrono::nanoseconds(slice).count());
-      return std::uint64_t(std::chrono::nanoseconds(deadline - now).count()) + 1;
-    });
+    return gate::lock(lock_, gate_, [&] { return nanoseconds_until(deadline); });
   }
 
   void unlock() {

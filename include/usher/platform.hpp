@@ -29,6 +29,9 @@
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
+//   fork_stamp()       a number that differs between a process and its children, never 0: what it was when a list of
+//                      waiting threads was last used tells whether those threads exist here.
+//   local<T>           an object that a thread puts on its stack and others reach while it waits: *x, x->.
 //   limits()           how long to poll and to yield before sleeping: nanoseconds.
 //   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively.
 #pragma once
@@ -64,6 +67,7 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   P::wake(key, every_sleeper, 1);
   { P::salt(lock) } -> std::same_as<std::uint32_t>;
   { P::random() } -> std::same_as<std::uint32_t>;
+  { P::fork_stamp() } -> std::same_as<std::uint32_t>;
   { P::bernoulli(h) } -> std::same_as<bool>;
   { P::thread_index() } -> std::same_as<std::uint32_t>;
   { P::now() } -> std::same_as<std::uint64_t>;

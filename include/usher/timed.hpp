@@ -3,8 +3,12 @@
 //
 // The gate is one word beside the lock:
 //
-//     bits 0–29   how many wait          bit 30  served: the last unlock served a timed waiter
+//     bits 0–28   how many wait          bit 29  errand: the holder has something else to see to when it unlocks
+//     bit 30      served: the last unlock served a timed waiter
 //     bit 31      granted: the lock, still held, belongs to whichever timed waiter takes this bit off
+//
+// The errand is not the gate's business: the holder of the lock sets it and takes it off before the gate's part of the
+// unlock. (libusher.so: threads that a condition variable has moved to the mutex.)
 //
 // Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever
 // the lock's own order is. A granted lock is never stranded: a timed waiter that gives up while the bit is set takes
@@ -24,7 +28,15 @@ class timed_gate {
  public:
   using word = typename P::template atomic<std::uint32_t>;
 
+  /// Whether an unlock has to do more than to release the lock.
   static bool anyone(const word& gate) { return gate.load(std::memory_order_relaxed) != 0; }
+
+  // By the holder only. Relaxed: what the errand is about is protected by the lock.
+  static void set_errand(word& gate) { gate.fetch_or(errand, std::memory_order_relaxed); }
+  static bool take_errand(word& gate) {
+    return (gate.load(std::memory_order_relaxed) & errand) != 0 &&
+           (gate.fetch_and(~errand, std::memory_order_relaxed) & errand) != 0;
+  }
 
   /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it.
   template <class Lock, class Remaining>
@@ -77,7 +89,7 @@ class timed_gate {
   }
 
  private:
-  static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, count = served - 1;
+  static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, errand = 1u << 29, count = errand - 1;
 
   static bool take(word& gate, std::uint32_t seen) {
     // (2) acquire: pairs with (1).

@@ -107,6 +107,16 @@ struct native {
     T value_{};
   };
 
+  template <class T>
+  class local {
+   public:
+    T& operator*() { return object_; }
+    T* operator->() { return &object_; }
+
+   private:
+    T object_;
+  };
+
   // ---- time and waiting -------------------------------------------------------------------------------------
 
   static void pause() {
@@ -252,6 +262,10 @@ struct native {
     const thread_record* r = self();
     return r != nullptr ? std::uint32_t(r - usher_process_state.records.load(std::memory_order_relaxed)) : 0;
   }
+
+  /// What tells the calling thread from all others that live: never 0, and 1 if the thread has no record (yet). One
+  /// load from thread-local storage.
+  static std::uint32_t thread_mark() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_)) | 1; }
 
   static node_handle take_node() {
     thread_record* r = current_;

@@ -1,0 +1,28 @@
+// A probability as people write it: "1", "0.001", ".5". Without the C library's locale, and without its code.
+#pragma once
+
+#include <string_view>
+
+namespace usher {
+
+/// The value of `text` if that is digits with at most one point, above 0 and up to 1; else 0.
+constexpr double parse_probability(std::string_view text) {
+  double value = 0, digit = 1;
+  bool point = false, digits = false;
+  for (const char c : text) {
+    if (c == '.' && !point) {
+      point = true;
+    } else if (c >= '0' && c <= '9') {
+      digits = true;
+      if (point)
+        value += (digit /= 10) * (c - '0');
+      else
+        value = value * 10 + (c - '0');
+    } else {
+      return 0;
+    }
+  }
+  return digits && value <= 1 ? value : 0;
+}
+
+}  // namespace usher

@@ -1,0 +1,59 @@
+// Wait morphing: threads that a condition variable would wake only to find the mutex held are moved to the mutex. Its
+// unlock grants the first of them; that one, when it has the mutex, hangs the rest there again.
+//
+// A thread is moved only by the thread that holds its mutex, so its unlock is certain to come later, and the chain needs
+// no protection but the mutex. That the caller holds a mutex shows in the word `held`. What is not certain is woken
+// instead: a mutex of a kind that keeps its owner where the chain would be, or of the C library's, or one that was taken
+// before the thread had a record.
+#pragma once
+
+#include <cstring>
+
+#include "preload/layout.hpp"
+#include "usher/timed.hpp"
+#include "usher/wait_queue.hpp"
+
+namespace usher::preload {
+
+using gate = timed_gate<native>;
+using pthread_queue = wait_queue<native>;
+
+/// A thread in pthread_cond_wait().
+struct pthread_waiter : pthread_queue::waiter {
+  pthread_mutex_t* mutex;
+};
+
+inline void* moved_bytes(mutex_layout& m) {
+  return &m.count;  // `count` and `owner`; not aligned for a pointer
+}
+inline void forget_moved(mutex_layout& m) {
+  std::memset(moved_bytes(m), 0, sizeof(pthread_waiter*));
+}
+inline pthread_waiter* moved(mutex_layout& m) {
+  pthread_waiter* first;
+  std::memcpy(&first, moved_bytes(m), sizeof first);
+  return first;
+}
+inline pthread_waiter* take_moved(mutex_layout& m) {
+  pthread_waiter* const first = moved(m);
+  forget_moved(m);
+  return first;
+}
+
+/// Moves a chain to its mutex. False if it is not certain that the caller holds that.
+inline bool move_to_mutex(mutex_layout& m, pthread_waiter& chain) {
+  const std::uint32_t me = native::thread_mark();
+  if (me == 1 || m.held.load(std::memory_order_relaxed) != me) return false;
+  const std::uint64_t kind = m.kind_and_stamp.load(std::memory_order_relaxed);
+  if (!is_ours(kind_of(kind)) || has_owner(kind_of(kind)) || stamp_of(kind) != native::fork_stamp()) return false;
+  if (pthread_waiter* const first = moved(m)) {
+    pthread_queue::append(*first, chain);
+  } else {
+    pthread_waiter* const p = &chain;
+    std::memcpy(moved_bytes(m), &p, sizeof p);
+    gate::set_errand(m.timed);
+  }
+  return true;
+}
+
+}  // namespace usher::preload

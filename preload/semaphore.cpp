@@ -1,0 +1,128 @@
+// The exported sem_* functions, for semaphores of one process. Those that are shared between processes, and so the named
+// ones, are the C library's.
+//
+//     offset  0   the word     semaphore.hpp. A new one holds the value alone, as the C library's does
+//             8   shared       as the C library has it: 0 private, 0x80 shared
+//            16   the list     garbage while nobody waits
+#include <semaphore.h>
+
+#include <cerrno>
+#include <new>
+
+#include "preload/c_library.hpp"
+#include "preload/cancellable_wait.h"
+#include "preload/export.hpp"
+#include "preload/selection.hpp"
+#include "preload/timeouts.hpp"
+#include "usher/semaphore.hpp"
+
+namespace usher::preload {
+namespace {
+
+using core = semaphore_core<native>;
+static_assert(sizeof(core) <= sizeof(sem_t) && alignof(core) <= alignof(sem_t));
+
+core& core_of(sem_t* s) {
+  return *std::launder(reinterpret_cast<core*>(s));
+}
+
+constexpr std::size_t shared_at = 8;
+
+bool is_shared(const sem_t* s) {
+  return reinterpret_cast<const std::uint32_t*>(s)[shared_at / sizeof(std::uint32_t)] != 0;
+}
+
+bool is_ours(const sem_t* s) {
+  return !selected().passes_through && !is_shared(s);
+}
+
+int fail(int error) {
+  errno = error;
+  return -1;
+}
+
+struct waiting_thread : core::waiter {
+  core* semaphore;
+};
+
+/// A cancelled waiter gives back the credit that it was just given.
+void on_cancel(void* argument) {
+  auto& me = *static_cast<waiting_thread*>(argument);
+  if (me.semaphore->leave(me)) me.semaphore->release();
+}
+
+[[gnu::cold, gnu::noinline]] int wait(core& s, bool realtime, const timespec* until) {
+  // If the program lets itself be cancelled anywhere, then not while this thread has the list's lock.
+  const usher_cancel_type type = usher_defer_cancellation();
+  waiting_thread me;
+  me.semaphore = &s;
+  int error = 0;
+  for (bool acquired = s.enter(me, sem_append()); !acquired;) {
+    if (me.state.load(std::memory_order_acquire) != waiting_thread::waiting) {
+      acquired = s.arrive(me);
+      continue;
+    }
+    const int result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), waiting_thread::waiting,
+                                              until, realtime, on_cancel, &me);
+    if (result != EINTR && result != ETIMEDOUT) continue;
+    acquired = s.leave(me);
+    if (!acquired) error = result;
+    break;
+  }
+  usher_restore_cancellation(type);
+  return error == 0 ? 0 : fail(error);
+}
+
+int wait_until(sem_t* s, clockid_t clock, const timespec* until) {
+  if (!is_time(*until)) return fail(EINVAL);
+  usher_test_cancellation();
+  core& c = core_of(s);
+  return c.try_acquire() ? 0 : wait(c, clock == CLOCK_REALTIME, not_before_1970(until));
+}
+
+}  // namespace
+}  // namespace usher::preload
+
+using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
+
+USHER_EXPORT int sem_init(sem_t* s, int shared, unsigned value) {
+  const int result = c_library::sem_init(s, shared, value);  // it checks the value and says whose it is
+  if (result == 0 && is_ours(s)) ::new (s) core(value);
+  return result;
+}
+
+USHER_EXPORT int sem_destroy(sem_t* s) {
+  return is_ours(s) ? 0 : c_library::sem_destroy(s);
+}
+
+USHER_EXPORT int sem_wait(sem_t* s) {
+  if (!is_ours(s)) return c_library::sem_wait(s);
+  usher_test_cancellation();  // a cancellation point, also where it need not wait
+  core& c = core_of(s);
+  return c.try_acquire() ? 0 : wait(c, false, nullptr);
+}
+
+USHER_EXPORT int sem_trywait(sem_t* s) {
+  if (!is_ours(s)) return c_library::sem_trywait(s);
+  return core_of(s).try_acquire() ? 0 : fail(EAGAIN);
+}
+
+USHER_EXPORT int sem_timedwait(sem_t* s, const timespec* until) {
+  return is_ours(s) ? wait_until(s, CLOCK_REALTIME, until) : c_library::sem_timedwait(s, until);
+}
+
+USHER_EXPORT int sem_clockwait(sem_t* s, clockid_t clock, const timespec* until) {
+  if (!is_ours(s)) return c_library::sem_clockwait(s, clock, until);
+  return is_waitable(clock) ? wait_until(s, clock, until) : fail(EINVAL);
+}
+
+USHER_EXPORT int sem_post(sem_t* s) {
+  if (!is_ours(s)) return c_library::sem_post(s);
+  return core_of(s).release() ? 0 : fail(EOVERFLOW);
+}
+
+USHER_EXPORT int sem_getvalue(sem_t* s, int* value) {
+  if (!is_ours(s)) return c_library::sem_getvalue(s, value);
+  *value = int(core_of(s).value());
+  return 0;
+}
