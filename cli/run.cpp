@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -15,13 +16,26 @@
 #include "preload.hpp"
 #include "subcommand.hpp"
 #include "target.hpp"
+#include "usher/probability.hpp"
 
 namespace usher::cli {
 namespace {
 
+/// The order in which those who wait for conditions or semaphores are served.
+struct order_option {
+  const char* option;
+  const char* variable;
+  const char* waiters;
+  std::string chance;  ///< as given; the variable's value if not
+};
+
 struct run_options {
   CLI::Option* lock_given = nullptr;
   std::string lock;
+  std::array<order_option, 2> orders{{
+      {"--cond-append", "USHER_COND_APPEND", "condition variables", ""},
+      {"--sem-append", "USHER_SEM_APPEND", "semaphores", ""},
+  }};
   bool print_env = false;
   bool quiet = false;
 };
@@ -51,6 +65,21 @@ const lock_table* choose_lock(const run_options& options) {
   if (lock == nullptr)
     complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in, nearest_lock(name));
   return lock;
+}
+
+/// False after a complaint.
+bool check_orders(std::array<order_option, 2>& orders) {
+  for (order_option& o : orders) {
+    const char* said_in = o.option;
+    if (o.chance.empty()) {
+      o.chance = environment(o.variable);
+      said_in = o.variable;
+    }
+    if (o.chance.empty() || parse_probability(o.chance) > 0) continue;
+    complain("{} must be above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
+    return false;
+  }
+  return true;
 }
 
 int cpus() {
@@ -97,14 +126,14 @@ int become(char** command) {
   return not_executable;
 }
 
-int carry_out(const run_options& options, char** command) {
+int carry_out(run_options& options, char** command) {
   const bool has_command = command[0] != nullptr;
   if (!has_command && !options.print_env) {
     complain("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
     return bad_usage;
   }
   const lock_table* lock = choose_lock(options);
-  if (lock == nullptr) return bad_usage;
+  if (lock == nullptr || !check_orders(options.orders)) return bad_usage;
 
   const auto found = find_library();
   if (const auto* none = std::get_if<no_library>(&found)) {
@@ -116,14 +145,22 @@ int carry_out(const run_options& options, char** command) {
 
   if (!options.quiet) {
     warn_of_waiting(*lock);
+    for (const order_option& o : options.orders)
+      if (!o.chance.empty() && lock->traits->native_only)
+        warn("{} has no effect under {}: the C library's {} have their own order", o.option, lock->name, o.waiters);
     if (const auto program = has_command ? find_program(command[0]) : std::nullopt)
       for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
   }
   if (options.print_env) {
     fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name), shell_quoted(preload));
+    for (const order_option& o : options.orders)
+      if (!o.chance.empty()) fmt::print("export {}={}\n", o.variable, shell_quoted(o.chance));
     return 0;
   }
-  if (setenv("USHER_LOCK", lock->name, 1) != 0 || setenv("LD_PRELOAD", preload.c_str(), 1) != 0) {
+  bool set = setenv("USHER_LOCK", lock->name, 1) == 0 && setenv("LD_PRELOAD", preload.c_str(), 1) == 0;
+  for (const order_option& o : options.orders)
+    set = set && (o.chance.empty() || setenv(o.variable, o.chance.c_str(), 1) == 0);
+  if (!set) {
     complain("cannot set the environment: {}", std::strerror(errno));
     return cannot_start;
   }
@@ -133,13 +170,15 @@ int carry_out(const run_options& options, char** command) {
 constexpr const char* more = R"text(Examples:
   usher run -- ./server --port 80
   usher run --lock mcscr -- python3 script.py
+  usher run --cond-append 0.001 -- ./server     wakes the idle worker that idled last
   eval "$(usher run --lock twa --print-env)"    for all that this shell starts
 
 Exit status: the command's own; 2 for bad usage or an unknown lock, 125 if Usher's
 library cannot be used, 126 if the command cannot be executed, 127 if there is none
 of that name.
 
-Environment: USHER_LOCK is the lock if --lock is not given. USHER_LIBRARY is the path
+Environment: USHER_LOCK is the lock if --lock is not given, USHER_COND_APPEND and
+USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
 of libusher.so if it is not to be looked for near this program. LD_PRELOAD is kept:
 Usher's library goes in front, but after the runtimes of sanitizers.)text";
 
@@ -151,6 +190,13 @@ subcommand run(CLI::App& app) {
   options->lock_given = sub->add_option("--lock", options->lock,
                                         fmt::format("Which lock (default: USHER_LOCK if set, else {})", default_lock))
                             ->type_name("LOCK");
+  for (order_option& o : options->orders)
+    sub->add_option(
+           o.option, o.chance,
+           fmt::format("Chance that a thread queues at the tail for {}, not at the head (1, the default: FIFO; "
+                       "0.001: mostly LIFO)",
+                       o.waiters))
+        ->type_name("P");
   sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
   sub->add_flag("--quiet", options->quiet, "Do not warn");
   sub->formatter(std::make_shared<help>("usher run [OPTIONS] -- CMD [ARGS...]"));

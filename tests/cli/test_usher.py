@@ -136,7 +136,8 @@ class General(Usher):
             self.assertIn(text, done.stdout)
 
     def test_help_of_the_subcommands(self):
-        for name, words in (("run", ["-- CMD", "--lock", "--print-env", "--quiet", "127", "USHER_LIBRARY"]),
+        for name, words in (("run", ["-- CMD", "--lock", "--cond-append", "--sem-append", "--print-env", "--quiet", "127",
+                                      "USHER_LIBRARY"]),
                             ("list", ["--all", "--json"])):
             done = self.usher(name, "--help")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -482,6 +483,42 @@ class Run(Usher):
         # execvp then looks in /bin and /usr/bin.
         done = self.usher("run", "--", "sh", "-c", "exit 7", env={"PATH": None})
         self.assertEqual((done.returncode, done.stderr), (7, ""))
+
+    # --cond-append, --sem-append
+
+    def test_orders_of_waiting_reach_the_program(self):
+        show = ["--", "sh", "-c", "echo $USHER_COND_APPEND/$USHER_SEM_APPEND"]
+        for arguments, env, expected in (
+                ([], {}, "/"),
+                (["--cond-append", "0.001"], {}, "0.001/"),
+                (["--sem-append=.5"], {"USHER_COND_APPEND": "0.25"}, "0.25/.5"),
+                (["--cond-append", "1"], {"USHER_COND_APPEND": "0.25"}, "1/")):
+            done = self.usher("run", *arguments, *show, env=env)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, expected + "\n", ""))
+        done = self.usher("run", "--lock", "twa", "--sem-append", "0.5", "--print-env")
+        self.assertEqual(done.stdout, f"export USHER_LOCK='twa'\nexport LD_PRELOAD='{library}'\n"
+                                      "export USHER_SEM_APPEND='0.5'\n")
+
+    def test_what_is_no_probability_is_refused(self):
+        for wrong in ("0", "0.0", "1.1", "-1", "often", "1e-3", "0,5", "nan"):
+            self.assert_refused(self.usher("run", f"--cond-append={wrong}", "--", "echo", "ran"), 2, "--cond-append",
+                                wrong, "0.001")
+            self.assert_refused(self.usher("run", "--", "echo", "ran", env={"USHER_SEM_APPEND": wrong}), 2,
+                                "USHER_SEM_APPEND", wrong)
+
+    def test_orders_are_of_no_use_under_the_c_librarys_locks(self):
+        done = self.usher("run", "--lock", "pthread", "--sem-append", "0.5", "true")
+        self.assertEqual(done.returncode, 0)
+        self.assert_warned(done, "--sem-append", "pthread")
+
+    def test_the_library_says_what_is_no_probability(self):
+        # Without usher run in front of it: once a process, and it goes on in order of arrival.
+        for variable in ("USHER_COND_APPEND", "USHER_SEM_APPEND"):
+            done = self.usher("-c", "echo ran", binary="/bin/sh",
+                              env={"LD_PRELOAD": library, "USHER_LOCK": "twa", variable: "0"})
+            self.assertEqual((done.returncode, done.stdout), (0, "ran\n"))
+            self.assert_one_line(done.stderr)
+            self.assertIn(f"{variable}=0 is not a probability", done.stderr)
 
     # --print-env
 

@@ -1,0 +1,295 @@
+// The condition variable and the semaphore that C++ programs embed: what they promise, and the order of those who wait.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "team.hpp"
+#include "usher/condition_variable.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/ticket.hpp"
+#include "usher/mutex.hpp"
+#include "usher/probability.hpp"
+#include "usher/semaphore.hpp"
+
+namespace usher {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(probability, is_read_as_people_write_it) {
+  EXPECT_EQ(parse_probability("1"), 1);
+  EXPECT_EQ(parse_probability("1.000"), 1);
+  EXPECT_DOUBLE_EQ(parse_probability("0.001"), 0.001);
+  EXPECT_DOUBLE_EQ(parse_probability(".25"), 0.25);
+  for (const char* wrong :
+       {"", ".", "0", "0.0", "-1", "1.1", "2", "0x1", "1e-3", " 1", "1 ", "0,5", "1..0", "nan", "1/2"})
+    EXPECT_EQ(parse_probability(wrong), 0) << '"' << wrong << '"';
+}
+
+TEST(append_chance, is_a_probability_and_never_zero) {
+  const auto tails = [](append_chance c) {
+    int n = 0;
+    for (int i = 0; i < 20000; i++) n += c.at_tail<native>() ? 1 : 0;
+    return n;
+  };
+  EXPECT_EQ(tails(append_chance()), 20000);
+  EXPECT_EQ(tails(append_chance(1)), 20000);
+  EXPECT_NEAR(tails(append_chance(0.5)), 10000, 600);  // more than eight standard deviations
+  EXPECT_NEAR(tails(append_chance(0.01)), 200, 120);
+  EXPECT_LE(tails(append_chance(1e-30)), 1);
+}
+
+/// Threads that wait one after the other, each surely in the list before the next comes.
+template <class Enter>
+std::vector<std::jthread> in_turn(unsigned n, Enter enter) {
+  std::vector<std::jthread> waiting;
+  for (unsigned i = 0; i < n; i++) {
+    std::atomic<int> tid = 0;
+    waiting.emplace_back([&tid, enter, i] {
+      tid = gettid();
+      enter(i);
+    });
+    // Asleep: the kernel says so.
+    const auto asleep = [&] {
+      if (tid == 0) return false;
+      std::string stat = "/proc/self/task/" + std::to_string(tid) + "/stat";
+      std::unique_ptr<FILE, int (*)(FILE*)> f(std::fopen(stat.c_str(), "r"), std::fclose);
+      char state = '?';
+      return f != nullptr && std::fscanf(f.get(), "%*d %*s %c", &state) == 1 && state == 'S';
+    };
+    while (!asleep()) std::this_thread::sleep_for(1ms);
+  }
+  return waiting;
+}
+
+template <class Lock>
+class conditions : public testing::Test {};
+using lockables = testing::Types<mutex<loiter>, mutex<mcs>, mutex<ticket, waiting_kind::park>, std::mutex>;
+TYPED_TEST_SUITE(conditions, lockables);
+
+TYPED_TEST(conditions, a_bounded_queue_loses_nothing) {
+  for (const append_chance chance : {append_chance(), append_chance(0.001), append_chance(0.5)}) {
+    TypeParam m;
+    condition_variable not_empty(chance), not_full(chance);
+    long queued = 0, produced = 0, consumed = 0;
+    constexpr long each = 2000, bound = 3;
+    test::in_threads(6, [&](unsigned i) {
+      for (long n = 0; n < each; n++) {
+        std::unique_lock lock(m);
+        if (i % 2 == 0) {
+          not_full.wait(lock, [&] { return queued < bound; });
+          queued++, produced++;
+          not_empty.notify_one();
+        } else {
+          not_empty.wait(lock, [&] { return queued > 0; });
+          queued--, consumed++;
+          lock.unlock();
+          not_full.notify_one();
+        }
+      }
+    });
+    EXPECT_EQ(queued, 0);
+    EXPECT_EQ(produced, 3 * each);
+    EXPECT_EQ(consumed, 3 * each);
+  }
+}
+
+TYPED_TEST(conditions, notify_all_reaches_all_and_the_variable_may_go) {
+  for (int round = 0; round < 50; round++) {
+    TypeParam m;
+    auto c = std::make_unique<condition_variable>();
+    bool go = false;
+    int waiting = 0, through = 0;
+    std::vector<std::jthread> team;
+    for (int i = 0; i < 8; i++)
+      team.emplace_back([&, i] {
+        std::unique_lock lock(m);
+        waiting++;
+        // Some of them give up at about the moment of the notification.
+        while (!go)
+          if (i % 2 == 0)
+            c->wait(lock);
+          else
+            c->wait_for(lock, 200us);
+        through++;
+      });
+    for (bool all = false; !all;) {
+      std::unique_lock lock(m);
+      if ((all = waiting == 8)) {
+        go = true;
+        c->notify_all();
+        c.reset();  // nobody touches it any more
+      }
+    }
+    team.clear();
+    EXPECT_EQ(through, 8);
+  }
+}
+
+TYPED_TEST(conditions, waits_end_in_time) {
+  TypeParam m;
+  condition_variable c;
+  std::unique_lock lock(m);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(c.wait_for(lock, 20ms), std::cv_status::timeout);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 20ms);
+  EXPECT_EQ(c.wait_until(lock, std::chrono::system_clock::now() + 5ms), std::cv_status::timeout);
+  EXPECT_EQ(c.wait_until(lock, std::chrono::steady_clock::now() - 1h), std::cv_status::timeout);
+  EXPECT_FALSE(c.wait_for(lock, 1ms, [] { return false; }));
+  EXPECT_TRUE(c.wait_for(lock, std::chrono::hours::max(), [] { return true; }));
+  EXPECT_TRUE(lock.owns_lock());
+  c.notify_one();  // nobody
+  c.notify_all();
+}
+
+TEST(condition_variable, serves_in_order_of_arrival) {
+  mutex<> m;
+  condition_variable c;
+  std::vector<unsigned> order;
+  unsigned tokens = 0;
+  {
+    auto waiting = in_turn(6, [&](unsigned i) {
+      std::unique_lock lock(m);
+      c.wait(lock, [&] { return tokens > 0; });
+      tokens--;
+      order.push_back(i);
+    });
+    for (unsigned i = 0; i < 6; i++) {
+      std::unique_lock lock(m);
+      tokens++;
+      lock.unlock();
+      c.notify_one();
+      while (true) {
+        std::unique_lock again(m);
+        if (order.size() == i + 1) break;
+      }
+    }
+  }
+  EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(condition_variable, serves_the_last_first_where_it_is_to) {
+  mutex<> m;
+  condition_variable c(append_chance(1e-9));
+  std::vector<unsigned> order;
+  {
+    auto waiting = in_turn(5, [&](unsigned i) {
+      std::unique_lock lock(m);
+      c.wait(lock);
+      order.push_back(i);
+    });
+    c.notify_all();  // the same order
+  }
+  EXPECT_EQ(order, (std::vector<unsigned>{4, 3, 2, 1, 0}));
+}
+
+/// A lock whose unlock() throws.
+struct refusing {
+  void lock() { FAIL() << "it was never unlocked"; }
+  void unlock() { throw std::runtime_error("not locked"); }
+};
+
+TEST(condition_variable, is_left_again_when_unlock_throws) {
+  condition_variable c;
+  refusing r;
+  EXPECT_THROW(c.wait(r), std::runtime_error);
+  c.notify_one();
+  c.notify_all();
+}
+
+TEST(semaphores, credits_are_neither_lost_nor_made) {
+  for (const append_chance chance : {append_chance(), append_chance(0.001), append_chance(0.5)}) {
+    semaphore s(2, chance);
+    std::atomic<long> taken = 0, inside = 0;
+    test::in_threads(6, [&](unsigned i) {
+      for (int n = 0; n < 3000; n++) {
+        if (i == 0) {
+          if (!s.try_acquire_for(30us)) continue;
+        } else if (i == 1) {
+          if (!s.try_acquire()) continue;
+        } else {
+          s.acquire();
+        }
+        EXPECT_LE(++inside, 2);
+        taken++;
+        inside--;
+        s.release();
+      }
+    });
+    EXPECT_GE(taken, 4 * 3000);
+    EXPECT_TRUE(s.try_acquire());
+    EXPECT_TRUE(s.try_acquire());
+    EXPECT_FALSE(s.try_acquire());
+  }
+}
+
+TEST(semaphores, the_woken_thread_may_destroy_it) {
+  for (int round = 0; round < 2000; round++) {
+    auto s = std::make_unique<semaphore>();
+    std::jthread poster([raw = s.get()] { raw->release(); });
+    s->acquire();
+    std::memset(static_cast<void*>(s.get()), 0xff, sizeof *s);  // a late touch would go wrong, or show to a sanitizer
+    s.reset();
+  }
+}
+
+TEST(semaphores, several_at_once_wake_several) {
+  semaphore s;
+  std::atomic<int> through = 0;
+  std::vector<std::jthread> team;
+  for (int i = 0; i < 8; i++) team.emplace_back([&] { s.acquire(), through++; });
+  s.release(8);
+  team.clear();
+  EXPECT_EQ(through, 8);
+  EXPECT_FALSE(s.try_acquire());
+}
+
+TEST(semaphores, waits_end_in_time) {
+  semaphore s;
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(s.try_acquire_for(20ms));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 20ms);
+  EXPECT_FALSE(s.try_acquire_until(std::chrono::system_clock::now() - 1h));
+  s.release();
+  EXPECT_TRUE(s.try_acquire_until(std::chrono::system_clock::now() - 1h));
+}
+
+TEST(semaphores, serve_in_the_order_that_was_asked_for) {
+  for (const bool fifo : {true, false}) {
+    semaphore s(0, fifo ? append_chance() : append_chance(1e-9));
+    std::vector<unsigned> order;
+    std::atomic<std::size_t> served = 0;
+    {
+      auto waiting = in_turn(5, [&](unsigned i) {
+        s.acquire();
+        order.push_back(i);
+        served++;
+      });
+      for (unsigned i = 1; i <= 5; i++) {
+        s.release();
+        while (served != i) std::this_thread::yield();
+      }
+    }
+    EXPECT_EQ(order, fifo ? (std::vector<unsigned>{0, 1, 2, 3, 4}) : (std::vector<unsigned>{4, 3, 2, 1, 0}));
+  }
+}
+
+TEST(semaphores, have_a_largest_value) {
+  semaphore s(std::uint32_t(semaphore::max()));
+  s.release();
+  EXPECT_TRUE(s.try_acquire());
+}
+
+}  // namespace
+}  // namespace usher
