@@ -40,7 +40,3 @@ usher_cancel_type usher_defer_cancellation(void) {
 void usher_restore_cancellation(usher_cancel_type type) {
   if (type != PTHREAD_CANCEL_DEFERRED) pthread_setcanceltype(type, &type);
 }
-
-void usher_test_cancellation(void) {
-  pthread_testcancel();
-}

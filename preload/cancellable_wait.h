@@ -22,9 +22,6 @@ typedef int usher_cancel_type;
 __attribute__((visibility("hidden"))) usher_cancel_type usher_defer_cancellation(void);
 __attribute__((visibility("hidden"))) void usher_restore_cancellation(usher_cancel_type type);
 
-/* A cancellation that is pending acts here. */
-__attribute__((visibility("hidden"))) void usher_test_cancellation(void);
-
 #ifdef __cplusplus
 }
 #endif

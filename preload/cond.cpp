@@ -111,10 +111,20 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
 
 /// Whether the C library has to do it: −1 no, 1 yes, else the error.
 int elsewhere(pthread_cond_t* cond, pthread_mutex_t* mutex) {
-  if (selected().passes_through) return 1;
+  if (passes_through()) return 1;
   if (is_private(cond_of(cond))) return -1;
   // It would unlock one of our mutexes by its own code.
   return is_ours(kind_of(layout(mutex).kind_and_stamp.load(std::memory_order_relaxed))) ? EINVAL : 1;
+}
+
+[[gnu::cold, gnu::noinline]] int signal(pthread_queue& queue) {
+  if (pthread_waiter* const w = of_pthread(queue.choose_one(pthread_queue::choice::tied))) deliver(*w);
+  return 0;
+}
+
+[[gnu::cold, gnu::noinline]] int broadcast(pthread_queue& queue) {
+  if (pthread_waiter* const first = of_pthread(queue.choose_all())) deliver(*first);
+  return 0;
 }
 
 }  // namespace
@@ -127,7 +137,7 @@ USHER_EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* 
 }
 
 USHER_EXPORT int pthread_cond_destroy(pthread_cond_t* c) {
-  if (selected().passes_through || !is_private(cond_of(c))) return c_library::cond_destroy(c);
+  if (passes_through() || !is_private(cond_of(c))) return c_library::cond_destroy(c);
   return cond_of(c).queue.close() ? 0 : EBUSY;
 }
 
@@ -148,13 +158,13 @@ USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, c
 }
 
 USHER_EXPORT int pthread_cond_signal(pthread_cond_t* c) {
-  if (selected().passes_through || !is_private(cond_of(c))) return c_library::cond_signal(c);
-  if (pthread_waiter* const w = of_pthread(cond_of(c).queue.choose_one(pthread_queue::choice::tied))) deliver(*w);
-  return 0;
+  if (passes_through() || !is_private(cond_of(c))) return c_library::cond_signal(c);
+  pthread_queue& queue = cond_of(c).queue;
+  return queue.anyone() ? signal(queue) : 0;
 }
 
 USHER_EXPORT int pthread_cond_broadcast(pthread_cond_t* c) {
-  if (selected().passes_through || !is_private(cond_of(c))) return c_library::cond_broadcast(c);
-  if (pthread_waiter* const first = of_pthread(cond_of(c).queue.choose_all())) deliver(*first);
-  return 0;
+  if (passes_through() || !is_private(cond_of(c))) return c_library::cond_broadcast(c);
+  pthread_queue& queue = cond_of(c).queue;
+  return queue.anyone() ? broadcast(queue) : 0;
 }

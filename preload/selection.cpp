@@ -142,6 +142,7 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   order_of_sems.store(sems.value_or(append_chance()), std::memory_order_relaxed);
   const mutex_table* none = nullptr;
   if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
+  owner_of_all.store(table->passes_through ? owner::c_library : owner::usher, std::memory_order_release);
   // One thread a process comes here.
   if (found == nullptr) complain_of_lock(name);
   if (!table->passes_through && !conds) complain_of_probability(cond_variable);
@@ -150,6 +151,8 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
 }
 
 }  // namespace
+
+constinit std::atomic<owner> owner_of_all{owner::undecided};
 
 const mutex_table& selected() {
   const mutex_table* t = chosen.load(std::memory_order_acquire);

@@ -1,6 +1,8 @@
 // What the environment selects, for this process and for good.
 #pragma once
 
+#include <atomic>
+
 #include "preload/mutex_table.hpp"
 #include "usher/waiter_list.hpp"
 
@@ -8,6 +10,15 @@ namespace usher::preload {
 
 /// The table that USHER_LOCK selects. Decided once, on the first call.
 const mutex_table& selected();
+
+enum class owner { undecided, usher, c_library };
+extern constinit std::atomic<owner> owner_of_all;
+
+/// Whether anything is ours: selected() without the table, for the paths that count.
+inline bool passes_through() {
+  const owner o = owner_of_all.load(std::memory_order_acquire);
+  return o == owner::undecided ? selected().passes_through : o == owner::c_library;
+}
 
 /// USHER_COND_APPEND and USHER_SEM_APPEND.
 append_chance cond_append();

@@ -4,6 +4,7 @@
 //     offset  0   the word     semaphore.hpp. A new one holds the value alone, as the C library's does
 //             8   shared       as the C library has it: 0 private, 0x80 shared
 //            16   the list     garbage while nobody waits
+#include <pthread.h>
 #include <semaphore.h>
 
 #include <cerrno>
@@ -33,7 +34,7 @@ bool is_shared(const sem_t* s) {
 }
 
 bool is_ours(const sem_t* s) {
-  return !selected().passes_through && !is_shared(s);
+  return !passes_through() && !is_shared(s);
 }
 
 int fail(int error) {
@@ -75,7 +76,7 @@ void on_cancel(void* argument) {
 
 int wait_until(sem_t* s, clockid_t clock, const timespec* until) {
   if (!is_time(*until)) return fail(EINVAL);
-  usher_test_cancellation();
+  pthread_testcancel();
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, clock == CLOCK_REALTIME, not_before_1970(until));
 }
@@ -97,7 +98,7 @@ USHER_EXPORT int sem_destroy(sem_t* s) {
 
 USHER_EXPORT int sem_wait(sem_t* s) {
   if (!is_ours(s)) return c_library::sem_wait(s);
-  usher_test_cancellation();  // a cancellation point, also where it need not wait
+  pthread_testcancel();  // a cancellation point, also where it need not wait
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, false, nullptr);
 }

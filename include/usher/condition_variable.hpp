@@ -39,6 +39,9 @@ class basic_condition_variable {
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
 
+  /// False if threads wait that nobody has notified. Otherwise nobody touches it any more.
+  bool close() { return queue_.close(); }
+
   void notify_one() {
     if (waiter* w = queue_.choose_one(queue::choice::loose)) queue::grant(*w);
   }

@@ -81,8 +81,11 @@ class semaphore_core {
     for (;;) {
       if (credits(seen) == max) return false;
       std::uint64_t then = seen + 1;
-      if ((seen & (some_wait | locked)) != 0 && stale(seen)) then = renewed(then);
-      const bool settles = to_be_settled(then);
+      bool settles = false;
+      if ((seen & (some_wait | locked)) != 0) [[unlikely]] {
+        if (stale(seen)) then = renewed(then);
+        settles = to_be_settled(then);
+      }
       if (settles) then |= locked;
       // (2) release: pairs with (1), (4) and (6). Acquire if it locks the list.
       if (word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
@@ -218,7 +221,7 @@ class semaphore_core {
   }
 
   /// Gives out what is free and unlocks the list. Never waits.
-  void settle() {
+  [[gnu::cold, gnu::noinline]] void settle() {
     waiter* first = nullptr;
     waiter* last = nullptr;
     std::uint64_t seen = word_.load(order::relaxed);
@@ -274,9 +277,10 @@ class semaphore {
 
   /// At most max() in all: what goes beyond is not added. May be called from a signal handler.
   void release(std::ptrdiff_t n = 1) {
-    while (n-- > 0 && core_.release()) {
-    }
+    while (n > 0 && release_one()) n--;
   }
+  /// False: there are max() credits already.
+  bool release_one() { return core_.release(); }
 
   [[nodiscard]] bool try_acquire() { return core_.try_acquire(); }
 
@@ -295,8 +299,14 @@ class semaphore {
 
   template <class Clock, class Duration>
   [[nodiscard]] bool try_acquire_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+    return acquire_while_time([&] { return nanoseconds_until(deadline); });
+  }
+
+  /// `remaining()`: nanoseconds left.
+  template <class Remaining>
+  bool acquire_while_time(Remaining remaining) {
     return core_.try_acquire() || wait([&](waiter& me) {
-             const std::uint64_t left = nanoseconds_until(deadline);
+             const std::uint64_t left = remaining();
              if (left != 0) native::park_for(me.state, waiter::waiting, every_sleeper, left);
              return left != 0;
            });

@@ -42,6 +42,48 @@ int usher_mutex_unlock(usher_mutex_t* mutex);
 /* A mutex that nobody holds need not be destroyed. Afterwards it is as USHER_MUTEX_INITIALIZER. */
 int usher_mutex_destroy(usher_mutex_t* mutex);
 
+/* Condition variables for usher_mutex_t. `append` is the chance, above 0 and up to 1, that a thread which begins to wait
+ * goes to the tail of the list of waiters and not to its head: 1 is first in, first out, 0.001 mostly last in, first out.
+ * Zero bytes are a valid variable with 1. EINVAL: no such chance. */
+typedef struct usher_cond {
+  uint64_t usher_state[5];
+} usher_cond_t;
+
+#define USHER_COND_INITIALIZER \
+  {                            \
+    { 0 }                      \
+  }
+
+int usher_cond_init(usher_cond_t* cond, double append);
+/* The caller holds the mutex, and does so again when it returns. May return for no reason. Not a cancellation point. */
+int usher_cond_wait(usher_cond_t* cond, usher_mutex_t* mutex);
+/* Until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a time. */
+int usher_cond_timedwait(usher_cond_t* cond, usher_mutex_t* mutex, const struct timespec* until);
+int usher_cond_signal(usher_cond_t* cond);
+/* Wakes one thread, and each that has got the mutex the next. */
+int usher_cond_broadcast(usher_cond_t* cond);
+/* At once after a broadcast is early enough. EBUSY: threads wait that nobody has signalled. */
+int usher_cond_destroy(usher_cond_t* cond);
+
+/* Semaphores. Zero bytes are a valid one without a credit, first in, first out. */
+typedef struct usher_sem {
+  uint64_t usher_state[5];
+} usher_sem_t;
+
+#define USHER_SEM_INITIALIZER \
+  {                           \
+    { 0 }                     \
+  }
+
+/* EINVAL: more than 0x7fffffff, or not a chance. */
+int usher_sem_init(usher_sem_t* sem, unsigned value, double append);
+int usher_sem_wait(usher_sem_t* sem);
+/* EAGAIN: there is no credit. */
+int usher_sem_trywait(usher_sem_t* sem);
+int usher_sem_timedwait(usher_sem_t* sem, const struct timespec* until);
+/* May be called from a signal handler. EOVERFLOW: there are 0x7fffffff credits. */
+int usher_sem_post(usher_sem_t* sem);
+
 /* The names of all locks, one after the other; null past the last. */
 const char* usher_lock_name(unsigned index);
 

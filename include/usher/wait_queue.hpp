@@ -129,7 +129,7 @@ class wait_queue {
   // ---- who signals ------------------------------------------------------------------------------------------
 
   /// Whether anybody waits. Relaxed: a signal that must find a waiter is sent under, or after, the mutex that the waiter
-  /// held when it entered.
+  /// held when it entered; from then on the word says so as long as the waiter is in the list.
   bool anyone() const {
     const std::uint64_t seen = word_.load(std::memory_order_relaxed);
     return (seen & some_wait) != 0 && seen >> 32 == P::fork_stamp();
@@ -196,10 +196,10 @@ class wait_queue {
       const std::uint64_t seen = word_.load(std::memory_order_acquire);
       if ((seen & (locked | some_wait | some_tied)) == 0 || seen >> 32 != P::fork_stamp()) return true;
       lock_list();
-      sever();
       bool blocked = false;
       for (waiter* w = waiting_.front(); w != nullptr && !blocked; w = w->next.get())
         blocked = w->state.load(std::memory_order_relaxed) == waiter::waiting;
+      if (!blocked) sever();
       const bool empty = waiting_.front() == nullptr && tied_.get() == nullptr;
       unlock_list();
       if (blocked) return false;
@@ -221,9 +221,9 @@ class wait_queue {
             word_, [stale](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, std::memory_order_relaxed);
         continue;
       }
-      // (1) acquire: pairs with (2).
-      if (word_.compare_exchange_strong(seen, stamp | locked, std::memory_order_acquire, std::memory_order_relaxed))
-        break;
+      // (1) acquire: pairs with (2). That somebody waits must remain to be seen: anyone() does not take the lock.
+      const std::uint64_t then = (stale(seen) ? stamp : seen) | locked;
+      if (word_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_relaxed)) break;
       P::backoff(0);
     }
     if (stale(seen)) [[unlikely]] {
