@@ -18,6 +18,7 @@ template <class Lock>
 class mutex_operations {
   static_assert(sizeof(Lock) <= sizeof(mutex_layout::state));
   static_assert(alignof(Lock) <= 8);
+  static constexpr std::uint32_t fairness_period = 1000;  // Malthusian Locks, §4
 
  public:
   static int lock(pthread_mutex_t* raw) {
@@ -88,8 +89,8 @@ class mutex_operations {
   }
 
   [[gnu::cold, gnu::noinline]] static void release_to_others(mutex_layout& m) {
-    pthread_waiter* const moved = gate::take_errand(m.timed) ? take_moved(m) : nullptr;
-    if (gate::anyone(m.timed)) {
+    pthread_waiter* const moved = !leaves_moved(m) && gate::take_errand(m.timed) ? take_moved(m) : nullptr;
+    if (gate::anyone_timed(m.timed)) {
       const wake_key key = native::key_of(m.timed);
       m.held.store(1, std::memory_order_relaxed);  // perhaps it is not this thread's any more, but still held
       if (gate::unlock(m.timed) == gate::outcome::release) {
@@ -103,6 +104,15 @@ class mutex_operations {
     }
     // The mutex may be gone; those who were moved are not, for they need it.
     if (moved != nullptr) pthread_queue::grant(*moved);
+  }
+
+  /// A lock that restricts concurrency does so with threads that were moved to it, too: as long as others are certain to
+  /// have it, and to unlock it, they stay asleep, but for one in a thousand unlocks.
+  static bool leaves_moved(mutex_layout& m) {
+    if constexpr (requires { state(m).contended(); })
+      return state(m).contended() && !native::bernoulli(fairness_period);
+    else
+      return false;
   }
 
   // ---- kinds other than normal, first uses, forks -----------------------------------------------------------

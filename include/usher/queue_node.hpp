@@ -107,6 +107,12 @@ class with_thread_nodes {
     P::give_node(h);  // touches the node only: the lock may be gone
   }
 
+  bool contended() const
+    requires requires(const Lock& l, node_handle h) { l.contended(h); }
+  {
+    return lock_.contended(holder_.get());
+  }
+
  private:
   Lock lock_;
   typename P::template plain<node_handle> holder_;

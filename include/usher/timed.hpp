@@ -31,6 +31,8 @@ class timed_gate {
   /// Whether an unlock has to do more than to release the lock.
   static bool anyone(const word& gate) { return gate.load(std::memory_order_relaxed) != 0; }
 
+  static bool anyone_timed(const word& gate) { return (gate.load(std::memory_order_relaxed) & ~errand) != 0; }
+
   // By the holder only. Relaxed: what the errand is about is protected by the lock.
   static void set_errand(word& gate) { gate.fetch_or(errand, std::memory_order_relaxed); }
   static bool take_errand(word& gate) {

@@ -62,6 +62,14 @@ class loiter {
       unlock_contended(seen);
   }
 
+  /// Asked by the holder: whether it is certain that another thread will have the lock after it. Those at the inner lock
+  /// stay until they have had both, and only who has both takes the tail back: what is there stays there.
+  bool contended() const {
+    const node_handle last = tail_.load(std::memory_order_relaxed);
+    if (last == no_node) return false;
+    return (outer_.load(std::memory_order_relaxed) & inner) == 0 || last != inner_node_.get();
+  }
+
  private:
   static constexpr std::uint32_t held = 1, inner = 2, asleep = 4, impatient = 8, handed = 16;
 

@@ -49,6 +49,11 @@ class mcscr_with_node {
     unlock_contended(mine);
   }
 
+  /// Asked by the holder: whether it is certain that another thread will have the lock after it.
+  bool contended(node_handle mine) const {
+    return passive_head_.get() != no_node || tail_.load(std::memory_order_relaxed) != mine;
+  }
+
  private:
   [[gnu::cold, gnu::noinline]] void unlock_contended(node_handle mine) {
     if (passive_head_.get() != no_node && P::bernoulli(FairnessPeriod)) {
@@ -151,6 +156,7 @@ class mcscr : with_thread_nodes<P, mcscr_with_node<P, W>> {
     base::lock();
     P::admitted(this);
   }
+  using base::contended;
   using base::try_lock;
   using base::unlock;
 };
