@@ -1,6 +1,9 @@
 // Wait morphing: threads that a condition variable would wake only to find the mutex held are moved to the mutex. Its
 // unlock grants the first of them; that one, when it has the mutex, hangs the rest there again.
 //
+// A lock that restricts concurrency (one with contended()) leaves the chain where it is while it knows that another thread
+// is going to have the mutex, for that one's unlock comes by here, too.
+//
 // A thread is moved only by the thread that holds its mutex, so its unlock is certain to come later, and the chain needs
 // no protection but the mutex. That the caller holds a mutex shows in the word `held`. What is not certain is woken
 // instead: a mutex of a kind that keeps its owner where the chain would be, or of the C library's, or one that was taken
