@@ -9,6 +9,7 @@
 #include <string>
 
 #include "options.hpp"
+#include "second_thread.hpp"
 
 namespace {
 
@@ -30,15 +31,6 @@ void initialise(pthread_mutex_t& mutex, const std::string& kind) {
   if (pthread_mutexattr_settype(&attributes, type) != 0 || pthread_mutex_init(&mutex, &attributes) != 0)
     fail("cannot make a mutex of kind " + kind);
   pthread_mutexattr_destroy(&attributes);
-}
-
-/// The C library's mutex leaves out the atomics in a process that never had a second thread, and a program
-/// that cares for its locks is not one of those: so a thread comes and goes.
-void stop_being_alone() {
-  pthread_t thread;
-  const auto nothing = [](void*) -> void* { return nullptr; };
-  if (pthread_create(&thread, nullptr, nothing, nullptr) != 0 || pthread_join(thread, nullptr) != 0)
-    fail("cannot start a thread");
 }
 
 /// Not in line, so that the loop is the same code for every kind and every caller.
@@ -65,7 +57,7 @@ int main(int argc, char** argv) {
 
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   initialise(mutex, kind);
-  if (!alone) stop_being_alone();
+  if (!alone) workloads::stop_being_alone();
   if (quiet) {
     pairs(mutex, iterations);
     return 0;
