@@ -16,6 +16,8 @@ using namespace workloads;  // NOLINT(google-build-using-namespace): a program o
 /// A thread's line in /proc, which says whether it could run.
 class thread_state {
  public:
+  std::atomic<long> through{0};  ///< the last round in which it has had the mutex again: then it is no part of the herd
+
   explicit thread_state(pid_t thread) {
     const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
     file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -53,7 +55,7 @@ struct stage {
   void unlock() { check(pthread_mutex_unlock(&mutex), "pthread_mutex_unlock"); }
 };
 
-void wait_once(stage& s, long number) {
+void wait_once(stage& s, thread_state& me, long number) {
   long wakeups = 0;
   s.lock();
   ++s.waiting;
@@ -62,6 +64,7 @@ void wait_once(stage& s, long number) {
     check(pthread_cond_wait(&s.begun, &s.mutex), "pthread_cond_wait");
     ++wakeups;
   }
+  me.through.store(number, std::memory_order_relaxed);
   const switches after = switches::of(RUSAGE_THREAD) - before;
   s.voluntary += after.voluntary;
   s.involuntary += after.involuntary;
@@ -82,8 +85,12 @@ void until(stage& s, Done done) {
   }
 }
 
-long runnable(const std::vector<std::unique_ptr<thread_state>>& states) {
-  return std::count_if(states.begin(), states.end(), [](const auto& state) { return state->runnable(); });
+/// How many could run of those who have yet to come through this round.
+long runnable(const std::vector<std::unique_ptr<thread_state>>& states, long number) {
+  return std::count_if(states.begin(), states.end(), [number](const auto& state) {
+    return state->through.load(std::memory_order_relaxed) < number && state->runnable() &&
+           state->through.load(std::memory_order_relaxed) < number;
+  });
 }
 
 struct spread_of {
@@ -100,13 +107,15 @@ struct spread_of {
 int main(int argc, char** argv) {
   long waiters = 64, rounds = 10;
   double hold = 2000;
-  bool after = false;
+  bool after = false, none_expected = false;
   std::string file;
   options o("herd", "what a broadcast costs those who wait");
   o.number("waiters", waiters, 1, 4096, "threads that wait (64)");
   o.number("rounds", rounds, 1, 100000, "broadcasts of each sort: timed, and looked at (10)");
   o.real("hold", hold, 0, 1000000, "µs for which the broadcaster still holds the mutex (2000)");
   o.flag("after-unlock", after, "broadcast when the mutex is free again (then the hold comes before)");
+  o.flag("expect-none", none_expected,
+         "fail where there was a herd: more than two voluntary switches a waiter (median), or more than six runnable");
   o.text("json", file, "write what was measured here, not to standard output");
   o.parse(argc, argv);
 
@@ -120,7 +129,7 @@ int main(int argc, char** argv) {
       ready.arrive_and_wait();
       for (long number = 1; number <= 2 * rounds; ++number) {
         for (int armed = 0; (armed = s.armed.load()) < number;) s.armed.wait(armed);
-        wait_once(s, number);
+        wait_once(s, *states[static_cast<std::size_t>(i)], number);
         s.reported.fetch_add(1);
       }
     });
@@ -135,11 +144,11 @@ int main(int argc, char** argv) {
     s.armed.store(static_cast<int>(number));
     s.armed.notify_all();
     until(s, [&] { return s.waiting == waiters; });
-    for (int tries = 0; tries < 1000 && runnable(states) > 0; ++tries) sleep_seconds(0.0002);
+    for (int tries = 0; tries < 1000 && runnable(states, number) > 0; ++tries) sleep_seconds(0.0002);
 
     long most = 0;
     const auto look = [&] {
-      most = std::max(most, runnable(states));
+      most = std::max(most, runnable(states, number));
       ++samples;
     };
     const auto pass_the_hold = [&] {
@@ -184,5 +193,6 @@ int main(int argc, char** argv) {
   out["most_runnable"] = peak.tell();
   out["samples"] = samples;
   write(out, file);
+  if (none_expected && (part(voluntary.values, 0.5) > 2 || part(peak.values, 1) > 6)) fail("there was a herd");
   return 0;
 }
