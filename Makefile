@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test check compat measure format check-format tidy install clean
+.PHONY: help deps build demo test check compat soak measure measure-waits format check-format tidy install clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -32,6 +32,10 @@ compat: build ## unmodified programs under every lock (long)
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/compat.py --build $(BUILD)
 
+SOAK_SECONDS ?= 600
+soak: build ## mixed random traffic under every lock; SOAK_SECONDS=600 in all, or SECONDS_PER_LOCK=N
+	@python3 tests/soak/run.py --build $(BUILD) --seconds $(SOAK_SECONDS) $(if $(SECONDS_PER_LOCK),--seconds-per-lock $(SECONDS_PER_LOCK))
+
 measure: build ## wall time of uncontended pairs, instruction counts, the thread sweep (long)
 	@tools/deps.sh peers
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
@@ -39,6 +43,9 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 	@python3 tools/count_instructions.py --build $(BUILD)
 	@$(BUILD)/workloads/embedded_cost
 	@$(BUILD)/workloads/mutexbench --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1
+
+measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour)
+	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements
 
 format: ## run the formatter
 	@tools/deps.sh develop

@@ -89,3 +89,142 @@ usher_check_changed(mcsg-no-mark-back "a group's leader does not put the guest's
 usher_check_changed(mcscr-claims-fifo "claims to be first come, first served" mcscr "" false
   "      .starvation_free = true," "      .fifo = true, .starvation_free = true,"
   locks/mcscr.hpp)
+
+usher_check_changed(loiter-rash "is certain of another thread that has been there" loiter "" false
+  "|| last != inner_node_.get()" "|| last == inner_node_.get()"
+  locks/loiter.hpp)
+
+usher_check_changed(mcscr-rash "is certain of another thread where there is none" mcscr "" false
+  "|| tail_.load(std::memory_order_relaxed) != mine;" "|| tail_.load(std::memory_order_relaxed) != no_node || mine == no_node;"
+  locks/mcscr.hpp)
+
+# ---- wrong waiting lists, condition variables, semaphores
+
+usher_check_wrong(queue queue-hides-waiters "who has locked the list hides that somebody waits" wait_queue
+  "(stale(seen) ? stamp : seen) | locked"
+  "stamp | locked"
+  wait_queue.hpp)
+
+usher_check_wrong(queue queue-chooses-unmarked "a broadcast does not mark those whom it chooses" wait_queue
+  "      if (mark_chosen(*w)) {
+"
+  "      if (w->state.load(std::memory_order_relaxed) == waiter::waiting) {
+"
+  wait_queue.hpp)
+
+usher_check_wrong(queue queue-close-at-once "close() does not wait for those who leave" wait_queue
+  "const bool empty = waiting_.front() == nullptr && tied_.get() == nullptr;"
+  "const bool empty = true;"
+  wait_queue.hpp)
+
+usher_check_wrong(queue queue-close-severs "close() severs those who are tied before it says that threads wait" wait_queue
+  "if (!blocked) sever();"
+  "sever();"
+  wait_queue.hpp)
+
+usher_check_wrong(queue queue-keeps-signal "a cancelled waiter passes its signal on to nobody" wait_queue
+  "waiter* const other = choose(choice::tied);"
+  "waiter* const other = nullptr;"
+  wait_queue.hpp)
+
+usher_check_wrong(queue queue-leaves-tied "close() forgets those who are tied and does not tell them" wait_queue
+  "      std::uint32_t seen = waiter::tied;
+      // (7) release: we have read what we need of the waiter; pairs with (8).
+      if (!w->tie.compare_exchange_strong(seen, waiter::severed, std::memory_order_release, std::memory_order_relaxed))
+        push_tied(*w);
+"
+  "      if (w->tie.load(std::memory_order_relaxed) != waiter::tied) push_tied(*w);
+"
+  wait_queue.hpp)
+
+usher_check_wrong(queue queue-loses-last "the rest of a chain does not know its last" wait_queue
+  "    if (next != nullptr) next->prev.set(granted.prev.get());
+"
+  ""
+  wait_queue.hpp)
+
+usher_check_wrong(condition condition-stops "a broadcast wakes the first alone" basic_condition_variable
+  "      if (waiter* next = queue::rest(*me_)) queue::grant(*next);
+"
+  ""
+  condition_variable.hpp)
+
+usher_check_wrong(semaphore semaphore-plain-let-go "lets the list go by a plain store" semaphore_core
+  "      if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
+        P::backoff(0);
+        continue;
+      }
+      if (!takes_off) break;"
+  "      if (!takes_off) {
+        word_.store(then, order::release);
+        break;
+      }
+      if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
+        P::backoff(0);
+        continue;
+      }"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-wakes-first "wakes before it lets the list go" semaphore_core
+  "      (last != nullptr ? last->next.set(w) : void(first = w));
+      last = w;
+"
+  "      const wake_key key = P::key_of(w->state);
+      w->state.store(w->becomes.get(), order::release);
+      P::wake(key, every_sleeper, 1);
+      (void)last;
+"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-release-leaves-it "a release leaves its credit to nobody" semaphore_core
+  "settles = to_be_settled(then);"
+  "settles = false;"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-arrives-uncounted "a waiter that comes for its credit remains expected" semaphore_core
+  "seen - 1 - came(w)"
+  "seen - 1"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-leaves-uncounted "a waiter that was called and leaves remains expected" semaphore_core
+  "seen, seen - came(w), order::relaxed"
+  "seen, seen, order::relaxed"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-queues-unsettled "who joins the list does not look for a credit that came meanwhile" semaphore_core
+  "    settle();  // sees a credit that has come since
+"
+  "    std::uint64_t seen_now = word_.load(order::relaxed);
+    while (!word_.compare_exchange_weak(seen_now, (seen_now & ~(locked | some_wait)) | (list_.front() ? some_wait : 0),
+                                        order::acq_rel, order::relaxed))
+      P::backoff(0);
+"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-leaves-unsettled "who leaves the list does not look for a credit that came meanwhile" semaphore_core
+  "      list_.remove(w);
+      settle();
+"
+  "      list_.remove(w);
+      std::uint64_t seen = word_.load(order::relaxed);
+      while (!word_.compare_exchange_weak(seen, (seen & ~(locked | some_wait)) | (list_.front() ? some_wait : 0),
+                                          order::acq_rel, order::relaxed))
+        P::backoff(0);
+"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-leaves-called-unsettled "who was called and leaves does not call another" semaphore_core
+  "seen - came(w), order::relaxed, order::relaxed)) P::backoff(0);
+    settle();"
+  "seen - came(w), order::relaxed, order::relaxed)) P::backoff(0);
+    std::uint64_t seen_now = word_.load(order::relaxed);
+    while (!word_.compare_exchange_weak(seen_now, (seen_now & ~(locked | some_wait)) | (list_.front() ? some_wait : 0),
+                                        order::acq_rel, order::relaxed))
+      P::backoff(0);"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-loses-handed "who leaves loses the credit that was handed to it" semaphore_core
+  "if (w.state.load(order::relaxed) == waiter::granted || take_called(w)) return true;"
+  "if (w.state.load(order::relaxed) == waiter::granted) return false;
+    if (take_called(w)) return true;"
+  semaphore.hpp)

@@ -24,11 +24,33 @@ struct checked_lock {
   bool (*try_lock)(void*);
   void (*unlock)(void*);
   void (*lock_as_guest)(void*);  ///< null where there are no guests
+  bool (*contended)(void*);      ///< null where a lock cannot say
   bool tickets;                  ///< the first two words are ticket and grant
 };
 
 inline std::vector<checked_lock>& checked_locks() {
   static std::vector<checked_lock> list;
+  return list;
+}
+
+/// Any lock of the list, as a program would hand it to a condition variable.
+struct lock_handle {
+  const checked_lock* table;
+  void* state;
+  void lock() const { table->lock(state); }
+  bool try_lock() const { return table->try_lock(state); }
+  void unlock() const { table->unlock(state); }
+};
+
+/// Those that clients of other things take for a mutex: that hand over, that restrict, that let overtake.
+inline const std::vector<const checked_lock*>& mutexes() {
+  static const std::vector<const checked_lock*> list = [] {
+    std::vector<const checked_lock*> some;
+    for (const checked_lock& l : checked_locks())
+      for (const char* name : {"loiter", "mcscr", "ticket", "futex", "loiter-park", "mcscr-park"})
+        if (l.name == name) some.push_back(&l);
+    return some;
+  }();
   return list;
 }
 
@@ -45,10 +67,13 @@ void add_lock(std::string name, std::string bug, bool tickets) {
       .try_lock = [](void* l) { return static_cast<Lock*>(l)->try_lock(); },
       .unlock = [](void* l) { static_cast<Lock*>(l)->unlock(); },
       .lock_as_guest = nullptr,
+      .contended = nullptr,
       .tickets = tickets,
   };
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
+  if constexpr (requires(Lock& l) { l.contended(); })
+    t.contended = [](void* l) { return static_cast<Lock*>(l)->contended(); };
   checked_locks().push_back(std::move(t));
 }
 

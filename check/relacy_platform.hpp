@@ -9,9 +9,10 @@
 // - Polling. await() sleeps until the word is written, once it has seen the newest value: an endless wait is
 //   a deadlock, too, and found at once. Polling with a limit looks as often as chance says.
 // - Time. now() goes forward at random, by little or beyond every limit.
-// - Ends. Whoever owns the lock last ends its life, and giving a node back ends the node's. An access that is
-//   not ordered before the end (or after the node's next beginning) is reported, whether it came too late or
-//   merely could have.
+// - Ends. Whoever owns a lock, a waiting list or a semaphore last ends its life, giving a node back ends the
+//   node's, and leaving the block that of a local<T>. An access that is not ordered before the end (or after the
+//   node's next beginning) is reported, whether it came too late or merely could have; and, but for nodes, one
+//   that is ordered after the end.
 // - Order. Where a lock claims to be first come, first served, overtaking a thread that waits is reported.
 //
 // What relacy cannot show: it lets modification order follow the order of execution, so a store may not take
@@ -24,12 +25,13 @@
 #include <atomic>
 #include <cassert>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -38,8 +40,11 @@
 #include <source_location>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "usher/platform/native.hpp"  // like the above: for what headers under test include, without relacy's macros
 
 #include <relacy/relacy.hpp>
 // relacy turns names of the language and of the standard library into macros: take them back.
@@ -94,6 +99,7 @@ inline void note(const char* text, const void* word, std::uint32_t mask, const p
 /// The operations of locks whose order can be weakened, one at a time, to see whether that would be found.
 struct ordered_sites {
   std::array<place, 256> seen;
+  std::string_view only;  ///< what the file's name must end with
   unsigned count = 0;
   std::optional<place> weakened;
 
@@ -103,7 +109,7 @@ struct ordered_sites {
   void add(const place& p) {
     for (unsigned i = 0; i < count; i++)
       if (same(seen[i], p)) return;
-    if (count < seen.size() &&
+    if (count < seen.size() && std::string_view(p.file_name()).ends_with(only) &&
         (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
       seen[count++] = p;
   }
@@ -129,7 +135,7 @@ inline rl::memory_order order_of(std::memory_order o, const place& p) {
   }
 }
 
-/// The life of an object: uses, and one end that all of them must happen before.
+/// The life of an object: uses, and an end that all of them must happen before.
 class life {
  public:
   life() : data_(rl::ctx().var_ctor()) {}
@@ -138,14 +144,28 @@ class life {
   life& operator=(const life&) = delete;
 
   void use(const char* why, const place& p) {
-    if (!data_->load(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
+    if (ended_ || !data_->load(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
   }
+  /// Another life may follow: whoever uses the object then has to know.
   void end(const char* why, const place& p) {
     if (!data_->store(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
+  }
+  void end_for_good(const char* why, const place& p) {
+    end(why, p);
+    ended_ = true;
   }
 
  private:
   rl::var_data* data_;
+  bool ended_ = false;
+};
+
+/// An object whose life somebody ends, and what is said where that goes wrong.
+struct watched {
+  const void* begin = nullptr;
+  std::size_t size = 0;
+  const char* ends_early = "";
+  const char* used_late = "";
 };
 
 void before_access(const void* word, const place& p);
@@ -227,8 +247,14 @@ class checked_plain {
  public:
   checked_plain() : data_(T{}) {}
   checked_plain(T v) : data_(v) {}
-  T get(place p = place::current()) const { return data_(info(p)).load(); }
-  void set(T v, place p = place::current()) { data_(info(p)).store(v); }
+  T get(place p = place::current()) const {
+    before_access(this, p);
+    return data_(info(p)).load();
+  }
+  void set(T v, place p = place::current()) {
+    before_access(this, p);
+    data_(info(p)).store(v);
+  }
 
  private:
   rl::var<T> data_;
@@ -248,10 +274,12 @@ struct chances {
   unsigned refused_nodes = 0;  ///< take_node() says that there are none
 };
 
-/// All that belongs to one execution besides the lock: nodes, the waiting array, who sleeps, the clock.
+/// All that belongs to one execution besides the lock: nodes, what threads put on their stacks, the waiting array, who
+/// sleeps, the clock.
 class execution {
  public:
   static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2;
+  static constexpr unsigned most_locals = 64, most_watched = 2;
 
   execution(chances c, bool fifo) : left_(c), fifo_(fifo) {
     current_ = this;
@@ -266,23 +294,24 @@ class execution {
 
   // ---- lives ----
 
-  /// The object whose last owner calls end_of_lock(), and the word in it where sleepers look at a clock.
-  void watch_lock(const void* begin, std::size_t size, const void* timed_word) {
-    lock_begin_ = begin;
-    lock_size_ = size;
-    timed_word_ = timed_word;
-  }
-  void end_of_lock(place p = place::current()) {
-    lock_life_.end("the lock's last owner ends it while another thread may still touch it", p);
+  /// The objects that somebody will end, and the word where sleepers may look at a clock.
+  void watch(unsigned which, watched w) { watched_[which] = w; }
+  void let_time_out(const void* word) { timed_word_ = word; }
+  void watch_nothing() { watched_ = {}; }
+
+  void end_of(unsigned which, place p = place::current()) {
+    watched_lives_[which].end_for_good(watched_[which].ends_early, p);
   }
 
   void before_access(const void* word, const place& p) {
-    if (inside(word, lock_begin_, lock_size_))
-      return lock_life_.use("the lock is touched after the end of its life", p);
+    if (reinterpret_cast<std::uintptr_t>(word) < 4096)
+      fail("a null pointer is followed", rl::test_result_access_to_freed_memory, p);
+    for (unsigned i = 0; i < most_watched; i++)
+      if (inside(word, watched_[i].begin, watched_[i].size)) return watched_lives_[i].use(watched_[i].used_late, p);
+    if (inside(word, locals_, sizeof locals_))
+      return local_lives_[slot_of_local(word)]->use("what a thread had on its stack is touched after its end", p);
     if (!inside(word, nodes_.data(), sizeof nodes_)) return;
-    const auto offset =
-        std::size_t(static_cast<const std::byte*>(word) - reinterpret_cast<const std::byte*>(nodes_.data()));
-    node_slot& s = nodes_[offset / sizeof(node_slot)];
+    node_slot& s = nodes_[distance(nodes_.data(), word) / sizeof(node_slot)];
     if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
   }
 
@@ -295,6 +324,21 @@ class execution {
       rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
     }
   }
+
+  // ---- what others reach on a thread's stack ----
+
+  /// Room for one object. It is not used again, so that whoever comes too late finds nothing else there.
+  void* begin_local(std::size_t size, const place& p) {
+    if (size > local_size || locals_begun_ == most_locals)
+      fail("no room for what threads have on their stacks", rl::test_result_user_assert_failed, p);
+    local_lives_[locals_begun_].emplace();
+    return locals_ + std::size_t{locals_begun_++} * local_size;
+  }
+  void end_local(const void* at, const place& p) {
+    local_lives_[slot_of_local(at)]->end_for_good("a thread takes away what another may still touch on its stack", p);
+  }
+  /// Numbers the objects from 0 on.
+  unsigned slot_of_local(const void* at) const { return unsigned(distance(locals_, at) / local_size); }
 
   // ---- order ----
 
@@ -325,8 +369,10 @@ class execution {
     const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
     if (stray) left_.stray_wakes--;
     note("sleeps", key, mask, p);
-    // A time-out may be what a program waits for only where a lock says so. Else it is one more stray wake.
-    rl::ctx().park_current_thread(timed && key == timed_word_, stray, false, info(p));
+    // A time-out may be what a program waits for only where a client says so, or in a waiting list. Else it is one
+    // more stray wake.
+    const bool may_time_out = timed && (key == timed_word_ || inside(key, locals_, sizeof locals_));
+    rl::ctx().park_current_thread(may_time_out, stray, false, info(p));
     me.key = nullptr;
   }
 
@@ -396,8 +442,10 @@ class execution {
     if (came_[me] != 0 && waits_since_[me] == 0) waits_since_[me] = ++arrivals_;
   }
 
-  static bool inside(const void* p, const void* begin, std::size_t size) {
-    return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(begin) < size;
+  static bool inside(const void* p, const void* begin, std::size_t size) { return distance(begin, p) < size; }
+
+  static std::size_t distance(const void* from, const void* to) {
+    return std::size_t(reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from));
   }
 
   node_slot& slot(node_handle h, const place& p) {
@@ -409,10 +457,13 @@ class execution {
   static inline execution* current_ = nullptr;
 
   chances left_;
-  const void* lock_begin_ = nullptr;
-  std::size_t lock_size_ = 0;
+  std::array<watched, most_watched> watched_;
+  std::array<life, most_watched> watched_lives_;
   const void* timed_word_ = nullptr;
-  life lock_life_;
+  static constexpr std::size_t local_size = 512;
+  alignas(64) std::byte locals_[most_locals * local_size];
+  std::array<std::optional<life>, most_locals> local_lives_;
+  unsigned locals_begun_ = 0;
   std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
   std::array<sleeper, most_threads> sleepers_{};
   std::array<const void*, most_threads> polls_{};
@@ -501,6 +552,25 @@ struct checked : checked_words {
 
   // ---- the rest ----
 
+  template <class T>
+  class local {
+   public:
+    local(place p = place::current()) : object_(::new(execution::current().begin_local(sizeof(T), p)) T{}), place_(p) {}
+    ~local() {
+      execution::current().end_local(object_, place_);
+      object_->~T();
+    }
+    local(const local&) = delete;
+    local& operator=(const local&) = delete;
+    T& operator*() { return *object_; }
+    T* operator->() { return object_; }
+
+   private:
+    T* object_;
+    place place_;
+  };
+
+  static std::uint32_t fork_stamp() { return 1; }
   static std::uint32_t thread_index() { return rl::thread_index(); }
   template <class Tag>
   static atomic<std::uint32_t>* table() {

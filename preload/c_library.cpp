@@ -28,6 +28,8 @@ __asm__(".symver usher_libc_lock, __pthread_mutex_lock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_trylock, __pthread_mutex_trylock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_unlock, __pthread_mutex_unlock@" USHER_FIRST_GLIBC);
 #endif
+// What pthread_atfork() is in a program; never undone, for the library is never unloaded.
+[[gnu::weak]] int __register_atfork(void (*)(), void (*)(), void (*)(), void*);  // NOLINT(bugprone-reserved-identifier)
 [[gnu::weak]] const char* gnu_get_libc_version(void);
 [[gnu::weak]] void* dlvsym(void*, const char*, const char*);
 }
@@ -204,6 +206,10 @@ int sem_getvalue(sem_t* s, int* value) {
 }
 void find_sem_post() {
   found_sem_post.found();
+}
+
+void in_children(void (*f)()) {
+  if (__register_atfork != nullptr) __register_atfork(nullptr, nullptr, f, nullptr);
 }
 
 bool is_glibc() {

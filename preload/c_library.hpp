@@ -35,6 +35,9 @@ int sem_getvalue(sem_t*, int*);
 /// Ahead of time: sem_post() may be called from a signal handler, where dlsym() may not.
 void find_sem_post();
 
+/// Has f called in every child that fork() makes (not _Fork() nor clone()).
+void in_children(void (*f)());
+
 /// False in a program that runs on another C library (musl): its pthread types are laid out differently.
 bool is_glibc();
 

@@ -1,19 +1,25 @@
 // The exported pthread_cond_* functions: a condition variable that unlocks and locks whatever mutex it is given through
 // our own functions. It has to be ours, because the C library's would unlock our mutexes by its own code.
 //
-//     offset  0…31  the queue    wait_queue.hpp
-//            36     flags        as the C library has them: bit 0 process-shared, bit 1 CLOCK_MONOTONIC
+//     offset  0…23, 40…47  the queue     wait_queue.hpp
+//            24            clock         1: CLOCK_MONOTONIC
+//            28, 36        shared        bit 0 of one of them says so in a process-shared variable, which is the C
+//                                        library's: in the first since glibc 2.41, in the second before. Ours keep both 0
 //
 // Who is chosen by a thread that holds the mutex is moved to the mutex (moved.hpp), else woken. Of a broadcast's chain one
 // thread is awake at a time, and sees to the next when it has the mutex.
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
+#include "preload/cond.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/moved.hpp"
+#include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 
@@ -22,19 +28,15 @@ namespace {
 
 struct cond_layout {
   pthread_queue queue;
-  std::uint32_t unused;
-  std::uint32_t flags;
-};
-static_assert(offsetof(cond_layout, flags) == 36 && sizeof(cond_layout) <= sizeof(pthread_cond_t));
-static_assert(alignof(cond_layout) <= alignof(pthread_cond_t));
 
-constexpr std::uint32_t shared = 1, monotonic = 2;
+  bool is_private() { return ((queue.spare(1) | queue.spare(3)) & 1) == 0; }
+  bool is_monotonic() { return queue.spare(0) != 0; }
+};
+static_assert(pthread_queue::spare_at() == 24);
+static_assert(sizeof(cond_layout) <= sizeof(pthread_cond_t) && alignof(cond_layout) <= alignof(pthread_cond_t));
 
 cond_layout& cond_of(pthread_cond_t* c) {
   return *reinterpret_cast<cond_layout*>(c);
-}
-bool is_private(const cond_layout& c) {
-  return (c.flags & shared) == 0;
 }
 
 pthread_waiter* of_pthread(pthread_queue::waiter* w) {
@@ -50,11 +52,18 @@ struct waiting_thread : pthread_waiter {
   pthread_queue* queue;
 };
 
+/// The rest of the chain is as old as the chain.
+pthread_waiter* rest(pthread_waiter& granted) {
+  pthread_waiter* const next = of_pthread(pthread_queue::rest(granted));
+  if (next != nullptr) next->moved_at = granted.moved_at;
+  return next;
+}
+
 /// Locks the mutex again, then sees to the rest of the chain.
 int relock(waiting_thread& me, bool granted) {
   const int error = pthread_mutex_lock(me.mutex);
-  if (granted)
-    if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) deliver(*next);
+  if (granted && !pthread_queue::forgotten(me))
+    if (pthread_waiter* const next = rest(me)) deliver(*next);
   return error;
 }
 
@@ -69,6 +78,7 @@ bool withdraw(waiting_thread& me) {
 
 void on_cancel(void* argument) {
   auto& me = *static_cast<waiting_thread*>(argument);
+  current_sleep = {};
   relock(me, withdraw(me));
 }
 
@@ -78,11 +88,13 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   me.queue = &cond_of(cond).queue;
   // If the program lets itself be cancelled anywhere, then not while this thread has the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
+  current_sleep = {&me.state, waiting_thread::granted};
   me.queue->enter(me, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
     if (withdraw(me))
-      if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) pthread_queue::grant(*next);
+      if (pthread_waiter* const next = rest(me)) pthread_queue::grant(*next);
+    current_sleep = {};
     usher_restore_cancellation(type);
     return result;
   }
@@ -99,6 +111,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
     }
   }
   if (granted) me.queue->depart(me);
+  current_sleep = {};
   const int error = relock(me, granted);
   usher_restore_cancellation(type);
   return error != 0 ? error : !granted && result == ETIMEDOUT ? ETIMEDOUT : 0;
@@ -112,7 +125,7 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
 /// Whether the C library has to do it: −1 no, 1 yes, else the error.
 int elsewhere(pthread_cond_t* cond, pthread_mutex_t* mutex) {
   if (passes_through()) return 1;
-  if (is_private(cond_of(cond))) return -1;
+  if (cond_of(cond).is_private()) return -1;
   // It would unlock one of our mutexes by its own code.
   return is_ours(kind_of(layout(mutex).kind_and_stamp.load(std::memory_order_relaxed))) ? EINVAL : 1;
 }
@@ -128,43 +141,73 @@ int elsewhere(pthread_cond_t* cond, pthread_mutex_t* mutex) {
 }
 
 }  // namespace
-}  // namespace usher::preload
 
-using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
-
-USHER_EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
-  return c_library::cond_init(c, attributes);  // it writes zeros and the flags
+int cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
+  int shared = PTHREAD_PROCESS_PRIVATE;
+  if (attributes != nullptr) pthread_condattr_getpshared(attributes, &shared);
+  if (passes_through() || shared != PTHREAD_PROCESS_PRIVATE) return c_library::cond_init(c, attributes);
+  clockid_t clock = CLOCK_REALTIME;
+  if (attributes != nullptr) pthread_condattr_getclock(attributes, &clock);
+  std::memset(c, 0, sizeof *c);
+  cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
+  return 0;
 }
 
-USHER_EXPORT int pthread_cond_destroy(pthread_cond_t* c) {
-  if (passes_through() || !is_private(cond_of(c))) return c_library::cond_destroy(c);
+int cond_destroy(pthread_cond_t* c) {
+  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_destroy(c);
   return cond_of(c).queue.close() ? 0 : EBUSY;
 }
 
-USHER_EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
+int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
   if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_wait(c, m) : e;
   return check_and_wait(c, m, CLOCK_MONOTONIC, nullptr);
 }
 
-USHER_EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
+int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
   if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_timedwait(c, m, until) : e;
-  return check_and_wait(c, m, cond_of(c).flags & monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
+  return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
 }
 
-USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
   if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
   if (!is_waitable(clock)) return EINVAL;
   return check_and_wait(c, m, clock, until);
 }
 
-USHER_EXPORT int pthread_cond_signal(pthread_cond_t* c) {
-  if (passes_through() || !is_private(cond_of(c))) return c_library::cond_signal(c);
+int cond_signal(pthread_cond_t* c) {
+  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_signal(c);
   pthread_queue& queue = cond_of(c).queue;
   return queue.anyone() ? signal(queue) : 0;
 }
 
-USHER_EXPORT int pthread_cond_broadcast(pthread_cond_t* c) {
-  if (passes_through() || !is_private(cond_of(c))) return c_library::cond_broadcast(c);
+int cond_broadcast(pthread_cond_t* c) {
+  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_broadcast(c);
   pthread_queue& queue = cond_of(c).queue;
   return queue.anyone() ? broadcast(queue) : 0;
+}
+
+}  // namespace usher::preload
+
+using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
+
+USHER_EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
+  return cond_init(c, attributes);
+}
+USHER_EXPORT int pthread_cond_destroy(pthread_cond_t* c) {
+  return cond_destroy(c);
+}
+USHER_EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
+  return cond_wait(c, m);
+}
+USHER_EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
+  return cond_timedwait(c, m, until);
+}
+USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+  return cond_clockwait(c, m, clock, until);
+}
+USHER_EXPORT int pthread_cond_signal(pthread_cond_t* c) {
+  return cond_signal(c);
+}
+USHER_EXPORT int pthread_cond_broadcast(pthread_cond_t* c) {
+  return cond_broadcast(c);
 }

@@ -4,10 +4,11 @@
 // A lock that restricts concurrency (one with contended()) leaves the chain where it is while it knows that another thread
 // is going to have the mutex, for that one's unlock comes by here, too.
 //
-// A thread is moved only by the thread that holds its mutex, so its unlock is certain to come later, and the chain needs
-// no protection but the mutex. That the caller holds a mutex shows in the word `held`. What is not certain is woken
-// instead: a mutex of a kind that keeps its owner where the chain would be, or of the C library's, or one that was taken
-// before the thread had a record.
+// A thread is moved only by the thread that holds its mutex, so its unlock is certain to come later. That the caller holds a
+// mutex shows in the word `held`: its mark. An unlock by another thread takes that mark away before anything else, and a
+// move puts another in its place for as long as it takes, so the two exclude each other, and the chain needs no more
+// protection. What is not certain is woken instead: a mutex of a kind that keeps its owner where the chain would be, or of
+// the C library's, or one that was taken before the thread had a record.
 #pragma once
 
 #include <cstring>
@@ -24,7 +25,26 @@ using pthread_queue = wait_queue<native>;
 /// A thread in pthread_cond_wait().
 struct pthread_waiter : pthread_queue::waiter {
   pthread_mutex_t* mutex;
+  // Of the first of a chain that hangs on a mutex:
+  std::uint64_t moved_at = 0;  ///< ns; 0: never yet
+  std::uint32_t passed = 0;    ///< by how many unlocks
 };
+
+/// Marks of no thread, in `held`: threads' are odd and larger.
+inline constexpr std::uint32_t held_by_somebody = 1, held_while_moving = 2;
+
+/// Takes the mark of whoever locked the mutex away: what follows is this thread's business.
+inline void take_mark(mutex_layout& m) {
+  std::uint32_t seen = m.held.load(std::memory_order_relaxed);
+  for (;;) {
+    if (seen == held_while_moving)
+      seen = native::await_yielding(
+          m.held, [](std::uint32_t h) { return h != held_while_moving; }, std::memory_order_relaxed);
+    // (2) acquire: pairs with (1), a move by the thread that locked it.
+    if (m.held.compare_exchange_strong(seen, held_by_somebody, std::memory_order_acquire, std::memory_order_relaxed))
+      return;
+  }
+}
 
 inline void* moved_bytes(mutex_layout& m) {
   return &m.count;  // `count` and `owner`; not aligned for a pointer
@@ -46,16 +66,25 @@ inline pthread_waiter* take_moved(mutex_layout& m) {
 /// Moves a chain to its mutex. False if it is not certain that the caller holds that.
 inline bool move_to_mutex(mutex_layout& m, pthread_waiter& chain) {
   const std::uint32_t me = native::thread_mark();
-  if (me == 1 || m.held.load(std::memory_order_relaxed) != me) return false;
+  if (me == held_by_somebody) {
+    native::self();  // a record, for the next time
+    return false;
+  }
   const std::uint64_t kind = m.kind_and_stamp.load(std::memory_order_relaxed);
   if (!is_ours(kind_of(kind)) || has_owner(kind_of(kind)) || stamp_of(kind) != native::fork_stamp()) return false;
+  std::uint32_t mine = me;
+  if (m.held.load(std::memory_order_relaxed) != me ||
+      !m.held.compare_exchange_strong(mine, held_while_moving, std::memory_order_relaxed, std::memory_order_relaxed))
+    return false;
   if (pthread_waiter* const first = moved(m)) {
     pthread_queue::append(*first, chain);
   } else {
+    if (chain.moved_at == 0) chain.moved_at = native::now();
     pthread_waiter* const p = &chain;
     std::memcpy(moved_bytes(m), &p, sizeof p);
     gate::set_errand(m.timed);
   }
+  m.held.store(me, std::memory_order_release);  // (1) release: pairs with (2)
   return true;
 }
 

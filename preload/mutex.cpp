@@ -8,6 +8,7 @@
 #include "preload/c_library.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
+#include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 
@@ -40,10 +41,11 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
 }
 
 /// Only so that a program which changes its environment at the start does not change the selection by it, and so that
-/// a mistake in USHER_LOCK is said also by a program that never locks. And what must not be looked up later.
+/// a mistake in USHER_LOCK is said also by a program that never locks. And what must not, or cannot, be done later.
 [[gnu::constructor]] void at_start() {
   connect();
   c_library::find_sem_post();
+  c_library::in_children(wake_in_child);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ template <class Lock>
 class mutex_operations {
   static_assert(sizeof(Lock) <= sizeof(mutex_layout::state));
   static_assert(alignof(Lock) <= 8);
-  static constexpr std::uint32_t fairness_period = 1000;  // Malthusian Locks, §4
+  static constexpr std::uint64_t impatience = 1000000;  // ns; as loiter's standby: chosen, not measured
 
  public:
   static int lock(pthread_mutex_t* raw) {
@@ -74,9 +74,17 @@ class mutex_operations {
   }
 
   static int unlock_normal(mutex_layout& m) {
-    // Unlocking a free mutex is undefined; programs do it, and the C library lets it pass.
-    if (m.held.load(std::memory_order_relaxed) == 0) [[unlikely]]
-      return 0;
+    if (m.held.load(std::memory_order_relaxed) != native::thread_mark()) [[unlikely]]
+      return unlock_anothers(m);
+    release(m);
+    return 0;
+  }
+
+  /// Both are undefined; programs do them, and the C library lets them pass: unlocking a free mutex, which changes
+  /// nothing, and one that another thread has locked (or this one, when it had no record yet).
+  [[gnu::cold, gnu::noinline]] static int unlock_anothers(mutex_layout& m) {
+    if (m.held.load(std::memory_order_relaxed) == 0) return 0;
+    take_mark(m);
     release(m);
     return 0;
   }
@@ -92,7 +100,7 @@ class mutex_operations {
     pthread_waiter* const moved = !leaves_moved(m) && gate::take_errand(m.timed) ? take_moved(m) : nullptr;
     if (gate::anyone_timed(m.timed)) {
       const wake_key key = native::key_of(m.timed);
-      m.held.store(1, std::memory_order_relaxed);  // perhaps it is not this thread's any more, but still held
+      m.held.store(held_by_somebody, std::memory_order_relaxed);  // perhaps not this thread's any more
       if (gate::unlock(m.timed) == gate::outcome::release) {
         m.held.store(0, std::memory_order_relaxed);
         state(m).unlock();
@@ -106,13 +114,17 @@ class mutex_operations {
     if (moved != nullptr) pthread_queue::grant(*moved);
   }
 
-  /// A lock that restricts concurrency does so with threads that were moved to it, too: as long as others are certain to
-  /// have it, and to unlock it, they stay asleep, but for one in a thousand unlocks.
+  /// A lock that restricts concurrency does so with threads that were moved to it, too: for a while they stay asleep as
+  /// long as others are certain to have it, and to unlock it.
   static bool leaves_moved(mutex_layout& m) {
-    if constexpr (requires { state(m).contended(); })
-      return state(m).contended() && !native::bernoulli(fairness_period);
-    else
+    if constexpr (requires { state(m).contended(); }) {
+      pthread_waiter* const first = gate::has_errand(m.timed) ? moved(m) : nullptr;
+      if (first == nullptr || !state(m).contended()) return false;
+      // A look at the clock costs about as much as the rest.
+      return first->passed++ % 8 != 0 || native::now() - first->moved_at < impatience;
+    } else {
       return false;
+    }
   }
 
   // ---- kinds other than normal, first uses, forks -----------------------------------------------------------

@@ -62,6 +62,11 @@ std::string_view variable(const char* name) {
   return {};
 }
 
+/// Not substr(), which would need the C++ run-time library for its exception.
+std::string_view clipped(std::string_view text) {
+  return {text.data(), text.size() < 64 ? text.size() : 64};
+}
+
 /// One line on stderr.
 template <class... Parts>
 void complain(Parts... parts) {
@@ -83,7 +88,7 @@ void complain_of_lock(std::string_view unknown) {
   for_each_table([&](const mutex_table& t) { return nearest.consider(t.name), false; });
   nearest.consider(through.name);
   nearest.consider(through_adaptive.name);
-  complain("usher: no lock is called \"", unknown.substr(0, 64), "\" (USHER_LOCK); the nearest is \"", nearest.best(),
+  complain("usher: no lock is called \"", clipped(unknown), "\" (USHER_LOCK); the nearest is \"", nearest.best(),
            "\". Running on the C library's locks.");
 }
 
@@ -100,7 +105,7 @@ std::optional<append_chance> probability(const char* name) {
 }
 
 void complain_of_probability(const char* name) {
-  complain("usher: ", name, "=", variable(name).substr(0, 64),
+  complain("usher: ", name, "=", clipped(variable(name)),
            " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
 

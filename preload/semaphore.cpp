@@ -13,6 +13,7 @@
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/export.hpp"
+#include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "usher/semaphore.hpp"
@@ -49,6 +50,7 @@ struct waiting_thread : core::waiter {
 /// A cancelled waiter gives back the credit that it was just given.
 void on_cancel(void* argument) {
   auto& me = *static_cast<waiting_thread*>(argument);
+  current_sleep = {};
   if (me.semaphore->leave(me)) me.semaphore->release();
 }
 
@@ -57,6 +59,7 @@ void on_cancel(void* argument) {
   const usher_cancel_type type = usher_defer_cancellation();
   waiting_thread me;
   me.semaphore = &s;
+  current_sleep = {&me.state, waiting_thread::called};
   int error = 0;
   for (bool acquired = s.enter(me, sem_append()); !acquired;) {
     if (me.state.load(std::memory_order_acquire) != waiting_thread::waiting) {
@@ -70,6 +73,7 @@ void on_cancel(void* argument) {
     if (!acquired) error = result;
     break;
   }
+  current_sleep = {};
   usher_restore_cancellation(type);
   return error == 0 ? 0 : fail(error);
 }

@@ -101,19 +101,22 @@ class semaphore_core {
   /// True: took a credit after all. False: the waiter is in the list, and sleeps while its state is waiting.
   bool enter(waiter& w, append_chance chance) {
     w.since = P::now();
-    lock_list();
-    w.stamp = my_stamp();
-    return take_or_queue(w, 0, chance.at_tail<P>());
+    const bool at_tail = chance.at_tail<P>();
+    w.stamp = lock_list();
+    return take_or_queue(w, 0, at_tail);
   }
 
   /// The waiter's state is not waiting any more. True: it has a credit. False: it is in the list again.
   bool arrive(waiter& w) {
     if (w.state.load(order::relaxed) == waiter::granted) return true;
     if (take_called(w)) return true;
-    lock_list();
-    w.insists.set(P::now() - w.since > impatience ? 1 : 0);
+    const std::uint64_t waited = P::now() - w.since;
+    const std::uint64_t stamp = lock_list();
+    const std::uint64_t gone = came(w);
+    w.stamp = stamp;
+    w.insists.set(waited > impatience ? 1 : 0);
     w.state.store(waiter::waiting, order::relaxed);
-    return take_or_queue(w, came(w), false);
+    return take_or_queue(w, gone, false);
   }
 
   /// Ends the waiting for a credit. True if there was one for the waiter: it has it.
@@ -202,7 +205,8 @@ class semaphore_core {
     return false;
   }
 
-  void lock_list() {
+  /// Returns the stamp under which it is locked.
+  std::uint64_t lock_list() {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       if (!stale(seen) && (seen & locked) != 0) {
@@ -214,7 +218,7 @@ class semaphore_core {
       // (7) acquire: pairs with (8).
       if (word_.compare_exchange_strong(seen, then, order::acquire, order::relaxed)) {
         if ((then & some_wait) == 0) list_.clear();
-        return;
+        return then & ~(one_stamp - 1);
       }
       P::backoff(0);
     }

@@ -35,9 +35,9 @@ class timed_gate {
 
   // By the holder only. Relaxed: what the errand is about is protected by the lock.
   static void set_errand(word& gate) { gate.fetch_or(errand, std::memory_order_relaxed); }
+  static bool has_errand(const word& gate) { return (gate.load(std::memory_order_relaxed) & errand) != 0; }
   static bool take_errand(word& gate) {
-    return (gate.load(std::memory_order_relaxed) & errand) != 0 &&
-           (gate.fetch_and(~errand, std::memory_order_relaxed) & errand) != 0;
+    return has_errand(gate) && (gate.fetch_and(~errand, std::memory_order_relaxed) & errand) != 0;
   }
 
   /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it.
@@ -75,7 +75,7 @@ class timed_gate {
     const wake_key key = P::key_of(gate);
     for (;;) {
       if ((seen & count) == 0) {
-        if (gate.compare_exchange_strong(seen, 0, std::memory_order_relaxed, std::memory_order_relaxed))
+        if (gate.compare_exchange_strong(seen, seen & errand, std::memory_order_relaxed, std::memory_order_relaxed))
           return outcome::release;
       } else if (seen & served) {
         if (gate.compare_exchange_strong(seen, seen & ~served, std::memory_order_relaxed, std::memory_order_relaxed))

@@ -46,7 +46,7 @@ int usher_mutex_destroy(usher_mutex_t* mutex);
  * goes to the tail of the list of waiters and not to its head: 1 is first in, first out, 0.001 mostly last in, first out.
  * Zero bytes are a valid variable with 1. EINVAL: no such chance. */
 typedef struct usher_cond {
-  uint64_t usher_state[5];
+  uint64_t usher_state[7];
 } usher_cond_t;
 
 #define USHER_COND_INITIALIZER \

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -57,8 +58,7 @@ class wait_queue {
 
   /// Joins the queue. Under the mutex, so that no signal sent after it was released is missed.
   void enter(waiter& w, append_chance chance) {
-    w.stamp = P::fork_stamp();
-    lock_list();
+    w.stamp = lock_list();
     waiting_.push(w, chance);
     unlock_list();
   }
@@ -208,10 +208,15 @@ class wait_queue {
     }
   }
 
+  /// Four words for whoever embeds the queue, all zero at first, and where they are in it.
+  std::uint32_t& spare(unsigned i) { return spare_[i]; }
+  static constexpr std::size_t spare_at() { return offsetof(wait_queue, spare_); }
+
  private:
   static constexpr std::uint64_t locked = 1, some_wait = 2, some_tied = 4;
 
-  void lock_list() {
+  /// Returns the stamp under which it is locked.
+  std::uint32_t lock_list() {
     const std::uint64_t stamp = std::uint64_t{P::fork_stamp()} << 32;
     const auto stale = [stamp](std::uint64_t v) { return (v >> 32) != (stamp >> 32); };
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
@@ -230,6 +235,7 @@ class wait_queue {
       waiting_.clear();
       tied_.set(nullptr);
     }
+    return std::uint32_t(stamp >> 32);
   }
 
   void unlock_list() {
@@ -299,6 +305,7 @@ class wait_queue {
 
   typename P::template atomic<std::uint64_t> word_;
   waiter_list<P, waiter> waiting_;
+  std::uint32_t spare_[4] = {};
   typename P::template plain<waiter*> tied_;
 };
 

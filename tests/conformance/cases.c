@@ -81,6 +81,14 @@ void check_number(const char* file, int line, const char* text, long long value,
   if (value != expected) fail_case(file, line, "%s is %lld, not %lld", text, value, expected);
 }
 
+void check_errno(const char* file, int line, const char* text, int result, int error, int expected) {
+  if (result == (expected == 0 ? 0 : -1) && error == (expected == 0 ? USHER_TESTS_ERRNO : expected)) return;
+  if (error == USHER_TESTS_ERRNO)
+    fail_case(file, line, "%s gave %d without an error, not %s", text, result, code_name(expected));
+  fail_case(file, line, "%s gave %d with %s (%d) in errno, not %s", text, result, code_name(error), error,
+            code_name(expected));
+}
+
 // -- threads --
 
 pthread_t start_thread(thread_body body, void* argument) {
@@ -124,25 +132,39 @@ void run_threads(int count, thread_body body, void* arguments, size_t size) {
   for (int i = 0; i < count; ++i) join_thread(threads[i]);
 }
 
-void await_asleep(pid_t thread_id) {
+bool await_asleep(pid_t thread_id) {
   char path[64], line[256];
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread_id);
   for (int round = 0; round < 100; ++round) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
+    if (fd < 0) return false;
     ssize_t length = read(fd, line, sizeof line - 1);
     close(fd);
     if (length > 0) {
       line[length] = 0;
       const char* state = strrchr(line, ')');
-      if (state && state[1] == ' ' && state[2] == 'S') return;
+      if (state && state[1] == ' ' && state[2] == 'S') return true;
     }
     usleep(500);
   }
+  return false;
 }
 
 void await_flag(const int* flag, int at_least) {
   while (flag_get(flag) < at_least) usleep(200);
+}
+
+bool flag_comes(const int* flag, int at_least) {
+  const double limit = seconds() + 5;
+  for (int round = 0; flag_get(flag) < at_least; ++round) {
+    if (round < 200) {
+      sched_yield();
+    } else {
+      if (seconds() > limit) return false;
+      usleep(100);
+    }
+  }
+  return true;
 }
 
 // -- time --

@@ -89,6 +89,17 @@ void check_code(const char* file, int line, const char* text, int code, int expe
   check_number(__FILE__, __LINE__, #value, (long long)(value), (long long)(expected))
 void check_number(const char* file, int line, const char* text, long long value, long long expected);
 
+/// A call that answers by errno: 0 with errno as it was, or -1 with that error in it.
+#define CHECK_SUCCESS(call) CHECK_ERROR(call, 0)
+#define CHECK_ERROR(call, expected)                                            \
+  do {                                                                         \
+    errno = USHER_TESTS_ERRNO;                                                 \
+    const int result_of_call = (call);                                         \
+    check_errno(__FILE__, __LINE__, #call, result_of_call, errno, (expected)); \
+  } while (0)
+#define USHER_TESTS_ERRNO 4711
+void check_errno(const char* file, int line, const char* text, int result, int error, int expected);
+
 // -- threads --
 
 typedef void* (*thread_body)(void*);
@@ -103,8 +114,8 @@ void* in_new_thread(thread_body body, void* argument);
 /// a thread's start takes longer than hundreds of rounds of what it does.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
-/// Waits until that thread sleeps in the kernel; gives up after a while, for a waiter may also spin.
-void await_asleep(pid_t thread_id);
+/// Waits until that thread sleeps in the kernel; false if it gave up after a while, for a waiter may also spin.
+bool await_asleep(pid_t thread_id);
 
 // Flags between threads; C and C++ have different atomics, the builtins are the same.
 static inline int flag_get(const int* flag) {
@@ -119,6 +130,10 @@ static inline int flag_add(int* flag, int value) {
 
 /// Waits, sleeping, until the flag has at least that value.
 void await_flag(const int* flag, int at_least);
+
+/// The same for five seconds at most, closer and without sleep at first: false when the flag did not come. For
+/// what would otherwise hang when a wake is lost, and for loops of many short rounds.
+bool flag_comes(const int* flag, int at_least);
 
 // -- time --
 

@@ -30,6 +30,12 @@ struct timed_call {
 };
 extern const struct timed_call timed_calls[3];
 
+/// Whether this function is the C library's, bound directly or because USHER_LOCK names the C library's own mutexes.
+/// What Usher alone promises cannot be asked for then: such cases are skipped on the C library.
+bool answered_by_the_c_library(const char* function);
+#define SKIP_ON_THE_C_LIBRARY(function) \
+  if (answered_by_the_c_library(function)) skip_case("the C library does not promise this of %s", function)
+
 // The same operations as bodies of threads: the argument is the mutex, the result the code.
 void* thread_lock(void* mutex);
 void* thread_trylock(void* mutex);

@@ -4,15 +4,20 @@
 #include "cases.h"
 
 #include <cxxabi.h>
+#include <semaphore.h>
+#include <barrier>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <future>
+#include <latch>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <shared_mutex>
 #include <stdexcept>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -63,6 +68,42 @@ CASE(std_recursive_timed_mutex) {
 }
 CASE(std_shared_mutex) {
   exclude<std::shared_mutex>();
+}
+
+CASE(std_shared_timed_mutex) {
+  exclude<std::shared_timed_mutex>();
+}
+
+// Readers together, writers alone.
+template <class Mutex>
+void read_and_write() {
+  Mutex mutex;
+  int readers = 0, writers = 0, most = 0;
+  long count = 0;
+  in_threads(5, [&](int number) {
+    for (int i = 0; i < 200; ++i) {
+      if (number == 0 || i % 16 == 0) {
+        std::unique_lock lock(mutex);
+        CHECK_NUMBER(flag_add(&writers, 1), 1);
+        CHECK_NUMBER(flag_get(&readers), 0);
+        linger(++count);
+        flag_add(&writers, -1);
+      } else {
+        std::shared_lock lock(mutex);
+        const int together = flag_add(&readers, 1);
+        if (together > flag_get(&most)) flag_set(&most, together);
+        CHECK_NUMBER(flag_get(&writers), 0);
+        linger(i);
+        flag_add(&readers, -1);
+      }
+    }
+  });
+  CHECK_NUMBER(count, 200 + 4 * 13);
+}
+
+CASE(std_readers_and_writers) {
+  read_and_write<std::shared_mutex>();
+  read_and_write<std::shared_timed_mutex>();
 }
 
 CASE(std_mutex_in_reused_memory) {
@@ -116,6 +157,38 @@ CASE(std_recursion) {
     CHECK(mutex.try_lock());
     mutex.unlock();
   }).join();
+}
+
+// Recursively, by deadlines of both clocks, against others.
+CASE(std_recursive_timed_among_others) {
+  std::recursive_timed_mutex mutex;
+  int inside = 0;
+  long count = 0, timeouts = 0;
+  in_threads(4, [&](int number) {
+    for (int i = 0; i < 150; ++i) {
+      bool mine = true;
+      if (number == 0)
+        mine = mutex.try_lock_for(std::chrono::microseconds(50));
+      else if (number == 1)
+        mine = mutex.try_lock_until(std::chrono::system_clock::now() + 10s);
+      else if (number == 2)
+        mine = mutex.try_lock_until(std::chrono::steady_clock::now() + 10s);
+      else
+        mutex.lock();
+      if (!mine) {
+        CHECK_NUMBER(number, 0);
+        ++timeouts;
+        continue;
+      }
+      CHECK(mutex.try_lock_for(0s));
+      CHECK(__atomic_exchange_n(&inside, 1, __ATOMIC_RELAXED) == 0);
+      linger(++count);
+      __atomic_store_n(&inside, 0, __ATOMIC_RELAXED);
+      mutex.unlock();
+      mutex.unlock();
+    }
+  });
+  CHECK_NUMBER(count + timeouts, 4 * 150);
 }
 
 CASE(std_scoped_lock) {
@@ -192,6 +265,68 @@ CASE(std_condition_deadlines) {
   notifier.join();
 }
 
+// condition_variable_any has a mutex of its own beside the lock it is given.
+template <class Mutex>
+void any_waits_for() {
+  Mutex mutex;
+  std::condition_variable_any condition;
+  std::unique_lock<Mutex> lock(mutex);
+  CHECK(condition.wait_for(lock, 3ms) == std::cv_status::timeout || lock.owns_lock());
+  CHECK(!condition.wait_until(lock, std::chrono::system_clock::now() + 3ms, [] { return false; }));
+  CHECK(!condition.wait_until(lock, std::chrono::steady_clock::now() + 3ms, [] { return false; }));
+  int ready = 0;
+  std::thread notifier([&] {
+    for (int i = 0; i < 100; ++i) {
+      {
+        std::lock_guard guard(mutex);
+        ++ready;
+      }
+      condition.notify_one();
+    }
+  });
+  for (int i = 1; i <= 100; ++i) CHECK(condition.wait_for(lock, 10s, [&] { return ready >= i; }));
+  lock.unlock();
+  notifier.join();
+}
+
+CASE(std_condition_variable_any_of_each) {
+  any_waits_for<std::mutex>();
+  any_waits_for<std::timed_mutex>();
+  any_waits_for<std::recursive_mutex>();
+  any_waits_for<std::recursive_timed_mutex>();
+  any_waits_for<std::shared_mutex>();
+}
+
+CASE(std_stop_token) {
+  for (int round = 0; round < 60; ++round) {
+    std::mutex mutex;
+    std::condition_variable_any condition;
+    int waiting = 0, stopped = 0, timed_out = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 3; ++i)
+        threads.emplace_back([&, i](std::stop_token token) {
+          std::unique_lock lock(mutex);
+          flag_add(&waiting, 1);
+          const bool done = i == 0   ? condition.wait(lock, token, [] { return false; })
+                            : i == 1 ? condition.wait_for(lock, token, 60s, [] { return false; })
+                                     : condition.wait_until(lock, token, std::chrono::system_clock::now() + 60s,
+                                                            [] { return false; });
+          CHECK(!done);
+          ++(token.stop_requested() ? stopped : timed_out);
+          CHECK(lock.owns_lock());
+        });
+      if (round % 2) await_flag(&waiting, 3);
+      if (round % 4 == 3) std::this_thread::sleep_for(500us);
+      // Their destructors stop and join them, one after the other; half of the rounds all at once.
+      if (round % 3 == 0)
+        for (std::jthread& thread : threads) thread.request_stop();
+    }
+    CHECK_NUMBER(stopped, 3);
+    CHECK_NUMBER(timed_out, 0);
+  }
+}
+
 // The notification runs after the destructors of the thread's own objects, by a key of the library.
 CASE(std_notify_at_thread_exit) {
   for (int round = 0; round < 50; ++round) {
@@ -239,6 +374,87 @@ CASE(std_futures) {
   std::vector<std::future<int>> results;
   for (int i = 0; i < 20; ++i) results.push_back(std::async(std::launch::async, [i] { return i * i; }));
   for (int i = 0; i < 20; ++i) CHECK_NUMBER(results[std::size_t(i)].get(), i * i);
+}
+
+CASE(std_shared_futures_and_tasks) {
+  std::promise<int> promise;
+  std::shared_future<int> future = promise.get_future().share();
+  CHECK(future.wait_for(2ms) == std::future_status::timeout);
+  CHECK(future.wait_until(std::chrono::system_clock::now() + 2ms) == std::future_status::timeout);
+  std::vector<std::thread> threads;
+  int seen = 0;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      if (i % 2) CHECK(future.wait_for(10s) == std::future_status::ready);
+      flag_add(&seen, future.get());
+    });
+  std::thread([&] { promise.set_value_at_thread_exit(5); }).join();
+  for (std::thread& thread : threads) thread.join();
+  CHECK_NUMBER(seen, 4 * 5);
+  for (int i = 0; i < 50; ++i) {
+    std::packaged_task<int(int)> task([](int n) -> int {
+      if (n % 5 == 0) throw std::runtime_error("five");
+      return n;
+    });
+    std::future<int> result = task.get_future();
+    std::thread worker(std::move(task), i);
+    try {
+      CHECK_NUMBER(result.get(), i);
+    } catch (const std::runtime_error&) {
+      CHECK_NUMBER(i % 5, 0);
+    }
+    worker.join();
+  }
+}
+
+// It is made of std::atomic's waiting, not of sem_t. Never two threads wait for the same one here: with several, the one of
+// gcc 12 can lose a wake-up (GCC bug 104928).
+CASE(std_counting_semaphore) {
+  std::counting_semaphore<3> room(3), items(0);
+  long put = 0, taken = 0;
+  in_threads(2, [&](int number) {
+    for (int i = 0; i < 600; ++i) {
+      if (number == 0) {
+        while (!room.try_acquire_for(100us)) {
+        }
+        linger(++put);
+        items.release();
+      } else {
+        items.acquire();
+        linger(++taken);
+        room.release();
+      }
+    }
+  });
+  CHECK(put == 600 && taken == 600);
+  CHECK(room.try_acquire() && room.try_acquire() && room.try_acquire() && !room.try_acquire());
+  CHECK(!room.try_acquire_until(std::chrono::steady_clock::now() + 2ms));
+}
+
+CASE(std_latch_and_barrier) {
+  for (int round = 0; round < 30; ++round) {
+    std::latch arrived(4), gone(4);
+    std::mutex mutex;
+    long phases = 0, count = 0;
+    std::barrier barrier(4, [&]() noexcept {
+      CHECK(count % 4 == 0);
+      ++phases;
+    });
+    in_threads(4, [&](int) {
+      arrived.arrive_and_wait();
+      for (int i = 0; i < 8; ++i) {
+        {
+          std::lock_guard guard(mutex);
+          ++count;
+        }
+        barrier.arrive_and_wait();
+      }
+      gone.count_down();
+    });
+    gone.wait();
+    CHECK_NUMBER(phases, 8);
+    CHECK_NUMBER(count, 32);
+  }
 }
 
 CASE(std_call_once) {
@@ -342,6 +558,182 @@ CASE(pthread_exit_runs_destructors) {
   in_new_thread(leave_while_locked, &at);
   CHECK_NUMBER(at.destroyed, 1);
   CHECK_NUMBER(reinterpret_cast<std::intptr_t>(in_new_thread(try_to_lock, &at.mutex)), 0);
+}
+
+// A unique_lock and a guard of the program's own on the stack of a cancelled thread, in any of the waits.
+struct stage {
+  std::mutex mutex;
+  std::condition_variable condition;
+  sem_t semaphore;
+  int waiting = 0, guards = 0, caught = 0, way = 0;
+};
+
+struct leaves_word {
+  stage& at;
+  ~leaves_word() {
+    // Destroyed before the lock below it: nobody else has the mutex yet.
+    if (at.way < 3) CHECK(!std::async(std::launch::async, [this] { return at.mutex.try_lock(); }).get());
+    ++at.guards;
+  }
+};
+
+void* wait_with_guards(void* argument) {
+  stage& at = *static_cast<stage*>(argument);
+  try {
+    std::unique_lock lock(at.mutex, std::defer_lock);
+    if (at.way < 3) lock.lock();
+    leaves_word guard{at};
+    flag_set(&at.waiting, 1);
+    const timespec realtime = later(now(CLOCK_REALTIME), 60000), monotonic = later(now(CLOCK_MONOTONIC), 60000);
+    switch (at.way) {
+      // The pthread calls: std::condition_variable::wait is noexcept, and cancellation would end the program.
+      case 0:
+        pthread_cond_wait(at.condition.native_handle(), at.mutex.native_handle());
+        break;
+      case 1:
+        pthread_cond_timedwait(at.condition.native_handle(), at.mutex.native_handle(), &realtime);
+        break;
+      case 2:
+        pthread_cond_clockwait(at.condition.native_handle(), at.mutex.native_handle(), CLOCK_MONOTONIC, &monotonic);
+        break;
+      case 3:
+        sem_wait(&at.semaphore);
+        break;
+      case 4:
+        sem_timedwait(&at.semaphore, &realtime);
+        break;
+      default:
+        sem_clockwait(&at.semaphore, CLOCK_MONOTONIC, &monotonic);
+    }
+  } catch (abi::__forced_unwind&) {
+    ++at.caught;
+    CHECK(at.mutex.try_lock());  // the lock has been destroyed on the way here
+    at.mutex.unlock();
+    throw;
+  } catch (...) {
+    at.caught += 100;
+    throw;
+  }
+  return nullptr;
+}
+
+CASE(cancellation_runs_destructors_in_every_wait) {
+  for (int round = 0; round < 24; ++round) {
+    stage at;
+    at.way = round % 6;
+    CHECK(sem_init(&at.semaphore, 0, 0) == 0);
+    pthread_t thread = start_thread(wait_with_guards, &at);
+    if (round >= 6) await_flag(&at.waiting, 1);
+    if (round >= 12) sleep_ms(1);
+    CHECK_OK(pthread_cancel(thread));
+    CHECK(join_thread(thread) == PTHREAD_CANCELED);
+    if (at.waiting == 0) continue;  // acted before, in starting
+    CHECK_NUMBER(at.caught, 1);
+    CHECK_NUMBER(at.guards, 1);
+    CHECK(at.mutex.try_lock());
+    at.mutex.unlock();
+  }
+}
+
+// Catching all and throwing it again is what programs do that do not know better.
+void* catch_all(void* argument) {
+  stage& at = *static_cast<stage*>(argument);
+  try {
+    std::unique_lock lock(at.mutex);
+    flag_set(&at.waiting, 1);
+    pthread_cond_wait(at.condition.native_handle(), at.mutex.native_handle());
+  } catch (...) {
+    ++at.caught;
+    throw;
+  }
+  return nullptr;
+}
+
+CASE(cancellation_through_catch_all) {
+  for (int round = 0; round < 10; ++round) {
+    stage at;
+    pthread_t thread = start_thread(catch_all, &at);
+    await_flag(&at.waiting, 1);
+    if (round % 2) sleep_ms(1);
+    CHECK_OK(pthread_cancel(thread));
+    CHECK(join_thread(thread) == PTHREAD_CANCELED);
+    CHECK_NUMBER(at.caught, 1);
+    CHECK(at.mutex.try_lock());
+    at.mutex.unlock();
+  }
+}
+
+// -- the end --
+
+// Static objects are destroyed while others still use the ones that live longer; they themselves lock and notify.
+struct shared_state {
+  std::mutex mutex;
+  std::condition_variable condition;
+  std::condition_variable_any any;
+  int generation = 0;
+};
+shared_state& immortal() {
+  static auto* state = new shared_state;
+  return *state;
+}
+int* at_exit = nullptr;
+
+struct static_object {
+  ~static_object() {
+    if (!at_exit) return;
+    for (int i = 0; i < 20; ++i) {
+      shared_state& state = immortal();
+      std::unique_lock lock(state.mutex);
+      ++state.generation;
+      state.condition.notify_all();
+      state.any.notify_all();
+      state.condition.wait_for(lock, std::chrono::microseconds(50));
+    }
+    std::lock_guard guard(own_mutex);
+    own_condition.notify_all();
+    ++*at_exit;
+  }
+  std::mutex own_mutex;
+  std::condition_variable own_condition;
+  std::timed_mutex own_timed;
+};
+static_object static_one;
+
+CASE(static_destructors_among_threads) {
+  for (int round = 0; round < 10; ++round) {
+    at_exit = static_cast<int*>(shared_page());
+    const pid_t child = fork();
+    if (child == 0) {
+      be_a_child();
+      static static_object local;
+      for (int i = 0; i < 3; ++i)
+        std::thread([i] {
+          shared_state& state = immortal();
+          for (;;) {
+            std::unique_lock lock(state.mutex);
+            const int last = state.generation;
+            if (i == 0)
+              state.condition.wait(lock, [&] { return state.generation != last; });
+            else if (i == 1)
+              state.any.wait_for(lock, 1ms, [&] { return state.generation != last; });
+            else
+              ++state.generation, state.condition.notify_one(), state.any.notify_one();
+          }
+        }).detach();
+      // Somebody waits on the static one, too, and is told to go before it is destroyed.
+      std::thread waiter([] {
+        std::unique_lock lock(static_one.own_mutex);
+        static_one.own_condition.wait_for(lock, 1ms);
+      });
+      if (round % 2) std::this_thread::sleep_for(500us);
+      waiter.join();
+      std::exit(21);
+    }
+    CHECK_CHILD(child, 21);
+    CHECK_NUMBER(*at_exit, 2);
+    munmap(at_exit, 4096);
+    at_exit = nullptr;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // is gone. Here is a reference to every version that the C library has of every exported name.
 #include "library_in_use.h"
 
+#include <semaphore.h>
+
 struct reference {
   char name[48];
   const char* symbol;
@@ -34,7 +36,23 @@ struct reference {
   X(pthread_cond_signal, 2_2_5, "2.2.5")     \
   X(pthread_cond_signal, 2_3_2, "2.3.2")     \
   X(pthread_cond_broadcast, 2_2_5, "2.2.5")  \
-  X(pthread_cond_broadcast, 2_3_2, "2.3.2")
+  X(pthread_cond_broadcast, 2_3_2, "2.3.2")  \
+  X(sem_init, 2_2_5, "2.2.5")                \
+  X(sem_init, 2_34, "2.34")                  \
+  X(sem_destroy, 2_2_5, "2.2.5")             \
+  X(sem_destroy, 2_34, "2.34")               \
+  X(sem_wait, 2_2_5, "2.2.5")                \
+  X(sem_wait, 2_34, "2.34")                  \
+  X(sem_trywait, 2_2_5, "2.2.5")             \
+  X(sem_trywait, 2_34, "2.34")               \
+  X(sem_timedwait, 2_2_5, "2.2.5")           \
+  X(sem_timedwait, 2_34, "2.34")             \
+  X(sem_clockwait, 2_30, "2.30")             \
+  X(sem_clockwait, 2_34, "2.34")             \
+  X(sem_post, 2_2_5, "2.2.5")                \
+  X(sem_post, 2_34, "2.34")                  \
+  X(sem_getvalue, 2_2_5, "2.2.5")            \
+  X(sem_getvalue, 2_34, "2.34")
 
 #define DECLARE(symbol, id, version) \
   extern void symbol##_##id(void);   \
@@ -48,8 +66,9 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   void* address = address_of(reference->function);
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
-  // And all versions to one and the same function, the one that everybody else gets.
-  CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
+  // And all versions to one and the same function, the one that everybody else gets; but the library exports a few condition
+  // functions twice, once with a version.
+  if (strncmp(reference->symbol, "pthread_cond_", 13) != 0) CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
 }
 
 // What it is for: the lock of one version keeps out the trylock of another.
@@ -74,6 +93,51 @@ CASE_FOR(versions_exclude_each_other, struct pair, pair, pairs) {
   CHECK_CODE(pthread_mutex_timedlock(&mutex, &past), ETIMEDOUT);
   CHECK_CODE(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &past), ETIMEDOUT);
 }
+
+// And the post of one version is there for the wait of another.
+struct semaphore_calls {
+  const char* name;
+  void (*post)(void);
+  void (*wait)(void);
+  void (*trywait)(void);
+};
+static const struct semaphore_calls semaphore_calls[] = {
+    {"old_post_new_wait", sem_post_2_2_5, sem_wait_2_34, sem_trywait_2_34},
+    {"new_post_old_wait", sem_post_2_34, sem_wait_2_2_5, sem_trywait_2_2_5},
+};
+
+static int call_semaphore_function(void (*function)(void), sem_t* semaphore) {
+  void* address = address_of(function);
+  int (*call)(sem_t*);
+  memcpy(&call, &address, sizeof call);
+  return call(semaphore);
+}
+
+struct awaited {
+  sem_t semaphore;
+  void (*wait)(void);
+  int through;
+};
+
+static void* wait_there(void* argument) {
+  struct awaited* awaited = argument;
+  CHECK_SUCCESS(call_semaphore_function(awaited->wait, &awaited->semaphore));
+  flag_set(&awaited->through, 1);
+  return NULL;
+}
+
+CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_calls) {
+  struct awaited awaited = {.wait = calls->wait};
+  CHECK_SUCCESS(sem_init(&awaited.semaphore, 0, 0));
+  pthread_t thread = start_thread(wait_there, &awaited);
+  sleep_ms(3);
+  CHECK_SUCCESS(call_semaphore_function(calls->post, &awaited.semaphore));
+  CHECK(flag_comes(&awaited.through, 1));
+  join_thread(thread);
+  CHECK_SUCCESS(call_semaphore_function(calls->post, &awaited.semaphore));
+  CHECK_SUCCESS(call_semaphore_function(calls->trywait, &awaited.semaphore));
+  CHECK_ERROR(call_semaphore_function(calls->trywait, &awaited.semaphore), EAGAIN);
+}
 #endif
 
 // Names that are the C library's business stay with it.
@@ -92,6 +156,8 @@ static const struct left_alone left_alone[] = {
     {"mtx_lock"},
     {"cnd_wait"},
     {"sem_open"},
+    {"sem_close"},
+    {"sem_unlink"},
     {"malloc"},
 };
 

@@ -1,10 +1,12 @@
 """Python threads under contention. A threading.Lock is a semaphore and the interpreter's own lock a mutex with a condition
 variable, so every switch of threads here passes through both. Arguments: threads, operations in all. Prints "ok"."""
 
+import concurrent.futures
 import hashlib
 import queue
 import sys
 import threading
+import time
 import zlib
 
 threads, operations = int(sys.argv[1]), int(sys.argv[2])
@@ -65,7 +67,53 @@ for t in [postman] + team:
 for t in team + [postman]:
     t.join()
 
+# Waits with a time limit: those for nothing end at it, not before; those for something get it.
+start = time.monotonic()
+lock.acquire()
+patience = {
+    "lock": not lock.acquire(timeout=0.01),
+    "semaphore": not threading.Semaphore(0).acquire(timeout=0.01),
+    "event": not threading.Event().wait(0.01),
+    "nothing to wait for": not lock.acquire(blocking=False),
+}
+lock.release()
+with condition:
+    patience["condition"] = not condition.wait(0.01)
+try:
+    mail.get(timeout=0.01)
+    patience["queue"] = False
+except queue.Empty:
+    patience["queue"] = True
+patience["not too early"] = time.monotonic() - start >= 0.05
+try:
+    threading.Barrier(2).wait(0.01)
+    patience["barrier"] = False
+except threading.BrokenBarrierError:
+    patience["barrier"] = True
+
+# An event that opens for everybody, futures that depend on each other, and timers.
+opened, passed = threading.Event(), threading.Semaphore(0)
+guests = [threading.Thread(target=lambda: (opened.wait(30), passed.release())) for _ in range(threads)]
+for t in guests:
+    t.start()
+timer = threading.Timer(0.01, opened.set)
+timer.start()
+got_in = sum(passed.acquire(timeout=30) for _ in range(threads))
+for t in guests + [timer]:
+    t.join()
+
+with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+    jobs = min(each, 200)
+    squares = sum(f.result(30) for f in concurrent.futures.as_completed([pool.submit(pow, n, 2) for n in range(jobs)]))
+    mapped = list(pool.map(lambda n: len(zlib.compress(block)) + n, range(20)))
+    # One that waits holds a thread of the pool: only where there is another for whom it waits for.
+    chained = pool.submit(lambda: pool.submit(lambda: 41).result(30) + 1).result(30) if threads > 1 else 42
+
 checks = {
+    "time limits": all(patience.values()),
+    "event": got_in == threads,
+    "futures": squares == sum(n * n for n in range(jobs)) and chained == 42,
+    "futures in order": mapped == [mapped[0] + n for n in range(20)],
     "exceptions": not failures,
     "counter": state["counter"] == each * threads,
     "nested counter": state["nested"] == each * threads,
@@ -76,5 +124,5 @@ checks = {
 }
 wrong = [name for name, right in checks.items() if not right]
 if wrong:
-    sys.exit("wrong: " + ", ".join(wrong) + " " + " ".join(failures))
+    sys.exit("wrong: " + ", ".join(wrong) + " " + " ".join(failures) + f" {patience}")
 print("ok")

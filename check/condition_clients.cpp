@@ -1,0 +1,142 @@
+// The clients of basic_condition_variable, used as a program would that embeds it: queue_clients.cpp says what takers,
+// posters and victims are.
+#include "check/checked_condition.hpp"
+#include "check/explore.hpp"
+
+namespace usher::check {
+namespace {
+
+struct client {
+  const char* name;
+  unsigned stray_wakes = 0;
+  bool ends = false;  ///< notify_all(), and at once the end of its life
+};
+
+constexpr client clients[] = {
+    {.name = "tokens"},
+    {.name = "stray", .stray_wakes = 2},
+    {.name = "all-end", .ends = true},
+};
+
+const checked_condition* the_condition;
+const client* the_client;
+
+template <rl::thread_id_t Threads>
+struct suite : rl::test_suite<suite<Threads>, Threads> {
+  enum role { poster, taker, victim };
+
+  suite() {
+    the_condition->make(condition(), append_chance(std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)]));
+    lock.make(m.state);
+    world.watch(0, {bytes.data(), the_condition->size, "the condition variable ends while another thread may touch it",
+                    "the condition variable is touched after its end"});
+    unsigned takers = 0;
+    for (unsigned t = 0; t < Threads; t++) {
+      roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
+      takers += roles[t] == taker ? 1 : 0;
+    }
+    to_post.set(takers);
+  }
+  ~suite() {
+    the_condition->end(condition());
+    lock.end(m.state);
+  }
+
+  void thread(unsigned t) {
+    if (the_client->ends)
+      t == 0 ? finish() : attend();
+    else if (roles[t] == poster)
+      post();
+    else if (roles[t] == taker)
+      take();
+    else
+      visit();
+  }
+
+  void after() {
+    world.watch_nothing();
+    if (!the_client->ends && (tokens.get() != 0 || to_post.get() != 0)) wrong("a token is left");
+    if (!the_condition->close(condition())) wrong("somebody is still in the list");
+    if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
+  }
+
+ private:
+  void take() {
+    m.lock();
+    while (tokens.get() == 0) the_condition->wait(condition(), m);
+    tokens.set(tokens.get() - 1);
+    m.unlock();
+  }
+
+  void post() {
+    for (;;) {
+      m.lock();
+      if (to_post.get() == 0) return m.unlock();
+      to_post.set(to_post.get() - 1);
+      tokens.set(tokens.get() + 1);
+      notify_and_unlock(rl::rand(4) == 0);
+    }
+  }
+
+  void visit() {
+    m.lock();
+    if (the_condition->wait_for(condition(), m, rl::rand(3)))
+      notify_and_unlock(rl::rand(4) == 0);
+    else
+      m.unlock();
+  }
+
+  void attend() {
+    m.lock();
+    if (!flag.get() && rl::rand(2) == 0) the_condition->wait_for(condition(), m, rl::rand(3));
+    while (!flag.get()) the_condition->wait(condition(), m);
+    m.unlock();
+  }
+
+  void finish() {
+    m.lock();
+    flag.set(1);
+    const bool under_mutex = rl::rand(2) == 0;
+    if (!under_mutex) m.unlock();
+    the_condition->notify_all(condition());
+    if (!the_condition->close(condition())) wrong("close() says that threads wait, and all were notified");
+    world.end_of(0);
+    if (under_mutex) m.unlock();
+  }
+
+  void notify_and_unlock(bool all) {
+    const bool under_mutex = rl::rand(2) == 0;
+    if (!under_mutex) m.unlock();
+    (all ? the_condition->notify_all : the_condition->notify_one)(condition());
+    if (under_mutex) m.unlock();
+  }
+
+  void* condition() { return bytes.data(); }
+
+  execution world{{.stray_wakes = the_client->stray_wakes}, false};
+  alignas(64) std::array<std::byte, room_for_subject> bytes, memory;
+  const checked_lock& lock = *mutexes()[rl::rand(unsigned(mutexes().size()))];
+  const lock_handle m{&lock, memory.data()};
+  checked::plain<std::uint32_t> tokens, to_post, flag;
+  std::array<role, Threads> roles;
+};
+
+}  // namespace
+
+std::vector<subject> condition_subjects() {
+  std::vector<subject> all;
+  mutexes();  // before relacy has the allocator
+  for (const checked_condition& v : checked_conditions()) {
+    subject s{.name = v.name, .bug = v.bug, .header = "wait_queue.hpp", .size = v.size, .clients = {}, .explore = {}};
+    for (const client& c : clients) s.clients.push_back(c.name);
+    s.explore = [&v](unsigned c, unsigned threads, const options& o) {
+      the_condition = &v;
+      the_client = &clients[c];
+      return explore<suite>(threads, o);
+    };
+    all.push_back(std::move(s));
+  }
+  return all;
+}
+
+}  // namespace usher::check

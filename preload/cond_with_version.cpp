@@ -1,0 +1,38 @@
+// The condition variable functions once more, with the version that the C library gives to them. ThreadSanitizer's run-time
+// library asks for that (dlvsym), and exports without a version, which satisfy the dynamic linker, are not good enough.
+// In a file of their own: where the same object file has both, the linker makes one of them.
+#include "preload/cond.hpp"
+#include "preload/export.hpp"
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+
+using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
+
+#define USHER_WITH_VERSION(name) __asm__(".symver usher_" name ", pthread_" name "@GLIBC_2.3.2, remove")
+
+USHER_WITH_VERSION("cond_init");
+USHER_EXPORT int usher_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
+  return cond_init(c, attributes);
+}
+USHER_WITH_VERSION("cond_destroy");
+USHER_EXPORT int usher_cond_destroy(pthread_cond_t* c) {
+  return cond_destroy(c);
+}
+USHER_WITH_VERSION("cond_wait");
+USHER_EXPORT int usher_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
+  return cond_wait(c, m);
+}
+USHER_WITH_VERSION("cond_timedwait");
+USHER_EXPORT int usher_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
+  return cond_timedwait(c, m, until);
+}
+USHER_WITH_VERSION("cond_signal");
+USHER_EXPORT int usher_cond_signal(pthread_cond_t* c) {
+  return cond_signal(c);
+}
+USHER_WITH_VERSION("cond_broadcast");
+USHER_EXPORT int usher_cond_broadcast(pthread_cond_t* c) {
+  return cond_broadcast(c);
+}
+
+#endif

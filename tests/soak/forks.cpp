@@ -1,0 +1,235 @@
+// A fork while the other threads hold, wait and are queued everywhere. The child has one thread; what that one held is in
+// order there, what nobody held is free, and everything serves the child's own new threads.
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shared.hpp"
+
+namespace soak {
+
+namespace {
+
+/// Where a child is: the parent looks there when it must say what went wrong.
+struct progress_note {
+  std::atomic<const char*> phase[3];
+};
+
+progress_note* note() {
+  static progress_note* const shared = [] {
+    void* p = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(p != MAP_FAILED, "mmap: %s", code_name(errno));
+    return static_cast<progress_note*>(p);
+  }();
+  return shared;
+}
+
+void phase(const char* what) {
+  note()->phase[in_child.load() - 1].store(what);
+}
+
+/// An unlock in a child is not for the kinds that check their owner: the thread has another id there.
+bool may_unlock_in_child(const guarded& lock) {
+  return lock.which() == kind::normal || lock.which() == kind::adaptive;
+}
+
+/// Each of some new threads enters it a few times.
+void new_threads_lock(self& me, guarded& lock) {
+  team workers(me);
+  for (int i = me.random.between(1, 3); i > 0; --i)
+    workers.start([&lock](self& who) {
+      for (int n = 0; n < 20; ++n) {
+        lock.enter(who, strict);
+        lock.leave(who);
+      }
+    });
+  for (int n = 0; n < 5; ++n) {
+    lock.enter(me, strict);
+    lock.leave(me);
+  }
+  workers.join_all();
+  lock.check_count();
+}
+
+/// New consumers wait, and each gets one token.
+void new_threads_wait(self& me, box& b) {
+  const int number = me.random.between(1, 4);
+  const bool broadcast = me.random.percent(30);
+  b.lock.enter(me, strict);
+  const long before = b.tokens.exchange(0);
+  b.waiters.store(0);
+  b.lock.leave(me);
+  team consumers(me);
+  for (int i = 0; i < number; ++i)
+    consumers.start([&b](self& who) {
+      b.lock.enter(who, strict);
+      b.waiters.fetch_add(1);
+      while (b.tokens.load() == 0) wait_on(who, b.cond.get(), b.clock, b.lock, patience_of_wait::endless, strict);
+      b.tokens.fetch_sub(1);
+      b.waiters.fetch_sub(1);
+      b.lock.leave(who);
+    });
+  if (me.random.percent(70))
+    for (bool all = false; !all; nap(50 * microsecond)) {
+      b.lock.enter(me, strict);
+      all = b.waiters.load() == number;
+      b.lock.leave(me);
+    }
+  for (int i = 0; i < number; ++i) {
+    b.lock.enter(me, strict);
+    b.tokens.fetch_add(1);
+    if (!broadcast) MUST(pthread_cond_signal(b.cond.get()));
+    b.lock.leave(me);
+  }
+  if (broadcast) MUST(pthread_cond_broadcast(b.cond.get()));
+  consumers.join_all();
+  REQUIRE(b.tokens.load() == 0 && b.waiters.load() == 0, "%ld tokens left in a child", b.tokens.load());
+  b.tokens.store(before);
+}
+
+void new_threads_take(self& me, counted_semaphore& s) {
+  const int number = me.random.between(1, 4);
+  while (sem_trywait(s.sem.get()) == 0) {
+  }
+  REQUIRE(s.value() == 0, "a semaphore that is used up has the value %d", s.value());
+  team takers(me);
+  for (int i = 0; i < number; ++i)
+    takers.start([&s](self& who) { take_unit(who, s.sem.get(), patience_of_wait::endless, strict); });
+  if (me.random.percent(50)) nap(me.random.below(500) * microsecond);
+  for (int i = 0; i < number; ++i) MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
+  takers.join_all();
+  REQUIRE(s.value() == 0, "%d takers, as many units, and %d left", number, s.value());
+}
+
+struct held_ones {
+  std::vector<guarded*> cells;
+  std::vector<box*> boxes;
+};
+
+int fork_here(self& me, shared_objects& shared, const held_ones& held);
+
+/// All that a child does; its exit status is 0, or `fail` ends it.
+void child(self& me, shared_objects& shared, const held_ones& held) {
+  for (guarded* c : held.cells) {
+    if (!may_unlock_in_child(*c)) continue;
+    phase("unlock of a mutex that the forking thread held");
+    c->leave(me);
+    c->enter(me, strict);
+    c->leave(me);
+    phase("new threads at a mutex that the forking thread held");
+    new_threads_lock(me, *c);
+  }
+  for (box* b : held.boxes) {
+    if (!may_unlock_in_child(b->lock)) continue;
+    phase("unlock of a condition's mutex that the forking thread held");
+    b->lock.leave(me);
+    if (!set.full) continue;
+    phase("new threads at a condition");
+    new_threads_wait(me, *b);
+  }
+  for (guarded& c : shared.cells) {
+    bool mine = false;
+    for (guarded* h : held.cells) mine = mine || h == &c;
+    if (mine) continue;
+    phase("a mutex that the forking thread did not hold");
+    const int code = pthread_mutex_trylock(c.mutex());
+    REQUIRE(code == 0 || code == EBUSY, "trylock in a child gave %s", code_name(code));
+    if (code != 0) continue;  // a thread of the parent's has it, for ever
+    MUST(pthread_mutex_unlock(c.mutex()));
+    // It was free, so it is good for every use. What it counts may be half done: its owner may just have been leaving.
+    MUST(pthread_mutex_lock(c.mutex()));
+    MUST(pthread_mutex_unlock(c.mutex()));
+  }
+  for (counted_semaphore& s : shared.semaphores) {
+    phase("new threads at a semaphore");
+    new_threads_take(me, s);
+  }
+  {
+    phase("objects of its own");
+    std::vector<held_ones> nothing;
+    box own;
+    own.lock.make(me.random);
+    own.clock = CLOCK_MONOTONIC;
+    own.cond.place(me.random);
+    make_cond(own.cond.get(), own.clock, me.random);
+    new_threads_wait(me, own);
+    new_threads_lock(me, own.lock);
+    if (in_child.load() == 1 && me.random.percent(40)) {
+      phase("a fork of the fork");
+      own.lock.enter(me, strict);
+      held_ones holds;
+      holds.boxes.push_back(&own);
+      // Threads of the child's that the grandchild does not have wait meanwhile.
+      team waiters(me);
+      counted_semaphore s;
+      s.sem.place(me.random);
+      MUST(sem_init(s.sem.get(), 0, 0) == 0 ? 0 : errno);
+      for (int i = 0; i < 2; ++i)
+        waiters.start([&](self& who) {
+          take_unit(who, s.sem.get(), patience_of_wait::endless, strict);
+          own.lock.enter(who, strict);
+          own.lock.leave(who);
+        });
+      MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
+      nap(me.random.below(500) * microsecond);
+      const int status = fork_here(me, shared, holds);
+      REQUIRE(status == 0, "a grandchild ended with status %#x while at: %s", status, note()->phase[1].load());
+      MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
+      own.lock.leave(me);
+      waiters.join_all();
+    }
+  }
+  phase("the end");
+}
+
+/// fork, and the child's status as waitpid has it.
+int fork_here(self& me, shared_objects& shared, const held_ones& held) {
+  const int depth = in_child.load();
+  note()->phase[depth].store("the fork itself");
+  const pid_t pid = fork();
+  REQUIRE(pid >= 0, "fork: %s", code_name(errno));
+  if (pid == 0) {
+    in_child.store(depth + 1);
+    alarm(static_cast<unsigned>(set.patience / second) + 5 - static_cast<unsigned>(2 * depth));
+    forget_other_threads(me);
+    stopping.store(false);
+    child(me, shared, held);
+    _exit(0);
+  }
+  me.count(op_fork);
+  waiting w(me, "waitpid of a child", &pid, loose);
+  int status = 0;
+  while (waitpid(pid, &status, 0) != pid) REQUIRE(errno == EINTR, "waitpid: %s", code_name(errno));
+  return status;
+}
+
+}  // namespace
+
+void fork_a_child(self& me, shared_objects& shared) {
+  // One at a time, and not too often: they are much dearer than all else.
+  if (now() - shared.last_fork.load() < 15 * millisecond || shared.forking.exchange(true)) return;
+  held_ones held;
+  const int share = me.random.below(101);
+  for (guarded& c : shared.cells)
+    if (me.random.percent(share)) {
+      c.enter(me);
+      held.cells.push_back(&c);
+    }
+  for (box& b : shared.boxes)
+    if (me.random.percent(share)) {
+      b.lock.enter(me);
+      held.boxes.push_back(&b);
+    }
+  const int status = fork_here(me, shared, held);
+  for (box* b : held.boxes) b->lock.leave(me);
+  for (guarded* c : held.cells) c->leave(me);
+  REQUIRE(status == 0, "a child ended with status %#x (its signal: %d) while at: %s; a grandchild, if any, at: %s",
+          status, status & 0x7f, note()->phase[0].load(), note()->phase[1].load());
+  shared.last_fork.store(now());
+  shared.forking.store(false);
+  me.made_progress();
+}
+
+}  // namespace soak

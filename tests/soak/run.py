@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Runs the soak on the C library as it is, then under every plain-named lock of the catalogue, with waiters in FIFO order and
+mostly the other way round, each time with a fresh seed and under a time limit from outside. Prints a table as it goes, and
+for each failure what the program said and the command that repeats it. Exit status 1 if anything failed."""
+
+import argparse
+import json
+import random
+import shlex
+import sys
+import time
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TREE / "tools"))
+import harness  # noqa: E402
+from harness import die  # noqa: E402
+
+C_LIBRARY = "(C library)"
+ORDERS = {"fifo": "1", "lifo": "0.001"}  # chance that a waiter goes to the tail of the line
+COLUMNS = ["mutex", "cond", "sem", "item", "cancel", "short-lived", "fork", "thread", "eintr", "handler-post"]
+QUICK_SEEDS = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
+
+
+def command_of(build, program, lock, order, seed, seconds, options):
+    """As it is run, and as one would type it to run it again."""
+    soak = [str(program), "--seed", str(seed), "--seconds", f"{seconds:g}", "--patience", f"{options.patience:g}"]
+    if options.threads:
+        soak += ["--threads", str(options.threads)]
+    if options.parts:
+        soak += ["--parts", options.parts]
+    if lock == C_LIBRARY:
+        return soak, {}, shlex.join(soak)
+    words = [str(build.usher), "run", "--lock", lock, "--"] + soak + ["--full"]
+    variables = {"USHER_COND_APPEND": ORDERS[order], "USHER_SEM_APPEND": ORDERS[order]}
+    return words, variables, " ".join(f"{k}={v}" for k, v in variables.items()) + " " + shlex.join(words)
+
+
+def numbers(outcome):
+    """The operations a second, from the last line of its output."""
+    try:
+        said = json.loads(outcome.stdout.strip().splitlines()[-1])
+        return {name: n / said["seconds"] for name, n in said["operations"].items()}
+    except (ValueError, IndexError, KeyError, TypeError):
+        return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser.add_argument("--program", help="the soak (in the build folder's bin)")
+    parser.add_argument("--locks", help="comma-separated (all plain names; `c-library`: without Usher)")
+    parser.add_argument("--seconds", type=float, default=600, help="for all runs together (600)")
+    parser.add_argument("--seconds-per-lock", type=float, help="instead: for each lock")
+    parser.add_argument("--seed", type=int, help="the same seed for all")
+    parser.add_argument("--order", choices=ORDERS, help="only this order of waiters")
+    parser.add_argument("--threads", type=int, help="workers (another number each round)")
+    parser.add_argument("--parts", help="only these kinds of traffic; soak --help names them")
+    parser.add_argument("--patience", type=float, default=30, help="seconds in which an owed wake-up must come (30)")
+    parser.add_argument("--quick", action="store_true", help="one short run a lock, with fixed seeds and one random")
+    options = parser.parse_args()
+
+    build = harness.Build(options.build)
+    program = Path(options.program).resolve() if options.program else build.folder / "bin" / "soak"
+    build.need(program, build.usher, build.library)
+    known = harness.plain_locks(build)
+    locks = [C_LIBRARY] + known
+    if options.locks:
+        locks = [C_LIBRARY if name == "c-library" else name for name in options.locks.split(",") if name]
+        for name in locks:
+            if name != C_LIBRARY and name not in known:
+                die(f"unknown lock '{name}': c-library, {', '.join(known)}")
+    per_lock = options.seconds_per_lock or (1.0 if options.quick else options.seconds / len(locks))
+
+    # What is to be run: (lock, order, seed, seconds).
+    fresh = random.SystemRandom()
+    runs = []
+    for i, lock in enumerate(locks):
+        orders = [""] if lock == C_LIBRARY else [options.order] if options.order else list(ORDERS)
+        if options.quick and len(orders) > 1:
+            orders = [orders[i % 2]]
+        for order in orders:
+            seed = options.seed if options.seed is not None else fresh.randrange(1, 1 << 32)
+            if options.quick and options.seed is None:
+                seed = QUICK_SEEDS[i % len(QUICK_SEEDS)]
+            runs.append((lock, order, seed, per_lock / len(orders)))
+    if options.quick and options.seed is None:
+        runs.append((fresh.choice(locks[1:] or locks), fresh.choice(list(ORDERS)), fresh.randrange(1, 1 << 32), per_lock))
+        if runs[-1][0] == C_LIBRARY:
+            runs.pop()
+
+    heading = ["lock", "order", "seed", "s"] + [f"{c}/s" for c in COLUMNS] + ["result"]
+    widths = [max(11, max(len(x) for x in locks)), 5, 10, 4] + [max(7, len(c) + 2) for c in COLUMNS] + [6]
+
+    def line(cells):
+        return "  ".join(c.ljust(w) if i < 2 or i == len(widths) - 1 else c.rjust(w)
+                         for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
+
+    print(f"{len(runs)} runs, {sum(r[3] for r in runs):.0f} s and what each needs to come to its end", flush=True)
+    print(line(heading), flush=True)
+    failures, start = [], time.monotonic()
+    for lock, order, seed, seconds in runs:
+        words, variables, typed = command_of(build, program, lock, order, seed, seconds, options)
+        limit = 2 * seconds + 3 * options.patience + 20
+        outcome = harness.run(words, limit, harness.clean_environment(variables))
+        rates = numbers(outcome)
+        ok = outcome.ok and rates is not None
+        cells = [f"{rates[c]:.0f}" if rates else "-" for c in COLUMNS]
+        print(line([lock, order, str(seed), f"{seconds:.0f}"] + cells + ["ok" if ok else "FAILED"]), flush=True)
+        if not ok:
+            why = outcome.trouble() if not outcome.ok else "it did not say what it did"
+            failures.append(typed)
+            print(f"\nFAILED: {why}\nrepeat: {typed}\n{outcome.stderr[-20000:]}{outcome.backtrace[-20000:]}", flush=True)
+    print(f"{len(runs) - len(failures)} passed, {len(failures)} failed in {time.monotonic() - start:.0f} s")
+    for typed in failures:
+        print(f"repeat: {typed}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

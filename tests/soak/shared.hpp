@@ -1,0 +1,96 @@
+// What all threads of a round share, and what the forked children find.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "soak.hpp"
+
+namespace soak {
+
+/// Tokens behind a mutex and a condition variable.
+struct box {
+  guarded lock;
+  placed<pthread_cond_t> cond;
+  clockid_t clock = CLOCK_REALTIME;
+  std::atomic<long> tokens{0};  // both change with the mutex held; atomic, because the main thread looks
+  std::atomic<int> waiters{0};
+  std::atomic<long> put{0}, taken{0};
+};
+
+struct item {
+  int producer;
+  long number;
+};
+
+/// A bounded queue with two condition variables.
+struct bounded_queue {
+  guarded lock;
+  placed<pthread_cond_t> not_full, not_empty;
+  clockid_t clock = CLOCK_REALTIME;
+  int capacity = 1;
+  std::deque<item> items;
+  std::atomic<int> length{0}, waiting_producers{0}, waiting_consumers{0};
+  std::atomic<long> pushed{0}, popped{0};
+  std::vector<long> made, seen;  // by producer; what one has made is its own, what was seen is under the mutex
+};
+
+/// A semaphore with books.
+struct counted_semaphore {
+  placed<sem_t> sem;
+  std::atomic<long> posted{0}, taken{0};  // `posted` includes the initial value
+  std::atomic<int> waiters{0};
+  int value() const {
+    int v = 0;
+    MUST(sem_getvalue(sem.get(), &v));
+    REQUIRE(v >= 0, "a semaphore's value is %d", v);
+    return v;
+  }
+};
+
+/// A bounded queue with two semaphores and a mutex.
+struct semaphore_queue {
+  guarded lock;
+  counted_semaphore slots, items_there;
+  int capacity = 1;
+  std::deque<item> items;
+  std::vector<long> made, seen;
+};
+
+struct shared_objects {
+  shared_objects(random_source& random, int threads);
+  void finish();  // all threads are gone: the counts must add up
+
+  /// Whether one more thread may wait without a deadline: some must stay who do something.
+  bool may_block();
+
+  int threads;
+  std::atomic<int> blockers{0};
+  std::atomic<bool> forking{false};
+  std::atomic<std::int64_t> last_fork{0};
+  std::deque<guarded> cells;
+  std::deque<box> boxes;
+  std::deque<bounded_queue> queues;
+  std::deque<counted_semaphore> semaphores;
+  std::deque<counted_semaphore> gates;  // binary semaphores, each around a guarded owner
+  std::deque<std::atomic<int>> gate_owners;
+  std::deque<semaphore_queue> semaphore_queues;
+};
+
+void post(self& me, counted_semaphore& s);
+void post_from_handler(shared_objects& shared);
+
+/// How things stand when the traffic is to end.
+struct standing {
+  int waiters = 0;
+  const char* owed = nullptr;  // what an object has, although somebody waits for it
+  const void* object = nullptr;
+  long units = 0;
+  int owed_waiters = 0;
+};
+standing look_at(shared_objects& shared);
+/// Gives all who wait what they wait for.
+void release_waiters(self& me, shared_objects& shared);
+
+}  // namespace soak

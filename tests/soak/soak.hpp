@@ -1,0 +1,299 @@
+// What the soak's parts share: random numbers, threads that a watchdog sees, mutexes that check who is inside.
+//
+// The soak is a plain pthread program that has never heard of Usher: everything it asks for, POSIX promises.
+#pragma once
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace soak {
+
+// ---- random numbers --------------------------------------------------------------------------------------------------
+
+/// splitmix64: a stream from each seed, and seeds for other streams.
+class random_source {
+ public:
+  explicit random_source(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  int below(int n) { return static_cast<int>(next() % static_cast<std::uint64_t>(n)); }
+  int between(int low, int high) { return low + below(high - low + 1); }
+  bool percent(int p) { return below(100) < p; }
+
+ private:
+  std::uint64_t state_;
+};
+
+// ---- what is counted -------------------------------------------------------------------------------------------------
+
+enum operation {
+  op_mutex,        // acquired
+  op_timed_out,    // of a mutex
+  op_cond,         // waits that ended, in whichever way
+  op_signal,       // and broadcasts
+  op_sem,          // units taken
+  op_post,         // outside of signal handlers
+  op_item,         // through a bounded queue
+  op_cancel,       // waiters cancelled
+  op_short_lived,  // objects whose memory went at once
+  op_fork,
+  op_thread,
+  op_interrupted,  // EINTR
+  op_handler_post,
+  operations
+};
+extern const char* const operation_names[operations];
+extern std::atomic<long> totals[operations];
+
+// ---- threads ---------------------------------------------------------------------------------------------------------
+
+/// A thread as the watchdog sees it. Slots are reused, never freed.
+struct watched {
+  std::atomic<int> tid{0};  // of the kernel; 0: nobody's
+  std::atomic<const char*> what{nullptr};
+  std::atomic<const void*> object{nullptr};
+  std::atomic<int> object_size{0};
+  std::atomic<std::int64_t> since{0};
+  std::atomic<bool> strict{false};
+  std::atomic<long> progress{0};
+};
+
+/// Every thread makes one of these at its beginning: its random numbers, its counts, its place in the watchdog's list.
+class self {
+ public:
+  explicit self(std::uint64_t seed);
+  ~self();
+  self(const self&) = delete;
+  self& operator=(const self&) = delete;
+
+  void count(operation what, long n = 1) { counts_[what] += n; }
+  void made_progress() { seen->progress.fetch_add(1, std::memory_order_relaxed); }
+
+  random_source random;
+  const int name;  // another one for every thread there ever was
+  watched* seen;
+
+ private:
+  long counts_[operations] = {};
+};
+
+/// While it lives, the watchdog knows that this thread waits. `strict`: the wait must end within the patience whatever
+/// the others do. Else a lock that knows no fairness may keep it waiting for as long as there is traffic.
+enum strictness { loose, strict };
+class waiting {
+ public:
+  template <class T>
+  waiting(self& me, const char* what, const T* object, strictness s = loose)
+      : waiting(me, what, object, sizeof(T), s) {}
+  waiting(self& me, const char* what, const void* object, int size, strictness s);
+  ~waiting();
+  waiting(const waiting&) = delete;
+  waiting& operator=(const waiting&) = delete;
+
+ private:
+  self& me_;
+};
+
+/// Threads for one purpose, all joined at the end.
+class team {
+ public:
+  using body = std::function<void(self&)>;
+  explicit team(self& owner) : owner_(owner) {}
+  ~team() { join_all(); }
+  team(const team&) = delete;
+  team& operator=(const team&) = delete;
+
+  void start(body work);
+  int size() const { return static_cast<int>(members_.size()); }
+  pthread_t thread(int i) const { return members_[i]->thread; }
+  int tid(int i) const { return members_[i]->tid.load(); }
+  void cancel(int i);
+  /// Whether it ended by cancellation.
+  bool join(int i);
+  void join_all();
+
+ private:
+  struct member {
+    pthread_t thread{};
+    body work;
+    std::uint64_t seed = 0;
+    std::atomic<int> tid{0};
+    bool joined = false, cancelled = false;
+  };
+  static void* run(void* m);
+  self& owner_;
+  std::vector<std::unique_ptr<member>> members_;
+};
+
+/// pthread_create with a small stack; fails the soak if it fails.
+pthread_t start_thread(void* (*body)(void*), void* argument);
+int kernel_thread_id();
+void signal_thread(int tid, int signal);
+/// Whether the kernel says that this thread of ours sleeps.
+bool asleep(int tid);
+
+// ---- failing ---------------------------------------------------------------------------------------------------------
+
+/// Says why, who waits on what, and with which seed to repeat it; then aborts (a forked child exits with 3).
+[[noreturn]] void fail(const char* file, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
+#define FAIL(...) ::soak::fail(__FILE__, __LINE__, __VA_ARGS__)
+#define REQUIRE(condition, ...)          \
+  do {                                   \
+    if (!(condition)) FAIL(__VA_ARGS__); \
+  } while (0)
+#define MUST(call)                                                               \
+  do {                                                                           \
+    const int must_code = (call);                                                \
+    if (must_code != 0) FAIL("%s gave %s", #call, ::soak::code_name(must_code)); \
+  } while (0)
+const char* code_name(int code);
+
+// ---- time ------------------------------------------------------------------------------------------------------------
+
+constexpr std::int64_t microsecond = 1000, millisecond = 1000 * microsecond, second = 1000 * millisecond;
+std::int64_t now(clockid_t clock = CLOCK_MONOTONIC);
+timespec to_timespec(std::int64_t t);
+/// A deadline: usually near, sometimes past.
+std::int64_t some_deadline(self& me, clockid_t clock);
+/// Not a cancellation point, unlike sleeping.
+void spin_for(std::int64_t ns);
+/// Sleeps a short while. A cancellation point.
+void nap(std::int64_t ns);
+
+// ---- objects ---------------------------------------------------------------------------------------------------------
+
+/// Room for a T at an address that is no better aligned than T demands, and that begins as rubbish.
+template <class T>
+class placed {
+ public:
+  void place(random_source& random) {
+    for (auto& b : room_) b = static_cast<unsigned char>(random.next());
+    at_ = reinterpret_cast<T*>(room_ + 8 * random.below(8));
+  }
+  T* get() const { return at_; }
+
+ private:
+  alignas(64) unsigned char room_[sizeof(T) + 64];
+  T* at_ = nullptr;
+};
+
+/// A page of its own for one object, which goes away, or is made rubbish that nobody may touch any more.
+class page {
+ public:
+  explicit page(random_source& random);
+  ~page();
+  page(const page&) = delete;
+  page& operator=(const page&) = delete;
+  template <class T>
+  T* at() const {
+    return reinterpret_cast<T*>(base_ + offset_);
+  }
+  /// The object is no more.
+  void vanish();
+
+ private:
+  unsigned char* base_;
+  int offset_, way_;
+  bool gone_ = false;
+};
+
+enum class kind { normal, recursive, error_checking, adaptive };
+extern const char* const kind_names[4];
+
+/// Makes a mutex of that kind in one of the ways there are, over whatever is there.
+void make_mutex(pthread_mutex_t* mutex, kind k, random_source& random);
+void make_cond(pthread_cond_t* cond, clockid_t clock, random_source& random);
+
+/// A mutex that checks that one thread at a time is inside. Counts how often it was entered.
+class guarded {
+ public:
+  void make(random_source& random);
+  void make(random_source& random, kind k);
+  void destroy();
+
+  /// By pthread_mutex_lock, or by any call that may fail.
+  void enter(self& me, strictness s = loose);
+  bool try_enter(self& me);
+  void leave(self& me);
+  /// For waiting on a condition variable, and for cleanup handlers: the mutex was given away or is ours again.
+  void given(self& me);
+  void ours_again(self& me);
+
+  pthread_mutex_t* mutex() const { return mutex_.get(); }
+  kind which() const { return kind_; }
+  /// When nobody is inside.
+  void check_count() const;
+
+ private:
+  placed<pthread_mutex_t> mutex_;
+  kind kind_ = kind::normal;
+  std::atomic<int> owner_{0};    // atomic, so that a broken lock is reported and not undefined
+  long entered_ = 0, seen_ = 0;  // plain on purpose: read when somebody enters, written when he leaves
+  std::atomic<long> expected_{0};
+};
+
+/// pthread_cond_wait, timedwait or clockwait with a deadline far off or near; the mutex is `lock`'s. False: timed out.
+enum class patience_of_wait { endless, far, near };
+bool wait_on(self& me, pthread_cond_t* cond, clockid_t clock, guarded& lock, patience_of_wait p, strictness s);
+/// sem_wait and its kin until there is a unit or, if `near`, the deadline has passed.
+bool take_unit(self& me, sem_t* sem, patience_of_wait p, strictness s);
+
+// ---- the parts -------------------------------------------------------------------------------------------------------
+
+struct settings {
+  std::uint64_t seed = 0;
+  double seconds = 10;
+  int threads = 0;  // 0: another number every round
+  std::int64_t patience = 30 * second;
+  /// Also demand what glibc 2.36 does not keep: a forked child may use conditions that threads of its parent wait on; a
+  /// cancelled waiter does not swallow the wake-up of a unit that was posted meanwhile.
+  bool full = false;
+  bool stay = false;     // after a failure, for a debugger
+  unsigned parts = ~0u;  // which actions
+};
+extern settings set;
+extern std::atomic<bool> stopping;  // this round's traffic is to end
+
+constexpr int sigpost = SIGUSR1;     // its handler posts; interrupts
+constexpr int signothing = SIGUSR2;  // only takes time; restarts what it interrupts
+/// A real-time signal whose value is a semaphore to post.
+inline int sigpost_this() {
+  return SIGRTMIN + 3;
+}
+
+// Actions of a worker on objects that all workers share.
+struct shared_objects;
+void use_cells(self& me, shared_objects& shared);
+void use_boxes(self& me, shared_objects& shared, int slot);
+void use_queues(self& me, shared_objects& shared, int slot);
+void use_semaphores(self& me, shared_objects& shared, int slot);
+void use_semaphore_queues(self& me, shared_objects& shared, int slot);
+void fork_a_child(self& me, shared_objects& shared);
+
+// Actions on objects and with threads of their own.
+void destroy_conditions(self& me);
+void cancel_condition_waiters(self& me);
+void cancel_semaphore_waiters(self& me);
+void cancel_asynchronously(self& me);
+void short_lived_semaphores(self& me);
+void short_lived_mutexes(self& me);
+void ring(self& me);
+
+/// Called in a child, which has one thread.
+void forget_other_threads(self& me);
+extern std::atomic<int> in_child;  // depth
+
+}  // namespace soak

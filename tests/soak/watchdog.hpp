@@ -1,0 +1,12 @@
+// The list of all threads, which the watchdog reads.
+#pragma once
+
+#include "soak.hpp"
+
+namespace soak {
+
+constexpr int watch_places = 1024;
+extern watched watch_list[watch_places];
+void print_watched(std::int64_t at);
+
+}  // namespace soak
