@@ -10,8 +10,10 @@
 // Guarantees: credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be
 // called from a signal handler; the last time that it touches the semaphore is before it wakes anybody, so whoever was
 // woken may destroy it. An acquiring thread takes a credit that is free, though others wait: the thread that a release
-// woke then waits on, at the head; after 1 ms of that the next credit is handed to it. So nobody at the head starves, and
-// a semaphore used as a mutex does not pay a thread switch for each credit.
+// woke then goes back to the head; after 1 ms of that the next release hands its credit to it, unless a thread that keeps
+// trying takes it between the two steps of that. So a semaphore used as a mutex does not pay a thread switch for each
+// credit, and the head gets in, with probability one. (Not so a thread further down a list that is mostly last in, first
+// out.)
 // Cost: release and acquire one compare-and-swap each while nobody waits.
 //
 // The word, 64 bits:
@@ -185,7 +187,7 @@ class semaphore_core {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       const bool free = credits(seen) != 0;
-      // (6) acquire: pairs with (2).
+      // (6) acquire: pairs with (2). (settle() below would do that, too.)
       if ((!free && came == 0) ||
           word_.compare_exchange_weak(seen, seen - came - (free ? 1 : 0), order::acquire, order::relaxed)) {
         if (free) {

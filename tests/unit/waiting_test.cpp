@@ -129,7 +129,10 @@ TYPED_TEST(conditions, notify_all_reaches_all_and_the_variable_may_go) {
       if ((all = waiting == 8)) {
         go = true;
         c->notify_all();
-        c.reset();  // nobody touches it any more
+        EXPECT_TRUE(c->close());
+        void* const gone = c.release();
+        std::memset(gone, 0xff, sizeof *c);  // nobody touches it any more
+        ::operator delete(gone);
       }
     }
     team.clear();
@@ -287,8 +290,11 @@ TEST(semaphores, serve_in_the_order_that_was_asked_for) {
 
 TEST(semaphores, have_a_largest_value) {
   semaphore s(std::uint32_t(semaphore::max()));
-  s.release();
+  EXPECT_FALSE(s.release_one());
+  s.release(5);  // in vain
   EXPECT_TRUE(s.try_acquire());
+  EXPECT_TRUE(s.release_one());
+  EXPECT_FALSE(s.release_one());
 }
 
 }  // namespace
