@@ -18,6 +18,7 @@ constexpr const char* examples = R"(Examples:
   usher list                        which locks there are, and what they promise
   usher run -- ./server --port 80   run a program under the default lock
   usher run --lock twa -- ./server  run it under another one
+  usher try -- ./bench              find out which lock suits a program
 
 'usher SUBCOMMAND --help' says more.)";
 
@@ -60,7 +61,7 @@ int start(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.formatter(std::make_shared<help>("usher SUBCOMMAND [OPTIONS]"));
   app.footer(examples);
-  const std::vector<subcommand> subcommands = {list(app), run(app)};
+  const std::vector<subcommand> subcommands = {list(app), run(app), try_locks(app)};
 
   // Our own words, up to the command to start.
   int own = argc;

@@ -17,6 +17,7 @@
 #include "subcommand.hpp"
 #include "target.hpp"
 #include "usher/probability.hpp"
+#include "words.hpp"
 
 namespace usher::cli {
 namespace {
@@ -39,18 +40,6 @@ struct run_options {
   bool print_env = false;
   bool quiet = false;
 };
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-/// In single quotes, as a POSIX shell reads it back.
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 const lock_table* choose_lock(const run_options& options) {
   std::string name(default_lock);

@@ -23,5 +23,6 @@ struct subcommand {
 // One a file. Each adds itself to `app`.
 subcommand list(CLI::App& app);
 subcommand run(CLI::App& app);
+subcommand try_locks(CLI::App& app);
 
 }  // namespace usher::cli

@@ -16,6 +16,7 @@
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/cond.hpp"
+#include "preload/counting.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/moved.hpp"
@@ -159,29 +160,48 @@ int cond_destroy(pthread_cond_t* c) {
 }
 
 int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
+  count_wait();
   if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_wait(c, m) : e;
   return check_and_wait(c, m, CLOCK_MONOTONIC, nullptr);
 }
 
 int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
+  count_wait();
   if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_timedwait(c, m, until) : e;
   return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
 }
 
 int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+  count_wait();
   if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
   if (!is_waitable(clock)) return EINVAL;
   return check_and_wait(c, m, clock, until);
 }
 
-int cond_signal(pthread_cond_t* c) {
+namespace {
+
+// Apart, so that the functions below need no stack.
+[[gnu::noinline]] int signal_elsewhere(pthread_cond_t* c) {
   if (passes_through() || !cond_of(c).is_private()) return c_library::cond_signal(c);
+  return signal(cond_of(c).queue);
+}
+[[gnu::noinline]] int broadcast_elsewhere(pthread_cond_t* c) {
+  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_broadcast(c);
+  return broadcast(cond_of(c).queue);
+}
+
+}  // namespace
+
+int cond_signal(pthread_cond_t* c) {
+  if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
+    return signal_elsewhere(c);
   pthread_queue& queue = cond_of(c).queue;
   return queue.anyone() ? signal(queue) : 0;
 }
 
 int cond_broadcast(pthread_cond_t* c) {
-  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_broadcast(c);
+  if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
+    return broadcast_elsewhere(c);
   pthread_queue& queue = cond_of(c).queue;
   return queue.anyone() ? broadcast(queue) : 0;
 }

@@ -33,16 +33,20 @@ struct pthread_waiter : pthread_queue::waiter {
 /// Marks of no thread, in `held`: threads' are odd and larger.
 inline constexpr std::uint32_t held_by_somebody = 1, held_while_moving = 2;
 
-/// Takes the mark of whoever locked the mutex away: what follows is this thread's business.
-inline void take_mark(mutex_layout& m) {
+/// Takes the mark of whoever locked the mutex away: what follows is this thread's business. False: it is free.
+inline bool take_mark(mutex_layout& m) {
   std::uint32_t seen = m.held.load(std::memory_order_relaxed);
   for (;;) {
-    if (seen == held_while_moving)
+    if (seen == 0) return false;
+    if (seen == held_while_moving) {
       seen = native::await_yielding(
           m.held, [](std::uint32_t h) { return h != held_while_moving; }, std::memory_order_relaxed);
+      continue;
+    }
     // (2) acquire: pairs with (1), a move by the thread that locked it.
     if (m.held.compare_exchange_strong(seen, held_by_somebody, std::memory_order_acquire, std::memory_order_relaxed))
-      return;
+      return true;
+    native::backoff(0);
   }
 }
 

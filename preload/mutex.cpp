@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "preload/c_library.hpp"
+#include "preload/counting.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/own_sleep.hpp"
@@ -25,16 +26,19 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
 
 [[gnu::cold]] const mutex_table& connect() {
   const mutex_table& t = selected();
-  to_lock.store(t.lock, std::memory_order_relaxed);
-  to_trylock.store(t.trylock, std::memory_order_relaxed);
+  const bool counting = counters.load(std::memory_order_acquire) != nullptr;
+  to_lock.store(counting ? counted_lock : t.lock, std::memory_order_relaxed);
+  to_trylock.store(counting ? counted_trylock : t.trylock, std::memory_order_relaxed);
   to_unlock.store(t.unlock, std::memory_order_relaxed);
   return t;
 }
 [[gnu::cold]] int first_lock(pthread_mutex_t* m) {
-  return connect().lock(m);
+  connect();
+  return pthread_mutex_lock(m);
 }
 [[gnu::cold]] int first_trylock(pthread_mutex_t* m) {
-  return connect().trylock(m);
+  connect();
+  return pthread_mutex_trylock(m);
 }
 [[gnu::cold]] int first_unlock(pthread_mutex_t* m) {
   return connect().unlock(m);
@@ -65,13 +69,16 @@ USHER_EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) {
 }
 
 USHER_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const timespec* until) {
+  if (counters.load(std::memory_order_relaxed) != nullptr) return counted_clocklock(m, CLOCK_REALTIME, until);
   if (selected().passes_through) return c_library::mutex_timedlock(m, until);
   return selected().clocklock(m, CLOCK_REALTIME, until);
 }
 
 USHER_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  if (selected().passes_through) return selected().clocklock(m, clock, until);
+  if (selected().passes_through && counters.load(std::memory_order_relaxed) == nullptr)
+    return selected().clocklock(m, clock, until);
   if (!is_waitable(clock)) return EINVAL;
+  if (counters.load(std::memory_order_relaxed) != nullptr) return counted_clocklock(m, clock, until);
   return selected().clocklock(m, clock, until);
 }
 

@@ -83,9 +83,7 @@ class mutex_operations {
   /// Both are undefined; programs do them, and the C library lets them pass: unlocking a free mutex, which changes
   /// nothing, and one that another thread has locked (or this one, when it had no record yet).
   [[gnu::cold, gnu::noinline]] static int unlock_anothers(mutex_layout& m) {
-    if (m.held.load(std::memory_order_relaxed) == 0) return 0;
-    take_mark(m);
-    release(m);
+    if (take_mark(m)) release(m);
     return 0;
   }
 

@@ -13,6 +13,7 @@
 
 #include "preload/c_library.hpp"
 #include "preload/catalog.hpp"
+#include "preload/counting.hpp"
 #include "preload/layout.hpp"
 #include "usher/names.hpp"
 #include "usher/probability.hpp"
@@ -145,6 +146,8 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   const std::optional<append_chance> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_chance()), std::memory_order_relaxed);
   order_of_sems.store(sems.value_or(append_chance()), std::memory_order_relaxed);
+  if (const std::string_view file = variable("USHER_COUNTERS"); !file.empty() && c_library::is_glibc())
+    count_in(file.data());  // it ends where the variable does
   const mutex_table* none = nullptr;
   if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
   owner_of_all.store(table->passes_through ? owner::c_library : owner::usher, std::memory_order_release);

@@ -14,7 +14,11 @@ const mutex_table& selected();
 enum class owner { undecided, usher, c_library };
 extern constinit std::atomic<owner> owner_of_all;
 
-/// Whether anything is ours: selected() without the table, for the paths that count.
+/// Whether it is known already that the locks are ours: the first question of what is to be fast. If not, ask the next.
+inline bool is_ushers() {
+  return owner_of_all.load(std::memory_order_acquire) == owner::usher;
+}
+
 inline bool passes_through() {
   const owner o = owner_of_all.load(std::memory_order_acquire);
   return o == owner::undecided ? selected().passes_through : o == owner::c_library;

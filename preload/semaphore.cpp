@@ -34,7 +34,10 @@ bool is_shared(const sem_t* s) {
   return reinterpret_cast<const std::uint32_t*>(s)[shared_at / sizeof(std::uint32_t)] != 0;
 }
 
-bool is_ours(const sem_t* s) {
+bool is_ours_for_certain(const sem_t* s) {
+  return is_ushers() && !is_shared(s);
+}
+[[gnu::noinline]] bool is_ours(const sem_t* s) {
   return !passes_through() && !is_shared(s);
 }
 
@@ -101,14 +104,16 @@ USHER_EXPORT int sem_destroy(sem_t* s) {
 }
 
 USHER_EXPORT int sem_wait(sem_t* s) {
-  if (!is_ours(s)) return c_library::sem_wait(s);
+  if (!is_ours_for_certain(s)) [[unlikely]]
+    if (!is_ours(s)) return c_library::sem_wait(s);
   pthread_testcancel();  // a cancellation point, also where it need not wait
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, false, nullptr);
 }
 
 USHER_EXPORT int sem_trywait(sem_t* s) {
-  if (!is_ours(s)) return c_library::sem_trywait(s);
+  if (!is_ours_for_certain(s)) [[unlikely]]
+    if (!is_ours(s)) return c_library::sem_trywait(s);
   return core_of(s).try_acquire() ? 0 : fail(EAGAIN);
 }
 
@@ -122,7 +127,8 @@ USHER_EXPORT int sem_clockwait(sem_t* s, clockid_t clock, const timespec* until)
 }
 
 USHER_EXPORT int sem_post(sem_t* s) {
-  if (!is_ours(s)) return c_library::sem_post(s);
+  if (!is_ours_for_certain(s)) [[unlikely]]
+    if (!is_ours(s)) return c_library::sem_post(s);
   return core_of(s).release() ? 0 : fail(EOVERFLOW);
 }
 

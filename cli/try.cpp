@@ -1,0 +1,730 @@
+// usher try: which lock suits this program on this machine? Runs it under each, in turns, and compares.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "help.hpp"
+#include "locks.hpp"
+#include "messages.hpp"
+#include "output_pattern.hpp"
+#include "preload.hpp"
+#include "process.hpp"
+#include "statistics.hpp"
+#include "subcommand.hpp"
+#include "table.hpp"
+#include "target.hpp"
+#include "usher/counters.hpp"
+#include "words.hpp"
+
+namespace usher::cli {
+namespace {
+
+constexpr const char* c_library = "pthread";  // what all others are compared with
+// One of each family: little, much and no order; restricted concurrency; the C library's own algorithm as a lock of ours.
+constexpr const char* short_list = "loiter,mcscr,twa,fairlock,ttas";
+
+struct try_options {
+  std::string locks = short_list;
+  bool all = false;
+  int rounds = 5;
+  int warmup = 1;
+  std::string metric;
+  bool lower = false, higher = false;
+  std::string before, until, ready;
+  double timeout = 0;
+  std::string json, chart;
+  bool plot = false, quiet = false;
+};
+
+/// One run of the program.
+struct result {
+  ended end;
+  double metric = std::nan("");
+  std::string trouble;  ///< empty: all went well
+  bool differs = false;
+};
+
+/// A lock under the name that the user gave, and what was seen of it.
+struct candidate {
+  candidate(std::string as, const lock_table* l) : name(std::move(as)), lock(l) {}
+
+  std::string name;
+  const lock_table* lock;
+  std::vector<std::optional<result>> rounds;  ///< by round; nullopt: not run
+  std::vector<std::string> troubles;
+  bool given_up = false;
+  std::size_t first_difference = 0;
+  counted_calls calls;
+  bool counted = false;
+
+  std::vector<double> values(double (*get)(const result&)) const {
+    std::vector<double> all;
+    for (const auto& r : rounds)
+      if (r && r->trouble.empty()) all.push_back(get(*r));
+    return all;
+  }
+};
+
+double metric_of(const result& r) {
+  return r.metric;
+}
+
+std::string quantity(double v) {
+  if (std::isnan(v)) return "-";
+  const double size = std::fabs(v);
+  const int digits = v == std::floor(v) || size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4;
+  std::string text = fmt::format("{:.{}f}", v, digits);
+  const std::size_t point = std::min(text.find('.'), text.size());
+  for (std::size_t i = point; i > 3 + (v < 0 ? 1 : 0) && size >= 1000; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
+std::string say(const ended& e, double limit) {
+  switch (e.way) {
+    case ended::how::exited:
+      return fmt::format("exit status {}", e.status);
+    case ended::how::signalled:
+      return fmt::format("died of signal {} ({})", e.status, strsignal(e.status));
+    case ended::how::timed_out:
+      return fmt::format("hung: killed after {} s", quantity(limit));
+    case ended::how::not_started:
+      return fmt::format("cannot be started: {}", std::strerror(e.status));
+    case ended::how::interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+std::string last_line(const std::string& text) {
+  std::size_t end = text.find_last_not_of(" \t\r\n");
+  if (end == std::string::npos) return "";
+  const std::size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin + 1, std::min<std::size_t>(end - begin, 120));
+}
+
+/// The counters' file, in memory, and the name under which the program's processes find it.
+class counters {
+ public:
+  counters() : descriptor_(memfd_create("usher counters", 0)) {
+    if (descriptor_ < 0 || ftruncate(descriptor_, sizeof(counter_file)) != 0) return;
+    void* const memory = mmap(nullptr, sizeof(counter_file), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    if (memory != MAP_FAILED) file_ = static_cast<counter_file*>(memory);
+  }
+  ~counters() {
+    if (file_ != nullptr) munmap(file_, sizeof(counter_file));
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  counters(const counters&) = delete;
+  counters& operator=(const counters&) = delete;
+
+  std::string name() const { return fmt::format("/proc/{}/fd/{}", getpid(), descriptor_); }
+  counted_calls sum() const { return file_ != nullptr ? file_->sum() : counted_calls{}; }
+
+ private:
+  int descriptor_;
+  counter_file* file_ = nullptr;
+};
+
+/// A bar on standard error, if that is a terminal.
+class progress {
+ public:
+  progress(std::size_t runs, bool quiet) : runs_(runs), shown_(!quiet && isatty(STDERR_FILENO) != 0) {}
+  ~progress() { clear(); }
+  progress(const progress&) = delete;
+  progress& operator=(const progress&) = delete;
+
+  void show(const std::string& what) const {
+    if (!shown_) return;
+    constexpr std::size_t width = 24;
+    const std::size_t full = runs_ == 0 ? width : std::min(width, done_ * width / runs_);
+    std::string left;
+    if (done_ > 0) {
+      const double passed = std::chrono::duration<double>(steady::now() - start_).count();
+      const auto s = static_cast<long>(passed / static_cast<double>(done_) * static_cast<double>(runs_ - done_));
+      left = s >= 60 ? fmt::format(", {} min {} s left", s / 60, s % 60) : fmt::format(", {} s left", s);
+    }
+    fmt::print(stderr, "\r\033[K[{}{}] {}/{} {}{}", std::string(full, '#'), std::string(width - full, '.'), done_,
+               runs_, what, left);
+    std::fflush(stderr);
+  }
+  void one_done() { ++done_; }
+  void skip(std::size_t runs) { runs_ -= std::min(runs, runs_ - done_); }
+  void clear() const {
+    if (shown_) std::fputs("\r\033[K", stderr), std::fflush(stderr);
+  }
+
+ private:
+  std::size_t runs_, done_ = 0;
+  bool shown_;
+  steady::time_point start_ = steady::now();
+};
+
+/// The trial: its options made definite, its candidates, and what has been seen.
+class trial {
+ public:
+  trial(const try_options& o, char** command, std::vector<candidate> candidates, const preload_library& library,
+        std::optional<std::regex> metric)
+      : options_(o),
+        command_(command),
+        candidates_(std::move(candidates)),
+        library_(library),
+        metric_(std::move(metric)),
+        bar_(static_cast<std::size_t>(o.warmup + o.rounds) * candidates_.size(), o.quiet) {}
+
+  /// Runs everything. Returns the exit status so far.
+  int run_all();
+  std::string table_text(std::size_t width) const;
+  std::string advice() const;
+  std::string plot(std::size_t width) const;
+  nlohmann::ordered_json as_json() const;
+
+  const std::vector<candidate>& candidates() const { return candidates_; }
+  bool lower_is_better() const { return options_.lower || (!metric_ && !options_.higher); }
+  std::optional<std::pair<double, interval>> ratio(const candidate& c) const;
+  bool is_noise(const candidate& c) const;
+  double others() const { return others_; }
+
+ private:
+  struct stopped {
+    int status;
+  };
+
+  candidate& base() { return candidates_.front(); }
+  const candidate& base() const { return candidates_.front(); }
+  std::string unit() const { return metric_ ? "" : " s"; }
+
+  result run_once(candidate& c, bool counting);
+  void read_metric(result& r, const process& p) const;
+  std::string without_metric(const std::string& text) const;
+  void one_run(candidate& c, int round);
+  void shell(const std::string& command, const char* option);
+  environment_changes changes(const candidate& c, const std::string& counters_name) const;
+  double limit() const { return options_.timeout > 0 ? options_.timeout : limit_; }
+
+  const try_options& options_;
+  char** command_;
+  std::vector<candidate> candidates_;
+  const preload_library& library_;
+  std::optional<std::regex> metric_;
+  output_pattern expected_;
+  std::vector<std::pair<candidate*, std::string>> outputs_;  ///< to be compared when the base's pattern is known
+  progress bar_;
+  double limit_ = 3600;  // until the first run has shown how long it takes
+  double others_ = 0;
+};
+
+environment_changes trial::changes(const candidate& c, const std::string& counters_name) const {
+  const char* existing = std::getenv("LD_PRELOAD");
+  environment_changes e = {{"USHER_COUNTERS", std::nullopt}};
+  if (!counters_name.empty()) e.emplace_back("USHER_COUNTERS", counters_name);
+  // What all others are compared with is the program as it is, without a library of ours.
+  if (&c == &base() && counters_name.empty()) {
+    e.emplace_back("USHER_LOCK", std::nullopt);
+  } else {
+    e.emplace_back("USHER_LOCK", c.lock->name);
+    e.emplace_back("LD_PRELOAD", preload_list(existing == nullptr ? "" : existing, library_.path));
+  }
+  return e;
+}
+
+void trial::shell(const std::string& command, const char* option) {
+  shell_command words(command);
+  process p(words.words(), {});
+  const ended e = p.wait(600);
+  if (e.way == ended::how::interrupted) throw stopped{128 + interrupted()};
+  if (e.way == ended::how::exited && e.status == 0) return;
+  const std::string said = last_line(p.err().text(1 << 16));
+  bar_.clear();
+  complain("{}: '{}': {}{}{}", option, command, say(e, 600), said.empty() ? "" : ": ", said);
+  throw stopped{1};
+}
+
+void trial::read_metric(result& r, const process& p) const {
+  if (!metric_) {
+    r.metric = r.end.seconds;
+    return;
+  }
+  constexpr std::size_t most = std::size_t{64} << 20;
+  for (const scratch_file* f : {&p.out(), &p.err()}) {
+    const std::string text = f->text(most);
+    // Line by line: std::regex recurses over what it matches.
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      std::smatch found;
+      const std::string line = text.substr(begin, std::min<std::size_t>(end - begin, 4096));
+      if (std::regex_search(line, found, *metric_) && found[1].matched) {
+        std::string number = found[1];
+        std::erase(number, ',');
+        char* rest = nullptr;
+        const double v = std::strtod(number.c_str(), &rest);
+        if (rest != number.c_str() && std::isfinite(v)) {
+          r.metric = v;
+          return;
+        }
+      }
+      begin = end + 1;
+    }
+  }
+  r.trouble = "the metric is not in its output";
+}
+
+/// What was measured is no difference.
+std::string trial::without_metric(const std::string& text) const {
+  if (!metric_) return text;
+  std::string rest;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    const std::string start = line.substr(0, 4096);
+    if (std::regex_search(start, found, *metric_) && found[1].matched)
+      line.replace(static_cast<std::size_t>(found.position(1)), static_cast<std::size_t>(found.length(1)), "#");
+    rest += line + "\n";
+  }
+  return rest;
+}
+
+result trial::run_once(candidate& c, bool counting) {
+  if (!options_.before.empty()) shell(options_.before, "--before");
+  std::optional<counters> counted;
+  if (counting) counted.emplace();
+  result r;
+  process p(command_, changes(c, counted ? counted->name() : ""));
+  if (options_.until.empty()) {
+    r.end = p.wait(limit());
+    if (r.end.way != ended::how::exited || r.end.status != 0) r.trouble = say(r.end, limit());
+    if (r.trouble.empty()) read_metric(r, p);
+    if (r.end.way == ended::how::exited && r.end.status == 0)
+      outputs_.emplace_back(&c, without_metric(p.out().text(std::size_t{4} << 20)));
+  } else {
+    // A server. Not ready after the time limit, or gone: its trouble.
+    const auto give_up = steady::now() + std::chrono::duration<double>(std::min(limit(), 60.0));
+    for (bool ready = options_.ready.empty(); !ready;) {
+      shell_command words(options_.ready);
+      process probe(words.words(), {});
+      const ended e = probe.wait(10);
+      ready = e.way == ended::how::exited && e.status == 0;
+      if (interrupted() != 0) throw stopped{128 + interrupted()};
+      if (!ready && (!p.running() || steady::now() > give_up)) break;
+      if (!ready) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    shell_command words(options_.until);
+    process load(words.words(), {});
+    r.end = load.wait(limit());
+    const bool alive = p.running();
+    if (r.end.way != ended::how::exited || r.end.status != 0) {
+      const std::string said = last_line(load.err().text(1 << 16));
+      r.trouble = "--until: " + say(r.end, limit()) + (said.empty() ? "" : ": " + said);
+    }
+    if (r.trouble.empty()) read_metric(r, load);
+    const ended server = p.stop(10);
+    if (!alive) r.trouble = "the server ended early: " + say(server, limit());
+    r.end.usage = server.usage;  // what is of interest
+    if (server.way == ended::how::not_started) r.end = server;
+  }
+  if (r.end.way == ended::how::interrupted) throw stopped{128 + interrupted()};
+  if (r.end.way == ended::how::not_started) {
+    bar_.clear();
+    complain("cannot run {}: {}", command_[0], std::strerror(r.end.status));
+    throw stopped{r.end.status == ENOENT ? not_found : not_executable};
+  }
+  if (!r.trouble.empty() && r.end.way == ended::how::exited && options_.until.empty()) {
+    if (const std::string said = last_line(p.err().text(1 << 16)); !said.empty()) r.trouble += ": " + said;
+  }
+  if (counted) {
+    c.calls = counted->sum();
+    c.counted = true;
+  }
+  return r;
+}
+
+void trial::one_run(candidate& c, int round) {
+  if (c.given_up) return;
+  const bool warmup = round < 0;
+  bar_.show(fmt::format("{}, {}", c.name, warmup ? std::string("warm-up") : fmt::format("round {}", round + 1)));
+  result r = run_once(c, round == -1);
+  bar_.one_done();
+  if (&c == &base() && r.trouble.empty()) limit_ = 10 * r.end.seconds + 10;
+  if (!r.trouble.empty()) {
+    if (std::find(c.troubles.begin(), c.troubles.end(), r.trouble) == c.troubles.end()) c.troubles.push_back(r.trouble);
+    // Once is enough of what costs the whole time limit.
+    c.given_up = r.end.way == ended::how::timed_out;
+    if (&c == &base()) {
+      bar_.clear();
+      complain("without any lock of Usher's: {}; there is nothing to compare with", r.trouble);
+      throw stopped{1};
+    }
+    if (c.given_up) bar_.skip(static_cast<std::size_t>(options_.rounds - std::max(round, 0)));
+  }
+  if (!warmup) c.rounds[static_cast<std::size_t>(round)] = std::move(r);
+}
+
+int trial::run_all() {
+  for (candidate& c : candidates_) c.rounds.resize(static_cast<std::size_t>(options_.rounds));
+  const foreign_cpu foreign;
+  int status = 0;
+  try {
+    // Warm-ups count the calls in the last of them; what is timed does not pay for that.
+    for (int round = -options_.warmup; round < options_.rounds; ++round)
+      for (candidate& c : candidates_) one_run(c, round);
+  } catch (const stopped& s) {
+    status = s.status;
+  }
+  bar_.clear();
+  others_ = foreign.share();
+  for (const auto& [c, text] : outputs_)
+    if (c == &base()) expected_.learn(text);
+  for (const auto& [c, text] : outputs_)
+    if (const std::size_t line = expected_.first_difference(text); line != 0 && c->first_difference == 0)
+      c->first_difference = line;
+  return status;
+}
+
+std::optional<std::pair<double, interval>> trial::ratio(const candidate& c) const {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < c.rounds.size(); ++i) {
+    const auto &mine = c.rounds[i], &theirs = base().rounds[i];
+    if (mine && theirs && mine->trouble.empty() && theirs->trouble.empty() && theirs->metric != 0)
+      ratios.push_back(mine->metric / theirs->metric);
+  }
+  if (ratios.empty()) return std::nullopt;
+  return std::pair(median(ratios), bootstrap(ratios));
+}
+
+bool trial::is_noise(const candidate& c) const {
+  const auto r = ratio(c);
+  const auto runs = c.values(metric_of).size();
+  return !r || runs < 5 || (r->second.low <= 1 && r->second.high >= 1);
+}
+
+std::string trial::table_text(std::size_t width) const {
+  std::vector<const candidate*> sorted;
+  for (const candidate& c : candidates_) sorted.push_back(&c);
+  const auto worth = [&](const candidate* c) {
+    const auto values = c->values(metric_of);
+    if (values.empty()) return HUGE_VAL;
+    return lower_is_better() ? median(values) : -median(values);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](auto* a, auto* b) { return worth(a) < worth(b); });
+
+  std::vector<std::vector<std::string>> rows;
+  for (const candidate* c : sorted) {
+    const auto values = c->values(metric_of);
+    const auto of = [&](double (*get)(const result&)) { return quantity(median(c->values(get))); };
+    std::string middle = "-", range = "-", against = c == &base() ? "1" : "-", between = "-";
+    if (!values.empty()) {
+      middle = quantity(median(values)) + unit();
+      range = quantity(*std::min_element(values.begin(), values.end())) + "–" +
+              quantity(*std::max_element(values.begin(), values.end()));
+    }
+    if (const auto r = ratio(*c); r && c != &base()) {
+      against = fmt::format("{:.2f}", r->first);
+      if (values.size() >= 2) between = fmt::format("{:.2f}–{:.2f}", r->second.low, r->second.high);
+    }
+    std::string remarks;
+    const auto remark = [&](const std::string& text) { remarks += (remarks.empty() ? "" : "; ") + text; };
+    if (c != &base() && !values.empty() && is_noise(*c)) remark("within the noise");
+    for (const std::string& t : c->troubles) remark(t);
+    const auto failed =
+        std::count_if(c->rounds.begin(), c->rounds.end(), [](const auto& r) { return r && !r->trouble.empty(); });
+    if (failed > 0 && !c->given_up) remark(fmt::format("{} of {} runs failed", failed, c->rounds.size()));
+    if (c->first_difference != 0) remark(fmt::format("PRINTED SOMETHING ELSE (line {})", c->first_difference));
+    std::string calls = "-", contended = "-";
+    if (c->counted) {
+      calls = quantity(static_cast<double>(c->calls.locks));
+      if (c->calls.locks > 0)
+        contended = fmt::format("{:.1f} %",
+                                100 * static_cast<double>(c->calls.contended) / static_cast<double>(c->calls.locks));
+    }
+    rows.push_back({c->name, middle, range, against, between, of([](const result& r) {
+                      const rusage& u = r.end.usage;
+                      return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                             static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+                    }),
+                    of([](const result& r) { return static_cast<double>(r.end.usage.ru_nvcsw); }),
+                    of([](const result& r) { return static_cast<double>(r.end.usage.ru_nivcsw); }),
+                    of([](const result& r) { return static_cast<double>(r.end.usage.ru_maxrss) / 1024; }), calls,
+                    contended, remarks});
+  }
+  return format_table({{"lock"},
+                       {"median", true},
+                       {"range", true},
+                       {"ratio", true},
+                       {"95 %", true},
+                       {"CPU s", true},
+                       {"switches", true},
+                       {"preempted", true},
+                       {"MiB", true},
+                       {"lock calls", true},
+                       {"contended", true},
+                       {"", false, 20}},
+                      rows, width);
+}
+
+std::string trial::advice() const {
+  const bool loaded = std::any_of(candidates_.begin(), candidates_.end(),
+                                  [](const candidate& c) { return c.counted && c.calls.processes > 0; });
+  const bool counted =
+      std::any_of(candidates_.begin(), candidates_.end(), [](const candidate& c) { return c.counted; });
+  std::uint64_t calls = 0;
+  for (const candidate& c : candidates_) calls = std::max(calls, c.calls.locks + c.calls.waits);
+  if (counted && !loaded)
+    return "The library was not loaded: the program does not use pthread locks (Go, a static or set-user-ID program).";
+  // Libraries take a handful of locks when they are loaded.
+  if (counted && calls < 100)
+    return fmt::format("The program does not use pthread locks ({} calls): Usher can do nothing for it.", calls);
+  const candidate* best = nullptr;
+  double best_gain = 1;
+  for (const candidate& c : candidates_) {
+    const auto r = ratio(c);
+    if (&c == &base() || !r || is_noise(c) || !c.troubles.empty() || c.first_difference != 0) continue;
+    const double gain = lower_is_better() ? 1 / r->first : r->first;
+    if (gain > best_gain) best = &c, best_gain = gain;
+  }
+  std::string text;
+  if (best == nullptr) {
+    text = base().values(metric_of).size() < 5 ? "Fewer than five rounds say nothing certain: try --rounds 5 or more."
+                                               : "Nothing was clearly better than the C library's mutex: keep it.";
+  } else {
+    std::string words;
+    for (char** w = command_; *w != nullptr; ++w) {
+      const std::string word = *w;
+      const bool plain = !word.empty() && word.find_first_not_of(
+                                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                              "0123456789_-+=./:,@%") == std::string::npos;
+      words += " " + (plain ? word : shell_quoted(word));
+    }
+    text = fmt::format("{} was {:.2f} times as good as the C library's mutex: usher run --lock {} --{}", best->name,
+                       best_gain, best->name, words);
+  }
+  return text;
+}
+
+std::string trial::plot(std::size_t width) const {
+  const std::size_t room = std::clamp<std::size_t>(width == 0 ? 80 : width, 50, 120) - 30;
+  double most = 1;
+  for (const candidate& c : candidates_)
+    if (const auto r = ratio(c)) most = std::max(most, r->first);
+  std::string text =
+      fmt::format("ratio to the C library's mutex ({} is better)\n", lower_is_better() ? "less" : "more");
+  for (const candidate& c : candidates_) {
+    const auto r = ratio(c);
+    if (!r) continue;
+    const auto bar = static_cast<std::size_t>(r->first / most * static_cast<double>(room));
+    text += fmt::format("{:<16} {}{} {:.2f}\n", c.name, std::string(bar, '#'), std::string(room - bar, ' '), r->first);
+  }
+  return text;
+}
+
+nlohmann::ordered_json trial::as_json() const {
+  nlohmann::ordered_json all;
+  std::vector<std::string> words;
+  for (char** w = command_; *w != nullptr; ++w) words.emplace_back(*w);
+  all["command"] = words;
+  all["metric"] = metric_ ? options_.metric : "elapsed seconds";
+  all["better"] = lower_is_better() ? "lower" : "higher";
+  all["cpus"] = std::thread::hardware_concurrency();
+  all["others_cpu_share"] = others_;
+  all["usher"] = USHER_VERSION;
+  all["candidates"] = nlohmann::ordered_json::array();
+  for (const candidate& c : candidates_) {
+    nlohmann::ordered_json one = {{"name", c.name}, {"lock", c.lock->name}};
+    if (const auto r = ratio(c)) {
+      one["ratio"] = r->first;
+      if (std::isfinite(r->second.low)) one["interval"] = {r->second.low, r->second.high};
+      one["noise"] = &c != &base() && is_noise(c);
+    }
+    if (c.counted)
+      one["calls"] = {{"locks", c.calls.locks}, {"contended", c.calls.contended}, {"condition_waits", c.calls.waits}};
+    one["troubles"] = c.troubles;
+    one["output_differs_at_line"] = c.first_difference;
+    one["runs"] = nlohmann::ordered_json::array();
+    for (const auto& r : c.rounds) {
+      if (!r) continue;
+      const rusage& u = r->end.usage;
+      nlohmann::ordered_json run = {
+          {"metric", std::isnan(r->metric) ? nlohmann::ordered_json() : nlohmann::ordered_json(r->metric)},
+          {"seconds", r->end.seconds},
+          {"user_s", static_cast<double>(u.ru_utime.tv_sec) + static_cast<double>(u.ru_utime.tv_usec) * 1e-6},
+          {"system_s", static_cast<double>(u.ru_stime.tv_sec) + static_cast<double>(u.ru_stime.tv_usec) * 1e-6},
+          {"voluntary_switches", u.ru_nvcsw},
+          {"involuntary_switches", u.ru_nivcsw},
+          {"peak_kib", u.ru_maxrss}};
+      if (!r->trouble.empty()) run["trouble"] = r->trouble;
+      one["runs"].push_back(std::move(run));
+    }
+    all["candidates"].push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// The C library's own first, then what was asked for. Empty after a complaint.
+std::vector<candidate> choose(const try_options& o) {
+  std::vector<std::string> names;
+  if (o.all) {
+    for (const lock_table* lock : catalog())
+      if (lock->plain()) names.emplace_back(lock->name);
+  } else {
+    names = split(o.locks);
+  }
+  std::vector<candidate> chosen;
+  chosen.emplace_back(c_library, find_lock(c_library));
+  for (const std::string& name : names) {
+    const lock_table* lock = find_lock(name);
+    if (lock == nullptr) {
+      complain("unknown lock '{}': did you mean '{}'? (usher list shows all)", name, nearest_lock(name));
+      return {};
+    }
+    const bool again = std::any_of(chosen.begin(), chosen.end(), [&](const candidate& c) { return c.name == name; });
+    if (!again) chosen.emplace_back(name, lock);
+  }
+  if (chosen.size() == 1) {
+    complain("--locks names no lock to compare with the C library's (usher list shows all)");
+    return {};
+  }
+  return chosen;
+}
+
+int carry_out(const try_options& o, char** command) {
+  if (command[0] == nullptr) {
+    complain("try: which command? usher try [OPTIONS] -- CMD [ARGS...] (see usher try --help)");
+    return bad_usage;
+  }
+  std::optional<std::regex> metric;
+  if (!o.metric.empty()) {
+    try {
+      metric.emplace(o.metric);
+    } catch (const std::regex_error& e) {
+      complain("--metric '{}' is no regular expression: {}", o.metric, e.what());
+      return bad_usage;
+    }
+    if (metric->mark_count() < 1) {
+      complain("--metric '{}' has no group: put parentheses round the number, as in 'rate: ([0-9.]+)'", o.metric);
+      return bad_usage;
+    }
+  }
+  if (!o.ready.empty() && o.until.empty()) {
+    complain("--ready is for servers, whose load is run by --until");
+    return bad_usage;
+  }
+  std::vector<candidate> candidates = choose(o);
+  if (candidates.empty()) return bad_usage;
+  const auto found = find_library();
+  if (const auto* none = std::get_if<no_library>(&found)) {
+    complain("{}", none->reason);
+    return cannot_start;
+  }
+  const auto& library = std::get<preload_library>(found);
+  if (const auto program = find_program(command[0]))
+    for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
+
+  std::ofstream json;
+  if (!o.json.empty()) {  // before the work, not after it
+    json.open(o.json);
+    if (!json) {
+      complain("cannot write to {}: {}", o.json, std::strerror(errno));
+      return cannot_start;
+    }
+  }
+  watch_for_interruption();
+  trial t(o, command, std::move(candidates), library, std::move(metric));
+  const int stopped = t.run_all();
+  const bool any = std::any_of(t.candidates().begin(), t.candidates().end(),
+                               [](const candidate& c) { return !c.values(metric_of).empty(); });
+  if (stopped == 0 || any) {
+    fmt::print("{}", t.table_text(terminal_width()));
+    if (o.plot) fmt::print("\n{}", t.plot(terminal_width()));
+    if (!json.is_open() || !(json << t.as_json().dump(2) << '\n').flush()) {
+      if (json.is_open()) complain("cannot write to {}", o.json);
+    }
+    fmt::print("\nOther programs took {:.0f} % of the CPU time meanwhile.{}\n", 100 * t.others(),
+               t.others() > 0.1 ? " That is much: take the trial again when the machine is quiet." : "");
+    if (stopped == 0) fmt::print("{}\n", t.advice());
+  }
+  if (stopped != 0) return stopped;
+  const bool trouble = std::any_of(t.candidates().begin(), t.candidates().end(),
+                                   [](const candidate& c) { return !c.troubles.empty() || c.first_difference != 0; });
+  return trouble ? 1 : 0;
+}
+
+constexpr const char* more = R"text(Runs the command under the C library's mutex and under each lock, in turns, and
+compares. Standard input, if it is a file, is given to each run from its beginning.
+
+Examples:
+  usher try -- ./bench
+  usher try --metric 'events: +([0-9]+)' -- sysbench threads --time=2 run
+  usher try --locks loiter,mcs --rounds 9 --before 'rm -rf db' -- ./bench --db=db
+  usher try --until 'redis-benchmark -q -t set' --metric 'SET: ([0-9.]+)' \
+            --ready 'redis-cli ping' -- redis-server
+
+Exit status: 0; 1 if a run failed, hung or printed something else than under the C
+library's mutex, or if the command fails without any lock of ours; 2 for bad usage or
+an unknown lock; 125, 126, 127 as usher run; 130 if interrupted: the table so far is
+printed.)text";
+
+}  // namespace
+
+subcommand try_locks(CLI::App& app) {
+  auto* sub = app.add_subcommand("try", "Find out which lock suits a program on this machine");
+  auto o = std::make_shared<try_options>();
+  sub->add_option("--locks", o->locks, fmt::format("Which locks, beside {} (default: {})", c_library, short_list))
+      ->type_name("A,B,...");
+  sub->add_flag("--all", o->all, "All locks, each in its plain form");
+  sub->add_option("--rounds", o->rounds, "Runs of each lock that count (default: 5)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  sub->add_option("--warmup", o->warmup, "Runs of each lock before; the last of them counts its calls (default: 1)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 100));
+  sub->add_option("--metric", o->metric,
+                  "A regular expression whose group is the number to compare, in the output; "
+                  "more is better (default: the time that a run takes)")
+      ->type_name("REGEX");
+  auto* lower = sub->add_flag("--lower", o->lower, "Less of the metric is better");
+  sub->add_flag("--higher", o->higher, "More of it is better")->excludes(lower);
+  sub->add_option("--before", o->before, "A shell command that is run before each run")->type_name("CMD");
+  sub->add_option("--until", o->until,
+                  "The command is a server: run this shell command beside it, take the metric from "
+                  "that, and stop the server when it ends")
+      ->type_name("CMD");
+  sub->add_option("--ready", o->ready, "With --until: a shell command that succeeds once the server is ready")
+      ->type_name("CMD");
+  sub->add_option("--timeout", o->timeout, "Kill a run after so long (default: 10 s and ten times the first run)")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--json", o->json, "Write every run to this file")->type_name("FILE");
+  sub->add_flag("--plot", o->plot, "Draw the ratios as bars, too");
+  sub->add_flag("--quiet", o->quiet, "No progress bar");
+  sub->formatter(std::make_shared<help>("usher try [OPTIONS] -- CMD [ARGS...]"));
+  sub->footer(more);
+  return {sub, [o](char** command) { return carry_out(*o, command); }, true};
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""`usher try` from outside: programs that crash, hang, differ, fork or cannot start, under one lock or all.
+
+USHER_BIN is the command, USHER_LIB the library. The programs are shell scripts that look at USHER_LOCK, so that what goes
+wrong is certain, and small C programs that lock. Everything has a time limit."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+USHER = os.environ["USHER_BIN"]
+LIBRARY = os.environ["USHER_LIB"]
+CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+LIMIT = 60
+
+LOCKING = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static long counter, rounds = 100000;
+static void *count(void *unused) {
+  for (long i = 0; i < rounds; i++) {
+    pthread_mutex_lock(&mutex);
+    counter++;
+    pthread_mutex_unlock(&mutex);
+  }
+  return unused;
+}
+int main(int argc, char **argv) {
+  pthread_t threads[2];
+  if (argc > 1) rounds = atol(argv[1]);
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, count, 0);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  pthread_cond_signal(&condition);
+  printf("counted %ld\n", counter);
+  return 0;
+}
+"""
+
+
+class Try(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="usher-try-")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def script(self, text):
+        """A shell script; $USHER_LOCK is empty under the C library's mutex."""
+        handle, path = tempfile.mkstemp(dir=self.folder, suffix=".sh")
+        with os.fdopen(handle, "w") as file:
+            file.write("#!/bin/sh\n" + textwrap.dedent(text))
+        os.chmod(path, 0o755)
+        return path
+
+    def locking(self):
+        path = os.path.join(self.folder, "locking")
+        if not os.path.exists(path):
+            with open(path + ".c", "w") as file:
+                file.write(LOCKING)
+            subprocess.run([CC, "-O1", path + ".c", "-o", path, "-pthread"], check=True, timeout=LIMIT)
+        return path
+
+    def environment(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+        env["USHER_LIBRARY"] = LIBRARY
+        return env
+
+    def run_try(self, *arguments, **more):
+        return subprocess.run([USHER, "try", *arguments], env=self.environment(), capture_output=True, text=True,
+                              timeout=LIMIT, stdin=more.pop("stdin", subprocess.DEVNULL), **more)
+
+    def with_json(self, *arguments):
+        file = os.path.join(self.folder, "out.json")
+        done = self.run_try("--json", file, *arguments)
+        with open(file) as f:
+            return done, json.load(f)
+
+    def row(self, done, lock):
+        for line in done.stdout.splitlines():
+            if line.split()[:1] == [lock]:
+                return line
+        self.fail(f"no row for {lock}:\n{done.stdout}\n{done.stderr}")
+
+    def assert_refused(self, done, status, *words):
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def left_behind(self, mark):
+        return subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True, timeout=LIMIT).stdout.split()
+
+    # What it is for
+
+    def test_a_table_with_all_that_was_seen(self):
+        done, data = self.with_json("--locks", "loiter,mcs", "--rounds", "2", "--", self.locking())
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        for lock in ("pthread", "loiter", "mcs"):
+            self.assertIn(" s ", self.row(done, lock))
+        heading = done.stdout.splitlines()[0]
+        for word in ("median", "range", "ratio", "95 %", "CPU s", "switches", "MiB", "lock calls", "contended"):
+            self.assertIn(word, heading)
+        self.assertIn("within the noise", self.row(done, "mcs"))  # two rounds say nothing
+        self.assertIn("of the CPU time meanwhile", done.stdout)
+        self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "loiter", "mcs"])
+        for c in data["candidates"]:
+            self.assertEqual(len(c["runs"]), 2)
+            self.assertGreaterEqual(c["calls"]["locks"], 200000)
+            self.assertLess(c["calls"]["locks"], 201000)
+            self.assertLessEqual(c["calls"]["contended"], c["calls"]["locks"])
+            for run in c["runs"]:
+                self.assertGreater(run["seconds"], 0)
+                self.assertGreater(run["peak_kib"], 100)
+
+    def test_the_metric_is_taken_from_the_output_and_more_is_better(self):
+        rate = self.script('case "$USHER_LOCK" in mcs) echo rate: 1,500.5;; *) echo rate: 1000;; esac')
+        done, data = self.with_json("--locks", "mcs,twa", "--metric", "rate: ([0-9.,]+)", "--", rate)
+        self.assertEqual(done.returncode, 0, done)
+        by_name = {c["name"]: c for c in data["candidates"]}
+        self.assertEqual([r["metric"] for r in by_name["mcs"]["runs"]], [1500.5] * 5)
+        self.assertEqual(by_name["mcs"]["ratio"], 1.5005)
+        self.assertFalse(by_name["mcs"]["noise"])
+        self.assertTrue(by_name["twa"]["noise"])
+        self.assertEqual(done.stdout.splitlines()[1].split()[0], "mcs")  # sorted
+        # The script locks nothing, and that is said before any advice.
+        self.assertIn("does not use pthread locks", done.stdout)
+        lower = self.run_try("--locks", "mcs", "--lower", "--metric", "rate: ([0-9.,]+)", "--", rate)
+        self.assertEqual(lower.stdout.splitlines()[1].split()[0], "pthread")
+
+    def test_advice_names_the_best_and_the_command(self):
+        program = self.script(f'{self.locking()} 2000\ncase "$USHER_LOCK" in mcs) echo rate 3;; *) echo rate 1;; esac')
+        done = self.run_try("--locks", "twa,mcs", "--metric", "rate (.)", "--", program, "two words")
+        self.assertIn(f"usher run --lock mcs -- {program} 'two words'", done.stdout.splitlines()[-1])
+        done = self.run_try("--locks", "twa", "--metric", "counted ([0-9]+)", "--", self.locking(), "2000")
+        self.assertIn("keep it", done.stdout.splitlines()[-1])
+
+    def test_before_every_run(self):
+        state = os.path.join(self.folder, "state")
+        program = self.script(f"test -e {state} || exit 1; rm {state}")
+        done = self.run_try("--locks", "mcs", "--rounds", "2", "--before", f"touch {state}", "--", program)
+        self.assertEqual(done.returncode, 0, done)
+        done = self.run_try("--locks", "mcs", "--before", "echo no room >&2; false", "--", "true")
+        self.assert_refused(done, 1, "--before", "exit status 1", "no room")
+
+    def test_a_server_and_its_load(self):
+        socket = os.path.join(self.folder, "up")
+        server = self.script(f"""
+            trap 'echo bye; rm -f {socket}; exit 0' TERM
+            sleep 0.1; echo $USHER_LOCK > {socket}
+            while :; do sleep 0.05; done
+        """)
+        done, data = self.with_json("--locks", "mcs", "--rounds", "2", "--ready", f"test -e {socket}", "--until",
+                                    f'test "$(cat {socket})" = mcs && echo score 20 || echo score 10',
+                                    "--metric", "score ([0-9]+)", "--", server)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual([[r["metric"] for r in c["runs"]] for c in data["candidates"]], [[10, 10], [20, 20]])
+        self.assertFalse(os.path.exists(socket))  # it was asked to stop, not killed
+        early = self.run_try("--locks", "mcs", "--until", "sleep 0.3", "--", self.script('test "$USHER_LOCK" != mcs && sleep 9'))
+        self.assertIn("the server ended early", self.row(early, "mcs"))
+
+    def test_standard_input_is_given_to_each_run(self):
+        with open(os.path.join(self.folder, "input"), "w") as file:
+            file.write("7\n")
+        with open(os.path.join(self.folder, "input")) as file:
+            done = self.run_try("--locks", "mcs", "--rounds", "2", "--metric", "([0-9]+)", "--", "cat", stdin=file)
+        self.assertEqual(done.returncode, 0, done)
+
+    def test_bars(self):
+        done = self.run_try("--locks", "mcs", "--rounds", "1", "--plot", "--", self.locking(), "100")
+        self.assertRegex(done.stdout, r"mcs +#+ *[0-9.]+\n")
+
+    # What goes wrong under one lock; the others finish
+
+    def one_bad(self, bad, *arguments):
+        done = self.run_try("--locks", "mcs,twa", "--rounds", "2", *arguments, "--",
+                            self.script(f'if [ "$USHER_LOCK" = mcs ]; then {bad}; fi\necho fine'))
+        self.assertEqual(done.returncode, 1, done)
+        self.assertNotIn("died", self.row(done, "twa"))
+        return self.row(done, "mcs")
+
+    def test_a_crash(self):
+        row = self.one_bad("kill -SEGV $$")
+        self.assertIn("died of signal 11", row)
+        self.assertIn("2 of 2 runs failed", row)
+
+    def test_an_exit_status(self):
+        self.assertIn("exit status 3: oh no", self.one_bad("echo oh no >&2; exit 3"))
+
+    def test_a_hang_with_children_and_without_regard_for_sigterm(self):
+        mark = f"9{os.getpid()}.25"
+        begin = time.monotonic()
+        row = self.one_bad(f"trap '' TERM INT; sleep {mark} & setsid sleep {mark} & sleep {mark}; sleep {mark}",
+                           "--timeout", "1")
+        self.assertIn("hung: killed after 1 s", row)
+        self.assertLess(time.monotonic() - begin, 10)  # once was enough
+        self.assertEqual(self.left_behind(f"sleep {mark}"), [])
+
+    def test_another_output(self):
+        row = self.one_bad("echo find; exit 0")
+        self.assertIn("PRINTED SOMETHING ELSE (line 1)", row)
+
+    def test_numbers_may_differ_if_they_do_by_themselves(self):
+        done = self.run_try("--locks", "mcs", "--rounds", "2", "--", self.script("echo took $(date +%s%N) ns; echo total 5"))
+        self.assertEqual(done.returncode, 0, done)
+        done = self.run_try("--locks", "mcs", "--rounds", "2", "--", self.script(
+            'echo took $(date +%s%N) ns; test "$USHER_LOCK" = mcs && echo total 4 || echo total 5'))
+        self.assertIn("PRINTED SOMETHING ELSE (line 2)", self.row(done, "mcs"))
+
+    def test_no_metric_in_the_output(self):
+        done = self.run_try("--locks", "mcs,twa", "--rounds", "2", "--metric", "rate ([0-9]+)", "--", self.script(
+            'test "$USHER_LOCK" = mcs && echo rate unknown || echo rate 5'))
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("the metric is not in its output", self.row(done, "mcs"))
+        self.assertNotIn("metric", self.row(done, "twa"))
+
+    # What goes wrong altogether: one line, a status
+
+    def test_what_is_refused(self):
+        for arguments, status, words in (
+                (["--rounds", "0", "--", "true"], 2, ["--rounds", "1"]),
+                (["--locks", "mcs,tva", "--", "true"], 2, ["tva", "twa"]),
+                (["--locks", "pthread", "--", "true"], 2, ["--locks"]),
+                (["--metric", "([0-9]+", "--", "true"], 2, ["--metric", "regular expression"]),
+                (["--metric", "[0-9]+", "--", "true"], 2, ["group"]),
+                (["--lower", "--higher", "--", "true"], 2, ["--lower"]),
+                (["--ready", "true", "--", "true"], 2, ["--until"]),
+                (["--timeout", "-1", "--", "true"], 2, ["--timeout"]),
+                (["--json", "/nowhere/x", "--", "true"], 125, ["/nowhere/x"]),
+                ([], 2, ["which command"])):
+            with self.subTest(arguments):
+                self.assert_refused(self.run_try(*arguments), status, *words)
+
+    def test_what_cannot_start(self):
+        self.assert_refused(self.run_try("--", "/nowhere/to/be/found"), 127, "/nowhere/to/be/found")
+        text = self.script("echo")
+        os.chmod(text, 0o644)
+        self.assert_refused(self.run_try("--", text), 126, text)
+
+    def test_what_fails_by_itself(self):
+        self.assert_refused(self.run_try("--", "sh", "-c", "echo broken >&2; exit 4"), 1, "exit status 4", "broken",
+                            "nothing to compare")
+        self.assert_refused(self.run_try("--metric", "([0-9]+)", "--", "echo", "none"), 1, "metric")
+
+    def test_an_interruption_prints_what_there_is(self):
+        mark = f"8{os.getpid()}.5"
+        program = self.script(f'test "$USHER_LOCK" = twa && sleep {mark}; echo fine')
+        process = subprocess.Popen([USHER, "try", "--locks", "mcs,twa", "--warmup", "0", "--", program],
+                                   env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        try:
+            end = time.monotonic() + 20
+            while not self.left_behind(f"sleep {mark}") and time.monotonic() < end:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+        self.assertEqual((process.returncode, err), (130, ""))
+        self.assertRegex(out, r"(?m)^mcs ")
+        self.assertEqual(self.left_behind(f"sleep {mark}"), [])
+
+    # Honesty
+
+    def test_the_same_lock_under_two_names_is_noise(self):
+        """One trial here; docs/try.md has ten."""
+        done, data = self.with_json("--locks", "pthread-adaptive,loiter,loiter-stp", "--rounds", "5", "--", self.locking(),
+                                    "20000")
+        self.assertEqual(done.returncode, 0, done)
+        names = [c["name"] for c in data["candidates"]]
+        self.assertIn("loiter-stp", names)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])
