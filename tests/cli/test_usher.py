@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -483,6 +484,42 @@ class Run(Usher):
         # execvp then looks in /bin and /usr/bin.
         done = self.usher("run", "--", "sh", "-c", "exit 7", env={"PATH": None})
         self.assertEqual((done.returncode, done.stderr), (7, ""))
+
+    # The manual page and the completions know what the command knows
+
+    def test_every_option_is_in_the_manual_and_completed(self):
+        tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+        def text(*path):
+            with open(os.path.join(tree, *path)) as file:
+                return file.read()
+
+        pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
+                 "bash": text("cli", "completion", "usher.bash"), "zsh": text("cli", "completion", "_usher")}
+        for subcommand in ("list", "run", "try"):
+            said = self.usher(subcommand, "--help").stdout.split("Examples:")[0]
+            options = set(re.findall(r"^  +(?:-h,)?(--[a-z-]+)", said, re.M)) - {"--help"}
+            self.assertGreater(len(options), 1, said)
+            for name, page in pages.items():
+                for option in options:
+                    self.assertRegex(page, re.escape(option) + r"(?![a-z-])", f"{option} of {subcommand} in {name}")
+
+    def test_bash_completes(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "cli", "completion", "usher.bash")
+        if not shutil.which("bash"):
+            self.skipTest("no bash")
+
+        def completed(*words):
+            line = " ".join(shlex.quote(w) for w in ("usher",) + words)
+            done = self.usher("-c", f"source {shlex.quote(script)}; usher() {{ {shlex.quote(USHER)} \"$@\"; }}; COMP_WORDS=({line}); "
+                              f"COMP_CWORD={len(words)}; _usher; printf '%s\\n' \"${{COMPREPLY[@]}}\"", binary="/bin/bash")
+            self.assertEqual(done.stderr, "")
+            return done.stdout.split()
+
+        self.assertEqual(completed("t"), ["try"])
+        self.assertEqual(completed("run", "--lock", "mcscr"), ["mcscr", "mcscr-spin", "mcscr-yield", "mcscr-park"])
+        self.assertIn("twa,loiter", completed("try", "--locks", "twa,lo"))
+        self.assertEqual(completed("try", "--warm"), ["--warmup"])
 
     # --cond-append, --sem-append
 

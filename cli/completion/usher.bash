@@ -1,0 +1,36 @@
+# Completion of the usher command, for bash.
+_usher() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
+  COMPREPLY=()
+  # What follows "--", or the first word that is no option, is another command's.
+  for ((i = 2; i < COMP_CWORD; i++)); do
+    if [[ ${COMP_WORDS[i]} == -- ]]; then
+      if declare -F _command_offset > /dev/null; then _command_offset $((i + 1)); fi
+      return
+    fi
+  done
+  if ((COMP_CWORD == 1)); then
+    mapfile -t COMPREPLY < <(compgen -W "list run try --help --version" -- "$word")
+    return
+  fi
+  case $before in
+    --lock)
+      mapfile -t COMPREPLY < <(compgen -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "$word")
+      return ;;
+    --locks)  # a list: what is before the last comma stays
+      local head=
+      [[ $word == *,* ]] && head=${word%,*},
+      mapfile -t COMPREPLY < <(compgen -P "$head" -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "${word##*,}")
+      return ;;
+    --json) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --before | --until | --ready | --metric | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
+  esac
+  local options
+  case ${COMP_WORDS[1]} in
+    list) options="--all --json --help" ;;
+    run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
+    try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --plot --quiet --help --" ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+}
+complete -F _usher usher
