@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 
 .PHONY: help deps build demo test check compat soak measure measure-waits format check-format tidy install clean
 
-help: ## what there is
+help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 deps: ## install the Debian packages of packages.txt that are missing
@@ -12,7 +12,7 @@ deps: ## install the Debian packages of packages.txt that are missing
 
 build: deps ## build everything
 	@mkdir -p $(BUILD)
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; echo "If this folder was moved or copied: make clean"; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: build ## two real programs under four locks, as a table

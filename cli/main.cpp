@@ -72,7 +72,12 @@ int start(int argc, char** argv) {
   if (name_at < argc) {
     chosen = find(subcommands, argv[name_at]);
     if (chosen == nullptr) {
-      complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at], names(subcommands));
+      if (name_at > 1)
+        complain("options belong after the subcommand, which is one of {}: usher SUBCOMMAND {} … (see usher --help)",
+                 names(subcommands), argv[1]);
+      else
+        complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at],
+                 names(subcommands));
       return bad_usage;
     }
     if (chosen->takes_command) {

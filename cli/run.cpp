@@ -65,7 +65,7 @@ bool check_orders(std::array<order_option, 2>& orders) {
       said_in = o.variable;
     }
     if (o.chance.empty() || parse_probability(o.chance) > 0) continue;
-    complain("{} must be above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
+    complain("{} must be a decimal number above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
     return false;
   }
   return true;

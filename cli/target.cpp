@@ -130,7 +130,12 @@ void examine(const std::string& program, const std::string& subject, const elf_t
         fmt::format("{} is linked with the C library musl: Usher's library is for glibc, and the program may not "
                     "start with it",
                     subject));
-  const auto runtime = std::find_if(elf->needed.begin(), elf->needed.end(), is_sanitizer_runtime);
+  // The others (undefined behaviour, leaks) do not mind a library before them.
+  const auto minds = [](std::string_view name) {
+    return is_sanitizer_runtime(name) &&
+           (name.find("asan") != std::string_view::npos || name.find("tsan") != std::string_view::npos);
+  };
+  const auto runtime = std::find_if(elf->needed.begin(), elf->needed.end(), minds);
   const char* preloaded = std::getenv("LD_PRELOAD");
   if (runtime != elf->needed.end() &&
       (preloaded == nullptr || std::string_view(preloaded).find(*runtime) == std::string_view::npos))

@@ -1,6 +1,9 @@
 // A condition variable for any lock, whose waiters are woken first in, first out, or mostly last in, first out.
 //
+//     #include <mutex>
 //     #include <usher/condition_variable.hpp>
+//     #include <usher/locks/twa.hpp>
+//     #include <usher/mutex.hpp>
 //
 //     usher::mutex<usher::twa> m;
 //     usher::condition_variable c;                                  // first in, first out
@@ -10,7 +13,7 @@
 //     c.wait_for(lock, 10ms);
 //     c.notify_one();  c.notify_all();
 //
-// As std::condition_variable_any: works with whatever has lock() and unlock(). The list and what it guarantees:
+// As std::condition_variable_any (without stop tokens): works with whatever has lock() and unlock(). The list and what it guarantees:
 // wait_queue.hpp. notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. notify_one()
 // wakes the thread at once, also where the caller holds the lock (libusher.so does better: it sees the mutex).
 // Nothing is allocated. 56 bytes; a zeroed one is valid.

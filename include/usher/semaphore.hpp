@@ -277,7 +277,9 @@ class semaphore {
  public:
   static constexpr std::ptrdiff_t max() noexcept { return core::max; }
 
-  explicit semaphore(std::uint32_t credits = 0, append_chance chance = {}) : core_(credits), chance_(chance) {}
+  /// What is beyond max() counts as max().
+  explicit semaphore(std::uint32_t credits = 0, append_chance chance = {})
+      : core_(credits < core::max ? credits : core::max), chance_(chance) {}
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 

@@ -1,4 +1,4 @@
-/* Usher's locks for C, chosen by name at run time. Link with libusher_locks (pkg-config usher).
+/* Usher's locks for C, chosen by name at run time, and condition variables and semaphores. Link with libusher_locks (pkg-config usher).
  *
  *     usher_mutex_t m = USHER_MUTEX_INITIALIZER;            // the default lock
  *     usher_mutex_t t;

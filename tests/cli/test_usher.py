@@ -523,6 +523,10 @@ class Run(Usher):
 
     # --cond-append, --sem-append
 
+    def test_options_before_the_subcommand(self):
+        self.assert_refused(self.usher("--cond-append", "0.001", "run", "--", "true"), 2, "after the subcommand",
+                            "--cond-append")
+
     def test_orders_of_waiting_reach_the_program(self):
         show = ["--", "sh", "-c", "echo $USHER_COND_APPEND/$USHER_SEM_APPEND"]
         for arguments, env, expected in (
