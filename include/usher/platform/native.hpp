@@ -512,9 +512,9 @@ struct native {
     const std::uint32_t stamp = fork_stamp();
     if (r == nullptr) return shared_node(stamp);
     const bool reuse = usher_process_state.ghosts_are_free.load(std::memory_order_relaxed) != 0;
-    for (;;) {
-      thread_record* last = r;
-      for (thread_record* c = r; c != nullptr; last = c, c = more(*c)) {
+    for (thread_record* from = r;;) {
+      thread_record* last = from;
+      for (thread_record* c = from; c != nullptr; last = c, c = more(*c)) {
         for (unsigned i = 0; i < 15; i++) {
           auto& used = c->nodes[i].used;
           const std::uint32_t u = used.load(std::memory_order_acquire);  // pairs with (n2)
@@ -531,6 +531,7 @@ struct native {
       if (fresh == nullptr) return no_node;
       last->more.store(std::uint32_t(fresh - usher_process_state.records.load(std::memory_order_relaxed)),
                        std::memory_order_relaxed);
+      from = fresh;  // all before it are full
     }
   }
 
