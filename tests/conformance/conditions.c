@@ -995,8 +995,8 @@ static void* stand_behind(void* argument) {
     flag_add(&exodus->waiting, 1);
     while (exodus->tokens == 0) CHECK_OK(pthread_cond_wait(&exodus->condition, &exodus->mutex));
     --exodus->tokens;
+    flag_add(&exodus->patient_served, 1);  // first: who sees that a token was taken asks next who took it
     flag_add(&exodus->served, 1);
-    flag_add(&exodus->patient_served, 1);
     CHECK_OK(pthread_mutex_unlock(&exodus->mutex));
   }
   return NULL;
