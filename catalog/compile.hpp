@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 
+#include "usher/compact.hpp"
 #include "usher/lock_table.hpp"
 #include "usher/platform/native.hpp"
 #include "usher/waiting.hpp"
@@ -58,12 +59,13 @@ struct family {
   std::size_t count = 0;
 };
 
-/// Fills a family. `make` is called as make.operator()<Lock>(kind) for each kind that the lock's traits name.
+/// Fills a family. `make` is called as make.operator()<Lock>(kind) for each kind that the lock's traits name. A lock that
+/// is too large for a pthread_mutex_t is compiled in its compact form.
 template <template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family(Make make) {
   family<Table> f;
   const auto add = [&]<waiting_kind K>() {
-    using lock = Lock<native, waiting<native, K>>;
+    using lock = fitted<native, waiting<native, K>, Lock<native, waiting<native, K>>>;
     // The traits are the same for all kinds: those of the plain form say which kinds there are.
     using plain = Lock<native, waiting<native, waiting_kind::spin_then_park>>;
     if constexpr (has(plain::traits.kinds, K)) f.tables[f.count++] = make.template operator()<lock>(K);

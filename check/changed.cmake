@@ -98,6 +98,34 @@ usher_check_changed(mcscr-rash "is certain of another thread where there is none
   "|| tail_.load(std::memory_order_relaxed) != mine;" "|| tail_.load(std::memory_order_relaxed) != no_node || mine == no_node;"
   locks/mcscr.hpp)
 
+# A lock of ours in its compact form, so changed.
+function(usher_check_compact name bug text instead)
+  string(MAKE_C_IDENTIFIER ${name} id)
+  usher_check_changed(${name} "${bug}" compact ", usher::changed_${id}::ticket<P, W>" false "${text}" "${instead}"
+    locks/ticket.hpp compact.hpp)
+  set(sources ${sources} PARENT_SCOPE)
+endfunction()
+
+usher_check_compact(compact-blind-waiter "a waiter does not see that the lock was made large in its turn"
+  "return (w & attached) != 0 || served(w) == mine;" "return served(w) == mine;")
+
+usher_check_compact(compact-same-upper-half "a generation looks like the word on which a waiter falls asleep"
+  "(a.users.load(std::memory_order_relaxed)) + 2u}" "(a.users.load(std::memory_order_relaxed)) + 1u}")
+
+usher_check_compact(compact-enters-closed "enters an annex that has been closed"
+  "generation(u) == generation(seen) && count(u) != 0" "generation(u) == generation(seen)")
+
+usher_check_compact(compact-any-generation "enters an annex that has gone to another"
+  "generation(u) == generation(seen) && count(u) != 0" "count(u) != 0")
+
+usher_check_compact(compact-keeps-annex "does not count itself out before it unlocks"
+  "        if (!last) return a.lock.unlock();" "        if (!last) {
+          a.lock.unlock();
+          a.users.fetch_sub(0, std::memory_order_relaxed);
+          (void)word_.load(std::memory_order_relaxed);
+          return;
+        }")
+
 # ---- wrong waiting lists, condition variables, semaphores
 
 usher_check_wrong(queue queue-hides-waiters "who has locked the list hides that somebody waits" wait_queue

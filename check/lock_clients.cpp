@@ -68,6 +68,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void after() {
     if (acquired.get() != Threads * acquisitions) wrong("acquisitions are missing");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
+    if (!world.annex_is_free())
+      fail("a large lock did not go back to the pool", rl::test_result_resource_leak, place::current());
   }
 
  private:

@@ -287,6 +287,9 @@ class execution {
     if (rl::rand(2) == 0)
       for (auto& word : table) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
   }
+  ~execution() {
+    if (end_annex_ != nullptr) end_annex_(annex_room_);
+  }
   execution(const execution&) = delete;
   execution& operator=(const execution&) = delete;
 
@@ -310,6 +313,8 @@ class execution {
       if (inside(word, watched_[i].begin, watched_[i].size)) return watched_lives_[i].use(watched_[i].used_late, p);
     if (inside(word, locals_, sizeof locals_))
       return local_lives_[slot_of_local(word)]->use("what a thread had on its stack is touched after its end", p);
+    if (inside(word, annex_room_ + annex_lock_at, sizeof annex_room_ - annex_lock_at))
+      return annex_uses_.use("a large lock is touched that has gone back to the pool", p);
     if (!inside(word, nodes_.data(), sizeof nodes_)) return;
     node_slot& s = nodes_[distance(nodes_.data(), word) / sizeof(node_slot)];
     if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
@@ -420,6 +425,28 @@ class execution {
 
   queue_node<checked_words>& node(node_handle h, const place& p) { return slot(h, p).node; }
 
+  // ---- states of large locks ----
+
+  /// One, so that a second lock, or the same again before it has come back, finds none.
+  template <class Annex>
+  std::uint32_t take_annex(const place& p) {
+    std::uint32_t unused = 0;  // acquire: pairs with give_annex
+    if (!annex_taken_.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
+      return 0;
+    static_assert(sizeof(Annex) <= sizeof annex_room_ && alignof(Annex) <= 128);
+    if (end_annex_ == nullptr) {
+      ::new (annex_room_) Annex{};
+      end_annex_ = [](void* at) { static_cast<Annex*>(at)->~Annex(); };
+    }
+    return 1;
+  }
+  void give_annex(const place& p) {
+    annex_uses_.end("a large lock goes back to the pool while another thread may still touch it", p);
+    annex_taken_.store(0, std::memory_order_release, p);
+  }
+  void* annex() { return annex_room_; }
+  bool annex_is_free() const { return annex_taken_.newest() == 0; }
+
   bool all_nodes_free() const {
     return std::ranges::all_of(nodes_, [](const node_slot& s) { return s.used.newest() == 0; });
   }
@@ -465,6 +492,11 @@ class execution {
   std::array<std::optional<life>, most_locals> local_lives_;
   unsigned locals_begun_ = 0;
   std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
+  static constexpr std::size_t annex_lock_at = 128;  // before it, `users` outlives it
+  alignas(128) std::byte annex_room_[4096];
+  life annex_uses_;
+  void (*end_annex_)(void*) = nullptr;
+  checked_atomic<std::uint32_t> annex_taken_;
   std::array<sleeper, most_threads> sleepers_{};
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
@@ -548,6 +580,19 @@ struct checked : checked_words {
   static void give_node(node_handle h, place p = place::current()) { execution::current().give_node(h, p); }
   static queue_node<checked_words>& node(node_handle h, place p = place::current()) {
     return execution::current().node(h, p);
+  }
+
+  template <class T>
+  static std::uint32_t take_annex(place p = place::current()) {
+    return execution::current().take_annex<annexed<checked_words, T>>(p);
+  }
+  template <class T>
+  static void give_annex(std::uint32_t, place p = place::current()) {
+    execution::current().give_annex(p);
+  }
+  template <class T>
+  static annexed<checked_words, T>& annex(std::uint32_t) {
+    return *static_cast<annexed<checked_words, T>*>(execution::current().annex());
   }
 
   // ---- the rest ----

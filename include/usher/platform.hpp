@@ -24,6 +24,9 @@
 //   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left. Nodes
 //                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   node(h)            the node of a handle.
+//   take_annex<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
+//                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
+//                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
 //   thread_index()     a small number of the calling thread's own.
 //   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.
 //   salt(lock)         what a lock hashes in place of its address.
@@ -51,6 +54,13 @@ struct wait_limits {
 /// The key under which sleepers on a word are found.
 struct wake_key {
   void* word;
+};
+
+/// What a handle of take_annex() stands for.
+template <class P, class T>
+struct annexed {
+  typename P::template atomic<std::uint64_t> users;  ///< compact.hpp
+  alignas(128) T lock;
 };
 
 inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};

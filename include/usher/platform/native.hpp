@@ -24,7 +24,9 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -61,6 +63,15 @@ static_assert(sizeof(thread_record) == 1024 && offsetof(thread_record, nodes) ==
 inline constexpr std::uint32_t slots_a_record = sizeof(thread_record) / sizeof(node_slot);
 inline constexpr std::uint32_t table_size = 4096;
 
+/// One place of the pool of large locks' states. What has been in it stays, for the next of the same type.
+struct annex_slot {
+  static constexpr std::size_t size = 65536, room = size - 128;
+  std::atomic<std::uint32_t> next_free;
+  std::atomic<const void*> type;  ///< of what lies in `bytes`; null: zeros
+  alignas(128) unsigned char bytes[room];
+};
+static_assert(sizeof(annex_slot) == annex_slot::size);
+
 /// All zero at first. `mark` has a page of its own, which the kernel wipes in a child (MADV_WIPEONFORK).
 struct process_state {
   /// fork stamp << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one operation.)
@@ -75,6 +86,9 @@ struct process_state {
   std::atomic<std::uint32_t> seed;
   /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
   std::atomic<std::uint32_t> ghosts_are_free;
+  std::atomic<annex_slot*> annexes;         ///< slot 0 is nobody's
+  std::atomic<std::uint64_t> free_annexes;  ///< changes << 32 | first of a list, 0: none
+  std::atomic<std::uint32_t> annexes_made;  ///< slots 1 … made have been handed out at least once
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
   thread_record reserve[16];  ///< the region where none can be mapped: enough for 14 threads
 };
@@ -293,6 +307,43 @@ struct native {
 
   static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
 
+  // ---- states of large locks --------------------------------------------------------------------------------
+
+  // A fork loses those that are attached at that moment to the child, where nobody returns them; not to the parent.
+
+  template <class T>
+  static std::uint32_t take_annex() {
+    static_assert(sizeof(annexed<native, T>) <= native_detail::annex_slot::room);
+    const std::uint32_t h = take_annex_slot();
+    if (h == 0) return 0;
+    auto& slot = annex_slots()[h];
+    // Two shared objects may differ in what they take for the type: then the bytes are cleared once too often.
+    if (slot.type.load(std::memory_order_relaxed) != &type_tag<T>) {
+      std::memset(static_cast<void*>(&annex<T>(h).lock), 0, sizeof(T));
+      slot.type.store(&type_tag<T>, std::memory_order_relaxed);
+    }
+    return h;
+  }
+
+  template <class T>
+  static void give_annex(std::uint32_t h) {
+    auto& s = usher_process_state;
+    std::uint64_t head = s.free_annexes.load(std::memory_order_relaxed);
+    for (;;) {
+      annex_slots()[h].next_free.store(std::uint32_t(head), std::memory_order_relaxed);
+      // (a2) release: pairs with (a1), the state as it was left.
+      if (s.free_annexes.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
+                                               std::memory_order_relaxed))
+        return;
+      pause();
+    }
+  }
+
+  template <class T>
+  static annexed<native, T>& annex(std::uint32_t h) {
+    return *std::launder(reinterpret_cast<annexed<native, T>*>(annex_slots()[h].bytes));
+  }
+
   // ---- the rest ---------------------------------------------------------------------------------------------
 
   template <class Tag>
@@ -349,6 +400,50 @@ struct native {
   }
 
   static std::int32_t gettid_now() { return std::int32_t(syscall(SYS_gettid)); }
+
+  template <class T>
+  static inline constexpr char type_tag = 0;
+  static constexpr std::uint32_t most_annexes = 1024;
+
+  static native_detail::annex_slot* annex_slots() {
+    return usher_process_state.annexes.load(std::memory_order_relaxed);
+  }
+
+  static std::uint32_t take_annex_slot() {
+    auto& s = usher_process_state;
+    // (a1) acquire: pairs with (a2). The upper half counts changes, so that a list which looks the same is the same.
+    std::uint64_t head = s.free_annexes.load(std::memory_order_acquire);
+    while (std::uint32_t(head) != 0) {
+      const std::uint32_t next = annex_slots()[std::uint32_t(head)].next_free.load(std::memory_order_relaxed);
+      if (s.free_annexes.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | next, std::memory_order_acquire,
+                                               std::memory_order_acquire))
+        return std::uint32_t(head);
+      pause();
+    }
+    if (!map_annexes()) return 0;
+    std::uint32_t made = s.annexes_made.load(std::memory_order_relaxed);
+    while (made + 1 < most_annexes)
+      if (s.annexes_made.compare_exchange_weak(made, made + 1, std::memory_order_relaxed)) return made + 1;
+    return 0;
+  }
+
+  /// 64 MiB of addresses, touched as needed.
+  static bool map_annexes() {
+    auto& s = usher_process_state;
+    if (s.annexes.load(std::memory_order_acquire) != nullptr) return true;
+    constexpr std::size_t bytes = std::size_t{most_annexes} * sizeof(native_detail::annex_slot);
+    const int saved = errno;
+    void* const fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fresh != MAP_FAILED) {
+      madvise(fresh, bytes, MADV_NOHUGEPAGE);
+      native_detail::annex_slot* none = nullptr;
+      if (!s.annexes.compare_exchange_strong(none, static_cast<native_detail::annex_slot*>(fresh),
+                                             std::memory_order_acq_rel, std::memory_order_acquire))
+        munmap(fresh, bytes);
+    }
+    errno = saved;
+    return s.annexes.load(std::memory_order_acquire) != nullptr;
+  }
 
   static native_detail::node_slot& slot(node_handle h) {
     auto* base = usher_process_state.records.load(std::memory_order_relaxed);

@@ -1,0 +1,131 @@
+// Large locks in eight bytes: attached while threads contend, back in the pool afterwards.
+#include "usher/compact.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "team.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/ticket.hpp"
+#include "usher/platform/native.hpp"
+
+namespace usher {
+namespace {
+
+/// A ticket lock that takes a lot of room.
+template <class P, class W>
+class roomy {
+ public:
+  static constexpr lock_traits traits = ticket<P, W>::traits;
+  void lock() { lock_.lock(); }
+  bool try_lock() { return lock_.try_lock(); }
+  void unlock() { lock_.unlock(); }
+
+ private:
+  alignas(128) ticket<P, W> lock_;
+  char room_[8192] = {};
+};
+
+using parking = waiting<native, waiting_kind::spin_then_park>;
+using roomy_lock = roomy<native, parking>;
+using small_form = compact<native, parking, roomy_lock>;
+static_assert(sizeof(small_form) == 8);
+static_assert(std::is_same_v<fitted<native, parking, roomy_lock>, small_form>);
+static_assert(std::is_same_v<fitted<native, parking, ticket<native, parking>>, ticket<native, parking>>);
+
+/// How many annexes can be had at this moment.
+std::vector<std::uint32_t> take_all() {
+  std::vector<std::uint32_t> taken;
+  while (const std::uint32_t h = native::take_annex<roomy_lock>()) taken.push_back(h);
+  return taken;
+}
+void give_back(const std::vector<std::uint32_t>& taken) {
+  for (const std::uint32_t h : taken) native::give_annex<roomy_lock>(h);
+}
+
+template <class Lock>
+void count_in_threads(Lock& lock, unsigned threads, long rounds) {
+  long counter = 0;
+  test::in_threads(threads, [&](unsigned) {
+    for (long i = 0; i < rounds; i++) {
+      lock.lock();
+      counter++;
+      lock.unlock();
+    }
+  });
+  EXPECT_EQ(counter, long{threads} * rounds);
+}
+
+TEST(compact, excludes_and_gives_the_large_lock_back) {
+  const auto all = take_all();
+  give_back(all);
+  ASSERT_GT(all.size(), 1000u);
+  small_form lock{};
+  for (unsigned threads : {2u, 4u, 8u}) count_in_threads(lock, threads, 5000);
+  const auto again = take_all();
+  EXPECT_EQ(again.size(), all.size());
+  give_back(again);
+}
+
+TEST(compact, is_a_ticket_lock_while_the_pool_is_empty) {
+  const auto all = take_all();
+  small_form lock{};
+  count_in_threads(lock, 4, 5000);
+  give_back(all);
+  count_in_threads(lock, 4, 5000);
+}
+
+TEST(compact, locks_of_different_types_share_the_pool) {
+  using other = compact<native, parking, mcs<native, parking>>;
+  small_form first{};
+  other second{};
+  long counters[2] = {};
+  test::in_threads(4, [&](unsigned) {
+    for (int i = 0; i < 5000; i++) {
+      first.lock();
+      counters[0]++;
+      first.unlock();
+      second.lock();
+      counters[1]++;
+      second.unlock();
+    }
+  });
+  EXPECT_EQ(counters[0], 20000);
+  EXPECT_EQ(counters[1], 20000);
+}
+
+/// Ten million locks that live for a moment, each contended for by two threads: the pool does not run out, and nobody
+/// finds another's lock in it.
+TEST(compact, serves_ten_million_short_lives) {
+  struct generation {
+    small_form lock{};
+    long counter = 0;
+  };
+  constexpr int lives = 10000000, at_a_time = 10000;
+  long sum = 0;
+  for (int done = 0; done < lives; done += at_a_time) {
+    const auto some = std::make_unique<generation[]>(at_a_time);
+    std::atomic<int> arrived = 0;
+    test::in_threads(2, [&](unsigned) {
+      arrived++;
+      while (arrived < 2) std::this_thread::yield();
+      for (int i = 0; i < at_a_time; i++) {
+        some[i].lock.lock();
+        some[i].counter++;
+        some[i].lock.unlock();
+      }
+    });
+    for (int i = 0; i < at_a_time; i++) sum += some[i].counter;
+  }
+  EXPECT_EQ(sum, 2L * lives);
+  const auto all = take_all();
+  EXPECT_GT(all.size(), 1000u);
+  give_back(all);
+}
+
+}  // namespace
+}  // namespace usher
