@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs the Debian packages of packages.txt that are missing, with apt-get, as root or with sudo, and says what and
 # why. Sections of packages.txt begin with `# -- NAME`; with arguments, installs those whose NAME contains one of them,
-# without, the sections `to build` and `to test and measure` and `the demo`.
+# without, the sections `to build`, `to test and measure`, `package` (tested, too) and `the demo`.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- build test demo
+[ $# -gt 0 ] || set -- build test demo package
 
 wanted=$(for section in "$@"; do
   awk -v want="$section" '

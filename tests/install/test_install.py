@@ -36,7 +36,7 @@ def must(command, limit, **more):
     """For the steps without which there is nothing to test."""
     done = run(command, limit, **more)
     if done.returncode != 0:
-        sys.exit(f"install: failed ({done.returncode}): {' '.join(done.args)}\n{done.stdout}{done.stderr}")
+        sys.exit(f"{Path(sys.argv[0]).stem}: failed ({done.returncode}): {' '.join(done.args)}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 

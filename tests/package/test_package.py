@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Builds the Debian packages as `make deb` does, but not optimised, which takes half the time; has lintian look them
+over; installs them into a folder of its own, with a package database of its own, so that it needs no root and leaves the
+system alone; uses what is there; and removes them again. Exit status 77: there are no tools to build packages with."""
+
+import argparse
+import gzip
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "install"))
+from test_install import c_consumer, check, cmake_consumer, failures, must, run
+
+NAMES = ["libusher-dev", "usher"]
+SKIPPED = 77
+
+
+def expect(what, ok, why=""):
+    print(f"{'ok  ' if ok else 'FAIL'}  {what}", flush=True)
+    if not ok:
+        failures.append(what)
+        print(f"  {why}")
+
+
+def dpkg(root, *arguments):
+    """Not run as root, and not on a whole system, dpkg must be told that both are meant."""
+    return ["dpkg", f"--root={root}", f"--log={root}/dpkg.log", "--force-not-root", "--force-depends",
+            "--force-script-chrootless", *arguments]
+
+
+def all_files(root):
+    return sorted(str(f.relative_to(root)) for f in root.rglob("*") if f.is_symlink() or not f.is_dir())
+
+
+def clean_by_lintian(out, env):
+    if shutil.which("lintian") is None:
+        print("--    lintian is not installed: not looked over", flush=True)
+        return
+    done = run(["lintian", "--fail-on", "error,warning", *out.glob("*.changes")], 120, env)
+    print(done.stdout, end="")
+    check("lintian has no errors and no warnings", done)
+
+
+def in_its_place(usr, libdir, version):
+    """What the install test does not know of: it is Debian that looks here."""
+    for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
+                 "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
+                 f"{libdir}/usher/libusher.so", f"{libdir}/libusher_locks.a"):
+        expect(name, (usr / name).is_file(), "is missing")
+    for name, begin in (("share/man/man1/usher.1.gz", ".TH USHER 1"),
+                        ("share/doc/usher/changelog.gz", f"usher ({version}) "),
+                        ("share/doc/libusher-dev/changelog.gz", f"usher ({version}) ")):
+        text = gzip.decompress((usr / name).read_bytes()).decode() if (usr / name).is_file() else "is missing"
+        expect(name, text.startswith(begin), text[:100])
+
+
+def commands_work(usr, libdir, version, work, env):
+    usher = usr / "bin" / "usher"
+    check("usher --version", run([usher, "--version"], 20, env), lambda out: version in out)
+    check("usher run finds the library", run([usher, "run", "--", "/bin/sh", "-c", "echo $LD_PRELOAD"], 20, env),
+          lambda out: out.strip() == str(usr / libdir / "usher" / "libusher.so"))
+    program = work / "uses_mutexes"
+    must(["cc", "-O1", "-pthread", HERE.parent / "add_a_lock" / "uses_mutexes.c", "-o", program], 60, env=env)
+    for lock in ("loiter", "twa"):
+        check(f"usher run --lock {lock}: the program's mutexes are Usher's",
+              run([usher, "run", "--lock", lock, "--", program], 30, env))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tree", required=True)
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--cmake", default="cmake")
+    options = parser.parse_args()
+    options.cc, options.cxx = "cc", "c++"  # the package's compiler is Debian's, whatever this build's is
+    for tool in ("dpkg-buildpackage", "dh"):
+        if shutil.which(tool) is None:
+            print(f"skipped: no {tool}; the room `package` of packages.txt has what is missing")
+            return SKIPPED
+
+    start = time.monotonic()
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("USHER_", "DEB_", "PKG_CONFIG_", "DPKG_")) and
+           k not in ("LD_PRELOAD", "DESTDIR", "MAKEFLAGS", "MFLAGS")}
+    env["PATH"] += ":/usr/sbin:/sbin"  # dpkg insists on the programs there
+    env["LC_ALL"] = "C.UTF-8"
+
+    with tempfile.TemporaryDirectory(prefix="usher-package-") as temporary:
+        out, root, work = (Path(temporary).resolve() / name for name in ("out", "root", "work"))
+        work.mkdir()
+        told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 350, env=dict(env, DEB_BUILD_OPTIONS="noopt"))
+        print(f"built after {time.monotonic() - start:.0f} s", flush=True)
+        packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
+        expect("the packages that we know", [f.name.split("_")[0] for f in packages] == NAMES, packages)
+        expect("make deb says how to install them", f"apt install {' '.join(map(str, packages))}\n" in told, told)
+        for package in packages:
+            check(f"{package.name} has the project's version", run(["dpkg-deb", "-f", package, "Version"], 20, env),
+                  lambda found: found.strip() == options.version)
+        clean_by_lintian(out, env)
+
+        database = root / "var" / "lib" / "dpkg"
+        for folder in ("info", "updates", "triggers"):
+            (database / folder).mkdir(parents=True)
+        (database / "status").touch()
+        check("installs", run(dpkg(root, "--install", *packages), 60, env))
+        check("is installed", run(dpkg(root, "--audit"), 20, env), lambda out: out == "")
+
+        multiarch = must(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], 20, env=env).strip()
+        usr, libdir = root / "usr", f"lib/{multiarch}"
+        in_its_place(usr, libdir, options.version)
+        commands_work(usr, libdir, options.version, work, env)
+        env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # this one alone
+        c_consumer(options.cc, must(["pkg-config", "--cflags", "--libs", "usher"], 10, env=env).split(), work, env)
+        cmake_consumer(options, usr, work / "consumer", env)
+
+        check("is removed", run(dpkg(root, "--purge", *NAMES), 60, env))
+        left = [f for f in all_files(root) if f != "dpkg.log" and not f.startswith("var/lib/dpkg/")]
+        expect("nothing is left", not left and not usr.exists(), left)
+        about_us = [f for f in all_files(database) if any(f.startswith(f"info/{name}") for name in NAMES)]
+        expect("nor in the package database", not about_us, about_us)
+    print(f"{len(failures)} failures, {time.monotonic() - start:.0f} s")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Builds the Debian packages of this tree into a folder, and says how to install them: tools/deb.sh FOLDER [JOBS].
+# debian/ says what they are, but for two things that the tree says already: the version (CMakeLists.txt), and the packages
+# that are needed to build (packages.txt).
+set -eu
+tree=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+
+# dpkg-buildpackage writes into the tree that it runs in, and beside it. So it gets a tree of links with its own debian/.
+work=$(mktemp -d "$out/tree.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM  # or the shell ends without the line above
+ln -s "$tree"/* "$work"
+rm "$work/debian"
+cp -R -P "$tree/debian" "$work"
+needed=$(awk '/^# --/ { on = /to build/ } on && NF && !/^#/ { printf ", %s", $1 }' "$tree/packages.txt")
+sed "s/^Build-Depends: .*/&$needed/" "$tree/debian/control" > "$work/debian/control"
+cat > "$work/debian/changelog" << END
+usher ($(sed -n 's/^project(usher VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")) unstable; urgency=medium
+
+  * Built from commit $(git -C "$tree" describe --always --dirty 2> /dev/null || echo unknown).
+
+ -- $(sed -n 's/^Maintainer: //p' "$tree/debian/control")  $(git -C "$tree" log -1 --format=%cD 2> /dev/null || date -R)
+END
+
+echo "usher: building the packages; $out/build.log says how far it is" >&2
+cd "$work"
+if ! DEB_BUILD_OPTIONS="terse ${DEB_BUILD_OPTIONS:-}" \
+  dpkg-buildpackage --build=binary --no-sign --jobs="${2:-$(nproc)}" > "$out/build.log" 2>&1; then
+  tail -40 "$out/build.log" >&2
+  echo "usher: no packages (the end of $out/build.log is above)" >&2
+  exit 1
+fi
+packages=$(awk -v out="$out" '/\.deb / { print out "/" $1 }' debian/files)
+printf '%s\n' "$packages" 'Install them, as root, by' "  apt install $(echo $packages)"
