@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test check compat soak measure measure-waits format check-format tidy install clean
+.PHONY: help deps build demo test check check-aa compat soak measure measure-waits try-cases format check-format tidy install deb clean
 
 help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -15,8 +15,8 @@ build: deps ## build everything
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; echo "If this folder was moved or copied: make clean"; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS)
 
-demo: build ## two real programs under four locks, as a table
-	@python3 tools/demo.py --build $(BUILD)
+demo: build ## usher try on two real programs, four locks
+	@tools/demo.sh $(BUILD)
 
 test: build ## all tests; within 12 minutes on 2 cores
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
@@ -26,6 +26,9 @@ check: build ## every lock under the relaxed-memory checker (long)
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS) --target usher_check
 	@$(BUILD)/bin/usher_check --executions 20000
 	@$(BUILD)/bin/usher_check --lock wrong --executions 20000 --no-history
+
+check-aa: build ## usher try compares the C library with itself, ten times: it must see noise
+	@python3 tests/cli/aa_trials.py --build $(BUILD)
 
 compat: build ## unmodified programs under every lock (long)
 	@tools/deps.sh compat
@@ -47,6 +50,11 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour)
 	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements
 
+try-cases: build ## usher try on real programs, into docs/try.md (over half an hour; resumes where it ended)
+	@tools/deps.sh try
+	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@python3 tools/try_cases.py --build $(BUILD); status=$$?; python3 tools/try_cases.py --write-doc && exit $$status
+
 format: ## run the formatter
 	@tools/deps.sh develop
 	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format-16 -i
@@ -61,6 +69,10 @@ tidy: build ## clang-tidy over the sources
 
 install: build ## install below PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+deb: ## build Debian packages, and say how to install them
+	@tools/deps.sh build package
+	@tools/deb.sh $(BUILD)/deb $(JOBS)
 
 clean: ## forget all builds
 	@rm -rf build

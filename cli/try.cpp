@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,9 +20,12 @@
 #include <thread>
 #include <vector>
 
+#include "chart.hpp"
 #include "help.hpp"
 #include "locks.hpp"
+#include "machine.hpp"
 #include "messages.hpp"
+#include "output_file.hpp"
 #include "output_pattern.hpp"
 #include "preload.hpp"
 #include "process.hpp"
@@ -32,6 +34,7 @@
 #include "table.hpp"
 #include "target.hpp"
 #include "usher/counters.hpp"
+#include "utf8.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
@@ -62,7 +65,7 @@ struct result {
   bool differs = false;
 };
 
-/// A lock under the name that the user gave, and what was seen of it.
+/// A lock under the name that the user gave (NAME=LOCK, or its own), and what was seen of it.
 struct candidate {
   candidate(std::string as, const lock_table* l) : name(std::move(as)), lock(l) {}
 
@@ -117,7 +120,30 @@ std::string last_line(const std::string& text) {
   std::size_t end = text.find_last_not_of(" \t\r\n");
   if (end == std::string::npos) return "";
   const std::size_t begin = text.find_last_of('\n', end);
-  return text.substr(begin + 1, std::min<std::size_t>(end - begin, 120));
+  std::string line = printable(text.substr(begin + 1, end - begin));
+  while (line.size() > 120) drop_last_character(line);
+  return line;
+}
+
+std::string command_line(char** command) {
+  std::string words;
+  for (char** w = command; *w != nullptr; ++w) {
+    const std::string word = *w;
+    const bool plain = !word.empty() && word.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_-+=./:,@%") == std::string::npos;
+    words += (words.empty() ? "" : " ") + (plain ? word : shell_quoted(word));
+  }
+  return words;
+}
+
+/// Which of `n` candidates a round runs, in this order. Each round begins with the next one, and every other round goes
+/// backwards: so none always has the same place or always comes after the same other, and what changes slowly meanwhile
+/// does not look like a difference between them. The first round begins with the first, whom all others need.
+std::vector<std::size_t> order_of(std::size_t round, std::size_t n) {
+  std::vector<std::size_t> order;
+  for (std::size_t place = 0; place < n; ++place) order.push_back((round + (round % 2 == 0 ? place : n - place)) % n);
+  return order;
 }
 
 /// The counters' file, in memory, and the name under which the program's processes find it.
@@ -194,6 +220,7 @@ class trial {
   std::string table_text(std::size_t width) const;
   std::string advice() const;
   std::string plot(std::size_t width) const;
+  chart as_chart() const;
   nlohmann::ordered_json as_json() const;
 
   const std::vector<candidate>& candidates() const { return candidates_; }
@@ -209,6 +236,7 @@ class trial {
 
   candidate& base() { return candidates_.front(); }
   const candidate& base() const { return candidates_.front(); }
+  bool is_c_library(const candidate& c) const { return c.lock == base().lock; }
   std::string unit() const { return metric_ ? "" : " s"; }
 
   result run_once(candidate& c, bool counting);
@@ -216,6 +244,10 @@ class trial {
   std::string without_metric(const std::string& text) const;
   void one_run(candidate& c, int round);
   void shell(const std::string& command, const char* option);
+  std::vector<const candidate*> best_first() const;
+  std::string remarks(const candidate& c) const;
+  chart_row row_of(const candidate& c) const;
+  std::vector<std::vector<std::string>> orders() const;
   environment_changes changes(const candidate& c, const std::string& counters_name) const;
   double limit() const { return options_.timeout > 0 ? options_.timeout : limit_; }
 
@@ -235,8 +267,8 @@ environment_changes trial::changes(const candidate& c, const std::string& counte
   const char* existing = std::getenv("LD_PRELOAD");
   environment_changes e = {{"USHER_COUNTERS", std::nullopt}};
   if (!counters_name.empty()) e.emplace_back("USHER_COUNTERS", counters_name);
-  // What all others are compared with is the program as it is, without a library of ours.
-  if (&c == &base() && counters_name.empty()) {
+  // What all others are compared with is the program as it is, without a library of ours; under a second name, too.
+  if (is_c_library(c) && counters_name.empty()) {
     e.emplace_back("USHER_LOCK", std::nullopt);
   } else {
     e.emplace_back("USHER_LOCK", c.lock->name);
@@ -383,7 +415,8 @@ int trial::run_all() {
   try {
     // Warm-ups count the calls in the last of them; what is timed does not pay for that.
     for (int round = -options_.warmup; round < options_.rounds; ++round)
-      for (candidate& c : candidates_) one_run(c, round);
+      for (const std::size_t i : order_of(static_cast<std::size_t>(std::max(round, 0)), candidates_.size()))
+        one_run(candidates_[i], round);
   } catch (const stopped& s) {
     status = s.status;
   }
@@ -414,8 +447,9 @@ bool trial::is_noise(const candidate& c) const {
   return !r || runs < 5 || (r->second.low <= 1 && r->second.high >= 1);
 }
 
-std::string trial::table_text(std::size_t width) const {
+std::vector<const candidate*> trial::best_first() const {
   std::vector<const candidate*> sorted;
+  sorted.reserve(candidates_.size());
   for (const candidate& c : candidates_) sorted.push_back(&c);
   const auto worth = [&](const candidate* c) {
     const auto values = c->values(metric_of);
@@ -423,9 +457,24 @@ std::string trial::table_text(std::size_t width) const {
     return lower_is_better() ? median(values) : -median(values);
   };
   std::stable_sort(sorted.begin(), sorted.end(), [&](auto* a, auto* b) { return worth(a) < worth(b); });
+  return sorted;
+}
 
+/// What went wrong.
+std::string trial::remarks(const candidate& c) const {
+  std::string text;
+  const auto remark = [&](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  for (const std::string& t : c.troubles) remark(t);
+  const auto failed =
+      std::count_if(c.rounds.begin(), c.rounds.end(), [](const auto& r) { return r && !r->trouble.empty(); });
+  if (failed > 0 && !c.given_up) remark(fmt::format("{} of {} runs failed", failed, c.rounds.size()));
+  if (c.first_difference != 0) remark(fmt::format("PRINTED SOMETHING ELSE (line {})", c.first_difference));
+  return text;
+}
+
+std::string trial::table_text(std::size_t width) const {
   std::vector<std::vector<std::string>> rows;
-  for (const candidate* c : sorted) {
+  for (const candidate* c : best_first()) {
     const auto values = c->values(metric_of);
     const auto of = [&](double (*get)(const result&)) { return quantity(median(c->values(get))); };
     std::string middle = "-", range = "-", against = c == &base() ? "1" : "-", between = "-";
@@ -438,14 +487,9 @@ std::string trial::table_text(std::size_t width) const {
       against = fmt::format("{:.2f}", r->first);
       if (values.size() >= 2) between = fmt::format("{:.2f}–{:.2f}", r->second.low, r->second.high);
     }
-    std::string remarks;
-    const auto remark = [&](const std::string& text) { remarks += (remarks.empty() ? "" : "; ") + text; };
-    if (c != &base() && !values.empty() && is_noise(*c)) remark("within the noise");
-    for (const std::string& t : c->troubles) remark(t);
-    const auto failed =
-        std::count_if(c->rounds.begin(), c->rounds.end(), [](const auto& r) { return r && !r->trouble.empty(); });
-    if (failed > 0 && !c->given_up) remark(fmt::format("{} of {} runs failed", failed, c->rounds.size()));
-    if (c->first_difference != 0) remark(fmt::format("PRINTED SOMETHING ELSE (line {})", c->first_difference));
+    std::string last = remarks(*c);
+    if (c != &base() && !values.empty() && is_noise(*c))
+      last.insert(0, last.empty() ? "within the noise" : "within the noise; ");
     std::string calls = "-", contended = "-";
     if (c->counted) {
       calls = quantity(static_cast<double>(c->calls.locks));
@@ -461,7 +505,7 @@ std::string trial::table_text(std::size_t width) const {
                     of([](const result& r) { return static_cast<double>(r.end.usage.ru_nvcsw); }),
                     of([](const result& r) { return static_cast<double>(r.end.usage.ru_nivcsw); }),
                     of([](const result& r) { return static_cast<double>(r.end.usage.ru_maxrss) / 1024; }), calls,
-                    contended, remarks});
+                    contended, last});
   }
   return format_table({{"lock"},
                        {"median", true},
@@ -494,7 +538,7 @@ std::string trial::advice() const {
   double best_gain = 1;
   for (const candidate& c : candidates_) {
     const auto r = ratio(c);
-    if (&c == &base() || !r || is_noise(c) || !c.troubles.empty() || c.first_difference != 0) continue;
+    if (is_c_library(c) || !r || is_noise(c) || !c.troubles.empty() || c.first_difference != 0) continue;
     const double gain = lower_is_better() ? 1 / r->first : r->first;
     if (gain > best_gain) best = &c, best_gain = gain;
   }
@@ -503,16 +547,8 @@ std::string trial::advice() const {
     text = base().values(metric_of).size() < 5 ? "Fewer than five rounds say nothing certain: try --rounds 5 or more."
                                                : "Nothing was clearly better than the C library's mutex: keep it.";
   } else {
-    std::string words;
-    for (char** w = command_; *w != nullptr; ++w) {
-      const std::string word = *w;
-      const bool plain = !word.empty() && word.find_first_not_of(
-                                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                              "0123456789_-+=./:,@%") == std::string::npos;
-      words += " " + (plain ? word : shell_quoted(word));
-    }
-    text = fmt::format("{} was {:.2f} times as good as the C library's mutex: usher run --lock {} --{}", best->name,
-                       best_gain, best->name, words);
+    text = fmt::format("{} was {:.2f} times as good as the C library's mutex: usher run --lock {} -- {}", best->name,
+                       best_gain, best->lock->name, command_line(command_));
   }
   return text;
 }
@@ -533,6 +569,72 @@ std::string trial::plot(std::size_t width) const {
   return text;
 }
 
+chart_row trial::row_of(const candidate& c) const {
+  chart_row row;
+  row.label = c.name;
+  row.remark = remarks(c);
+  const auto r = ratio(c);
+  if (!r || !std::isfinite(r->first)) {
+    if (row.remark.empty()) row.remark = "not run";
+    return row;
+  }
+  row.value = r->first;
+  if (&c == &base()) {
+    row.kind = mark::reference;
+    return row;
+  }
+  row.low = r->second.low;
+  row.high = r->second.high;
+  row.kind = is_noise(c) ? mark::unclear : (r->first < 1) == lower_is_better() ? mark::good : mark::bad;
+  return row;
+}
+
+/// What a plain regular expression says beside the number: "SET: +([0-9.]+)" is about "SET". Others are shown as they are.
+std::string title_of(const std::string& metric) {
+  static const std::regex plain(R"(([^()\[\]{}|.?\\^$]*)\([^()]*\)([^()\[\]{}|.?\\^$]*))");
+  std::smatch found;
+  if (!std::regex_match(metric, found, plain)) return metric;
+  std::istringstream words(std::regex_replace(found.str(1) + " " + found.str(2), std::regex("[ :=,]*[+*]|[:=,]"), " "));
+  std::string title;
+  for (std::string word; words >> word;) title += (title.empty() ? "" : " ") + word;
+  return title.empty() ? metric : title;
+}
+
+chart trial::as_chart() const {
+  chart c;
+  c.title = metric_ ? title_of(options_.metric) : "Time that a run takes";
+  c.subtitle = command_line(command_);
+  if (!options_.until.empty()) c.subtitle += ", load: " + options_.until;
+  c.quantity = "ratio to the C library's mutex";
+  c.value_heading = "ratio";
+  c.interval_heading = "95 %";
+  c.less_is_better = lower_is_better();
+  for (const candidate* one : best_first()) c.rows.push_back(row_of(*one));
+  c.legend = {{mark::reference, "the C library's mutex"},
+              {mark::good, "better"},
+              {mark::bad, "worse"},
+              {mark::unclear, "within the noise, or fewer than 5 runs"}};
+  const unsigned cpus = std::thread::hardware_concurrency();
+  c.caption = {fmt::format("{}, {} CPU{}", cpu_name(), cpus, cpus == 1 ? "" : "s"),
+               fmt::format("{} round{}{}", options_.rounds, options_.rounds == 1 ? "" : "s",
+                           interrupted() != 0 ? ", interrupted" : ""),
+               fmt::format("other programs took {:.0f} % of the CPU time", 100 * others_), now_in_words(),
+               fmt::format("usher {}", USHER_VERSION)};
+  return c;
+}
+
+/// The candidates' names, round by round, as they were run.
+std::vector<std::vector<std::string>> trial::orders() const {
+  std::vector<std::vector<std::string>> all;
+  for (std::size_t round = 0; round < base().rounds.size(); ++round) {
+    std::vector<std::string> names;
+    for (const std::size_t i : order_of(round, candidates_.size()))
+      if (candidates_[i].rounds[round]) names.push_back(candidates_[i].name);
+    all.push_back(std::move(names));
+  }
+  return all;
+}
+
 nlohmann::ordered_json trial::as_json() const {
   nlohmann::ordered_json all;
   std::vector<std::string> words;
@@ -543,6 +645,7 @@ nlohmann::ordered_json trial::as_json() const {
   all["cpus"] = std::thread::hardware_concurrency();
   all["others_cpu_share"] = others_;
   all["usher"] = USHER_VERSION;
+  all["order"] = orders();
   all["candidates"] = nlohmann::ordered_json::array();
   for (const candidate& c : candidates_) {
     nlohmann::ordered_json one = {{"name", c.name}, {"lock", c.lock->name}};
@@ -585,6 +688,36 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
+/// LOCK or NAME=LOCK, to be added to `chosen`. False after a complaint.
+bool add_choice(const std::string& text, std::vector<candidate>& chosen) {
+  const std::size_t sign = text.find('=');
+  const bool named = sign != std::string::npos;
+  const std::string name = text.substr(0, sign), wanted = named ? text.substr(sign + 1) : text;
+  if (name.empty() || wanted.empty()) {
+    complain("--locks: '{}' has no {} the '='; NAME=LOCK shows LOCK as NAME", text,
+             name.empty() ? "name before" : "lock after");
+    return false;
+  }
+  const lock_table* const lock = find_lock(wanted);
+  if (lock == nullptr) {
+    complain("unknown lock '{}': did you mean '{}'? (usher list shows all)", wanted, nearest_lock(wanted));
+    return false;
+  }
+  const lock_table* const namesake = find_lock(name);
+  if (namesake != nullptr && namesake != lock) {
+    complain("--locks: '{}' would show one lock under the name of another", text);
+    return false;
+  }
+  if (!named && name == c_library) return true;  // it is there already
+  if (std::any_of(chosen.begin(), chosen.end(), [&](const candidate& c) { return c.name == name; })) {
+    complain("--locks: the name '{}' is there twice (a lock may be, under two names: first={},second={})", name, wanted,
+             wanted);
+    return false;
+  }
+  chosen.emplace_back(name, lock);
+  return true;
+}
+
 /// The C library's own first, then what was asked for. Empty after a complaint.
 std::vector<candidate> choose(const try_options& o) {
   std::vector<std::string> names;
@@ -596,20 +729,23 @@ std::vector<candidate> choose(const try_options& o) {
   }
   std::vector<candidate> chosen;
   chosen.emplace_back(c_library, find_lock(c_library));
-  for (const std::string& name : names) {
-    const lock_table* lock = find_lock(name);
-    if (lock == nullptr) {
-      complain("unknown lock '{}': did you mean '{}'? (usher list shows all)", name, nearest_lock(name));
-      return {};
-    }
-    const bool again = std::any_of(chosen.begin(), chosen.end(), [&](const candidate& c) { return c.name == name; });
-    if (!again) chosen.emplace_back(name, lock);
-  }
+  for (const std::string& name : names)
+    if (!add_choice(name, chosen)) return {};
   if (chosen.size() == 1) {
     complain("--locks names no lock to compare with the C library's (usher list shows all)");
     return {};
   }
   return chosen;
+}
+
+/// False after a complaint.
+bool write_chart(output_file& file, const chart& c, image_format format) {
+  try {
+    return file.write(draw(c, format));
+  } catch (const std::exception& e) {
+    complain("--chart: cannot be drawn: {}", e.what());
+    return false;
+  }
 }
 
 int carry_out(const try_options& o, char** command) {
@@ -634,6 +770,11 @@ int carry_out(const try_options& o, char** command) {
     complain("--ready is for servers, whose load is run by --until");
     return bad_usage;
   }
+  const auto format = image_format_of(o.chart);
+  if (!o.chart.empty() && !format) {
+    complain("--chart {}: the file's name must end in .svg or .png", o.chart);
+    return bad_usage;
+  }
   std::vector<candidate> candidates = choose(o);
   if (candidates.empty()) return bad_usage;
   const auto found = find_library();
@@ -645,30 +786,27 @@ int carry_out(const try_options& o, char** command) {
   if (const auto program = find_program(command[0]))
     for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
 
-  std::ofstream json;
-  if (!o.json.empty()) {  // before the work, not after it
-    json.open(o.json);
-    if (!json) {
-      complain("cannot write to {}: {}", o.json, std::strerror(errno));
-      return cannot_start;
-    }
-  }
+  output_file json, picture;
+  if (!json.open(o.json) || !picture.open(o.chart)) return cannot_start;
   watch_for_interruption();
   trial t(o, command, std::move(candidates), library, std::move(metric));
   const int stopped = t.run_all();
   const bool any = std::any_of(t.candidates().begin(), t.candidates().end(),
                                [](const candidate& c) { return !c.values(metric_of).empty(); });
+  bool written = true;
   if (stopped == 0 || any) {
     fmt::print("{}", t.table_text(terminal_width()));
     if (o.plot) fmt::print("\n{}", t.plot(terminal_width()));
-    if (!json.is_open() || !(json << t.as_json().dump(2) << '\n').flush()) {
-      if (json.is_open()) complain("cannot write to {}", o.json);
-    }
+    // What programs print need not be UTF-8.
+    const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
+    if (json.wanted()) written = json.write(t.as_json().dump(2, ' ', false, lenient) + "\n");
+    if (format) written = write_chart(picture, t.as_chart(), *format) && written;
     fmt::print("\nOther programs took {:.0f} % of the CPU time meanwhile.{}\n", 100 * t.others(),
                t.others() > 0.1 ? " That is much: take the trial again when the machine is quiet." : "");
     if (stopped == 0) fmt::print("{}\n", t.advice());
   }
   if (stopped != 0) return stopped;
+  if (!written) return cannot_start;
   const bool trouble = std::any_of(t.candidates().begin(), t.candidates().end(),
                                    [](const candidate& c) { return !c.troubles.empty() || c.first_difference != 0; });
   return trouble ? 1 : 0;
@@ -681,20 +819,24 @@ Examples:
   usher try -- ./bench
   usher try --metric 'events: +([0-9]+)' -- sysbench threads --time=2 run
   usher try --locks loiter,mcs --rounds 9 --before 'rm -rf db' -- ./bench --db=db
+  usher try --locks again=pthread --rounds 7 -- ./bench    # how much is noise?
   usher try --until 'redis-benchmark -q -t set' --metric 'SET: ([0-9.]+)' \
             --ready 'redis-cli ping' -- redis-server
 
 Exit status: 0; 1 if a run failed, hung or printed something else than under the C
 library's mutex, or if the command fails without any lock of ours; 2 for bad usage or
 an unknown lock; 125, 126, 127 as usher run; 130 if interrupted: the table so far is
-printed.)text";
+printed, and the files so far are written.)text";
 
 }  // namespace
 
 subcommand try_locks(CLI::App& app) {
   auto* sub = app.add_subcommand("try", "Find out which lock suits a program on this machine");
   auto o = std::make_shared<try_options>();
-  sub->add_option("--locks", o->locks, fmt::format("Which locks, beside {} (default: {})", c_library, short_list))
+  sub->add_option("--locks", o->locks,
+                  fmt::format("Which locks, beside {}; NAME=LOCK shows LOCK as NAME, so that one may be there twice "
+                              "(default: {})",
+                              c_library, short_list))
       ->type_name("A,B,...");
   sub->add_flag("--all", o->all, "All locks, each in its plain form");
   sub->add_option("--rounds", o->rounds, "Runs of each lock that count (default: 5)")
@@ -720,6 +862,8 @@ subcommand try_locks(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::PositiveNumber);
   sub->add_option("--json", o->json, "Write every run to this file")->type_name("FILE");
+  sub->add_option("--chart", o->chart, "Draw the ratios and their intervals into this file, .svg or .png")
+      ->type_name("FILE");
   sub->add_flag("--plot", o->plot, "Draw the ratios as bars, too");
   sub->add_flag("--quiet", o->quiet, "No progress bar");
   sub->formatter(std::make_shared<help>("usher try [OPTIONS] -- CMD [ARGS...]"));

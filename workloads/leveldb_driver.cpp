@@ -128,7 +128,7 @@ void read_while_writing(store& db, long threads, const workloads::budget& limit)
   readers_done = true;
   writer.join();
   report("readwhilewriting", result);
-  std::printf("readwhilewriting: %ld writes beside\n", written);
+  std::printf("readwhilewriting: %.1f writes/s beside\n", static_cast<double>(written) / result.seconds);
 }
 
 }  // namespace

@@ -1,7 +1,13 @@
 # Completion of the usher command, for bash.
 _usher() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
+  local word=${COMP_WORDS[COMP_CWORD]} i
   COMPREPLY=()
+  # NAME=LOCK and --option=value are three words to bash; the option is before the first, or is it.
+  i=$COMP_CWORD
+  [[ $word == '=' ]] && word= && ((i++))
+  while ((i > 2)) && [[ ${COMP_WORDS[i - 1]} == '=' ]]; do ((i -= 2)); done
+  local before=${COMP_WORDS[i - 1]}
+  ((i < COMP_CWORD)) && [[ ${COMP_WORDS[i]} == --* ]] && before=${COMP_WORDS[i]}
   # What follows "--", or the first word that is no option, is another command's.
   for ((i = 2; i < COMP_CWORD; i++)); do
     if [[ ${COMP_WORDS[i]} == -- ]]; then
@@ -22,14 +28,14 @@ _usher() {
       [[ $word == *,* ]] && head=${word%,*},
       mapfile -t COMPREPLY < <(compgen -P "$head" -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "${word##*,}")
       return ;;
-    --json) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --json | --chart) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --before | --until | --ready | --metric | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
   esac
   local options
   case ${COMP_WORDS[1]} in
     list) options="--all --json --help" ;;
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
-    try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --plot --quiet --help --" ;;
+    try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --chart --plot --quiet --help --" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
 }

@@ -9,12 +9,14 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
 import unittest
+import xml.etree.ElementTree
 
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
@@ -82,7 +84,7 @@ class Try(unittest.TestCase):
 
     def run_try(self, *arguments, **more):
         return subprocess.run([USHER, "try", *arguments], env=self.environment(), capture_output=True, text=True,
-                              timeout=LIMIT, stdin=more.pop("stdin", subprocess.DEVNULL), **more)
+                              errors="backslashreplace", timeout=LIMIT, stdin=more.pop("stdin", subprocess.DEVNULL), **more)
 
     def with_json(self, *arguments):
         file = os.path.join(self.folder, "out.json")
@@ -95,6 +97,13 @@ class Try(unittest.TestCase):
             if line.split()[:1] == [lock]:
                 return line
         self.fail(f"no row for {lock}:\n{done.stdout}\n{done.stderr}")
+
+    def svg(self, path):
+        """The root, and what it says in words: its letters are curves."""
+        root = xml.etree.ElementTree.parse(path).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(root.tag, space + "svg")
+        return root, root.findtext(space + "title"), root.findtext(space + "desc")
 
     def assert_refused(self, done, status, *words):
         self.assertEqual((done.returncode, done.stdout), (status, ""), done)
@@ -185,6 +194,89 @@ class Try(unittest.TestCase):
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--plot", "--", self.locking(), "100")
         self.assertRegex(done.stdout, r"mcs +#+ *[0-9.]+\n")
 
+    # A lock under another name
+
+    def test_a_name_for_a_lock(self):
+        done, data = self.with_json("--locks", "first=twa,second=twa,again=pthread,mcs=mcs", "--rounds", "2",
+                                    "--warmup", "0", "--",
+                                    self.script("echo ${USHER_LOCK:-none}; test ${LD_PRELOAD:-none} = none || exit 0"))
+        self.assertEqual([(c["name"], c["lock"]) for c in data["candidates"]],
+                         [("pthread", "pthread"), ("first", "twa"), ("second", "twa"), ("again", "pthread"), ("mcs", "mcs")])
+        for name in ("first", "second"):
+            self.assertIn("PRINTED SOMETHING ELSE", self.row(done, name))
+        self.assertNotIn("PRINTED", self.row(done, "again"))  # without the library, as what it is compared with
+        program = self.script(f'{self.locking()} 2000\ncase "$USHER_LOCK" in mcs) echo rate 3;; *) echo rate 1;; esac')
+        done = self.run_try("--locks", "mine=mcs", "--metric", "rate (.)", "--", program)
+        self.assertIn("mine was 3.00 times as good", done.stdout)
+        self.assertIn(f"usher run --lock mcs -- {program}", done.stdout)
+
+    # The chart
+
+    RATES = 'case "$USHER_LOCK" in mcs) echo rate 15;; twa) echo broken >&2; exit 3;; ttas) echo rate 900;; *) echo rate 10;; esac'
+
+    def test_a_chart_as_svg(self):
+        chart = os.path.join(self.folder, "ratios.SVG")
+        program = self.script(self.RATES)
+        done = self.run_try("--locks", "mcs,ticket", "--metric", "rate: +([0-9]+)|rate (.*)", "--chart", chart, "--", "true")
+        self.assertEqual(done.returncode, 1, done)
+        self.assertFalse(os.path.exists(chart))  # nothing was measured
+        done = self.run_try("--locks", "mcs,ticket", "--metric", "rate ([0-9]+)", "--chart", chart, "--", program, "<&>",
+                            b"\xff\x01")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        root, title, words = self.svg(chart)
+        self.assertEqual((root.get("width"), title), ("800px", f"rate: {program} '<&>' '? '"))
+        self.assertRegex(words, r"(?m)^mcs: 1\.50 \(95 % 1\.50–1\.50\), better$")
+        self.assertRegex(words, r"(?m)^ticket: 1\.00 .*within the noise")
+        self.assertRegex(words, r"(?m)^[0-9]+ CPUs?|, [0-9]+ CPUs?$")
+        for word in ("more is better", "5 rounds", "of the CPU time", time.strftime("%Y-")):
+            self.assertIn(word, words)
+        self.assertNotIn("logarithmic", words)
+
+    def test_a_chart_of_what_failed(self):
+        chart = os.path.join(self.folder, "failed.svg")
+        with open(chart, "w") as file:
+            file.write("another, longer one" * 10000)
+        done = self.run_try("--locks", "mcs,twa", "--rounds", "2", "--metric", "rate ([0-9]+)", "--lower", "--chart", chart,
+                            "--", self.script(self.RATES))
+        self.assertEqual((done.returncode, done.stderr), (1, ""), done)
+        _, _, words = self.svg(chart)
+        self.assertIn("less is better", words)
+        self.assertRegex(words, r"(?m)^mcs: 1\.50 .*fewer than 5 runs")
+        self.assertRegex(words, r"(?m)^twa: exit status 3: broken; 2 of 2 runs failed$")
+        self.assertLess(words.index("pthread:"), words.index("mcs:"))  # as the table is sorted
+
+    def test_a_chart_as_png(self):
+        chart = os.path.join(self.folder, "ratios.png")
+        # Also: ratios far apart, one round (no intervals), names of any length, a zero.
+        for locks, rate in (("ttas," + "long" * 30 + "=mcs", self.RATES), ("mcs", 'test "$USHER_LOCK" && echo rate 0 || echo rate 5')):
+            done = self.run_try("--locks", locks, "--rounds", "1", "--metric", "rate ([0-9]+)", "--chart", chart, "--",
+                                self.script(rate))
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            with open(chart, "rb") as file:
+                head = file.read(24)
+            self.assertEqual(head[:8], b"\x89PNG\r\n\x1a\n")
+            width, height = struct.unpack(">II", head[16:])
+            self.assertEqual(width, 800)
+            self.assertTrue(200 < height < 400, height)
+
+    def test_files_that_cannot_be_written_to(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        for option, name in (("--json", "full.json"), ("--chart", "full.svg")):
+            path = os.path.join(self.folder, name)
+            os.symlink("/dev/full", path)
+            done = self.run_try("--locks", "mcs", "--rounds", "1", option, path, "--", "true")
+            self.assertEqual(done.returncode, 125, done)
+            self.assertRegex(done.stderr, rf"^usher: cannot write to {re.escape(path)}: .*\n$")
+            self.assertIn("mcs", done.stdout)  # the table is there all the same
+
+    def test_what_programs_print_need_not_be_utf_8(self):
+        done, data = self.with_json("--locks", "mcs", "--rounds", "1", "--", self.script(
+            r'test "$USHER_LOCK" = mcs || exit 0; printf "\377bad" >&2; exit 3'))
+        self.assertEqual(done.returncode, 1, done)
+        self.assertEqual(data["candidates"][1]["troubles"], ["exit status 3: ?bad"])
+        self.assertIn("?bad", done.stdout)
+
     # What goes wrong under one lock; the others finish
 
     def one_bad(self, bad, *arguments):
@@ -241,7 +333,17 @@ class Try(unittest.TestCase):
                 (["--lower", "--higher", "--", "true"], 2, ["--lower"]),
                 (["--ready", "true", "--", "true"], 2, ["--until"]),
                 (["--timeout", "-1", "--", "true"], 2, ["--timeout"]),
+                (["--locks", "=mcs", "--", "true"], 2, ["=mcs", "no name"]),
+                (["--locks", "mcs,mine=", "--", "true"], 2, ["mine=", "no lock"]),
+                (["--locks", "mine=tva", "--", "true"], 2, ["tva", "twa"]),
+                (["--locks", "mine=mcs,mine=twa", "--", "true"], 2, ["mine", "twice"]),
+                (["--locks", "mcs,mcs", "--", "true"], 2, ["mcs", "twice"]),
+                (["--locks", "pthread=pthread", "--", "true"], 2, ["pthread", "twice"]),
+                (["--locks", "twa=mcs", "--", "true"], 2, ["twa=mcs", "another"]),
                 (["--json", "/nowhere/x", "--", "true"], 125, ["/nowhere/x"]),
+                (["--chart", "/nowhere/x.svg", "--", "true"], 125, ["/nowhere/x.svg"]),
+                (["--chart", "ratios.pdf", "--", "touch", "ratios.pdf"], 2, ["ratios.pdf", ".svg", ".png"]),
+                (["--chart", "png", "--", "true"], 2, [".svg", ".png"]),
                 ([], 2, ["which command"])):
             with self.subTest(arguments):
                 self.assert_refused(self.run_try(*arguments), status, *words)
@@ -260,7 +362,8 @@ class Try(unittest.TestCase):
     def test_an_interruption_prints_what_there_is(self):
         mark = f"8{os.getpid()}.5"
         program = self.script(f'test "$USHER_LOCK" = twa && sleep {mark}; echo fine')
-        process = subprocess.Popen([USHER, "try", "--locks", "mcs,twa", "--warmup", "0", "--", program],
+        chart = os.path.join(self.folder, "so far.svg")
+        process = subprocess.Popen([USHER, "try", "--locks", "mcs,twa", "--warmup", "0", "--chart", chart, "--", program],
                                    env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         try:
@@ -273,17 +376,40 @@ class Try(unittest.TestCase):
             process.kill()
         self.assertEqual((process.returncode, err), (130, ""))
         self.assertRegex(out, r"(?m)^mcs ")
+        _, _, words = self.svg(chart)
+        self.assertRegex(words, r"(?m)^mcs: [0-9]")
+        self.assertRegex(words, r"(?m)^twa: not run$")
+        self.assertIn("interrupted", words)
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
     # Honesty
 
+    def drifting(self, *arguments, noise=0):
+        """Each run's metric is a little more than the one before, whatever the lock, and `noise` per mille of chance."""
+        state = os.path.join(self.folder, "drift")
+        with open(state, "w") as file:
+            file.write("0\n")
+        program = self.script(f"""
+            read n < {state}; n=$((n + 1)); echo $n > {state}
+            echo rate $((1000000 + 1000 * n + {noise} * ((n * 7919 + n * n * 104729) % 2001 - 1000)))
+        """)
+        return self.with_json(*arguments, "--metric", "rate ([0-9]+)", "--", program)[1]
+
+    def test_the_order_changes_from_round_to_round(self):
+        data = self.drifting("--locks", "mcs,twa", "--rounds", "6")
+        orders = [tuple(o) for o in data["order"]]
+        self.assertEqual(orders[0], ("pthread", "mcs", "twa"))  # the first limits the time of all others
+        self.assertEqual(len(set(orders)), 6)
+        data = self.drifting("--locks", "mcs,twa,ttas", "--rounds", "4")
+        for place in range(4):  # every one once at every place
+            self.assertEqual(len({o[place] for o in data["order"]}), 4, data["order"])
+
     def test_the_same_lock_under_two_names_is_noise(self):
-        """One trial here; docs/try.md has ten."""
-        done, data = self.with_json("--locks", "pthread-adaptive,loiter,loiter-stp", "--rounds", "5", "--", self.locking(),
-                                    "20000")
-        self.assertEqual(done.returncode, 0, done)
-        names = [c["name"] for c in data["candidates"]]
-        self.assertIn("loiter-stp", names)
+        """With certain figures; `make check-aa` has the real thing."""
+        for noise, rounds in ((0, "5"), (0, "6"), (1, "7"), (20, "7")):
+            data = self.drifting("--locks", "first=twa,again=pthread,second=twa", "--rounds", rounds, noise=noise)
+            for c in data["candidates"][1:]:
+                self.assertTrue(c["noise"], c)
 
 
 if __name__ == "__main__":

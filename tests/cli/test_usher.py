@@ -520,6 +520,11 @@ class Run(Usher):
         self.assertEqual(completed("run", "--lock", "mcscr"), ["mcscr", "mcscr-spin", "mcscr-yield", "mcscr-park"])
         self.assertIn("twa,loiter", completed("try", "--locks", "twa,lo"))
         self.assertEqual(completed("try", "--warm"), ["--warmup"])
+        # As bash splits first=tw, and first=twa,second=tw.
+        self.assertIn("twa", completed("try", "--locks", "first", "=", "tw"))
+        self.assertIn("twa", completed("try", "--locks", "first", "=", "twa,second", "=", "tw"))
+        self.assertIn("twa", completed("try", "--locks", "first", "="))
+        self.assertEqual(completed("run", "--lock", "=", "mcscr-s"), ["mcscr-spin"])
 
     # --cond-append, --sem-append
 

@@ -1,0 +1,39 @@
+// A chart of values with intervals: one row a value, a dot with whiskers, beside a reference line. Data in, file out.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "canvas.hpp"
+
+namespace usher::cli {
+
+/// What a row's dot says of it.
+enum class mark { reference, good, bad, unclear };
+
+struct chart_row {
+  std::string label;
+  std::optional<double> value;              ///< nullopt: there is none, and the remark says why
+  double low = -HUGE_VAL, high = HUGE_VAL;  ///< the whiskers; none if infinite
+  mark kind = mark::unclear;
+  std::string remark;
+};
+
+struct chart {
+  std::string title, subtitle;
+  std::string quantity;  ///< what the axis shows
+  std::string value_heading, interval_heading;
+  bool less_is_better = false;
+  double reference = 1;
+  std::vector<chart_row> rows;
+  std::vector<std::pair<mark, std::string>> legend;  ///< what is not in the rows is left out
+  std::vector<std::string> caption;
+};
+
+/// The file's content, 800 pixels wide. Logarithmic where what it shows spans more than a factor of 8.
+std::string draw(const chart& c, image_format format);
+
+}  // namespace usher::cli

@@ -1,0 +1,36 @@
+// Where a measurement was taken, and when, in words for people.
+#pragma once
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <string>
+
+namespace usher::cli {
+
+/// As the kernel names the CPU, without what is the same for all.
+inline std::string cpu_name() {
+  std::string name;
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; name.empty() && std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0) name = line.substr(std::min(line.find(": ") + 2, line.size()));
+  for (const char* dull : {"(R)", "(TM)", "(tm)", " CPU", " Processor"})
+    if (const std::size_t at = name.find(dull); at != std::string::npos) name.erase(at, std::string(dull).size());
+  utsname system{};
+  if (name.empty() && uname(&system) == 0) name = system.machine;
+  return name;
+}
+
+/// The local time, to the minute.
+inline std::string now_in_words() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
+  return text;
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,47 @@
+// mmicro, as in "Malthusian Locks" (§6.5): each thread allocates 1000 blocks of 1000 bytes and zeroes them, then frees
+// them all, again and again. Made for an allocator whose one lock goes through pthread: the C library's own does not, a
+// preloaded jemalloc with one arena does. A block that is not its owner's alone shows when it is freed.
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "team.hpp"
+
+int main(int argc, char** argv) {
+  long threads = 8, blocks = 1000, size = 1000;
+  workloads::budget limit;
+  workloads::options o("mmicro", "threads allocate many blocks, zero them, and free them");
+  o.number("threads", threads, 1, 4096, "threads (8)");
+  o.real("seconds", limit.seconds, 0.01, 86400, "how long (2)");
+  o.number("operations", limit.operations, 1, 1L << 40, "this many blocks in all instead");
+  o.number("blocks", blocks, 1, 1L << 24, "blocks that a thread has before it frees them (1000)");
+  o.number("size", size, static_cast<long>(sizeof(long)), 1L << 24, "bytes of a block (1000)");
+  o.parse(argc, argv);
+
+  const workloads::team_result result =
+      workloads::run_team(threads, limit, [&](long index, workloads::allowance& mine) {
+        std::vector<void*> held;
+        held.reserve(static_cast<std::size_t>(blocks));
+        // Counted by the block, and stopped between any two: under a slow lock a thousand of them take too long.
+        bool more = true;
+        while (more) {
+          while (held.size() < static_cast<std::size_t>(blocks) && (more = mine.another())) {
+            void* const block = std::malloc(static_cast<std::size_t>(size));
+            if (block == nullptr) workloads::fail("out of memory");
+            std::memset(block, 0, static_cast<std::size_t>(size));
+            std::memcpy(block, &index, sizeof index);
+            held.push_back(block);
+          }
+          for (void* const block : held) {
+            if (std::memcmp(block, &index, sizeof index) != 0)
+              workloads::fail("a block was overwritten by somebody else");
+            std::free(block);
+          }
+          held.clear();
+        }
+      });
+  std::printf("throughput: %.0f blocks/s\n", result.rate());
+  return 0;
+}
