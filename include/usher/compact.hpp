@@ -201,8 +201,10 @@ class compact {
   typename P::template atomic<std::uint64_t> word_;
 };
 
-/// The lock itself if it fits into what a pthread_mutex_t leaves, else its compact form.
+/// The lock itself if it fits into what a pthread_mutex_t leaves, else its compact form. One that is not ours is what it is:
+/// it is there to be measured beside.
 template <platform P, class W, class Lock>
-using fitted = std::conditional_t<sizeof(Lock) <= 16 && alignof(Lock) <= 8, Lock, compact<P, W, Lock>>;
+using fitted = std::conditional_t<Lock::traits.native_only || (sizeof(Lock) <= 16 && alignof(Lock) <= 8), Lock,
+                                  compact<P, W, Lock>>;
 
 }  // namespace usher

@@ -33,7 +33,10 @@ class every_lock : public testing::TestWithParam<const lock_table*> {
 };
 
 TEST_P(every_lock, fits_into_what_a_pthread_mutex_leaves) {
-  if (lock_.traits->native_only) GTEST_SKIP() << "not one of ours";
+  if (lock_.traits->native_only) {
+    EXPECT_EQ(lock_.size, lock_.traits->words * 4) << "measured beside ours, so not to be wrapped";
+    return;
+  }
   EXPECT_LE(lock_.size, 16u);
   EXPECT_LE(lock_.align, 8u);
 }
