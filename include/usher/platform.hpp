@@ -25,7 +25,8 @@
 //                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   node(h)            the node of a handle.
 //   thread_index()     a small number of the calling thread's own.
-//   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.
+//   table<Tag>()[i]    a word (atomic<uint32_t>) of a table of Tag::size words, one a process, all zero at first; a checker
+//                      has fewer, so that different i meet. With Tag::counts they may begin anywhere.
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
