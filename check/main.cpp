@@ -30,8 +30,23 @@ const char* base_name(const char* path) {
   return slash != nullptr ? slash + 1 : path;
 }
 
-std::string to_string(const place& p) {
-  return std::string(p.file_name()) + ":" + std::to_string(p.line()) + ":" + std::to_string(p.column());
+using site = ordered_sites::site;
+
+/// FILE:LINE:COLUMN
+std::string to_string(const site& s) {
+  return std::string(s.file) + ":" + std::to_string(s.line) + ":" + std::to_string(s.column);
+}
+bool read(std::string_view text, site& to) {
+  const auto last = [&](unsigned& number) {
+    const std::size_t colon = std::min(text.rfind(':'), text.size());
+    const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), number);
+    const bool good = colon != text.size() && error == std::errc() && end == text.data() + text.size();
+    text = text.substr(0, colon);
+    return good;
+  };
+  const bool good = last(to.column) && last(to.line);
+  to.file = text;
+  return good;
 }
 
 /// Calls `each(client, threads)` for what the options leave, until it returns false.
@@ -45,19 +60,25 @@ bool for_each_part(const subject& s, const options& o, Each each) {
   return true;
 }
 
-void find_sites(const subject& s, options o) {
+/// What is executed in a short run: a few thousand executions pass by every operation.
+std::vector<site> find_sites(const subject& s, options o) {
   o.history = false;
+  o.executions = std::min<std::uint64_t>(o.executions, 2000);
   sites.count = 0;
   sites.only = s.header;
   recording_sites = true;
   for_each_part(s, o, [&](unsigned c, unsigned threads) { return s.explore(c, threads, o), true; });
   recording_sites = false;
+  std::vector<site> found;
+  for (unsigned i = 0; i < sites.count; i++)
+    found.push_back({sites.seen[i].file_name(), sites.seen[i].line(), sites.seen[i].column()});
+  return found;
 }
 
 /// What one weakened order leads to: the first part that fails, if any does.
-void weaken_at(const subject& s, options o, const place& site) {
+void weaken_at(const subject& s, options o, const site& where) {
   o.history = false;
-  sites.weakened = site;
+  sites.weakened = where;
   std::uint64_t executions = 0;
   const auto began = std::chrono::steady_clock::now();
   const bool survives = for_each_part(s, o, [&](unsigned c, unsigned threads) {
@@ -69,11 +90,11 @@ void weaken_at(const subject& s, options o, const place& site) {
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (o.lines)
-    std::printf("site\t%s\t%s\t%llu\t%.3f\n", to_string(site).c_str(), survives ? "survives" : "caught",
+    std::printf("site\t%s\t%s\t%llu\t%.3f\n", to_string(where).c_str(), survives ? "survives" : "caught",
                 static_cast<unsigned long long>(executions), seconds);
   else
-    std::printf("%-24s %s:%u:%u relaxed: %s\n", s.name.c_str(), base_name(site.file_name()), unsigned(site.line()),
-                unsigned(site.column()), survives ? "survives" : "caught");
+    std::printf("%-24s %s:%u:%u relaxed: %s\n", s.name.c_str(), base_name(where.file.data()), where.line, where.column,
+                survives ? "survives" : "caught");
   std::fflush(stdout);
   sites.weakened.reset();
 }
@@ -192,13 +213,13 @@ int run(int argc, char** argv) {
       return 2;
     }
     if (r.sites || o.weaken || !r.weaken_at.empty()) {
-      find_sites(s, o);
-      for (unsigned i = 0; i < sites.count; i++) {
-        const place site = sites.seen[i];
+      site only{};
+      if (!r.weaken_at.empty() && !read(r.weaken_at, only)) return usage();
+      for (const site& each : r.weaken_at.empty() ? find_sites(s, o) : std::vector{only}) {
         if (r.sites)
-          std::printf("%s\n", to_string(site).c_str());
-        else if (o.weaken || to_string(site) == r.weaken_at)
-          weaken_at(s, o, site);
+          std::printf("%s\n", to_string(each).c_str());
+        else
+          weaken_at(s, o, each);
       }
       continue;
     }

@@ -34,7 +34,9 @@ void note(const char* text, const void* word, std::uint32_t mask, const place& p
 
 void ordered_sites::add(const place& p) {
   for (unsigned i = 0; i < count; i++)
-    if (same(seen[i], p)) return;
+    if (seen[i].line() == p.line() && seen[i].column() == p.column() &&
+        std::strcmp(seen[i].file_name(), p.file_name()) == 0)
+      return;
   if (count < seen.size() && std::string_view(p.file_name()).ends_with(only) &&
       (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
     seen[count++] = p;
@@ -43,7 +45,7 @@ void ordered_sites::add(const place& p) {
 rl::memory_order order_of(std::memory_order o, const place& p) {
   if (o == std::memory_order_relaxed) return rl::mo_relaxed;
   if (recording_sites) sites.add(p);
-  if (sites.weakened && ordered_sites::same(*sites.weakened, p)) return rl::mo_relaxed;
+  if (sites.weakened && sites.is_weakened(p)) return rl::mo_relaxed;
   switch (o) {
     case std::memory_order_consume:
       return rl::mo_consume;

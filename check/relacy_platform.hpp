@@ -90,10 +90,15 @@ struct ordered_sites {
   std::array<place, 256> seen;
   std::string_view only;  ///< what the file's name must end with
   unsigned count = 0;
-  std::optional<place> weakened;
 
-  static bool same(const place& a, const place& b) {
-    return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  struct site {
+    std::string_view file;
+    unsigned line, column;
+  };
+  std::optional<site> weakened;
+
+  bool is_weakened(const place& p) const {
+    return p.line() == weakened->line && p.column() == weakened->column && weakened->file == p.file_name();
   }
   void add(const place& p);
 };
