@@ -2,9 +2,12 @@
 # wrong and must be caught: what the checker is worth.
 
 # With 31 slots and four threads none would ever queue for one.
+set(also ".bypass = 30")
+set(also_instead ".bypass = 1")
 usher_check_changed(fairlock-2 "" fairlock "" false
   "waiter_bits = ~std::uint32_t{1}" "waiter_bits = 6"
   locks/fairlock.hpp)
+unset(also)
 
 # One slot: distant waiters meet in it. And a second parameter of the paper's.
 usher_check_lock(twa-1 usher/locks/twa.hpp usher::basic_twa ", 1" true "")
@@ -89,6 +92,22 @@ usher_check_changed(mcsg-no-mark-back "a group's leader does not put the guest's
 usher_check_changed(mcscr-claims-fifo "claims to be first come, first served" mcscr "" false
   "      .starvation_free = true," "      .fifo = true, .starvation_free = true,"
   locks/mcscr.hpp)
+
+usher_check_changed(fairlock-scans-from-below "serves the lowest bit, not the next one" fairlock "" false
+  "slot = next_bit(std::uint32_t(w), holders_slot(w));" "slot = next_bit(std::uint32_t(w), 0);"
+  locks/fairlock.hpp)
+
+usher_check_changed(fairlock-promises-too-much "promises a smaller bound on bypass than it keeps" fairlock "" false
+  ".bypass = 30," ".bypass = 1,"
+  locks/fairlock.hpp)
+
+usher_check_changed(mcscr-never-fair "never serves the eldest passive thread" mcscr "" false
+  "passive_head_.get() != no_node && P::bernoulli(FairnessPeriod)" "false"
+  locks/mcscr.hpp)
+
+usher_check_changed(loiter-patient "the standby never becomes impatient" loiter "" false
+  "(waited < impatience ? 0 : impatient)" "0"
+  locks/loiter.hpp)
 
 usher_check_changed(loiter-rash "is certain of another thread that has been there" loiter "" false
   "|| last != inner_node_.get()" "|| last == inner_node_.get()"

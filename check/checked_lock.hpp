@@ -14,7 +14,7 @@
 namespace usher::check {
 
 struct checked_lock {
-  std::string name;
+  std::string name, family;
   std::string bug;  ///< what is wrong with it, if it is a lock that must fail
   const lock_traits* traits;
   std::size_t size;
@@ -28,10 +28,8 @@ struct checked_lock {
   bool tickets;                  ///< the first two words are ticket and grant
 };
 
-inline std::vector<checked_lock>& checked_locks() {
-  static std::vector<checked_lock> list;
-  return list;
-}
+std::vector<checked_lock>& checked_locks();
+void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* bug);
 
 /// Any lock of the list, as a program would hand it to a condition variable.
 struct lock_handle {
@@ -43,22 +41,14 @@ struct lock_handle {
 };
 
 /// Those that clients of other things take for a mutex: that hand over, that restrict, that let overtake.
-inline const std::vector<const checked_lock*>& mutexes() {
-  static const std::vector<const checked_lock*> list = [] {
-    std::vector<const checked_lock*> some;
-    for (const checked_lock& l : checked_locks())
-      for (const char* name : {"loiter", "mcscr", "ticket", "futex", "loiter-park", "mcscr-park"})
-        if (l.name == name) some.push_back(&l);
-    return some;
-  }();
-  return list;
-}
+const std::vector<const checked_lock*>& mutexes();
 
 template <class Lock>
-void add_lock(std::string name, std::string bug, bool tickets) {
+void add_lock(const char* family, const char* suffix, const char* bug, bool tickets) {
   checked_lock t{
-      .name = std::move(name),
-      .bug = std::move(bug),
+      .name = {},
+      .family = {},
+      .bug = {},
       .traits = &Lock::traits,
       .size = sizeof(Lock),
       .make = [](void* at) { ::new (at) Lock{}; },
@@ -74,16 +64,15 @@ void add_lock(std::string name, std::string bug, bool tickets) {
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
   if constexpr (requires(Lock& l) { l.contended(); })
     t.contended = [](void* l) { return static_cast<Lock*>(l)->contended(); };
-  checked_locks().push_back(std::move(t));
+  add_to_list(t, family, suffix, bug);
 }
 
 /// A lock in the forms that differ here: yield-then-park and spin-then-park poll alike.
 template <template <class, class> class Lock>
-bool add_family(const std::string& name, const std::string& bug, bool tickets) {
+bool add_family(const char* name, const char* bug, bool tickets) {
   const auto add = [&]<waiting_kind K>(const char* suffix) {
     using plain = Lock<checked, waiting<checked, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K))
-      add_lock<Lock<checked, waiting<checked, K>>>(name + suffix, bug, tickets);
+    if constexpr (has(plain::traits.kinds, K)) add_lock<Lock<checked, waiting<checked, K>>>(name, suffix, bug, tickets);
   };
   add.template operator()<waiting_kind::spin_then_park>("");
   add.template operator()<waiting_kind::spin>("-spin");

@@ -30,6 +30,11 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     lock.make(m.state);
     world.watch(0, {bytes.data(), the_condition->size, "the condition variable ends while another thread may touch it",
                     "the condition variable is touched after its end"});
+    world.name(bytes.data(), the_condition->size, "condition");
+    world.name(memory, "mutex");
+    world.name(tokens, "tokens");
+    world.name(to_post, "to_post");
+    world.name(flag, "flag");
     unsigned takers = 0;
     for (unsigned t = 0; t < Threads; t++) {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
@@ -80,7 +85,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void visit() {
     m.lock();
-    if (the_condition->wait_for(condition(), m, rl::rand(3)))
+    if (the_condition->wait_for(condition(), m, rl::rand(2)))
       notify_and_unlock(rl::rand(4) == 0);
     else
       m.unlock();
@@ -88,7 +93,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void attend() {
     m.lock();
-    if (!flag.get() && rl::rand(2) == 0) the_condition->wait_for(condition(), m, rl::rand(3));
+    if (!flag.get() && rl::rand(2) == 0) the_condition->wait_for(condition(), m, rl::rand(2));
     while (!flag.get()) the_condition->wait(condition(), m);
     m.unlock();
   }

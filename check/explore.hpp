@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <streambuf>
 #include <string>
@@ -15,16 +14,24 @@
 namespace usher::check {
 
 struct outcome {
-  bool passed;
+  bool passed = true;
   std::string why;
-  std::uint64_t executions;
+  std::uint64_t executions = 0;
+  std::uint64_t programs = 0;  ///< bound: so many were gone through completely
+  std::string state;           ///< of the execution that failed
 };
 
 struct options {
   std::string_view lock, client;
   unsigned threads = 0;
   std::uint64_t executions = 20000, seed = 1;
-  bool history = true;
+  bool bounded = false;
+  unsigned differences = 2;
+  bool fair = false;     ///< set by the client. There is none within bounds: then random
+  std::string replay;    ///< the state of the one execution that is wanted
+  bool history = true;   ///< print it if one fails
+  bool at_once = false;  /// as it happens: of one that crashes there is no afterwards
+  bool lines = false;    ///< for a program to read
   bool weaken = false;
 };
 
@@ -38,6 +45,7 @@ struct subject {
   std::size_t size;
   std::vector<const char*> clients;
   std::function<outcome(unsigned client, unsigned threads, const options&)> explore;
+  std::string family = {};  ///< without the way of waiting; empty: the name
 };
 
 constexpr std::size_t room_for_subject = 2048;
@@ -47,23 +55,30 @@ std::vector<subject> queue_subjects();
 std::vector<subject> condition_subjects();
 std::vector<subject> semaphore_subjects();
 
-/// Passes relacy's history on as far as it is in order of time; relacy repeats it by thread. No memory of its
-/// own, because relacy replaces the allocator.
+/// Passes relacy's history on, step by step. No memory of its own, because relacy replaces the allocator.
 class history_output : public std::streambuf {
-  int overflow(int c) override {
-    if (c == '\n' || length_ == sizeof line_) {
-      const std::string_view line(line_, length_);
-      if (line.starts_with("thread 0:")) over_ = true;
-      if (!over_ && !line.empty()) std::printf("    %.*s\n", int(line.size()), line.data());
-      length_ = 0;
-    }
-    if (c != '\n') line_[length_++] = char(c);
-    return c;
-  }
+ public:
+  explicit history_output(bool lines) : lines_(lines) {}
+
+ private:
+  int overflow(int c) override;
+  void show(std::string_view line);
+  void show_step(unsigned thread, std::string_view what, std::string_view file, unsigned line);
+
+  bool lines_;
   char line_[1024];
   std::size_t length_ = 0;
-  bool over_ = false;
+  bool within_ = false;  ///< the threads run: before and after that is construction and destruction
+  bool over_ = false;    ///< what follows is the same by thread
 };
+
+/// A crash says which execution it was.
+void report_ends();
+
+/// Makes the search and relacy's parameters ready for a run.
+void prepare(rl::test_params& p, const options& o);
+void prepare_for_history(rl::test_params& p, const options& o, const std::string& state);
+outcome failure(const rl::test_params& p, const options& o);
 
 template <class Suite, rl::thread_id_t Threads>
 outcome explore(const options& o) {
@@ -73,24 +88,33 @@ outcome explore(const options& o) {
   std::ostream silent(&nowhere);
   rl::test_params p;
   p.output_stream = p.progress_stream = &silent;
-  p.execution_depth_limit = 20000;
-  p.iteration_count = o.seed + o.executions - 1;
-  p.initial_state = std::to_string(o.seed).c_str();
+  prepare(p, o);
   rl::ostringstream where;
   using machine = scheduler<Threads>;
-  if (rl::run_test<Suite, machine>(p, where, false) == rl::test_result_success) return {true, {}, o.executions};
-  const outcome failed{false, rl::test_result_str(p.test_result), p.stop_iteration - o.seed + 1};
-  if (o.history) {
-    history_output printer;
-    std::ostream out(&printer);
-    rl::test_params again = p;
-    again.output_stream = &out;
-    again.collect_history = true;
-    again.initial_state = where.str();
-    rl::ostringstream unused;
-    rl::run_test<Suite, machine>(again, unused, true);
+  outcome r;
+  if (o.replay.empty()) {
+    if (rl::run_test<Suite, machine>(p, where, false) == rl::test_result_success) {
+      r.executions = o.executions;
+      r.programs = the_search.programs_done;
+      return r;
+    }
+    r = failure(p, o);
+    if (!o.history) return r;
   }
-  return failed;
+  history_output printer(o.lines);
+  std::ostream out(&printer);
+  rl::test_params again = p;
+  again.output_stream = &out;
+  const std::string state = o.replay.empty() ? r.state : o.replay;
+  prepare_for_history(again, o, state);
+  const bool failed = rl::run_test<Suite, machine>(again, where, true) != rl::test_result_success;
+  if (!o.replay.empty()) {
+    r.passed = !failed;
+    if (failed) r = failure(again, o);
+    r.executions = 1;
+    r.state = state;
+  }
+  return r;
 }
 
 template <template <rl::thread_id_t> class Suite>

@@ -1,5 +1,10 @@
 // The clients of locks: sets of chances over one program. Each thread acquires the lock twice, adds one to a plain
 // counter, and whoever makes the last acquisition ends the lock's life after its unlock has returned.
+//
+// `progress`, for locks that promise that nobody starves: one thread acquires once, the others over
+// and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp.
+// Nobody wakes without a reason, no time runs out. Bounds on bypass are watched in all clients; here a waiter can be
+// overtaken often.
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
 #include "usher/timed.hpp"
@@ -13,6 +18,7 @@ struct client {
   bool tries = false;   ///< some acquisitions by try_lock
   bool timed = false;   ///< some with a deadline, beside the lock: timed.hpp
   bool guests = false;  ///< some as guests, where the lock has them
+  bool progress = false;
 };
 
 // In `plain` nothing but the lock itself wakes a sleeper.
@@ -22,7 +28,14 @@ constexpr client clients[] = {
     {.name = "try", .let = {.stray_wakes = 1}, .tries = true},
     {.name = "timed", .let = {}, .tries = true, .timed = true},
     {.name = "no-nodes", .let = {.refused_nodes = 2}, .guests = true},
+    {.name = "progress", .let = {}, .progress = true},
 };
+
+/// Whether the client has anything to ask of the lock.
+bool concerns(const client& c, const checked_lock& l) {
+  if (c.progress) return l.traits->starvation_free;
+  return true;
+}
 
 // What the suites below run: relacy constructs them without arguments.
 const checked_lock* the_lock;
@@ -40,10 +53,17 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   suite() {
     the_lock->make(state());
+    world.name(state(), the_lock->size, "lock");
+    world.name(it.gate, "gate");
+    world.name(acquired, "acquired");
+    world.name(is_in, "is_in");
     // The rest of the numbers' circle is as good as its beginning: half of the executions come over the wrap.
-    if (the_lock->tickets && rl::rand(2) == 0)
-      for (int i = 0; i < 2; i++)
+    const unsigned counters = the_lock->tickets ? 2 : the_lock->traits->counters;
+    if (counters != 0 && rl::rand(2) == 0)
+      for (unsigned i = 0; i < counters; i++)
         static_cast<checked::atomic<std::uint32_t>*>(state())[i].store(~std::uint32_t{3}, std::memory_order_relaxed);
+    the_search.held_back = rl::rand(Threads);
+    world.let_overtake(the_lock->traits->fifo ? 0 : the_lock->traits->bypass);
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
                     "the lock is touched after the end of its life"});
     world.let_time_out(&it.gate);
@@ -53,7 +73,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     the_lock->end(state());
   }
 
-  void thread(unsigned) {
+  void thread(unsigned t) {
+    if (the_client->progress) return t == the_search.held_back ? come_once() : come_again();
     for (unsigned i = 0; i < acquisitions; i++) {
       acquire();
       const std::uint32_t n = acquired.get() + 1;
@@ -66,7 +87,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void after() {
-    if (acquired.get() != Threads * acquisitions) wrong("acquisitions are missing");
+    if (!the_client->progress && acquired.get() != Threads * acquisitions) wrong("acquisitions are missing");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
     if (!world.annex_is_free())
       fail("a large lock did not go back to the pool", rl::test_result_resource_leak, place::current());
@@ -75,14 +96,30 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
  private:
   void* state() { return it.lock.data(); }
 
+  void come_once() {
+    the_lock->lock(state());
+    is_in.set(1);
+    the_lock->unlock(state());
+  }
+
+  void come_again() {
+    for (bool over = false; !over;) {
+      the_lock->lock(state());
+      over = is_in.get() != 0;
+      the_search.held = true;  // not the program's: the scheduler is told
+      acquired.set(acquired.get() + 1);
+      the_search.held = false;
+      the_lock->unlock(state());
+    }
+  }
+
   void acquire() {
     if (the_client->tries && rl::rand(2) == 0)
       for (int i = 0; i < 2; i++)
         if (the_lock->try_lock(state())) return;
     if (the_client->timed && rl::rand(2) == 0) {
       const lock_handle l{the_lock, state()};
-      static constexpr std::array<unsigned, 4> patience{0, 1, 2, ~0u};
-      unsigned left = patience[rl::rand(patience.size())];
+      unsigned left = rl::rand(2);  // its time runs out once, and then it leaves: no look comes to anybody's rescue
       if (gate::lock(l, it.gate, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     }
     if (the_client->guests && the_lock->lock_as_guest != nullptr && rl::rand(2) == 0)
@@ -101,7 +138,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   execution world{the_client->let, the_lock->traits->fifo};
   object it;
-  checked::plain<std::uint32_t> acquired;
+  checked::plain<std::uint32_t> acquired, is_in;
 };
 
 }  // namespace
@@ -109,11 +146,18 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 std::vector<subject> lock_subjects() {
   std::vector<subject> all;
   for (const checked_lock& l : checked_locks()) {
-    subject s{.name = l.name, .bug = l.bug, .header = {}, .size = l.size, .clients = {}, .explore = {}};
-    for (const client& c : clients) s.clients.push_back(c.name);
-    s.explore = [&l](unsigned c, unsigned threads, const options& o) {
+    subject s{
+        .name = l.name, .bug = l.bug, .header = {}, .size = l.size, .clients = {}, .explore = {}, .family = l.family};
+    std::vector<const client*> asked;
+    for (const client& c : clients)
+      if (concerns(c, l)) {
+        s.clients.push_back(c.name);
+        asked.push_back(&c);
+      }
+    s.explore = [&l, asked](unsigned c, unsigned threads, options o) {
       the_lock = &l;
-      the_client = &clients[c];
+      the_client = asked[c];
+      o.fair = the_client->progress;
       return explore<suite>(threads, o);
     };
     all.push_back(std::move(s));

@@ -1,9 +1,6 @@
-// usher_check: every lock, and what else makes threads wait, against every client under relacy.
-//
-//     usher_check [--lock L|wrong] [--client C] [--threads N] [--acquisitions A] [--executions K] [--seed S]
-//                 [--no-history] [--weaken]
-//
-// L: a lock of the catalogue, wait-queue, condition-variable, semaphore. The clients: *_clients.cpp.
+// usher_check: every lock, and what else makes threads wait, against every client under relacy. `usher check` runs it, one
+// process for each of many parts; it can be used by itself.
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -16,119 +13,231 @@ namespace {
 
 int usage() {
   std::fputs(
-      "usage: usher_check [--lock L|wrong] [--client C] [--threads 2|3|4] [--acquisitions A] [--executions "
-      "K]\n"
-      "                   [--seed S] [--no-history] [--weaken]\n",
+      "usage: usher_check [--lock L|wrong] [--client C] [--threads 2|3|4] [--acquisitions A] [--executions K]\n"
+      "                   [--seed S] [--scheduler random|bound] [--differences D] [--replay STATE] [--no-history]\n"
+      "                   [--weaken]\n"
+      "       usher_check --list\n"
+      "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; a wrong "
+      "one.\n"
+      "Executions S, S+1, … (random), or of programs S, S+1, … (bound). For programs: --lines, --at-once, --sites,\n"
+      "--weaken-at FILE:LINE:COLUMN.\n",
       stderr);
   return 2;
 }
 
-/// Makes each ordered operation of a lock relaxed in turn. A survivor is not superfluous for it: see
-/// relacy_platform.hpp for what relacy cannot show.
-void weaken(const subject& s, options o) {
-  const auto any_fails = [&] {
-    for (unsigned threads = 2; threads <= execution::most_threads; threads++) {
-      if (o.threads != 0 && o.threads != threads) continue;
-      for (unsigned c = 0; c < s.clients.size(); c++)
-        if ((o.client.empty() || o.client == s.clients[c]) && !s.explore(c, threads, o).passed) return true;
-    }
-    return false;
+const char* base_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+using site = ordered_sites::site;
+
+/// FILE:LINE:COLUMN
+std::string to_string(const site& s) {
+  return std::string(s.file) + ":" + std::to_string(s.line) + ":" + std::to_string(s.column);
+}
+bool read(std::string_view text, site& to) {
+  const auto last = [&](unsigned& number) {
+    const std::size_t colon = std::min(text.rfind(':'), text.size());
+    const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), number);
+    const bool good = colon != text.size() && error == std::errc() && end == text.data() + text.size();
+    text = text.substr(0, colon);
+    return good;
   };
+  const bool good = last(to.column) && last(to.line);
+  to.file = text;
+  return good;
+}
+
+/// Calls `each(client, threads)` for what the options leave, until it returns false.
+template <class Each>
+bool for_each_part(const subject& s, const options& o, Each each) {
+  for (unsigned threads = 2; threads <= execution::most_threads; threads++) {
+    if (o.threads != 0 && o.threads != threads) continue;
+    for (unsigned c = 0; c < s.clients.size(); c++)
+      if ((o.client.empty() || o.client == s.clients[c]) && !each(c, threads)) return false;
+  }
+  return true;
+}
+
+/// What is executed in a short run: a few thousand executions pass by every operation.
+std::vector<site> find_sites(const subject& s, options o) {
   o.history = false;
+  o.executions = std::min<std::uint64_t>(o.executions, 2000);
   sites.count = 0;
   sites.only = s.header;
   recording_sites = true;
-  any_fails();
+  for_each_part(s, o, [&](unsigned c, unsigned threads) { return s.explore(c, threads, o), true; });
   recording_sites = false;
-  unsigned missed = 0;
-  for (unsigned i = 0; i < sites.count; i++) {
-    sites.weakened = sites.seen[i];
-    const bool found = any_fails();
-    missed += found ? 0 : 1;
-    const char* slash = std::strrchr(sites.seen[i].file_name(), '/');
-    std::printf("%-24s %s:%u:%u relaxed: %s\n", s.name.c_str(), slash + 1, unsigned(sites.seen[i].line()),
-                unsigned(sites.seen[i].column()), found ? "caught" : "survives");
-    std::fflush(stdout);
-  }
+  std::vector<site> found;
+  for (unsigned i = 0; i < sites.count; i++)
+    found.push_back({sites.seen[i].file_name(), sites.seen[i].line(), sites.seen[i].column()});
+  return found;
+}
+
+/// What one weakened order leads to: the first part that fails, if any does.
+void weaken_at(const subject& s, options o, const site& where) {
+  o.history = false;
+  sites.weakened = where;
+  std::uint64_t executions = 0;
+  const auto began = std::chrono::steady_clock::now();
+  const bool survives = for_each_part(s, o, [&](unsigned c, unsigned threads) {
+    const outcome r = s.explore(c, threads, o);
+    executions += r.executions;
+    if (!r.passed && o.lines)
+      std::printf("caught\t%s\t%u\t%s\t%s\n", s.clients[c], threads, r.why.c_str(), r.state.c_str());
+    return r.passed;
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  if (o.lines)
+    std::printf("site\t%s\t%s\t%llu\t%.3f\n", to_string(where).c_str(), survives ? "survives" : "caught",
+                static_cast<unsigned long long>(executions), seconds);
+  else
+    std::printf("%-24s %s:%u:%u relaxed: %s\n", s.name.c_str(), base_name(where.file.data()), where.line, where.column,
+                survives ? "survives" : "caught");
+  std::fflush(stdout);
   sites.weakened.reset();
-  std::printf("%-24s %u of %u caught\n", s.name.c_str(), sites.count - missed, sites.count);
 }
 
 std::vector<subject> every_subject() {
   std::vector<subject> all;
   for (auto&& some : {lock_subjects(), queue_subjects(), condition_subjects(), semaphore_subjects()})
     all.insert(all.end(), some.begin(), some.end());
+  for (subject& s : all)
+    if (s.family.empty()) s.family = s.name;
   return all;
 }
 
-int run(int argc, char** argv) {
+void list(const std::vector<subject>& all) {
+  for (const subject& s : all) {
+    std::printf("%s\t%s\t%s\t", s.name.c_str(), s.family.c_str(), s.bug.c_str());
+    for (std::size_t c = 0; c < s.clients.size(); c++) std::printf("%s%s", c == 0 ? "" : ",", s.clients[c]);
+    std::printf("\n");
+  }
+}
+
+/// False after a complaint.
+template <class T>
+bool number(const char* text, T& to, T least, T most) {
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, to);
+  return error == std::errc() && stop == end && to >= least && to <= most;
+}
+
+struct request {
   options o;
+  bool list = false, sites = false;
+  std::string weaken_at;
+};
+
+bool read(int argc, char** argv, request& r) {
+  options& o = r.o;
+  constexpr auto many = ~std::uint64_t{0} / 2;
   for (int i = 1; i < argc; i++) {
     const std::string_view key = argv[i];
-    if (key == "--no-history") {
-      o.history = false;
+    bool* const flag = key == "--no-history" ? &o.history
+                       : key == "--weaken"   ? &o.weaken
+                       : key == "--lines"    ? &o.lines
+                       : key == "--at-once"  ? &o.at_once
+                       : key == "--list"     ? &r.list
+                       : key == "--sites"    ? &r.sites
+                                             : nullptr;
+    if (flag != nullptr) {
+      *flag = key != "--no-history";
       continue;
     }
-    if (key == "--weaken") {
-      o.weaken = true;
-      continue;
-    }
-    if (i + 1 == argc) return usage();
+    if (i + 1 == argc) return false;
     const char* value = argv[++i];
+    bool good = true;
     if (key == "--lock")
       o.lock = value;
     else if (key == "--client")
       o.client = value;
     else if (key == "--threads")
-      o.threads = unsigned(std::strtoul(value, nullptr, 10));
+      good = number(value, o.threads, 2u, execution::most_threads);
     else if (key == "--executions")
-      o.executions = std::strtoull(value, nullptr, 10);
+      good = number(value, o.executions, std::uint64_t{1}, many);
     else if (key == "--acquisitions")
-      acquisitions = unsigned(std::strtoul(value, nullptr, 10));
+      good = number(value, acquisitions, 1u, 1000u);
     else if (key == "--seed")
-      o.seed = std::strtoull(value, nullptr, 10);
+      good = number(value, o.seed, std::uint64_t{1}, many);
+    else if (key == "--scheduler")
+      o.bounded = std::string_view(value) == "bound", good = o.bounded || std::string_view(value) == "random";
+    else if (key == "--differences")
+      good = number(value, o.differences, 0u, 8u);
+    else if (key == "--replay")
+      o.replay = value;
+    else if (key == "--weaken-at")
+      r.weaken_at = value;
     else
-      return usage();
+      good = false;
+    if (!good) return false;
   }
-  if (o.threads == 1 || o.threads > execution::most_threads || o.executions == 0 || o.seed == 0) return usage();
+  if (!o.replay.empty()) o.bounded = o.replay.find(':') != std::string::npos;
+  return true;
+}
+
+void print(const subject& s, unsigned c, unsigned threads, const options& o, const outcome& r, double seconds) {
+  if (o.lines) {
+    std::printf("result\t%s\t%s\t%u\t%s\t%llu\t%llu\t%.3f\t%s\t%s\n", s.name.c_str(), s.clients[c], threads,
+                r.passed ? "pass" : "fail", static_cast<unsigned long long>(r.executions),
+                static_cast<unsigned long long>(r.programs), seconds, r.why.c_str(), r.state.c_str());
+  } else {
+    std::printf("%-24s %-9s %u threads  %s%s  %llu executions, %.1f s", s.name.c_str(), s.clients[c], threads,
+                r.passed ? "pass" : "FAIL: ", r.why.c_str(), static_cast<unsigned long long>(r.executions), seconds);
+    if (!r.passed) std::printf(", --replay %s", r.state.c_str());
+    std::printf("\n");
+  }
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  request r;
+  if (!read(argc, argv, r)) return usage();
+  const options& o = r.o;
+  const std::vector<subject> all = every_subject();
+  if (r.list) return list(all), 0;
+  report_ends();
 
   bool as_expected = true, any = false;
   std::map<std::string, bool> caught;  // of each wrong subject: in any of its forms
-  for (const subject& s : every_subject()) {
-    // A family's name stands for its forms; wrong ones only on demand.
-    const bool wanted = o.lock.empty() ? s.bug.empty() : o.lock == "wrong" ? !s.bug.empty() : s.name == o.lock;
+  for (const subject& s : all) {
+    // A family's name stands for its forms, but not where one execution is wanted; wrong ones only on demand.
+    const bool exact =
+        s.name == o.lock || (s.family == o.lock && o.replay.empty() && r.weaken_at.empty() && !r.sites && !o.lines);
+    const bool wanted = o.lock.empty() ? s.bug.empty() : o.lock == "wrong" ? !s.bug.empty() : exact;
     if (!wanted) continue;
     any = true;
     if (s.size > room_for_subject) {
       std::fprintf(stderr, "usher_check: %s does not fit into the room for it\n", s.name.c_str());
       return 2;
     }
-    if (o.weaken) {
-      weaken(s, o);
+    if (r.sites || o.weaken || !r.weaken_at.empty()) {
+      site only{};
+      if (!r.weaken_at.empty() && !read(r.weaken_at, only)) return usage();
+      for (const site& each : r.weaken_at.empty() ? find_sites(s, o) : std::vector{only}) {
+        if (r.sites)
+          std::printf("%s\n", to_string(each).c_str());
+        else
+          weaken_at(s, o, each);
+      }
       continue;
     }
     bool failed = false;
-    for (unsigned threads = 2; threads <= execution::most_threads; threads++) {
-      if (o.threads != 0 && o.threads != threads) continue;
-      for (unsigned c = 0; c < s.clients.size(); c++) {
-        if ((!o.client.empty() && o.client != s.clients[c]) || (failed && !s.bug.empty())) continue;
-        const auto begin = std::chrono::steady_clock::now();
-        const outcome r = s.explore(c, threads, o);
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        std::printf("%-24s %-9s %u threads  %s%s  %llu executions, %.1f s\n", s.name.c_str(), s.clients[c], threads,
-                    r.passed ? "pass" : "FAIL: ", r.why.c_str(), static_cast<unsigned long long>(r.executions),
-                    seconds);
-        std::fflush(stdout);
-        failed = failed || !r.passed;
-      }
-    }
+    for_each_part(s, o, [&](unsigned c, unsigned threads) {
+      const auto begin = std::chrono::steady_clock::now();
+      const outcome result = s.explore(c, threads, o);
+      print(s, c, threads, o, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      failed = failed || !result.passed;
+      return s.bug.empty() || !failed;
+    });
     if (s.bug.empty())
       as_expected = as_expected && !failed;
     else
       caught[s.bug] = caught[s.bug] || failed;
   }
   for (const auto& [bug, found] : caught) {
-    std::printf("%-10s %s\n", found ? "caught" : "NOT CAUGHT", bug.c_str());
+    if (!o.lines) std::printf("%-10s %s\n", found ? "caught" : "NOT CAUGHT", bug.c_str());
     as_expected = as_expected && found;
   }
   if (!any) {

@@ -53,7 +53,7 @@ class mutex {
 
   void lock(bool by_time) {
     const lock_handle l{&lock_, state()};
-    unsigned left = 2;
+    unsigned left = 1;
     if (by_time && gate::lock(l, timed_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     lock_.lock(state());
   }
@@ -115,6 +115,12 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     world.watch(the_mutexs_life, {&m, sizeof m, "the mutex ends while another thread may touch it",
                                   "the mutex is touched after its end"});
     world.let_time_out(m.timed_word());
+    world.name(bytes.data(), the_queue->size, "queue");
+    world.name(m, "mutex");
+    world.name(tokens, "tokens");
+    world.name(to_post, "to_post");
+    world.name(users, "users");
+    world.name(flag, "flag");
     unsigned takers = 0;
     for (unsigned t = 0; t < Threads; t++) {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
@@ -298,7 +304,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   bool sleep(void* w, manner how) {
     gave_up[rl::thread_index()] = false;
-    unsigned looks = rl::rand(3);
+    unsigned looks = rl::rand(2);
     std::uint32_t state = 0;
     while (the_queue->awake(w, state)) {
       if (how == manner::for_ever || (how == manner::timed && state != waiting_state)) {

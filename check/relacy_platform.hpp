@@ -72,68 +72,40 @@ namespace usher::check {
 
 using place = std::source_location;
 
-/// Where an operation stands in the source: "ticket.hpp(49)". Only made for a history that will be printed.
+/// Where an operation stands in the source. The name is only given for a history that will be printed.
 inline rl::debug_info info(const place& p) {
-  if (!rl::ctx().collecting_history()) return {"", "", p.line()};
-  const char* slash = std::strrchr(p.file_name(), '/');
-  return {"", slash != nullptr ? slash + 1 : p.file_name(), p.line()};
+  return {"", rl::ctx().collecting_history() ? p.file_name() : "", p.line()};
 }
 
-[[noreturn]] inline void fail(const char* why, rl::test_result_e kind, const place& p) {
-  rl::ctx().fail_test(why, kind, info(p));
-  std::abort();  // not reached: relacy has left this fiber
-}
+// What is not a template and not short is in relacy_platform.cpp, so that it is compiled once and not for each lock.
+
+[[noreturn]] void fail(const char* why, rl::test_result_e kind, const place& p);
+inline const char* last_reason = nullptr;  ///< of the last fail()
 
 /// A line of our own in the history.
-struct remark {
-  const char* text;
-  const void* word;
-  std::uint32_t mask;
-  void output(std::ostream& s) const { s << "<" << word << "> " << text << ", mask " << std::hex << mask << std::dec; }
-};
-
-inline void note(const char* text, const void* word, std::uint32_t mask, const place& p) {
-  if (rl::ctx().collecting_history()) rl::ctx().exec_log(info(p), remark{text, word, mask});
-}
+void note(const char* text, const void* word, std::uint32_t mask, const place& p);
 
 /// The operations of locks whose order can be weakened, one at a time, to see whether that would be found.
 struct ordered_sites {
   std::array<place, 256> seen;
   std::string_view only;  ///< what the file's name must end with
   unsigned count = 0;
-  std::optional<place> weakened;
 
-  static bool same(const place& a, const place& b) {
-    return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  struct site {
+    std::string_view file;
+    unsigned line, column;
+  };
+  std::optional<site> weakened;
+
+  bool is_weakened(const place& p) const {
+    return p.line() == weakened->line && p.column() == weakened->column && weakened->file == p.file_name();
   }
-  void add(const place& p) {
-    for (unsigned i = 0; i < count; i++)
-      if (same(seen[i], p)) return;
-    if (count < seen.size() && std::string_view(p.file_name()).ends_with(only) &&
-        (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
-      seen[count++] = p;
-  }
+  void add(const place& p);
 };
 inline ordered_sites sites;
 inline bool recording_sites = false;
 
-inline rl::memory_order order_of(std::memory_order o, const place& p) {
-  if (o == std::memory_order_relaxed) return rl::mo_relaxed;
-  if (recording_sites) sites.add(p);
-  if (sites.weakened && ordered_sites::same(*sites.weakened, p)) return rl::mo_relaxed;
-  switch (o) {
-    case std::memory_order_consume:
-      return rl::mo_consume;
-    case std::memory_order_acquire:
-      return rl::mo_acquire;
-    case std::memory_order_release:
-      return rl::mo_release;
-    case std::memory_order_acq_rel:
-      return rl::mo_acq_rel;
-    default:
-      return rl::mo_seq_cst;
-  }
-}
+rl::memory_order order_of(std::memory_order o, const place& p);
 
 /// The life of an object: uses, and an end that all of them must happen before.
 class life {
@@ -171,6 +143,20 @@ struct watched {
 void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
 
+/// Every word that is constructed while a history is collected, so that it can be named by its place in its object.
+struct constructed_words {
+  std::array<const void*, 1024> at;
+  unsigned count = 0;
+};
+inline constructed_words constructed;
+
+inline void note_construction(const void* word) {
+  if (rl::ctx().collecting_history() && constructed.count < constructed.at.size())
+    constructed.at[constructed.count++] = word;
+}
+
+// The operations are not defined in their classes: not inline, they are compiled once (relacy_platform.cpp) and not again
+// for each lock.
 template <class T>
 class checked_atomic {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -178,87 +164,150 @@ class checked_atomic {
   static constexpr order seq_cst = std::memory_order_seq_cst;
 
  public:
-  checked_atomic() : word_(T{}) {}
-  checked_atomic(T v) : word_(v) {}
+  checked_atomic();
+  checked_atomic(T v);
+  ~checked_atomic();
 
-  T load(order o = seq_cst, place p = place::current()) const {
-    before_access(this, p);
-    return word_.load(order_of(o, p), info(p));
-  }
-  void store(T v, order o = seq_cst, place p = place::current()) {
-    before_access(this, p);
-    word_.store(v, order_of(o, p), info(p));
-    after_write(this, p);
-  }
-  T exchange(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.exchange(v, order_of(o, p), info(p)); }, p);
-  }
-  T fetch_add(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_add(v, order_of(o, p), info(p)); }, p);
-  }
-  T fetch_sub(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_sub(v, order_of(o, p), info(p)); }, p);
-  }
-  T fetch_and(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_and(v, order_of(o, p), info(p)); }, p);
-  }
-  T fetch_or(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_or(v, order_of(o, p), info(p)); }, p);
-  }
-  T fetch_xor(T v, order o = seq_cst, place p = place::current()) {
-    return modify([&] { return word_.fetch_xor(v, order_of(o, p), info(p)); }, p);
-  }
-  bool compare_exchange_strong(T& expected, T v, order success, order failure, place p = place::current()) {
-    return swap_if(rl::bool_t<false>(), expected, v, success, failure, p);
-  }
-  bool compare_exchange_weak(T& expected, T v, order success, order failure, place p = place::current()) {
-    return swap_if(rl::bool_t<true>(), expected, v, success, failure, p);
-  }
+  T load(order o = seq_cst, place p = place::current()) const;
+  void store(T v, order o = seq_cst, place p = place::current());
+  T exchange(T v, order o = seq_cst, place p = place::current());
+  T fetch_add(T v, order o = seq_cst, place p = place::current());
+  T fetch_sub(T v, order o = seq_cst, place p = place::current());
+  T fetch_and(T v, order o = seq_cst, place p = place::current());
+  T fetch_or(T v, order o = seq_cst, place p = place::current());
+  T fetch_xor(T v, order o = seq_cst, place p = place::current());
+  bool compare_exchange_strong(T& expected, T v, order success, order failure, place p = place::current());
+  bool compare_exchange_weak(T& expected, T v, order success, order failure, place p = place::current());
 
   /// What the last write in execution order left: what the kernel compares.
-  T newest() const { return word_.debug_value(); }
+  T newest() const;
 
  private:
   template <class Operation>
-  T modify(Operation operation, const place& p) {
-    before_access(this, p);
-    const T old = operation();
-    after_write(this, p);
-    return old;
-  }
-
+  T modify(Operation operation, const place& p);
   template <class Weak>
-  bool swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p) {
-    // relacy quietly does nothing where the failure order is not implied by the success order.
-    const bool known = failure == std::memory_order_relaxed || success == seq_cst || success == failure ||
-                       (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
-    if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
-    before_access(this, p);
-    const bool done = word_.compare_exchange(weak, expected, v, order_of(success, p), order_of(failure, p), info(p));
-    if (done) after_write(this, p);
-    return done;
-  }
+  bool swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p);
 
   rl::atomic<T> word_;
 };
 
 template <class T>
+checked_atomic<T>::checked_atomic() : word_(T{}) {
+  note_construction(this);
+}
+template <class T>
+checked_atomic<T>::checked_atomic(T v) : word_(v) {
+  note_construction(this);
+}
+template <class T>
+checked_atomic<T>::~checked_atomic() = default;
+template <class T>
+T checked_atomic<T>::load(order o, place p) const {
+  before_access(this, p);
+  return word_.load(order_of(o, p), info(p));
+}
+template <class T>
+void checked_atomic<T>::store(T v, order o, place p) {
+  before_access(this, p);
+  word_.store(v, order_of(o, p), info(p));
+  after_write(this, p);
+}
+template <class T>
+T checked_atomic<T>::exchange(T v, order o, place p) {
+  return modify([&] { return word_.exchange(v, order_of(o, p), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_add(T v, order o, place p) {
+  return modify([&] { return word_.fetch_add(v, order_of(o, p), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_sub(T v, order o, place p) {
+  return modify([&] { return word_.fetch_sub(v, order_of(o, p), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_and(T v, order o, place p) {
+  return modify([&] { return word_.fetch_and(v, order_of(o, p), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_or(T v, order o, place p) {
+  return modify([&] { return word_.fetch_or(v, order_of(o, p), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_xor(T v, order o, place p) {
+  return modify([&] { return word_.fetch_xor(v, order_of(o, p), info(p)); }, p);
+}
+template <class T>
+bool checked_atomic<T>::compare_exchange_strong(T& expected, T v, order success, order failure, place p) {
+  return swap_if(rl::bool_t<false>(), expected, v, success, failure, p);
+}
+template <class T>
+bool checked_atomic<T>::compare_exchange_weak(T& expected, T v, order success, order failure, place p) {
+  return swap_if(rl::bool_t<true>(), expected, v, success, failure, p);
+}
+template <class T>
+T checked_atomic<T>::newest() const {
+  return word_.debug_value();
+}
+template <class T>
+template <class Operation>
+T checked_atomic<T>::modify(Operation operation, const place& p) {
+  before_access(this, p);
+  const T old = operation();
+  after_write(this, p);
+  return old;
+}
+template <class T>
+template <class Weak>
+bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p) {
+  // relacy quietly does nothing where the failure order is not implied by the success order.
+  const bool known = failure == std::memory_order_relaxed || success == seq_cst || success == failure ||
+                     (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
+  if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
+  before_access(this, p);
+  const bool done = word_.compare_exchange(weak, expected, v, order_of(success, p), order_of(failure, p), info(p));
+  if (done) after_write(this, p);
+  return done;
+}
+
+template <class T>
 class checked_plain {
  public:
-  checked_plain() : data_(T{}) {}
-  checked_plain(T v) : data_(v) {}
-  T get(place p = place::current()) const {
-    before_access(this, p);
-    return data_(info(p)).load();
-  }
-  void set(T v, place p = place::current()) {
-    before_access(this, p);
-    data_(info(p)).store(v);
-  }
+  checked_plain();
+  checked_plain(T v);
+  ~checked_plain();
+  T get(place p = place::current()) const;
+  void set(T v, place p = place::current());
 
  private:
   rl::var<T> data_;
 };
+
+template <class T>
+checked_plain<T>::checked_plain() : data_(T{}) {
+  note_construction(this);
+}
+template <class T>
+checked_plain<T>::checked_plain(T v) : data_(v) {
+  note_construction(this);
+}
+template <class T>
+checked_plain<T>::~checked_plain() = default;
+template <class T>
+T checked_plain<T>::get(place p) const {
+  before_access(this, p);
+  return data_(info(p)).load();
+}
+template <class T>
+void checked_plain<T>::set(T v, place p) {
+  before_access(this, p);
+  data_(info(p)).store(v);
+}
+
+extern template class checked_atomic<std::uint32_t>;
+extern template class checked_atomic<std::uint64_t>;
+extern template class checked_plain<std::uint32_t>;
+extern template class checked_plain<std::uint64_t>;
+extern template class checked_plain<void*>;
 
 /// The words alone: what a queue node is made of.
 struct checked_words {
@@ -278,15 +327,10 @@ struct chances {
 /// sleeps, the clock.
 class execution {
  public:
-  static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2;
-  static constexpr unsigned most_locals = 64, most_watched = 2;
+  static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2, most_tables = 3;
+  static constexpr unsigned most_locals = 64, most_watched = 2, most_names = 16;
 
-  execution(chances c, bool fifo) : left_(c), fifo_(fifo) {
-    current_ = this;
-    // Half of the executions begin shortly before the counts in the waiting array wrap.
-    if (rl::rand(2) == 0)
-      for (auto& word : table) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
-  }
+  execution(chances c, bool fifo);
   ~execution() {
     if (end_annex_ != nullptr) end_annex_(annex_room_);
   }
@@ -306,39 +350,24 @@ class execution {
     watched_lives_[which].end_for_good(watched_[which].ends_early, p);
   }
 
-  void before_access(const void* word, const place& p) {
-    if (reinterpret_cast<std::uintptr_t>(word) < 4096)
-      fail("a null pointer is followed", rl::test_result_access_to_freed_memory, p);
-    for (unsigned i = 0; i < most_watched; i++)
-      if (inside(word, watched_[i].begin, watched_[i].size)) return watched_lives_[i].use(watched_[i].used_late, p);
-    if (inside(word, locals_, sizeof locals_))
-      return local_lives_[slot_of_local(word)]->use("what a thread had on its stack is touched after its end", p);
-    if (inside(word, annex_room_ + annex_lock_at, sizeof annex_room_ - annex_lock_at))
-      return annex_uses_.use("a large lock is touched that has gone back to the pool", p);
-    if (!inside(word, nodes_.data(), sizeof nodes_)) return;
-    node_slot& s = nodes_[distance(nodes_.data(), word) / sizeof(node_slot)];
-    if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
-  }
+  void before_access(const void* word, const place& p);
+  void after_write(const void* word, const place& p);
 
-  void after_write(const void* word, const place& p) {
-    if (pollers_ == 0) return;
-    for (unsigned t = 0; t < most_threads; t++) {
-      if (polls_[t] != word) continue;
-      polls_[t] = nullptr;
-      pollers_--;
-      rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
-    }
+  // ---- names ----
+
+  /// What a history calls the words of an object.
+  void name(const void* begin, std::size_t size, const char* text);
+  template <class T>
+  void name(const T& object, const char* text) {
+    name(&object, sizeof object, text);
   }
+  /// "lock[1]"; of an object of one word its name alone. Written into the buffer.
+  void describe(const void* word, char* buffer, std::size_t size) const;
 
   // ---- what others reach on a thread's stack ----
 
   /// Room for one object. It is not used again, so that whoever comes too late finds nothing else there.
-  void* begin_local(std::size_t size, const place& p) {
-    if (size > local_size || locals_begun_ == most_locals)
-      fail("no room for what threads have on their stacks", rl::test_result_user_assert_failed, p);
-    local_lives_[locals_begun_].emplace();
-    return locals_ + std::size_t{locals_begun_++} * local_size;
-  }
+  void* begin_local(std::size_t size, const place& p);
   void end_local(const void* at, const place& p) {
     local_lives_[slot_of_local(at)]->end_for_good("a thread takes away what another may still touch on its stack", p);
   }
@@ -347,57 +376,27 @@ class execution {
 
   // ---- order ----
 
-  /// Of a lock that is first come, first served, nobody gets in who came to it after another was seen to
-  /// wait.
-  void doorway() { came_[rl::thread_index()] = ++arrivals_; }
-  void admitted(const place& p) {
-    const unsigned me = rl::thread_index();
-    for (unsigned t = 0; fifo_ && t < most_threads; t++)
-      if (t != me && waits_since_[t] != 0 && waits_since_[t] < came_[me])
-        fail("a thread that waits is overtaken by one that came later", rl::test_result_user_assert_failed, p);
-    came_[me] = waits_since_[me] = 0;
-  }
+  /// How often a waiter may be overtaken by threads that came to the lock after it was seen to wait. First come, first
+  /// served is 0.
+  void let_overtake(int most) { most_overtaking_ = most; }
+  void doorway();
+  void admitted(const place& p);
 
   // ---- waiting ----
 
-  void poll_until_written(const void* word, const place& p) {
-    waits();
-    polls_[rl::thread_index()] = word;
-    pollers_++;
-    rl::ctx().park_current_thread(false, false, false, info(p));
-  }
-
-  void sleep(const void* key, std::uint32_t mask, bool timed, const place& p) {
-    waits();
-    sleeper& me = sleepers_[rl::thread_index()];
-    me = {key, mask};
-    const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
-    if (stray) left_.stray_wakes--;
-    note("sleeps", key, mask, p);
-    // A time-out may be what a program waits for only where a client says so, or in a waiting list. Else it is one
-    // more stray wake.
-    const bool may_time_out = timed && (key == timed_word_ || inside(key, locals_, sizeof locals_));
-    rl::ctx().park_current_thread(may_time_out, stray, false, info(p));
-    me.key = nullptr;
-  }
-
-  void wake(const void* key, std::uint32_t mask, int most, const place& p) {
-    rl::ctx().sched();
-    note("wake", key, mask, p);
-    const unsigned first = rl::rand(most_threads);
-    for (unsigned i = 0; i < most_threads && most > 0; i++) {
-      const unsigned t = (first + i) % most_threads;
-      if (sleepers_[t].key != key || (sleepers_[t].mask & mask) == 0) continue;
-      sleepers_[t].key = nullptr;
-      most--;
-      rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
-    }
-  }
+  void poll_until_written(const void* word, const place& p);
+  void sleep(const void* key, std::uint32_t mask, bool timed, const place& p);
+  void wake(const void* key, std::uint32_t mask, int most, const place& p);
 
   std::uint64_t now() {
     static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
     return clock_ += steps[rl::rand(steps.size())];
   }
+
+  // ---- process-wide tables ----
+
+  /// The words of the table that has the tag; one whose words are counters may begin shortly before they wrap.
+  checked_atomic<std::uint32_t>* table(const void* tag, bool counts);
 
   // ---- nodes ----
 
@@ -451,8 +450,6 @@ class execution {
     return std::ranges::all_of(nodes_, [](const node_slot& s) { return s.used.newest() == 0; });
   }
 
-  std::array<checked_atomic<std::uint32_t>, table_size> table;
-
  private:
   struct sleeper {
     const void* key;
@@ -464,10 +461,17 @@ class execution {
     life uses;
   };
 
-  void waits() {
-    const unsigned me = rl::thread_index();
-    if (came_[me] != 0 && waits_since_[me] == 0) waits_since_[me] = ++arrivals_;
-  }
+  struct table_slot {
+    const void* tag = nullptr;
+    std::array<checked_atomic<std::uint32_t>, table_size> words;
+  };
+  struct named {
+    const void* begin;
+    std::size_t size;
+    const char* text;
+  };
+
+  void waits();
 
   static bool inside(const void* p, const void* begin, std::size_t size) { return distance(begin, p) < size; }
 
@@ -501,9 +505,13 @@ class execution {
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
   std::uint64_t clock_ = 1;
-  bool fifo_;
+  int most_overtaking_;
   std::array<unsigned, most_threads> came_{}, waits_since_{};
+  std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
+  std::array<table_slot, most_tables> tables_;  // the first is the one whose words are counters
+  std::array<named, most_names> names_;
+  unsigned names_given_ = 0;
 };
 
 inline void before_access(const void* word, const place& p) {
@@ -617,9 +625,20 @@ struct checked : checked_words {
 
   static std::uint32_t fork_stamp() { return 1; }
   static std::uint32_t thread_index() { return rl::thread_index(); }
+  /// However large the table is, here it has two words, so that waiters meet in one.
+  class small_table {
+   public:
+    explicit small_table(atomic<std::uint32_t>* words) : words_(words) {}
+    atomic<std::uint32_t>& operator[](std::size_t i) const { return words_[i % execution::table_size]; }
+
+   private:
+    atomic<std::uint32_t>* words_;
+  };
   template <class Tag>
-  static atomic<std::uint32_t>* table() {
-    return execution::current().table.data();
+  static small_table table() {
+    static constexpr char tag = 0;
+    return small_table(execution::current().table(
+        &tag, requires { requires Tag::counts; }));
   }
   static std::uint32_t salt(const void*) { return 0; }
   static std::uint32_t random() { return rl::rand(1u << 16); }

@@ -44,6 +44,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   suite() {
     world.watch(0, {bytes.data(), the_semaphore->size, "the semaphore ends while another thread may touch it",
                     "the semaphore is touched after its end"});
+    world.name(bytes.data(), the_semaphore->size, "semaphore");
+    world.name(acquired, "acquired");
     if (the_client->runs == program::mutex)
       begins_with = 1;
     else if (the_client->runs == program::maximum)
@@ -144,7 +146,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   bool wait(void* w, manner how) {
     const append_chance chance(the_client->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
-    unsigned looks = rl::rand(4);
+    unsigned looks = rl::rand(2);
     for (bool done = the_semaphore->enter(semaphore(), w, chance); !done;) {
       if (!the_semaphore->waits(w)) {
         done = the_semaphore->arrive(semaphore(), w);

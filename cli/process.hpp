@@ -58,6 +58,8 @@ class process {
   ended wait(double limit);
   /// Whether it has ended already.
   bool running();
+  /// Readable for poll() once it has ended.
+  int handle() const { return handle_; }
   /// Asks it to end; kills it if it does not within `patience` seconds.
   ended stop(double patience);
 

@@ -24,5 +24,6 @@ struct subcommand {
 subcommand list(CLI::App& app);
 subcommand run(CLI::App& app);
 subcommand try_locks(CLI::App& app);
+subcommand check(CLI::App& app);
 
 }  // namespace usher::cli

@@ -28,7 +28,8 @@
 //                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
 //                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
 //   thread_index()     a small number of the calling thread's own.
-//   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.
+//   table<Tag>()[i]    a word (atomic<uint32_t>) of a table of Tag::size words, one a process, all zero at first; a checker
+//                      has fewer, so that different i meet. With Tag::counts they may begin anywhere.
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.

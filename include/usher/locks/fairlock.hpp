@@ -125,17 +125,23 @@ class fairlock {
 
   enum class claim { locked, waiting, no_slot, again };
 
-  /// One attempt at the lock or at a slot. The search for a free one begins at the thread's own.
+  /// One attempt at the lock or at a slot. The search for a free one begins at the thread's own. The doorway is here for
+  /// those who have queued: the bound on bypass counts from the bit.
   claim claim_slot(unsigned& slot) {
     std::uint64_t w = word_.load(std::memory_order_relaxed);
-    if ((w & lock_bit) == 0) return try_lock() ? claim::locked : claim::again;  // Fig 5 line 5, mended
+    if ((w & lock_bit) == 0) {  // Fig 5 line 5, mended
+      if (!try_lock()) return claim::again;
+      P::doorway(this);
+      return claim::locked;
+    }
     const std::uint32_t free = claimable(w);
     if (free == 0) return claim::no_slot;
     slot = next_bit(free, P::thread_index() % 31);
     // Relaxed: a claim publishes nothing, and leaves the release sequence of (3) unbroken.
-    return word_.compare_exchange_strong(w, w | waits(slot), std::memory_order_relaxed, std::memory_order_relaxed)
-               ? claim::waiting
-               : claim::again;
+    if (!word_.compare_exchange_strong(w, w | waits(slot), std::memory_order_relaxed, std::memory_order_relaxed))
+      return claim::again;
+    P::doorway(this);
+    return claim::waiting;
   }
 
   /// As head of the overflow queue: until it has the lock (true) or a slot.

@@ -25,6 +25,7 @@ class ticket {
       .bypass = 0,
       .starvation_free = true,
       .words = 2,
+      .counters = 2,
   };
 
   void lock() {

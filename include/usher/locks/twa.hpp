@@ -32,6 +32,7 @@ namespace usher {
 /// The process-wide array has one size, whatever lock uses it.
 struct twa_array {
   static constexpr std::uint32_t size = 4096;
+  static constexpr bool counts = true;
 };
 
 /// The papers' parameters are the defaults.
@@ -49,6 +50,7 @@ class basic_twa {
       .bypass = 0,
       .starvation_free = true,
       .words = 2,
+      .counters = 2,
   };
 
   void lock() {

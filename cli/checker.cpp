@@ -1,0 +1,212 @@
+#include "checker.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+namespace usher::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* checker_name = "usher_check";
+constexpr const char* room = USHER_LIBEXECDIR "/usher";  // of an installed tree
+
+bool is_file(const fs::path& path) {
+  std::error_code none;
+  return fs::is_regular_file(path, none);
+}
+
+fs::path own_folder() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path() : self.parent_path();
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = text.find(at, begin)) != std::string::npos; begin = end + 1)
+    parts.push_back(text.substr(begin, end - begin));
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  if (end == std::string::npos) return "";
+  const std::size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin + 1, std::min<std::size_t>(end - begin, 200));
+}
+
+/// Where the file is now, or nowhere.
+fs::path find_source(const std::string& file) {
+  if (is_file(file)) return file;
+  const fs::path tree = own_folder().parent_path();
+  for (const auto& [mark, folder] : {std::pair<const char*, fs::path>{"/include/usher/", tree / "include" / "usher"},
+                                     {"/check/changed/", tree / room / "changed"}})
+    if (const std::size_t at = file.rfind(mark); at != std::string::npos)
+      if (fs::path moved = folder / file.substr(at + std::strlen(mark)); is_file(moved)) return moved;
+  return {};
+}
+
+}  // namespace
+
+std::variant<std::string, no_checker> find_checker() {
+  if (const char* named = std::getenv("USHER_CHECKER"); named != nullptr && *named != '\0') {
+    if (is_file(named)) return std::string(named);
+    return no_checker{fmt::format("USHER_CHECKER names no file: {}", named)};
+  }
+  const fs::path folder = own_folder();
+  for (const fs::path& place : {folder, folder.parent_path() / room, folder.parent_path() / "libexec/usher"})
+    if (is_file(place / checker_name)) return (place / checker_name).native();
+  return no_checker{
+      fmt::format("there is no {} near {}: it is built where relacy is installed. On Debian: apt-get install relacy-dev, "
+                  "then build Usher again (make build)",
+                  checker_name, folder.native())};
+}
+
+std::string source_line(const std::string& file, unsigned line) {
+  static std::map<std::string, std::vector<std::string>> read;
+  auto at = read.find(file);
+  if (at == read.end()) {
+    std::vector<std::string> lines;
+    if (const fs::path path = find_source(file); !path.empty()) {
+      std::ifstream in(path);
+      for (std::string text; std::getline(in, text);) lines.push_back(text);
+    }
+    at = read.emplace(file, std::move(lines)).first;
+  }
+  if (line == 0 || line > at->second.size()) return "";
+  const std::string& text = at->second[line - 1];
+  const std::size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin);
+}
+
+std::string short_name(const std::string& file) {
+  for (const std::string_view mark : {"/include/", "/changed/"})
+    if (const std::size_t at = file.rfind(mark); at != std::string::npos)
+      return file.substr(at + (mark == "/include/" ? mark.size() : 1));
+  return file.substr(file.rfind('/') + 1);
+}
+
+std::vector<checkable> what_can_be_checked(const std::string& checker) {
+  const ended_run run = run_command({checker, "--list"}, 60);
+  std::vector<checkable> all;
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);)
+    if (auto fields = split(line, '\t'); fields.size() == 4)
+      all.push_back({fields[0], fields[1], fields[2], split(fields[3], ',')});
+  if (run.end.way != ended::how::exited || run.end.status != 0 || all.empty())
+    throw std::runtime_error(fmt::format("{} does not work: {}", checker, last_line(run.err)));
+  return all;
+}
+
+answer understand(const ended_run& run, double limit) {
+  answer a;
+  std::string state;
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto f = split(line, '\t');
+    if (f[0] == "result" && f.size() == 10) {
+      a.verdicts.push_back({f[4] == "pass" ? verdict::kind::pass : verdict::kind::fail, f[2],
+                            static_cast<unsigned>(std::strtoul(f[3].c_str(), nullptr, 10)), f[8],
+                            std::strtoull(f[5].c_str(), nullptr, 10), std::strtoull(f[6].c_str(), nullptr, 10),
+                            std::strtod(f[7].c_str(), nullptr), f[9]});
+    } else if (f[0] == "step" && f.size() == 5) {
+      a.steps.push_back({static_cast<unsigned>(std::strtoul(f[1].c_str(), nullptr, 10)), f[2],
+                         static_cast<unsigned>(std::strtoul(f[3].c_str(), nullptr, 10)), f[4]});
+    } else if (f[0] == "ended" && f.size() == 3) {
+      state = f[2];
+    } else if (!line.empty()) {
+      a.other.push_back(line);
+    }
+  }
+  verdict bad;
+  bad.state = state;
+  bad.seconds = run.end.seconds;
+  if (run.timed_out) {
+    bad.way = verdict::kind::hung;
+    bad.why = fmt::format("hung: no end after {:.0f} s", limit);
+  } else if (run.end.way == ended::how::signalled) {
+    bad.way = verdict::kind::crashed;
+    bad.why = fmt::format("crashed: signal {} ({})", run.end.status, strsignal(run.end.status));
+  } else if (run.end.way != ended::how::exited || run.end.status > 1) {
+    bad.way = verdict::kind::crashed;
+    bad.why = fmt::format("the checker ended with status {}: {}", run.end.status, last_line(run.err));
+  } else {
+    return a;
+  }
+  a.verdicts.push_back(bad);
+  return a;
+}
+
+void run_side_by_side(unsigned jobs, const std::function<std::optional<command_to_run>()>& next,
+                      const std::function<void(std::size_t, const ended_run&)>& done) {
+  struct running {
+    std::unique_ptr<process> program;
+    command_to_run command;
+    steady::time_point until;
+  };
+  std::vector<running> now;
+  bool more = true;
+  while (interrupted() == 0 && (more || !now.empty())) {
+    while (more && now.size() < jobs) {
+      auto command = next();
+      if (!command) {
+        more = !now.empty();  // what ends may lead to more
+        break;
+      }
+      std::vector<char*> words;
+      for (std::string& w : command->words) words.push_back(w.data());
+      words.push_back(nullptr);
+      auto program = std::make_unique<process>(words.data(), environment_changes{});
+      const auto until = steady::now() + std::chrono::duration_cast<steady::duration>(
+                                             std::chrono::duration<double>(command->limit));
+      now.push_back({std::move(program), std::move(*command), until});
+    }
+    std::vector<pollfd> watched;
+    for (const running& r : now) watched.push_back({r.program->handle(), POLLIN, 0});
+    if (watched.empty()) continue;
+    poll(watched.data(), watched.size(), 200);
+    for (std::size_t i = now.size(); i-- > 0;) {
+      const bool over = (watched[i].revents & POLLIN) != 0;
+      if (!over && steady::now() < now[i].until) continue;
+      ended_run result;
+      result.timed_out = !over;
+      result.end = over ? now[i].program->wait(0) : now[i].program->stop(2);
+      if (result.end.way == ended::how::interrupted) break;
+      result.out = now[i].program->out().text(std::size_t{64} << 20);
+      result.err = now[i].program->err().text(1 << 16);
+      const std::size_t id = now[i].command.id;
+      now.erase(now.begin() + static_cast<std::ptrdiff_t>(i));
+      done(id, result);
+      more = true;
+    }
+  }
+}
+
+ended_run run_command(const std::vector<std::string>& words, double limit) {
+  ended_run result;
+  bool given = false;
+  run_side_by_side(
+      1,
+      [&]() -> std::optional<command_to_run> {
+        if (std::exchange(given, true)) return std::nullopt;
+        return command_to_run{words, limit, 0};
+      },
+      [&](std::size_t, const ended_run& r) { result = r; });
+  return result;
+}
+
+}  // namespace usher::cli

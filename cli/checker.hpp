@@ -1,0 +1,91 @@
+// The checker: a program of its own, for relacy puts its own allocator in the place of everybody's. Where it is, how it is
+// asked, and what it answers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "process.hpp"
+
+namespace usher::cli {
+
+/// Why there is no checker, for people; one line.
+struct no_checker {
+  std::string reason;
+};
+
+/// The path of usher_check: the one that USHER_CHECKER names, else the one near this program.
+std::variant<std::string, no_checker> find_checker();
+
+/// The text of a line of the sources that the checker was built from; empty if the file is not to be found.
+/// They are looked for where they were when it was built, and near this program.
+std::string source_line(const std::string& file, unsigned line);
+
+/// A file of the sources, as people call it: "usher/locks/twa.hpp".
+std::string short_name(const std::string& file);
+
+/// A lock in one form, or what else can be checked.
+struct checkable {
+  std::string name, family;
+  std::string bug;  ///< what is wrong with it on purpose, if anything
+  std::vector<std::string> clients;
+};
+
+/// What the checker can check. Throws where it does not answer.
+std::vector<checkable> what_can_be_checked(const std::string& checker);
+
+/// A step of an execution.
+struct step {
+  unsigned thread = 0;
+  std::string file;
+  unsigned line = 0;
+  std::string what;
+};
+
+/// What the checker said about one client of one lock.
+struct verdict {
+  enum class kind { pass, fail, crashed, hung } way = kind::pass;
+  std::string client;
+  unsigned threads = 0;
+  std::string why;
+  std::uint64_t executions = 0;
+  std::uint64_t programs = 0;
+  double seconds = 0;
+  std::string state;  ///< of the execution that failed, if that is known
+};
+
+/// All that one run of the checker printed.
+struct answer {
+  std::vector<verdict> verdicts;
+  std::vector<step> steps;
+  std::vector<std::string> other;  ///< lines that are neither
+};
+
+struct ended_run {
+  ended end;
+  bool timed_out = false;
+  std::string out, err;
+};
+
+/// Understands a run's output. A run that crashed or hung has a last verdict that says so.
+answer understand(const ended_run& run, double limit);
+
+/// Runs commands side by side, at most `jobs` at a time, until `next` has none left or the user interrupts. A command that
+/// is not done within its limit is ended.
+struct command_to_run {
+  std::vector<std::string> words;
+  double limit = 0;
+  std::size_t id = 0;
+};
+void run_side_by_side(unsigned jobs, const std::function<std::optional<command_to_run>()>& next,
+                      const std::function<void(std::size_t id, const ended_run&)>& done);
+
+/// One command, waited for.
+ended_run run_command(const std::vector<std::string>& words, double limit);
+
+}  // namespace usher::cli
