@@ -285,7 +285,7 @@ class execution {
     current_ = this;
     // Half of the executions begin shortly before the counts in the waiting array wrap.
     if (rl::rand(2) == 0)
-      for (auto& word : table) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
+      for (auto& word : table(table_kind::counts)) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
   }
   execution(const execution&) = delete;
   execution& operator=(const execution&) = delete;
@@ -424,7 +424,8 @@ class execution {
     return std::ranges::all_of(nodes_, [](const node_slot& s) { return s.used.newest() == 0; });
   }
 
-  std::array<checked_atomic<std::uint32_t>, table_size> table;
+  using table_words = std::array<checked_atomic<std::uint32_t>, table_size>;
+  table_words& table(table_kind k) { return tables_[std::size_t(k)]; }
 
  private:
   struct sleeper {
@@ -465,6 +466,7 @@ class execution {
   std::array<std::optional<life>, most_locals> local_lives_;
   unsigned locals_begun_ = 0;
   std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
+  std::array<table_words, 3> tables_;
   std::array<sleeper, most_threads> sleepers_{};
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
@@ -574,8 +576,14 @@ struct checked : checked_words {
   static std::uint32_t thread_index() { return rl::thread_index(); }
   template <class Tag>
   static atomic<std::uint32_t>* table() {
-    return execution::current().table.data();
+    return execution::current().table(Tag::kind).data();
   }
+  /// Two words, so that waiters meet in one.
+  template <class Tag>
+  static constexpr std::uint32_t table_size() {
+    return execution::table_size;
+  }
+  static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
   static std::uint32_t random() { return rl::rand(1u << 16); }
   static bool bernoulli(std::uint32_t n) { return n != 0 && rl::rand(3) == 0; }

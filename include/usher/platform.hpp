@@ -25,7 +25,9 @@
 //                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   node(h)            the node of a handle.
 //   thread_index()     a small number of the calling thread's own.
-//   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.
+//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
+//                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
+//   cpus()             how many CPUs the machine had when it was first asked: one answer in a process.
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
@@ -41,6 +43,13 @@
 #include <cstdint>
 
 namespace usher {
+
+/// What the words of a process-wide table mean. Locks of one process share a table only if it means the same to them.
+enum class table_kind : std::uint8_t {
+  counts,      ///< TWA's: a word's value means nothing, that it changes does
+  identities,  ///< 0, or who waits
+  chains,      ///< node handles; a child of a fork has an empty one
+};
 
 /// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
 struct wait_limits {
@@ -70,6 +79,7 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   { P::fork_stamp() } -> std::same_as<std::uint32_t>;
   { P::bernoulli(h) } -> std::same_as<bool>;
   { P::thread_index() } -> std::same_as<std::uint32_t>;
+  { P::cpus() } -> std::same_as<std::uint32_t>;
   { P::now() } -> std::same_as<std::uint64_t>;
   { P::limits() } -> std::same_as<wait_limits>;
   P::doorway(lock);
