@@ -15,7 +15,10 @@
 //
 // The identity is published by an exchange and not by a store, so that the look at grant after it comes after it: the
 // unlock stores to grant and then to the slot. Where the exchange comes after that second store, the look sees the
-// first; where it comes before, the slot changes.
+// first; where it comes before, the slot changes. But another unlock's 0 may come between the second store and the
+// exchange, which then tells nothing of the first store to a machine where threads may see stores in different orders. So
+// where the unlock has no atomic operation, the look is one: it reads the newest grant. (Two threads that each write two
+// words, in opposite order: the language lets both first writes be last; no machine does if the writes release.)
 #pragma once
 
 #include "usher/locks/waiting_array.hpp"
@@ -56,8 +59,7 @@ class twa_id {
     word& slot = slot_of(next + ticket_words::one);
     if constexpr (!W::parks) {
       grant_.store(next, std::memory_order_release);  // (2) hand-over first …
-      // (4) release: pairs with (3). Another lock's unlock may store its 0 between this and (3); then only machines
-      // where a store is seen by all others at once (x86, ARMv8) promise that who sees that 0 also sees (2).
+      // (4) release: pairs with (3).
       slot.store(0, std::memory_order_release);
     } else {
       const wake_key key = P::key_of(grant_);
@@ -88,6 +90,14 @@ class twa_id {
     return ticket_words::distance(mine, grant_.load(order)) > 1;
   }
 
+  /// (5) Asked by a thread whose identity is in the slot.
+  bool is_still_far(std::uint32_t mine) {
+    if constexpr (W::parks)
+      return is_far(mine, std::memory_order_seq_cst);
+    else
+      return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 1;
+  }
+
   /// Leaves a value in the slot and wakes whoever sleeps there.
   [[gnu::cold, gnu::noinline]] static void leave(word& slot, std::uint32_t value) {
     // (3), (4): acquire for the look at grant that follows; release for whoever finds the value. Sequentially consistent,
@@ -107,8 +117,8 @@ class twa_id {
     const node_handle me = P::take_node();
     if (me == no_node) return;
     word& slot = slot_of(mine);
-    leave(slot, me);                                // (3)
-    if (is_far(mine, std::memory_order_seq_cst)) {  // (5): without this look, an unlock before (3) would be missed
+    leave(slot, me);           // (3)
+    if (is_still_far(mine)) {  // without this look, an unlock before (3) would be missed
       const auto changed = [me](std::uint32_t w) { return w != me; };
       if (!W::poll(slot, changed)) {
         if constexpr (W::parks) {

@@ -59,8 +59,8 @@ class twa_staged {
     } else {
       const wake_key key = P::key_of(grant_);
       // (2) release: pairs with (1). At most two threads watch grant. Both are woken, the second must move up; the mark
-      // is gone with the exchange.
-      if (grant_.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
+      // is gone with the exchange. Sequentially consistent: look_behind().
+      if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
   }
@@ -77,8 +77,8 @@ class twa_staged {
 
   /// The caller has seen by a sequentially consistent load that at most one unlock remains until it is served.
   /// Either the next thread has drawn its number: then it is told. Or its draw comes after this load in the one order of
-  /// all these operations, and so does the look at grant that follows: it sees what the caller has seen and does not
-  /// go far.
+  /// all these operations, and so does the look at grant in may_go_far(): it sees what the caller has seen. (Where the
+  /// spinning unlock's store is not itself in that order, it is C++20 that says so, and C++11 that does not.)
   void look_behind(std::uint32_t mine) {
     if (ticket_.load(std::memory_order_seq_cst) != mine + ticket_words::one) [[unlikely]]
       tell(mine + ticket_words::one);
@@ -88,8 +88,15 @@ class twa_staged {
     waiting_array::notify<P, W>(array_.slot(number, this));
   }
 
+  bool may_go_far(std::uint32_t mine) {
+    if constexpr (W::parks)
+      return distance(mine, std::memory_order_seq_cst) > 2;
+    else  // a read-modify-write, which changes nothing, reads what is there: C++11 will do
+      return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 2;
+  }
+
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
-    if (distance(mine, std::memory_order_seq_cst) > 2)
+    if (may_go_far(mine))
       waiting_array::watch<P, W>(array_.slot(mine, this),
                                  [&](std::memory_order order) { return distance(mine, order) <= 2; });
     watch_grant(mine, 1);
