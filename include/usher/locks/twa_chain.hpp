@@ -91,8 +91,7 @@ class twa_chain {
     // the slot is only ever changed by read-modify-writes.
     node_handle h = slot.exchange(no_node, std::memory_order_acq_rel);
     while (h != no_node) {
-      const node_handle rest =
-          P::node(h).next.load(std::memory_order_relaxed);  // first: a told node is its owner's again
+      const node_handle rest = P::node(h).next.load(std::memory_order_relaxed);  // first: it is its owner's once told
       grant<P, W>(h);
       h = rest;
     }
