@@ -4,37 +4,18 @@
 # With 31 slots and four threads none would ever queue for one.
 set(also ".bypass = 30")
 set(also_instead ".bypass = 1")
-usher_check_changed(fairlock-2 "" fairlock "" false
+usher_check_changed(fairlock-2 "" fairlock ""
   "waiter_bits = ~std::uint32_t{1}" "waiter_bits = 6"
   locks/fairlock.hpp)
 unset(also)
 
-# One slot: distant waiters meet in it. And a second parameter of the paper's.
-usher_check_lock(twa-1 usher/locks/twa.hpp usher::basic_twa ", 1" true "")
-usher_check_lock(twa-near-2 usher/locks/twa.hpp usher::basic_twa ", 1, 127, 2" true "")
-
 # ---- wrong ones
 
-usher_check_changed(twa-no-second-look "does not look at grant between the slot and waiting for it" basic_twa ", 2" true
-  "        if (distance(mine, std::memory_order_acquire) <= LongTermThreshold) return;
-"
-  ""
-  locks/twa.hpp)
-
-usher_check_changed(twa-mark-after-look "looks at grant before it marks the slot" basic_twa ", 2" true
-  "        if ((seen & watched) == 0 && !set(slot, seen, watched)) continue;
-        if (distance(mine, std::memory_order_seq_cst) <= LongTermThreshold) return;
-"
-  "        if (distance(mine, std::memory_order_seq_cst) <= LongTermThreshold) return;
-        if ((seen & watched) == 0 && !set(slot, seen, watched)) continue;
-"
-  locks/twa.hpp)
-
-usher_check_changed(mcs-relaxed-hand-over "hands over by a relaxed store" mcs "" false
+usher_check_changed(mcs-relaxed-hand-over "hands over by a relaxed store" mcs ""
   "flag.store(flag_granted, std::memory_order_release)" "flag.store(flag_granted, std::memory_order_relaxed)"
   queue_node.hpp locks/mcs.hpp)
 
-usher_check_changed(mcs-node-after-hand-over "looks at the next node after it has been granted" mcs "" false
+usher_check_changed(mcs-node-after-hand-over "looks at the next node after it has been granted" mcs ""
   "    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);"
   "    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) {
       grant<P, W>(next);
@@ -42,33 +23,33 @@ usher_check_changed(mcs-node-after-hand-over "looks at the next node after it ha
     }"
   locks/mcs.hpp)
 
-usher_check_changed(mcscr-drops-passive "forgets a passive thread where the queue has become empty" mcscr "" false
+usher_check_changed(mcscr-drops-passive "forgets a passive thread where the queue has become empty" mcscr ""
   "        insert_latest(latest);  // somebody has just arrived: no deficit
 "
   ""
   locks/mcscr.hpp)
 
-usher_check_changed(mcscr-frees-with-passive "frees the lock though threads are passive" mcscr "" false
+usher_check_changed(mcscr-frees-with-passive "frees the lock though threads are passive" mcscr ""
   "if (passive_head_.get() == no_node) [[likely]]" "if (true)"
   locks/mcscr.hpp)
 
-usher_check_changed(loiter-no-wake "does not wake the standby" loiter "" false
+usher_check_changed(loiter-no-wake "does not wake the standby" loiter ""
   "if (old & asleep) P::wake(key, every_sleeper, 1);" "(void)old, (void)key;"
   locks/loiter.hpp)
 
 set(also "waiter_bits = ~std::uint32_t{1}")
 set(also_instead "waiter_bits = 6")
-usher_check_changed(fairlock-claims-holders-slot "lets the holder's slot be claimed" fairlock "" false
+usher_check_changed(fairlock-claims-holders-slot "lets the holder's slot be claimed" fairlock ""
   "~std::uint32_t(w) & ~(std::uint32_t{1} << holders_slot(w)) & waiter_bits" "~std::uint32_t(w) & waiter_bits"
   locks/fairlock.hpp)
 
-usher_check_changed(fairlock-keeps-head-asleep "does not wake the head of the overflow queue" fairlock "" false
+usher_check_changed(fairlock-keeps-head-asleep "does not wake the head of the overflow queue" fairlock ""
   "if (w & head_asleep) P::wake(key, head_mask, all);" ""
   locks/fairlock.hpp)
 
 unset(also)
 
-usher_check_changed(ttas-looks-back "looks at the word after it has been freed" ttas "" false
+usher_check_changed(ttas-looks-back "looks at the word after it has been freed" ttas ""
   "word_.store(three_state::free, std::memory_order_release);"
   "{
       word_.store(three_state::free, std::memory_order_release);
@@ -76,44 +57,44 @@ usher_check_changed(ttas-looks-back "looks at the word after it has been freed" 
     }"
   locks/ttas.hpp)
 
-usher_check_changed(futex-key-too-late "reads the word after it has been freed to decide on the wake" futex "" false
+usher_check_changed(futex-key-too-late "reads the word after it has been freed to decide on the wake" futex ""
   "three_state::unlock<P>(word_)"
   "word_.exchange(three_state::free, std::memory_order_release) == word_.load(std::memory_order_relaxed)
              ? void()
              : P::wake(P::key_of(word_), every_sleeper, 1)"
   locks/futex.hpp)
 
-usher_check_changed(mcsg-no-mark-back "a group's leader does not put the guest's mark back if somebody queued" mcsg "" false
+usher_check_changed(mcsg-no-mark-back "a group's leader does not put the guest's mark back if somebody queued" mcsg ""
   "node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);"
   "node_handle group_tail = tail_.exchange(no_node, std::memory_order_acq_rel);
     (void)mark;"
   locks/mcsg.hpp)
 
-usher_check_changed(mcscr-claims-fifo "claims to be first come, first served" mcscr "" false
+usher_check_changed(mcscr-claims-fifo "claims to be first come, first served" mcscr ""
   "      .starvation_free = true," "      .fifo = true, .starvation_free = true,"
   locks/mcscr.hpp)
 
-usher_check_changed(fairlock-scans-from-below "serves the lowest bit, not the next one" fairlock "" false
+usher_check_changed(fairlock-scans-from-below "serves the lowest bit, not the next one" fairlock ""
   "slot = next_bit(std::uint32_t(w), holders_slot(w));" "slot = next_bit(std::uint32_t(w), 0);"
   locks/fairlock.hpp)
 
-usher_check_changed(fairlock-promises-too-much "promises a smaller bound on bypass than it keeps" fairlock "" false
+usher_check_changed(fairlock-promises-too-much "promises a smaller bound on bypass than it keeps" fairlock ""
   ".bypass = 30," ".bypass = 1,"
   locks/fairlock.hpp)
 
-usher_check_changed(mcscr-never-fair "never serves the eldest passive thread" mcscr "" false
+usher_check_changed(mcscr-never-fair "never serves the eldest passive thread" mcscr ""
   "passive_head_.get() != no_node && P::bernoulli(FairnessPeriod)" "false"
   locks/mcscr.hpp)
 
-usher_check_changed(loiter-patient "the standby never becomes impatient" loiter "" false
+usher_check_changed(loiter-patient "the standby never becomes impatient" loiter ""
   "(waited < impatience ? 0 : impatient)" "0"
   locks/loiter.hpp)
 
-usher_check_changed(loiter-rash "is certain of another thread that has been there" loiter "" false
+usher_check_changed(loiter-rash "is certain of another thread that has been there" loiter ""
   "|| last != inner_node_.get()" "|| last == inner_node_.get()"
   locks/loiter.hpp)
 
-usher_check_changed(mcscr-rash "is certain of another thread where there is none" mcscr "" false
+usher_check_changed(mcscr-rash "is certain of another thread where there is none" mcscr ""
   "|| tail_.load(std::memory_order_relaxed) != mine;" "|| tail_.load(std::memory_order_relaxed) != no_node || mine == no_node;"
   locks/mcscr.hpp)
 

@@ -23,9 +23,9 @@ struct checked_lock {
   void (*lock)(void*);
   bool (*try_lock)(void*);
   void (*unlock)(void*);
-  void (*lock_as_guest)(void*);  ///< null where there are no guests
-  bool (*contended)(void*);      ///< null where a lock cannot say
-  bool tickets;                  ///< the first two words are ticket and grant
+  void (*lock_as_guest)(void*);              ///< null where there are no guests
+  bool (*contended)(void*);                  ///< null where a lock cannot say
+  void (*count_from)(void*, std::uint32_t);  ///< null where a lock does not count
 };
 
 std::vector<checked_lock>& checked_locks();
@@ -44,7 +44,7 @@ struct lock_handle {
 const std::vector<const checked_lock*>& mutexes();
 
 template <class Lock>
-void add_lock(const char* family, const char* suffix, const char* bug, bool tickets) {
+void add_lock(const char* family, const char* suffix, const char* bug) {
   checked_lock t{
       .name = {},
       .family = {},
@@ -58,21 +58,35 @@ void add_lock(const char* family, const char* suffix, const char* bug, bool tick
       .unlock = [](void* l) { static_cast<Lock*>(l)->unlock(); },
       .lock_as_guest = nullptr,
       .contended = nullptr,
-      .tickets = tickets,
+      .count_from = nullptr,
   };
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
   if constexpr (requires(Lock& l) { l.contended(); })
     t.contended = [](void* l) { return static_cast<Lock*>(l)->contended(); };
+  if constexpr (requires(Lock& l) { l.count_from(0u); })
+    t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
   add_to_list(t, family, suffix, bug);
 }
 
+/// The form of a lock that few threads fill, where it names one: with small arrays.
+template <class Lock>
+struct small_form {
+  using type = Lock;
+};
+template <class Lock>
+  requires requires { typename Lock::small; }
+struct small_form<Lock> {
+  using type = typename Lock::small;
+};
+
 /// A lock in the forms that differ here: yield-then-park and spin-then-park poll alike.
 template <template <class, class> class Lock>
-bool add_family(const char* name, const char* bug, bool tickets) {
+bool add_family(const char* name, const char* bug) {
   const auto add = [&]<waiting_kind K>(const char* suffix) {
     using plain = Lock<checked, waiting<checked, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K)) add_lock<Lock<checked, waiting<checked, K>>>(name, suffix, bug, tickets);
+    if constexpr (has(plain::traits.kinds, K))
+      add_lock<typename small_form<Lock<checked, waiting<checked, K>>>::type>(name, suffix, bug);
   };
   add.template operator()<waiting_kind::spin_then_park>("");
   add.template operator()<waiting_kind::spin>("-spin");

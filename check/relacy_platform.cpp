@@ -64,7 +64,7 @@ execution::execution(chances c, bool fifo) : left_(c), most_overtaking_(fifo ? 0
   current_ = this;
   // Half of the executions begin shortly before the counters in a waiting array wrap.
   if (rl::rand(2) == 0)
-    for (auto& word : tables_[0].words) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
+    for (auto& word : table(table_kind::counts)) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
 }
 
 // ---- the list of locks ------------------------------------------------------------------------------------------
@@ -164,8 +164,8 @@ void execution::describe(const void* word, char* buffer, std::size_t room) const
     std::snprintf(text, sizeof text, "stack%u", slot_of_local(word));
     return say(text, locals_ + std::size_t{slot_of_local(word)} * local_size, local_size);
   }
-  for (const table_slot& t : tables_)
-    if (inside(word, t.words.data(), sizeof t.words)) return say("table", t.words.data(), sizeof t.words);
+  for (const table_words& t : tables_)
+    if (inside(word, t.data(), sizeof t)) return say("table", t.data(), sizeof t);
   std::snprintf(buffer, room, "%p", word);
 }
 
@@ -242,16 +242,6 @@ void execution::wake(const void* key, std::uint32_t mask, int most, const place&
     most--;
     rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
   }
-}
-
-// ---- tables -----------------------------------------------------------------------------------------------------
-
-checked_atomic<std::uint32_t>* execution::table(const void* tag, bool counts) {
-  for (std::size_t i = counts ? 0 : 1; i < (counts ? 1 : tables_.size()); i++) {
-    if (tables_[i].tag == nullptr) tables_[i].tag = tag;
-    if (tables_[i].tag == tag) return tables_[i].words.data();
-  }
-  fail("more tables than the checker has", rl::test_result_user_assert_failed, place::current());
 }
 
 }  // namespace usher::check

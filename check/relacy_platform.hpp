@@ -393,11 +393,6 @@ class execution {
     return clock_ += steps[rl::rand(steps.size())];
   }
 
-  // ---- process-wide tables ----
-
-  /// The words of the table that has the tag; one whose words are counters may begin shortly before they wrap.
-  checked_atomic<std::uint32_t>* table(const void* tag, bool counts);
-
   // ---- nodes ----
 
   /// As on the hardware: a thread takes nodes of its own, and anyone gives them back.
@@ -450,6 +445,11 @@ class execution {
     return std::ranges::all_of(nodes_, [](const node_slot& s) { return s.used.newest() == 0; });
   }
 
+  // ---- process-wide tables ----
+
+  using table_words = std::array<checked_atomic<std::uint32_t>, table_size>;
+  table_words& table(table_kind k) { return tables_[std::size_t(k)]; }
+
  private:
   struct sleeper {
     const void* key;
@@ -461,10 +461,6 @@ class execution {
     life uses;
   };
 
-  struct table_slot {
-    const void* tag = nullptr;
-    std::array<checked_atomic<std::uint32_t>, table_size> words;
-  };
   struct named {
     const void* begin;
     std::size_t size;
@@ -501,6 +497,7 @@ class execution {
   life annex_uses_;
   void (*end_annex_)(void*) = nullptr;
   checked_atomic<std::uint32_t> annex_taken_;
+  std::array<table_words, most_tables> tables_;
   std::array<sleeper, most_threads> sleepers_{};
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
@@ -509,7 +506,6 @@ class execution {
   std::array<unsigned, most_threads> came_{}, waits_since_{};
   std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
-  std::array<table_slot, most_tables> tables_;  // the first is the one whose words are counters
   std::array<named, most_names> names_;
   unsigned names_given_ = 0;
 };
@@ -625,21 +621,16 @@ struct checked : checked_words {
 
   static std::uint32_t fork_stamp() { return 1; }
   static std::uint32_t thread_index() { return rl::thread_index(); }
-  /// However large the table is, here it has two words, so that waiters meet in one.
-  class small_table {
-   public:
-    explicit small_table(atomic<std::uint32_t>* words) : words_(words) {}
-    atomic<std::uint32_t>& operator[](std::size_t i) const { return words_[i % execution::table_size]; }
-
-   private:
-    atomic<std::uint32_t>* words_;
-  };
   template <class Tag>
-  static small_table table() {
-    static constexpr char tag = 0;
-    return small_table(execution::current().table(
-        &tag, requires { requires Tag::counts; }));
+  static atomic<std::uint32_t>* table() {
+    return execution::current().table(Tag::kind).data();
   }
+  /// Two words, so that waiters meet in one.
+  template <class Tag>
+  static constexpr std::uint32_t table_size() {
+    return execution::table_size;
+  }
+  static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
   static std::uint32_t random() { return rl::rand(1u << 16); }
   static bool bernoulli(std::uint32_t n) { return n != 0 && rl::rand(3) == 0; }

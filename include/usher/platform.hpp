@@ -28,8 +28,9 @@
 //                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
 //                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
 //   thread_index()     a small number of the calling thread's own.
-//   table<Tag>()[i]    a word (atomic<uint32_t>) of a table of Tag::size words, one a process, all zero at first; a checker
-//                      has fewer, so that different i meet. With Tag::counts they may begin anywhere.
+//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
+//                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
+//   cpus()             how many CPUs the machine had when it was first asked: one answer in a process.
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
@@ -45,6 +46,13 @@
 #include <cstdint>
 
 namespace usher {
+
+/// What the words of a process-wide table mean. Locks of one process share a table only if it means the same to them.
+enum class table_kind : std::uint8_t {
+  counts,      ///< TWA's: a word's value means nothing, that it changes does
+  identities,  ///< 0, or who waits
+  chains,      ///< node handles; a child of a fork has an empty one
+};
 
 /// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
 struct wait_limits {
@@ -81,6 +89,7 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   { P::fork_stamp() } -> std::same_as<std::uint32_t>;
   { P::bernoulli(h) } -> std::same_as<bool>;
   { P::thread_index() } -> std::same_as<std::uint32_t>;
+  { P::cpus() } -> std::same_as<std::uint32_t>;
   { P::now() } -> std::same_as<std::uint64_t>;
   { P::limits() } -> std::same_as<wait_limits>;
   P::doorway(lock);

@@ -39,8 +39,6 @@ struct lock_traits {
   bool restricts = false;               ///< restricts concurrency: parks the threads that the lock cannot use
   bool context = false;                 ///< a thread needs a queue node
   unsigned words = 1;                   ///< 32-bit words of state, without the owner's node handle
-  unsigned counters = 0;                ///< the first so many words only count and are equal while the lock is free:
-                                        ///< they may begin anywhere, and the checker begins before their wrap
   unsigned kinds = every_waiting_kind;  ///< set of `waiting_kind`
   bool native_only = false;             ///< cannot be simulated or checked (the C library's own)
 };

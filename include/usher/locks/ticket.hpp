@@ -15,26 +15,14 @@
 
 namespace usher {
 
+/// Without the hooks: what other locks are made of.
 template <platform P, class W>
-class ticket {
+class ticket_core {
  public:
-  static constexpr lock_traits traits{
-      .summary = "ticket lock: FIFO, all waiters watch one word",
-      .paper = "TWA (extended), Listing 1, lines 7-16",
-      .fifo = true,
-      .bypass = 0,
-      .starvation_free = true,
-      .words = 2,
-      .counters = 2,
-  };
-
   void lock() {
-    P::doorway(this);
-    const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed);
-    // (1) acquire: pairs with (2).
-    if (ticket_words::number(grant_.load(std::memory_order_acquire)) != mine) [[unlikely]]
+    const std::uint32_t mine = draw();
+    if (!served(mine)) [[unlikely]]
       wait(mine);
-    P::admitted(this);
   }
 
   bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
@@ -45,42 +33,56 @@ class ticket {
       grant_.store(g + ticket_words::one, std::memory_order_release);  // (2)
     } else {
       if (g & ticket_words::asleep) [[unlikely]]
-        unmark(g);
+        ticket_words::unmark(ticket_, grant_, ticket_words::number(g) + ticket_words::one);
       const wake_key key = P::key_of(grant_);
       // (2) release: pairs with (1). The sum decides about the wake; the lock is not looked at again.
       if (grant_.fetch_add(ticket_words::one, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
-        P::wake(key, mask_of(ticket_words::number(g) + ticket_words::one), all);
+        P::wake(key, ticket_words::mask_of(ticket_words::number(g) + ticket_words::one), all);
     }
   }
 
- private:
-  static std::uint32_t mask_of(std::uint32_t number) { return 1u << (number / ticket_words::one % 32); }
+  /// For tests: a free lock goes on counting from n.
+  void count_from(std::uint32_t n) {
+    ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
+    grant_.store(n * ticket_words::one, std::memory_order_relaxed);
+  }
+
+ protected:
+  std::uint32_t draw() { return ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed); }
+
+  // (1) acquire: pairs with (2).
+  bool served(std::uint32_t mine) const { return ticket_words::number(grant_.load(std::memory_order_acquire)) == mine; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
-    const auto served = [mine](std::uint32_t g) { return ticket_words::number(g) == mine; };
-    if (W::poll(grant_, served)) return;
-    if constexpr (W::parks) {
-      for (;;) {
-        const std::uint32_t g = grant_.load(std::memory_order_acquire);  // (1)
-        if (served(g)) return;
-        ticket_words::park_on<P>(grant_, g, mask_of(mine));
-      }
-    }
-  }
-
-  /// The holder takes the mark off if nobody waits.
-  [[gnu::cold, gnu::noinline]] void unmark(std::uint32_t g) {
-    const std::uint32_t next = ticket_words::number(g) + ticket_words::one;
-    if (ticket_.load(std::memory_order_relaxed) != next) return;
-    // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if its mark
-    // came before this and is lost by it, then by acquiring it we also see the ticket, and put the mark back.
-    grant_.fetch_and(~ticket_words::asleep, std::memory_order_acq_rel);
-    if (ticket_.load(std::memory_order_acquire) != next)
-      grant_.fetch_or(ticket_words::asleep, std::memory_order_relaxed);
+    ticket_words::wait_until<P, W>(grant_, mine, ticket_words::mask_of(mine));
   }
 
   typename P::template atomic<std::uint32_t> ticket_;
   typename P::template atomic<std::uint32_t> grant_;
+};
+
+template <platform P, class W>
+class ticket : ticket_core<P, W> {
+  using base = ticket_core<P, W>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "ticket lock: FIFO, all waiters watch one word",
+      .paper = "TWA (extended), Listing 1, lines 7-16",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .words = 2,
+  };
+
+  void lock() {
+    P::doorway(this);
+    base::lock();
+    P::admitted(this);
+  }
+  using base::count_from;
+  using base::try_lock;
+  using base::unlock;
 };
 
 }  // namespace usher

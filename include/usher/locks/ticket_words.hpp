@@ -26,6 +26,11 @@ constexpr std::uint32_t distance(std::uint32_t mine, std::uint32_t grant) {
   return (mine - number(grant)) / one;
 }
 
+/// Under which futex bit the thread with this number sleeps.
+constexpr std::uint32_t mask_of(std::uint32_t number) {
+  return 1u << (number / one % 32);
+}
+
 /// Takes a number only if it is served at once.
 template <class Word>
 bool try_lock(Word& ticket, Word& grant) {
@@ -43,6 +48,33 @@ void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
   // thread that sleeps, not only of the first. acq_rel: the mark is ordered after this thread's ticket.
   if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
   P::park(grant, seen | asleep, mask);
+}
+
+/// Sleeps until `mine` is announced in `grant`.
+template <platform P, class Word>
+void sleep_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
+  for (;;) {
+    const std::uint32_t g = grant.load(std::memory_order_acquire);
+    if (number(g) == mine) return;
+    park_on<P>(grant, g, mask);
+  }
+}
+
+/// Waits until `mine` is announced in `grant`.
+template <platform P, class W, class Word>
+void wait_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
+  if (W::poll(grant, [mine](std::uint32_t g) { return number(g) == mine; })) return;
+  if constexpr (W::parks) sleep_until<P>(grant, mine, mask);
+}
+
+/// The holder takes the mark off if nobody waits; `next` is the number after its own.
+template <class Word>
+[[gnu::cold, gnu::noinline]] void unmark(Word& ticket, Word& grant, std::uint32_t next) {
+  if (ticket.load(std::memory_order_relaxed) != next) return;
+  // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if its mark
+  // came before this and is lost by it, then by acquiring it we also see the ticket, and put the mark back.
+  grant.fetch_and(~asleep, std::memory_order_acq_rel);
+  if (ticket.load(std::memory_order_acquire) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
 }
 
 }  // namespace usher::ticket_words

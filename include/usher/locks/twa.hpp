@@ -1,56 +1,43 @@
 // TWA: a ticket lock in which only the next in line watches grant. Those further away watch a slot of a waiting array
-// that all locks of the process share, so that a hand-over disturbs one cache and not all.
+// that all locks of the process share, so that a hand-over disturbs one cache and not all. Here are also the variants
+// that differ in the array, and in how many are told at a time.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines 20–71;
-// extended version §2.
+// extended version §2, §4.1, §6.
 // Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add. Unlock, spinning: a store, then one fetch-and-add on the array, after the hand-over.
 // Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if somebody watches there.
-// Layout: two 32-bit words in one line, ticket_words.hpp.
+// Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
-// The array: `ArraySize` words. A slot's value means nothing; that it changes tells those who watch it to look at
-// grant again. Hash collisions cost a look and no more. Index: number × Multiplier XOR the lock's salt: neighbouring
-// numbers are 127 words = 508 bytes apart, so never in one 128-byte sector, and two locks that run in step do not
-// meet in the same slots.
+//     twa             one slot a number, 4096 slots
+//     twa-sized       as many slots as suit the number of CPUs
+//     twa-quantized   one slot for each gang of Gang numbers; every Gang-th unlock tells the next gang, which then
+//                     watches grant: the average unlock is cheaper, up to Gang threads watch one word
+//     twa-private     4096 slots of the lock's own
 //
-//     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
-//
-// The marks are the parking form's. Since its unlock has an atomic exchange in it anyway, watchers can announce
-// themselves (store-buffer pattern: exchange grant, then read the slot; mark the slot, then read grant; all sequentially
-// consistent), and an unlock that nobody watches does not write to the array. The spinning form is the paper's: unlock
-// has no atomic operation before the hand-over, and notifies blindly.
-//
-// The paper's slots have 64 bits so that they never wrap; a futex sees 32. A watcher that read the slot before
-// exactly k × 2^30 notifications of it, and did not run during any of them, would miss them: at 10^8 notifications of one
-// slot a second it would have to be suspended for 10.7 s, to within one notification.
+// An array that is in the lock is not there any more when the lock has been handed over. So twa-private's hand-over is
+// followed by its notification as in the paper, but it is the new owner who notifies, first thing in its critical section.
 #pragma once
 
-#include "usher/locks/ticket_words.hpp"
+#include "usher/locks/waiting_array.hpp"
 
 namespace usher {
 
-/// The process-wide array has one size, whatever lock uses it.
-struct twa_array {
-  static constexpr std::uint32_t size = 4096;
-  static constexpr bool counts = true;
-};
-
-/// The papers' parameters are the defaults.
-template <platform P, class W, std::uint32_t ArraySize = twa_array::size, std::uint32_t Multiplier = 127,
-          std::uint32_t LongTermThreshold = 1>
+template <platform P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1,
+          std::uint32_t Gang = 1, bool OwnerNotifies = Array::in_lock>
 class basic_twa {
-  static_assert((ArraySize & (ArraySize - 1)) == 0 && ArraySize <= twa_array::size);
   static_assert(LongTermThreshold >= 1, "somebody must watch grant");
+  static_assert(std::has_single_bit(Gang), "numbers wrap at the end of a gang");
+  static_assert(OwnerNotifies || !Array::in_lock, "unlock does not touch the lock after the hand-over");
 
  public:
   static constexpr lock_traits traits{
-      .summary = "ticket lock whose distant waiters watch a shared array: FIFO, scalable hand-over",
-      .paper = "TWA, Listing 1, lines 20-71",
+      .summary = Gang > 1 ? "TWA that brings waiters near in gangs" : Array::summary,
+      .paper = Gang > 1 ? "TWA (extended), section 6, TWA-Quantized" : Array::paper,
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
       .words = 2,
-      .counters = 2,
   };
 
   void lock() {
@@ -59,109 +46,95 @@ class basic_twa {
     // (1) acquire: pairs with (2).
     if (ticket_words::number(grant_.load(std::memory_order_acquire)) != mine) [[unlikely]]
       wait(mine);
+    if constexpr (OwnerNotifies) notify_as_owner(mine);
     P::admitted(this);
   }
 
-  bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
-
-  void unlock() {
-    const std::uint32_t next = ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
-    word& slot = slot_of(next + LongTermThreshold * ticket_words::one);
-    if constexpr (!W::parks) {
-      grant_.store(next, std::memory_order_release);      // (2) hand-over first …
-      slot.fetch_add(notice, std::memory_order_release);  // (4) … then the array: outside the critical section
-    } else {
-      const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1). At most LongTermThreshold threads watch grant. They are all woken and
-      // the mark is gone with the exchange: those not yet served set it again. Sequentially consistent with
-      // (4), (5) and (3).
-      if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
-        P::wake(key, every_sleeper, all);
-      if (slot.load(std::memory_order_seq_cst) & watched) [[unlikely]]  // (4)
-        notify(slot);
-    }
-  }
-
- private:
-  using word = typename P::template atomic<std::uint32_t>;
-  static constexpr std::uint32_t watched = 1, sleeping = 2, notice = 4;
-
-  word& slot_of(std::uint32_t number) const {
-    const std::uint32_t index = (number / ticket_words::one * Multiplier) ^ P::salt(this);
-    return P::template table<twa_array>()[index & (ArraySize - 1)];
-  }
-
-  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
-    if (distance(mine, std::memory_order_acquire) > LongTermThreshold) wait_far(mine);
-    const auto served = [mine](std::uint32_t g) { return ticket_words::number(g) == mine; };
-    if (W::poll(grant_, served)) return;
-    if constexpr (W::parks) {
-      for (;;) {
-        const std::uint32_t g = grant_.load(std::memory_order_acquire);  // (1)
-        if (served(g)) return;
-        ticket_words::park_on<P>(grant_, g, every_sleeper);
-      }
-    }
-  }
-
-  /// Long-term waiting: until at most LongTermThreshold threads are ahead.
-  void wait_far(std::uint32_t mine) {
-    word& slot = slot_of(mine);
-    for (;;) {
-      // (3) acquire: pairs with (4). Slot first, then grant: if the slot's value is from after the
-      // notification meant for us, grant is seen as it was then. If it is from before, the slot will change.
-      // Without this look at grant between the two, a notification could fall in between and be lost.
-      std::uint32_t seen = slot.load(std::memory_order_acquire);
-      if constexpr (W::parks) {
-        // (5) Mark, then look at grant: either that look sees the hand-over or (4) sees the mark.
-        if ((seen & watched) == 0 && !set(slot, seen, watched)) continue;
-        if (distance(mine, std::memory_order_seq_cst) <= LongTermThreshold) return;
-      } else {
-        if (distance(mine, std::memory_order_acquire) <= LongTermThreshold) return;
-      }
-      const auto notified = [seen](std::uint32_t v) { return v / notice != seen / notice; };
-      if (W::poll(slot, notified)) continue;
-      if constexpr (W::parks) {
-        if ((seen & sleeping) == 0 && !set(slot, seen, sleeping)) continue;
-        P::park(slot, seen, every_sleeper);
-      }
-    }
-  }
-
-  std::uint32_t distance(std::uint32_t mine, std::memory_order order) const {
-    return ticket_words::distance(mine, grant_.load(order));
-  }
-
-  /// Sets a mark in a slot that is as it was seen.
-  static bool set(word& slot, std::uint32_t& seen, std::uint32_t mark) {
-    if (!slot.compare_exchange_strong(seen, seen | mark, std::memory_order_seq_cst, std::memory_order_relaxed)) {
-      P::backoff(0);
-      return false;
-    }
-    seen |= mark;
+  bool try_lock() {
+    if (!ticket_words::try_lock(ticket_, grant_)) return false;
+    if constexpr (OwnerNotifies) notify_as_owner(ticket_words::number(grant_.load(std::memory_order_relaxed)));
     return true;
   }
 
-  /// Counts on and takes the marks off: watchers set them again if they still wait. If somebody else has just
-  /// done it, those who watch for us look at grant, which has changed, before they mark again.
-  [[gnu::cold, gnu::noinline]] static void notify(word& slot) {
-    std::uint32_t seen = slot.load(std::memory_order_relaxed);
-    while (seen & watched) {
-      if (slot.compare_exchange_strong(seen, (seen | watched | sleeping) + 1, std::memory_order_acq_rel,
-                                       std::memory_order_relaxed)) {
-        if (seen & sleeping) P::wake(P::key_of(slot), every_sleeper, all);
-        return;
-      }
-      P::backoff(0);
+  void unlock() {
+    const std::uint32_t next = ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+    if constexpr (OwnerNotifies) {
+      hand_over(next);
+    } else {
+      word& slot = slot_of(next + LongTermThreshold * ticket_words::one);
+      hand_over(next);                                        // hand-over first …
+      if (tells_at(next)) waiting_array::notify<P, W>(slot);  // … then the array: outside the critical section
     }
+  }
+
+  void count_from(std::uint32_t n) {
+    ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
+    grant_.store(n * ticket_words::one, std::memory_order_relaxed);
+  }
+
+  /// The slot that the thread with this number watches while it is far.
+  auto& slot_of(std::uint32_t number) { return array_.slot(number / Gang & ~ticket_words::asleep, this); }
+
+  /// The same lock with arrays that few threads fill, for tests.
+  using small = basic_twa<P, W, std::conditional_t<Array::in_lock, private_array<P, 2>, Array>, LongTermThreshold,
+                          (Gang > 2 ? 2 : Gang), OwnerNotifies>;
+
+ private:
+  using word = typename P::template atomic<std::uint32_t>;
+
+  void hand_over(std::uint32_t next) {
+    if constexpr (!W::parks) {
+      grant_.store(next, std::memory_order_release);  // (2)
+    } else {
+      const wake_key key = P::key_of(grant_);
+      // (2) release: pairs with (1). The few threads that watch grant are all woken and the mark is gone with the
+      // exchange: those not yet served set it again. Sequentially consistent: waiting_array.hpp (4).
+      if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
+        P::wake(key, every_sleeper, all);
+    }
+  }
+
+  /// Whether the hand-over to `next` brings others near.
+  static bool tells_at(std::uint32_t next) { return (next / ticket_words::one + LongTermThreshold) % Gang == 0; }
+
+  /// At most LongTermThreshold threads are ahead, or the first of the gang is as near as that.
+  bool is_near(std::uint32_t mine, std::memory_order order) const {
+    const std::uint32_t grant = ticket_words::number(grant_.load(order));
+    const std::uint32_t ahead = ticket_words::distance(mine, grant);
+    if constexpr (Gang == 1) return ahead <= LongTermThreshold;
+    // In the same gang as the thread that is the threshold away.
+    return ahead <= LongTermThreshold + mine / ticket_words::one % Gang;
+  }
+
+  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
+    if (!is_near(mine, std::memory_order_acquire))
+      waiting_array::watch<P, W>(slot_of(mine), [&](std::memory_order order) { return is_near(mine, order); });
+    ticket_words::wait_until<P, W>(grant_, mine, every_sleeper);
+  }
+
+  void notify_as_owner(std::uint32_t mine) {
+    // What waiting_array::notify() asks for: the hand-over was seen in the one order of all such operations.
+    if constexpr (W::parks) (void)grant_.load(std::memory_order_seq_cst);
+    if (tells_at(mine)) waiting_array::notify<P, W>(slot_of(mine + LongTermThreshold * ticket_words::one));
   }
 
   word ticket_;
   word grant_;
+  [[no_unique_address]] Array array_;
 };
 
 /// With the papers' parameters.
 template <platform P, class W>
 using twa = basic_twa<P, W>;
+
+template <platform P, class W>
+using twa_sized = basic_twa<P, W, array_by_cpus<P>>;
+
+/// The paper gives no size of a gang: chosen, not measured.
+template <platform P, class W>
+using twa_quantized = basic_twa<P, W, shared_array<P>, 1, 4>;
+
+template <platform P, class W>
+using twa_private = basic_twa<P, W, private_array<P>>;
 
 }  // namespace usher

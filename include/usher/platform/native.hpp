@@ -83,6 +83,7 @@ struct process_state {
   std::atomic<std::uint32_t> made;         ///< records 1 … made have been handed out at least once
   std::atomic<std::uint32_t> cursor;       ///< where to look next for a dead thread's record
   std::atomic<std::uint32_t> spin, yield;  ///< wait limits + 1; 0: not yet known
+  std::atomic<std::uint32_t> cpus;         ///< 0: nobody has asked yet
   std::atomic<std::uint32_t> seed;
   /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
   std::atomic<std::uint32_t> ghosts_are_free;
@@ -90,9 +91,11 @@ struct process_state {
   std::atomic<std::uint64_t> free_annexes;  ///< changes << 32 | first of a list, 0: none
   std::atomic<std::uint32_t> annexes_made;  ///< slots 1 … made have been handed out at least once
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
-  thread_record reserve[16];  ///< the region where none can be mapped: enough for 14 threads
+  std::atomic<std::uint32_t> id_array[table_size];
+  std::atomic<std::uint32_t> chain_array[table_size];  ///< empty in a child: its pages, too, are wiped
+  thread_record reserve[16];                           ///< the region where none can be mapped: enough for 14 threads
 };
-static_assert(sizeof(process_state) == 40960);
+static_assert(sizeof(process_state) == 73728);
 
 }  // namespace native_detail
 
@@ -101,10 +104,10 @@ __asm__(
     ".pushsection .bss.usher_process_state,\"awG\",%nobits,usher_process_state,comdat\n"
     ".globl usher_process_state\n"
     ".type usher_process_state, %gnu_unique_object\n"
-    ".size usher_process_state, 40960\n"
+    ".size usher_process_state, 73728\n"
     ".balign 4096\n"
     "usher_process_state:\n"
-    ".zero 40960\n"
+    ".zero 73728\n"
     ".popsection\n");
 
 struct native {
@@ -348,8 +351,26 @@ struct native {
 
   template <class Tag>
   static std::atomic<std::uint32_t>* table() {
-    static_assert(Tag::size <= native_detail::table_size);
-    return usher_process_state.waiting_array;
+    static_assert(Tag::size == native_detail::table_size);
+    constexpr table_kind kind = Tag::kind;
+    if constexpr (kind == table_kind::counts)
+      return usher_process_state.waiting_array;
+    else if constexpr (kind == table_kind::identities)
+      return usher_process_state.id_array;
+    else
+      return usher_process_state.chain_array;
+  }
+
+  template <class Tag>
+  static constexpr std::uint32_t table_size() {
+    return Tag::size;
+  }
+
+  static std::uint32_t cpus() {
+    const std::uint32_t n = usher_process_state.cpus.load(std::memory_order_relaxed);
+    if (n == 0) [[unlikely]]
+      return count_cpus();
+    return n;
   }
 
   static std::uint32_t salt(const void* lock) { return std::uint32_t(reinterpret_cast<std::uintptr_t>(lock) >> 3); }
@@ -472,11 +493,22 @@ struct native {
     return l;
   }
 
+  /// Whoever is first decides for all.
+  [[gnu::cold, gnu::noinline]] static std::uint32_t count_cpus() {
+    const int saved = errno;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    errno = saved;
+    const std::uint32_t mine = online > 0 ? std::uint32_t(online) : 1;
+    std::uint32_t n = 0;
+    return usher_process_state.cpus.compare_exchange_strong(n, mine, std::memory_order_relaxed) ? mine : n;
+  }
+
   /// First use in this process, or first use after a fork.
   [[gnu::cold, gnu::noinline]] static std::uint32_t stamp_process() {
     auto& s = usher_process_state;
     const int saved = errno;
     madvise(&s.mark, 4096, MADV_WIPEONFORK);  // before the mark is written, or a child could inherit it
+    madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK);  // before there is a node that could be in a chain
     const std::int32_t pid = getpid();
     s.pid.store(pid, std::memory_order_relaxed);
     // A stamp that no ancestor has used: last_stamp is copied by fork. It is written before the mark, so that a

@@ -1,0 +1,145 @@
+// AWN, "array of waiting nodes": a ticket lock whose array has, for each number, the waiter's own node. A waiter hangs its
+// node in at its number, and the unlock finds it there: waiting is local, and the array is of words, not of sectors.
+//
+// Source: Ramalhete, "Ticket Lock – Array of Waiting Nodes" (2015), as TWA (extended version), §3, names it.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. Waiters are alone on a word as long as
+// 64 threads at most hold the lock or wait for it. Further ones wait at their place in the array until it is free.
+// Cost: lock one fetch-and-add, unlock one exchange. A node is needed only while a thread waits.
+// Layout: ticket · holder's number · 64 places of 64 bits: 520 bytes.
+//
+//     place of number n: n % Places
+//     bits 63…33     round: ⌈n / Places⌉
+//     bit 32         0: the number of this round has been served     1: it waits
+//     bits 31…1      the waiter's node
+//     bit 0          somebody sleeps at the place
+//
+//        round r−1, served ──waiter n──► round r, waits, node ──unlock of n−1──► round r, served, and the node is told
+//        round r−1, served ──unlock of n−1──► round r, served                    nobody waits: n looks later
+//
+// In a lock of zeros number 0 is served, and all other places are of the round before the first: hence the rounding up.
+// There is no word for the number served. In the original, unlock writes that word and then looks for the waiter; here
+// one exchange on the place is the hand-over and says whom to tell, and the lock is not looked at again.
+// A place may be used again when its last number has been released, not when it has been served: its thread may not
+// have looked yet. The release shows in the place behind.
+#pragma once
+
+#include <bit>
+
+#include "usher/queue_node.hpp"
+
+namespace usher {
+
+template <platform P, class W, std::uint32_t Places>
+class basic_awn {
+  static_assert(std::has_single_bit(Places), "numbers wrap");
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "ticket lock with the waiters' nodes in an array: local waiting for up to 64 threads",
+      .paper = "TWA (extended), section 3",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .words = 2 + 2 * Places,
+  };
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t mine = ticket_.fetch_add(1, std::memory_order_relaxed);
+    // (1) acquire: pairs with (2).
+    if ((place_of(mine).load(std::memory_order_acquire) & ~asleep) != served(mine)) [[unlikely]]
+      wait(mine);
+    holder_.set(mine);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    std::uint32_t next = ticket_.load(std::memory_order_relaxed);
+    // If the exchange succeeds, ticket was `next` all the while, so its place has not been used since.
+    if ((place_of(next).load(std::memory_order_acquire) & ~asleep) != served(next) ||
+        !ticket_.compare_exchange_strong(next, next + 1, std::memory_order_relaxed, std::memory_order_relaxed))
+      return false;
+    holder_.set(next);
+    return true;
+  }
+
+  void unlock() {
+    const std::uint32_t next = holder_.get() + 1;
+    auto& place = place_of(next);
+    const wake_key key = P::key_of(place);
+    // (2) release: pairs with (1), (3). Acquire: the node, pairs with (4).
+    const std::uint64_t old = place.exchange(served(next), std::memory_order_acq_rel);
+    if constexpr (W::parks) {
+      if (old & asleep) [[unlikely]]
+        P::wake(key, every_sleeper, all);
+    }
+    if (const node_handle h = node_in(old)) grant<P, W>(h);
+  }
+
+  void count_from(std::uint32_t n) {
+    ticket_.store(n, std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < Places; i++) place_of(n - i).store(served(n - i), std::memory_order_relaxed);
+  }
+
+  using small = basic_awn<P, W, 2>;
+
+ private:
+  static constexpr std::uint64_t asleep = 1, waits = std::uint64_t{1} << 32;
+
+  auto& place_of(std::uint32_t number) { return places_[number % Places]; }
+
+  // Numbers wrap at 2^32, rounds at 2^32 / Places.
+  static constexpr std::uint32_t round(std::uint32_t number) { return (number + (Places - 1)) / Places; }
+  static constexpr std::uint64_t served(std::uint32_t number) { return std::uint64_t{round(number)} << 33; }
+  static constexpr node_handle node_in(std::uint64_t place) { return node_handle(place) / 2; }
+
+  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
+    // (3) acquire: pairs with (2). Not before the number that had the place has been released, that is, the one after it
+    // been served, or the one after mine has come to wait.
+    await(place_of(mine + 1), [mine](std::uint64_t v) {
+      return (v & ~asleep) == served(mine + 1 - Places) || (v >> 33 == round(mine + 1) && (v & waits) != 0);
+    });
+    auto& place = place_of(mine);
+    const node_handle me = P::take_node();
+    if (me == no_node) {  // none to be had: waits at the place
+      await(place, [mine](std::uint64_t v) { return (v & ~asleep) == served(mine); });
+      return;
+    }
+    prepare<P>(me);
+    for (std::uint64_t seen = place.load(std::memory_order_acquire); (seen & ~asleep) != served(mine);) {  // (1)
+      // (4) release: the node; pairs with (2). Those who sleep at the place sleep on: they wait for later numbers.
+      if (place.compare_exchange_strong(seen, served(mine) | waits | std::uint64_t{me} * 2 | (seen & asleep),
+                                        std::memory_order_acq_rel, std::memory_order_acquire)) {
+        wait_for_grant<P, W>(me);
+        break;
+      }
+      P::backoff(0);
+    }
+    P::give_node(me);
+  }
+
+  /// Waits with acquire for a value of the place.
+  template <class Pred>
+  std::uint64_t await(typename P::template atomic<std::uint64_t>& place, Pred pred) {
+    if (const auto v = W::poll(place, pred)) return *v;
+    std::uint64_t v = place.load(std::memory_order_acquire);
+    if constexpr (W::parks) {
+      for (; !pred(v); v = place.load(std::memory_order_acquire)) {
+        if ((v & asleep) == 0 &&
+            !place.compare_exchange_strong(v, v | asleep, std::memory_order_relaxed, std::memory_order_relaxed))
+          continue;
+        P::park(place, v | asleep, every_sleeper);
+      }
+    }
+    return v;
+  }
+
+  typename P::template atomic<std::uint32_t> ticket_;
+  typename P::template plain<std::uint32_t> holder_;
+  typename P::template atomic<std::uint64_t> places_[Places];
+};
+
+template <platform P, class W>
+using awn = basic_awn<P, W, 64>;
+
+}  // namespace usher

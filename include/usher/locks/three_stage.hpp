@@ -1,0 +1,136 @@
+// 3-Stage: a lock made of three, passed one after the other, so that of many waiters one is at the last and one at the one
+// before it. What it costs to release the first, where all the others wait, is paid by a thread that waits itself.
+//
+// Source: TWA (extended version), §6, 3-Stage; with TryFirst also its last paragraph: a thread that finds C free takes it.
+// Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); nobody is overtaken, nobody starves. With: no order, no
+// bound on bypass; the one thread at C may starve.
+// Cost without contention: A's (ticket.hpp), one compare-and-swap more with TryFirst, and then nothing of A. Release of C a
+// store (spinning) or an exchange (parking).
+// Layout: A (ticket and grant) · B · C: four 32-bit words, 16 bytes.
+//
+//     lock:    A taken; B taken; A released; C taken; B released        unlock:    C released
+//
+//     B, C     0 free     1 held     2 held, and its waiter sleeps or is about to (parking only)
+//
+// Whoever has A is alone in wanting B, whoever has B in wanting C: so they are taken by a look and a store, without an
+// atomic operation. With TryFirst C is taken by compare-and-swap. A parks as a ticket lock does.
+#pragma once
+
+#include "usher/locks/ticket.hpp"
+
+namespace usher {
+
+template <platform P, class W, bool TryFirst = false>
+class basic_three_stage {
+ public:
+  static constexpr lock_traits traits{
+      .summary = TryFirst ? "3-Stage with a fast path: who finds the lock free takes it"
+                          : "three locks in a row: one waiter at each of the last two",
+      .paper = "TWA (extended), section 6, 3-Stage",
+      .fifo = !TryFirst,
+      .bypass = TryFirst ? unbounded : 0,
+      .starvation_free = !TryFirst,
+      .words = 4,
+  };
+
+  void lock() {
+    P::doorway(this);
+    if constexpr (TryFirst) {
+      if (!take(c_)) [[unlikely]]
+        pass();
+    } else {
+      pass();
+    }
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    if constexpr (TryFirst) {
+      return take(c_);
+    } else {
+      // Looks first: those who come while this thread tries wait for it.
+      if (held(b_) || held(c_) || !a_.try_lock()) return false;
+      const bool second = !held(b_);
+      if (second) hold(b_);
+      a_.unlock();
+      if (!second) return false;
+      const bool third = !held(c_);
+      if (third) hold(c_);
+      release(b_);
+      return third;
+    }
+  }
+
+  void unlock() { release(c_); }  // (2)
+
+  void count_from(std::uint32_t n) { a_.count_from(n); }
+
+ private:
+  using word = typename P::template atomic<std::uint32_t>;
+  static constexpr std::uint32_t free = 0, taken = 1, slept_on = 2;
+
+  // (1) acquire: pairs with (2).
+  static bool held(const word& w) { return w.load(std::memory_order_acquire) != free; }
+  /// Relaxed: who looks next has A or B from this thread.
+  static void hold(word& w) { w.store(taken, std::memory_order_relaxed); }
+
+  static bool take(word& w) {
+    std::uint32_t seen = free;  // (1)
+    return w.compare_exchange_strong(seen, taken, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  static void release(word& w) {
+    if constexpr (!W::parks) {
+      w.store(free, std::memory_order_release);  // (2)
+    } else {
+      const wake_key key = P::key_of(w);
+      // (2) release: pairs with (1). What was there says whether to wake: the lock is not looked at again.
+      if (w.exchange(free, std::memory_order_release) == slept_on) [[unlikely]]
+        P::wake(key, every_sleeper, 1);
+    }
+  }
+
+  void pass() {
+    a_.lock();
+    await_free(b_);
+    hold(b_);
+    a_.unlock();
+    if constexpr (TryFirst) {
+      for (await_free(c_); !take(c_); await_free(c_)) P::backoff(0);
+    } else {
+      await_free(c_);
+      hold(c_);
+    }
+    release(b_);
+  }
+
+  void await_free(word& w) {
+    if (held(w)) [[unlikely]]
+      wait(w);
+  }
+
+  [[gnu::cold, gnu::noinline]] static void wait(word& w) {
+    if (W::poll(w, [](std::uint32_t v) { return v == free; })) return;
+    if constexpr (W::parks) {
+      for (;;) {
+        std::uint32_t seen = w.load(std::memory_order_acquire);  // (1)
+        if (seen == free) return;
+        if (seen == taken &&
+            !w.compare_exchange_strong(seen, slept_on, std::memory_order_relaxed, std::memory_order_relaxed))
+          continue;
+        P::park(w, slept_on, every_sleeper);
+      }
+    }
+  }
+
+  ticket_core<P, W> a_;
+  word b_, c_;
+};
+
+template <platform P, class W>
+using three_stage = basic_three_stage<P, W>;
+
+template <platform P, class W>
+using three_stage_try = basic_three_stage<P, W, true>;
+
+}  // namespace usher

@@ -1,0 +1,140 @@
+// A ticket lock in 32 bits: ticket and grant are fields of one word, as the papers have it in the Linux kernel.
+//
+// Source: TWA (extended version), §4.9; Listing 1, lines 7–16.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves; as long as fewer than 2^16 threads
+// wait (spinning) or 2^15 (parking).
+// Cost: lock one fetch-and-add, which also says whether the lock was free; unlock one fetch-and-add: neighbouring fields
+// of one word can't be stored to by themselves here. While a waiter sleeps, unlock is a compare-and-swap.
+// Layout: one 32-bit word.
+//
+//                 ticket         mark                                           grant
+//     spinning    bits 31…16                                                    bits 15…0
+//     parking     bits 31…17     bit 16, `asleep`: a waiter sleeps or is about to    bit 15: 0, bits 14…0
+//
+// Numbers wrap. ticket's carry falls off the word; grant's would spill into its neighbour, so the holder, who alone
+// advances it, subtracts the field's maximum instead of adding one to it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/waiting.hpp"
+
+namespace usher {
+
+/// The word's fields.
+template <class W>
+struct ticket32_word {
+  static constexpr unsigned bits = W::parks ? 15 : 16;
+  static constexpr std::uint32_t numbers = std::uint32_t{1} << bits;
+  static constexpr std::uint32_t asleep = W::parks ? std::uint32_t{1} << 16 : 0;
+  static constexpr std::uint32_t ticket_one = std::uint32_t{1} << (32 - bits);
+
+  static constexpr std::uint32_t ticket(std::uint32_t w) { return w >> (32 - bits); }
+  static constexpr std::uint32_t grant(std::uint32_t w) { return w & (numbers - 1); }
+  /// How many unlocks until `mine` is served.
+  static constexpr std::uint32_t distance(std::uint32_t mine, std::uint32_t w) {
+    return (mine - grant(w)) & (numbers - 1);
+  }
+  static constexpr std::uint32_t after(std::uint32_t number, std::uint32_t n) { return (number + n) & (numbers - 1); }
+  /// What the holder adds to the word so that the next number is granted, and no carry leaves the field.
+  static constexpr std::uint32_t grant_step(std::uint32_t w) { return grant(w) == numbers - 1 ? 1 - numbers : 1; }
+
+  template <class Word>
+  static bool try_lock(Word& word) {
+    std::uint32_t w = word.load(std::memory_order_relaxed);
+    // Acquire: pairs with the release in unlock. The whole state is in the word, so that no change can be overlooked.
+    return ticket(w) == grant(w) &&
+           word.compare_exchange_strong(w, w + ticket_one, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  /// Waits until `mine` is granted.
+  template <platform P, class Word>
+  static void wait_until(Word& word, std::uint32_t mine, std::uint32_t mask) {
+    const auto served = [mine](std::uint32_t w) { return grant(w) == mine; };
+    if (W::poll(word, served)) return;  // acquire: pairs with the release in unlock
+    if constexpr (W::parks) {
+      for (;;) {
+        std::uint32_t w = word.load(std::memory_order_acquire);
+        if (served(w)) return;
+        // The mark can only go while this thread waits if its owner sees it and wakes us, or finds us in ticket.
+        if ((w & asleep) == 0 &&
+            !word.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed)) {
+          P::backoff(0);
+          continue;
+        }
+        P::park(word, w | asleep, mask);
+      }
+    }
+  }
+
+  static constexpr std::uint32_t of_number(std::uint32_t n) { return n % numbers * ticket_one | n % numbers; }
+};
+
+template <platform P, class W>
+class ticket32 {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "ticket lock in one 32-bit word",
+      .paper = "TWA (extended), section 4.9",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .words = 1,
+  };
+
+  void lock() {
+    P::doorway(this);
+    // (1) acquire: pairs with (2); every later change is a read-modify-write, so it also reads from what (2) heads.
+    const std::uint32_t seen = word_.fetch_add(fields::ticket_one, std::memory_order_acquire);
+    if (fields::ticket(seen) != fields::grant(seen)) [[unlikely]]
+      wait(fields::ticket(seen));
+    P::admitted(this);
+  }
+
+  bool try_lock() { return fields::try_lock(word_); }
+
+  void unlock() {
+    const std::uint32_t seen = word_.load(std::memory_order_relaxed);
+    if constexpr (!W::parks) {
+      word_.fetch_add(fields::grant_step(seen), std::memory_order_release);  // (2)
+    } else {
+      const wake_key key = P::key_of(word_);
+      if (seen & fields::asleep) [[unlikely]]
+        return unlock_asleep(seen, key);
+      // (2) release: pairs with (1). If somebody has gone to sleep since, the mark stays for the next.
+      if (word_.fetch_add(fields::grant_step(seen), std::memory_order_release) & fields::asleep) [[unlikely]]
+        P::wake(key, mask_of(fields::after(fields::grant(seen), 1)), all);
+    }
+  }
+
+  void count_from(std::uint32_t n) { word_.store(fields::of_number(n), std::memory_order_relaxed); }
+
+ private:
+  using fields = ticket32_word<W>;
+
+  /// Numbers 32 apart share a bit: those wake for nothing.
+  static constexpr std::uint32_t mask_of(std::uint32_t number) { return 1u << number % 32; }
+
+  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
+    fields::template wait_until<P>(word_, mine, mask_of(mine));
+  }
+
+  /// The mark stays while there are waiters. By exchanging the whole word we know that nobody has come.
+  [[gnu::cold, gnu::noinline]] void unlock_asleep(std::uint32_t seen, wake_key key) {
+    for (;;) {
+      std::uint32_t next = seen + fields::grant_step(seen);
+      if (fields::grant(next) == fields::ticket(next)) next &= ~fields::asleep;
+      // (2)
+      if (word_.compare_exchange_strong(seen, next, std::memory_order_release, std::memory_order_relaxed)) {
+        P::wake(key, mask_of(fields::grant(next)), all);
+        return;
+      }
+      P::backoff(0);
+    }
+  }
+
+  typename P::template atomic<std::uint32_t> word_;
+};
+
+}  // namespace usher

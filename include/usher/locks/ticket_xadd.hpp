@@ -1,0 +1,47 @@
+// A ticket lock that releases by an atomic addition: the paper's experiment on whether a lock gains from having no
+// atomic operation in its unlock ("we observe no appreciable change in performance").
+//
+// Source: TWA (extended version), §1.
+// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves.
+// Cost: lock one fetch-and-add, unlock one fetch-and-add.
+// Layout: two 32-bit words in one line, ticket_words.hpp.
+//
+// It differs from `ticket` where that spins. A ticket lock that parks releases by an atomic addition in any case.
+#pragma once
+
+#include "usher/locks/ticket.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class ticket_xadd : ticket_core<P, W> {
+  using base = ticket_core<P, W>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "ticket lock that releases by an atomic addition; -spin differs from ticket-spin",
+      .paper = "TWA (extended), section 1",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .words = 2,
+      .kinds = waiting_kind::spin | waiting_kind::spin_then_park,
+  };
+
+  void lock() {
+    P::doorway(this);
+    base::lock();
+    P::admitted(this);
+  }
+
+  void unlock() {
+    if constexpr (W::parks)
+      base::unlock();
+    else  // release: pairs with the acquire load of grant
+      this->grant_.fetch_add(ticket_words::one, std::memory_order_release);
+  }
+  using base::count_from;
+  using base::try_lock;
+};
+
+}  // namespace usher

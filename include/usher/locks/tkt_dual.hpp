@@ -1,0 +1,103 @@
+// TKT-Dual: a ticket lock with two words that announce a number, one watched by the next in line alone and one by all
+// others, each in a cache sector of its own.
+//
+// Source: TWA (extended version), §6, TKT-Dual.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves.
+// Cost: lock one fetch-and-add and a store (spinning) or two fetch-and-adds (parking); unlock a store (spinning) or one
+// exchange (parking).
+// Layout: three 32-bit words, each in 128 bytes: 384 bytes.
+//
+//     ticket    the next number to be given out
+//     grant     the number now served. Watched by the thread that has it next
+//     entered   one more than the number that was last seen to be served by its owner. Watched by all others, each
+//               until it is their own: then they are next
+//
+// In the paper the unlock advances grant and then the second word, that is, after it has given the lock away: the next
+// owner may have unmapped it. Written in the other order, the word that many watch would have to be written before
+// the one that hands over. So here it is the new owner who writes it, first thing in its critical section: the hand-over
+// remains one store to a word that one thread watches, and the wider word is written while the lock is held anyway.
+// It is written by every owner, for who draws a number can't know whether another has drawn one behind it.
+#pragma once
+
+#include "usher/locks/ticket_words.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class tkt_dual {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "ticket lock with one grant word for the next in line and one for the rest",
+      .paper = "TWA (extended), section 6, TKT-Dual",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .words = 3,
+  };
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t mine = ticket_.word.fetch_add(ticket_words::one, std::memory_order_relaxed);
+    // (1) acquire: pairs with (2).
+    if (ticket_words::number(grant_.word.load(std::memory_order_acquire)) != mine) [[unlikely]]
+      wait(mine);
+    enter(mine);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    if (!ticket_words::try_lock(ticket_.word, grant_.word)) return false;
+    enter(ticket_words::number(grant_.word.load(std::memory_order_relaxed)));
+    return true;
+  }
+
+  void unlock() {
+    const std::uint32_t next = ticket_words::number(grant_.word.load(std::memory_order_relaxed)) + ticket_words::one;
+    if constexpr (!W::parks) {
+      grant_.word.store(next, std::memory_order_release);  // (2)
+    } else {
+      const wake_key key = P::key_of(grant_.word);
+      // (2) release: pairs with (1). One thread at most watches grant; the mark is gone with the exchange.
+      if (grant_.word.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
+        P::wake(key, every_sleeper, all);
+    }
+  }
+
+  void count_from(std::uint32_t n) {
+    ticket_.word.store(n * ticket_words::one, std::memory_order_relaxed);
+    grant_.word.store(n * ticket_words::one, std::memory_order_relaxed);
+    entered_.word.store(n * ticket_words::one, std::memory_order_relaxed);
+  }
+
+ private:
+  struct alignas(128) sector {
+    typename P::template atomic<std::uint32_t> word;
+  };
+
+  /// Brings the next but one near. Relaxed: it is grant that says who owns the lock.
+  void enter(std::uint32_t mine) {
+    if constexpr (!W::parks) {
+      entered_.word.store(mine + ticket_words::one, std::memory_order_relaxed);
+    } else {
+      const std::uint32_t next = mine + ticket_words::one;
+      if (entered_.word.fetch_add(ticket_words::one, std::memory_order_relaxed) & ticket_words::asleep) [[unlikely]]
+        wake_next(next);
+    }
+  }
+
+  /// Sleepers each have the futex bit of their number, as in a ticket lock.
+  [[gnu::cold, gnu::noinline]] void wake_next(std::uint32_t next) {
+    P::wake(P::key_of(entered_.word), ticket_words::mask_of(next), all);
+    ticket_words::unmark(ticket_.word, entered_.word, next);
+  }
+
+  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
+    if (ticket_words::distance(mine, grant_.word.load(std::memory_order_relaxed)) > 1)
+      ticket_words::wait_until<P, W>(entered_.word, mine, ticket_words::mask_of(mine));
+    ticket_words::wait_until<P, W>(grant_.word, mine, every_sleeper);
+  }
+
+  sector ticket_, grant_, entered_;
+};
+
+}  // namespace usher

@@ -1,0 +1,138 @@
+// TWA-ID: a TWA whose waiting array has in each slot who waits there. A waiter puts its identity in, and the unlock
+// stores 0: no atomic operation in it. Any change of the slot sends a waiter to watch grant.
+//
+// Source: TWA (extended version), §6, TWA-ID.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
+// Cost: lock one fetch-and-add, far waiters one exchange more. Unlock, spinning: two stores, the second to the array,
+// after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if somebody is there.
+// Layout: two 32-bit words in one line, ticket_words.hpp.
+//
+//     slot     0: nobody, or told        bits 30…0: the identity of the last who came        bit 31: it sleeps
+//
+// The array is not TWA's, for a count and an identity could take each other's values. The identity must be the waiter's
+// alone as long as it waits: a queue node's handle. A thread that can have no node watches grant from the beginning;
+// so does one that another thread has displaced from its slot.
+//
+// The identity is published by an exchange and not by a store, so that the look at grant after it comes after it: the
+// unlock stores to grant and then to the slot. Where the exchange comes after that second store, the look sees the
+// first; where it comes before, the slot changes. But another unlock's 0 may come between the second store and the
+// exchange, which then tells nothing of the first store to a machine where threads may see stores in different orders. So
+// where the unlock has no atomic operation, the look is one: it reads the newest grant. (Two threads that each write two
+// words, in opposite order: the language lets both first writes be last; no machine does if the writes release.)
+#pragma once
+
+#include "usher/locks/waiting_array.hpp"
+#include "usher/queue_node.hpp"
+
+namespace usher {
+
+struct twa_id_array {
+  static constexpr std::uint32_t size = 4096;
+  static constexpr table_kind kind = table_kind::identities;
+};
+
+template <platform P, class W>
+class twa_id {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "TWA with the waiters' identities in the array: no atomic operation in a spinning unlock",
+      .paper = "TWA (extended), section 6, TWA-ID",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .words = 2,
+  };
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed);
+    // (1) acquire: pairs with (2).
+    if (ticket_words::number(grant_.load(std::memory_order_acquire)) != mine) [[unlikely]]
+      wait(mine);
+    P::admitted(this);
+  }
+
+  bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
+
+  void unlock() {
+    const std::uint32_t next = ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+    word& slot = slot_of(next + ticket_words::one);
+    if constexpr (!W::parks) {
+      grant_.store(next, std::memory_order_release);  // (2) hand-over first …
+      // (4) release: pairs with (3).
+      slot.store(0, std::memory_order_release);
+    } else {
+      const wake_key key = P::key_of(grant_);
+      // (2) release: pairs with (1). Those who watch grant are all woken and set the mark again. Sequentially
+      // consistent with (3) to (5): either the look at the slot finds an identity, or its owner sees the hand-over.
+      if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
+        P::wake(key, every_sleeper, all);
+      if (slot.load(std::memory_order_seq_cst) != 0) [[unlikely]]  // (4)
+        leave(slot, 0);
+    }
+  }
+
+  void count_from(std::uint32_t n) {
+    ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
+    grant_.store(n * ticket_words::one, std::memory_order_relaxed);
+  }
+
+ private:
+  using word = typename P::template atomic<std::uint32_t>;
+  static constexpr std::uint32_t sleeping = std::uint32_t{1} << 31;
+
+  word& slot_of(std::uint32_t number) const {
+    return P::template table<twa_id_array>()[waiting_array::hash(number, P::salt(this)) &
+                                             (P::template table_size<twa_id_array>() - 1)];
+  }
+
+  bool is_far(std::uint32_t mine, std::memory_order order) const {
+    return ticket_words::distance(mine, grant_.load(order)) > 1;
+  }
+
+  /// (5) Asked by a thread whose identity is in the slot.
+  bool is_still_far(std::uint32_t mine) {
+    if constexpr (W::parks)
+      return is_far(mine, std::memory_order_seq_cst);
+    else
+      return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 1;
+  }
+
+  /// Leaves a value in the slot and wakes whoever sleeps there.
+  [[gnu::cold, gnu::noinline]] static void leave(word& slot, std::uint32_t value) {
+    // (3), (4): acquire for the look at grant that follows; release for whoever finds the value. Sequentially consistent,
+    // see (2).
+    const std::uint32_t old = slot.exchange(value, std::memory_order_seq_cst);
+    if constexpr (W::parks) {
+      if (old & sleeping) P::wake(P::key_of(slot), every_sleeper, all);
+    }
+  }
+
+  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
+    if (is_far(mine, std::memory_order_relaxed)) wait_far(mine);
+    ticket_words::wait_until<P, W>(grant_, mine, every_sleeper);
+  }
+
+  void wait_far(std::uint32_t mine) {
+    const node_handle me = P::take_node();
+    if (me == no_node) return;
+    word& slot = slot_of(mine);
+    leave(slot, me);           // (3)
+    if (is_still_far(mine)) {  // without this look, an unlock before (3) would be missed
+      const auto changed = [me](std::uint32_t w) { return w != me; };
+      if (!W::poll(slot, changed)) {
+        if constexpr (W::parks) {
+          std::uint32_t seen = me;
+          if (slot.compare_exchange_strong(seen, me | sleeping, std::memory_order_relaxed, std::memory_order_relaxed))
+            while (slot.load(std::memory_order_relaxed) == (me | sleeping)) P::park(slot, me | sleeping, every_sleeper);
+        }
+      }
+    }
+    P::give_node(me);
+  }
+
+  word ticket_;
+  word grant_;
+};
+
+}  // namespace usher

@@ -1,0 +1,124 @@
+// TWA-Staged: a TWA whose unlock is the ticket lock's. The two threads next in line watch grant; of these it is the second
+// that, when it moves up, tells the third to leave the waiting array. All that TWA adds is done by threads that wait.
+//
+// Source: TWA (extended version), §6, TWA-Staged. "2 or more elements away" (group A) must mean more than two.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
+// Cost: lock one fetch-and-add and, beyond the ticket lock's, a look at ticket, which it has just written. Unlock a store
+// (spinning) or one exchange (parking), never anything of the array.
+// Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
+//
+//     unlocks until served     0  owner
+//                              1  (C) watches grant            moving up from (B), it tells the slot of its number + 1
+//                              2  (B) watches grant
+//                             >2  (A) watches its slot
+//
+// The paper's rule has a gap. A thread draws its number and then looks at grant, and in between its predecessors may
+// leave. So it may never be in (B), be it that it finds itself next or even served, while the thread behind it looked
+// earlier and found itself far: nobody would tell that one. Here every thread looks behind itself once it is
+// nearer than (B), on whatever way it came there, also on the fast path.
+#pragma once
+
+#include "usher/locks/waiting_array.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class twa_staged {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "TWA whose waiters tell each other: unlock is the ticket lock's",
+      .paper = "TWA (extended), section 6, TWA-Staged",
+      .fifo = true,
+      .bypass = 0,
+      .starvation_free = true,
+      .words = 2,
+  };
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_seq_cst);
+    // (1) acquire: pairs with (2). For the rest see look_behind().
+    if (ticket_words::number(grant_.load(std::memory_order_seq_cst)) != mine) [[unlikely]]
+      wait(mine);
+    else
+      look_behind(mine);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    if (!ticket_words::try_lock(ticket_, grant_)) return false;
+    const std::uint32_t mine = ticket_words::number(grant_.load(std::memory_order_seq_cst));
+    look_behind(mine);
+    return true;
+  }
+
+  void unlock() {
+    const std::uint32_t next = ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+    if constexpr (!W::parks) {
+      grant_.store(next, std::memory_order_release);  // (2)
+    } else {
+      const wake_key key = P::key_of(grant_);
+      // (2) release: pairs with (1). At most two threads watch grant. Both are woken, the second must move up; the mark
+      // is gone with the exchange. Sequentially consistent: look_behind().
+      if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
+        P::wake(key, every_sleeper, all);
+    }
+  }
+
+  void count_from(std::uint32_t n) {
+    ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
+    grant_.store(n * ticket_words::one, std::memory_order_relaxed);
+  }
+
+ private:
+  std::uint32_t distance(std::uint32_t mine, std::memory_order order) const {
+    return ticket_words::distance(mine, grant_.load(order));
+  }
+
+  /// The caller has seen by a sequentially consistent load that at most one unlock remains until it is served.
+  /// Either the next thread has drawn its number: then it is told. Or its draw comes after this load in the one order of
+  /// all these operations, and so does the look at grant in may_go_far(): it sees what the caller has seen. (Where the
+  /// spinning unlock's store is not itself in that order, it is C++20 that says so, and C++11 that does not.)
+  void look_behind(std::uint32_t mine) {
+    if (ticket_.load(std::memory_order_seq_cst) != mine + ticket_words::one) [[unlikely]]
+      tell(mine + ticket_words::one);
+  }
+
+  [[gnu::cold, gnu::noinline]] void tell(std::uint32_t number) {
+    waiting_array::notify<P, W>(array_.slot(number, this));
+  }
+
+  bool may_go_far(std::uint32_t mine) {
+    if constexpr (W::parks)
+      return distance(mine, std::memory_order_seq_cst) > 2;
+    else  // a read-modify-write, which changes nothing, reads what is there: C++11 will do
+      return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 2;
+  }
+
+  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
+    if (may_go_far(mine))
+      waiting_array::watch<P, W>(array_.slot(mine, this),
+                                 [&](std::memory_order order) { return distance(mine, order) <= 2; });
+    watch_grant(mine, 1);
+    look_behind(mine);
+    watch_grant(mine, 0);
+  }
+
+  /// Until at most so many unlocks remain.
+  void watch_grant(std::uint32_t mine, std::uint32_t most) {
+    const auto near = [mine, most](std::uint32_t g) { return ticket_words::distance(mine, g) <= most; };
+    if (!W::poll(grant_, near)) {
+      if constexpr (W::parks) {
+        for (std::uint32_t g; !near(g = grant_.load(std::memory_order_acquire));)
+          ticket_words::park_on<P>(grant_, g, every_sleeper);
+      }
+    }
+    if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // look_behind() asks for it
+  }
+
+  typename P::template atomic<std::uint32_t> ticket_;
+  typename P::template atomic<std::uint32_t> grant_;
+  [[no_unique_address]] shared_array<P> array_;
+};
+
+}  // namespace usher

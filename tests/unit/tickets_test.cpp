@@ -1,0 +1,559 @@
+// The ticket family: who waits where, what an unlock touches, what is where in the array, numbers that wrap; and of those
+// locks that are too large for the tables of every_lock_test what it says of the others.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <semaphore>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "team.hpp"
+#include "traced_platform.hpp"
+#include "usher/locks/awn.hpp"
+#include "usher/locks/partitioned.hpp"
+#include "usher/locks/qspinlock.hpp"
+#include "usher/locks/three_stage.hpp"
+#include "usher/locks/ticket.hpp"
+#include "usher/locks/ticket32.hpp"
+#include "usher/locks/ticket_backoff.hpp"
+#include "usher/locks/ticket_xadd.hpp"
+#include "usher/locks/tkt_dual.hpp"
+#include "usher/locks/twa.hpp"
+#include "usher/locks/twa32.hpp"
+#include "usher/locks/twa_chain.hpp"
+#include "usher/locks/twa_id.hpp"
+#include "usher/locks/twa_staged.hpp"
+
+namespace usher {
+namespace {
+
+using std::chrono::milliseconds;
+using test::action;
+using test::event;
+using test::eventually;
+using test::trace;
+using test::traced;
+using spin = waiting<native, waiting_kind::spin>;
+using stp = waiting<native, waiting_kind::spin_then_park>;
+using park = waiting<native, waiting_kind::park>;
+using traced_spin = waiting<traced, waiting_kind::spin>;
+
+// ---- sizes (TWA, extended, §2, §4.9, §6)
+
+static_assert(sizeof(ticket<native, stp>) == 8);
+static_assert(sizeof(twa<native, stp>) == sizeof(ticket<native, stp>));
+static_assert(sizeof(twa_sized<native, stp>) == 8 && sizeof(twa_quantized<native, stp>) == 8);
+static_assert(sizeof(twa_staged<native, stp>) == 8 && sizeof(twa_id<native, stp>) == 8);
+static_assert(sizeof(twa_chain<native, stp>) == 8);
+static_assert(sizeof(ticket32<native, stp>) == 4 && sizeof(twa32<native, stp>) == 4);
+static_assert(sizeof(ticket32<native, spin>) == 4 && sizeof(twa32<native, spin>) == 4);
+static_assert(sizeof(qspinlock<native, stp>) == 4);
+static_assert(sizeof(three_stage<native, stp>) == 16);
+static_assert(sizeof(tkt_dual<native, stp>) == 3 * 128);
+static_assert(sizeof(partitioned_ticket<native, stp>) == 9 * 128 && sizeof(anderson<native, stp>) == 65 * 128);
+static_assert(sizeof(awn<native, stp>) == 8 + 64 * 8);
+static_assert(sizeof(twa_private<native, stp>) == 8 + 4 * 4096);
+
+// ---- who waits where
+
+/// A lock's word as the trace names it.
+template <class Lock>
+const void* word_at(const Lock& lock, std::size_t byte) {
+  return reinterpret_cast<const char*>(&lock) + byte;
+}
+
+const void* slot_at(std::uint32_t number, const void* lock) {
+  return &traced::table<twa_array>()[((number * 127) ^ traced::salt(lock)) & 4095];
+}
+
+/// TWA (extended), §2.1, by its numbers.
+TEST(twa, the_ten_steps) {
+  trace::begin();
+  twa<traced, traced_spin> lock{};
+  const void* const ticket = word_at(lock, 0);
+  const void* const grant = word_at(lock, 4);
+  const void *const at2 = slot_at(2, &lock), *const at3 = slot_at(3, &lock);
+  ASSERT_NE(at2, at3);
+  std::binary_semaphore t1_may_leave{0}, t2_may_leave{0};
+  std::atomic<int> owner{0};
+
+  // 1, 2: the lock is free; T1 takes it at once, by the addition and one look at grant.
+  std::jthread t1([&] {
+    trace::me = 1;
+    lock.lock();
+    owner = 1;
+    t1_may_leave.acquire();
+    lock.unlock();
+  });
+  ASSERT_TRUE(eventually([&] { return owner == 1; }));
+  const auto first = trace::of(1);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_TRUE(first[0].what == action::add && first[0].word == ticket);
+  EXPECT_TRUE(first[1].what == action::load && first[1].word == grant && first[1].value == 0);
+
+  // 3: T2 is next and watches grant.
+  std::jthread t2([&] {
+    trace::me = 2;
+    lock.lock();
+    owner = 2;
+    t2_may_leave.acquire();
+    lock.unlock();
+  });
+  ASSERT_TRUE(eventually([&] { return trace::watched_by(2) == grant; }));
+
+  // 4: T3 is two away: reads its slot, looks at grant again, watches the slot.
+  const auto waiter = [&](int me) {
+    trace::me = me;
+    lock.lock();
+    owner = me;
+    lock.unlock();
+  };
+  std::jthread t3(waiter, 3);
+  ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == at2; }));
+  const auto third = trace::of(3);
+  const auto is_load = [](const void* w) { return [w](const event& e) { return e.what == action::load && e.word == w; }; };
+  const auto slot_read = std::find_if(third.begin(), third.end(), is_load(at2));
+  ASSERT_NE(slot_read, third.end());
+  EXPECT_NE(std::find_if(slot_read, third.end(), is_load(grant)), third.end()) << "the second look";
+
+  // 5: T4 likewise, in another slot.
+  std::jthread t4(waiter, 4);
+  ASSERT_TRUE(eventually([&] { return trace::watched_by(4) == at3; }));
+  EXPECT_EQ(trace::watchers(grant), 1u);
+
+  // 6, 7, 8: T1 releases. It is stopped before it writes to the array: T2 has the lock by then, T3 does not stir.
+  std::binary_semaphore t1_may_notify{0};
+  std::atomic<bool> at_array{false};
+  trace::before_write([&](const event& e) {
+    if (e.thread != 1 || e.word != at2) return;
+    at_array = true;
+    t1_may_notify.acquire();
+  });
+  t1_may_leave.release();
+  ASSERT_TRUE(eventually([&] { return at_array && owner == 2; })) << "the hand-over precedes the array";
+  EXPECT_EQ(trace::watched_by(3), at2);
+  EXPECT_EQ(trace::watchers(grant), 0u);
+  t1_may_notify.release();
+
+  // 9, 10: T3 goes to watch grant, T4 stays.
+  ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == grant; }));
+  EXPECT_EQ(trace::watched_by(4), at3);
+  EXPECT_EQ(trace::watchers(grant), 1u);
+  t1.join();
+  const auto all_of_t1 = trace::of(1);
+  const auto handed = std::find_if(all_of_t1.begin(), all_of_t1.end(), [&](const event& e) { return e.what == action::store; });
+  ASSERT_EQ(all_of_t1.end() - handed, 2) << "two writes end it";
+  EXPECT_EQ(handed[0].word, grant);
+  EXPECT_TRUE(handed[1].what == action::add && handed[1].word == at2);
+  t2_may_leave.release();
+}
+
+/// What is known of a spinning lock while n threads wait in it.
+struct places {
+  unsigned near;      ///< most who watch the word that is handed over by
+  bool array;         ///< unlock may touch the process-wide array
+};
+
+/// Queues six threads behind a holder, hands the lock from one to the next, and looks at each stop.
+template <class Lock>
+void watchers_are_few(std::vector<const void*> near_words(const Lock&), unsigned most, bool array_in_unlock) {
+  trace::begin();
+  const auto owned = std::make_unique<Lock>();
+  Lock& lock = *owned;
+  const auto near_watchers = [&] {
+    unsigned n = 0;
+    for (const void* w : near_words(lock)) n += trace::watchers(w);
+    return n;
+  };
+  constexpr int waiters = 6;
+  std::counting_semaphore<waiters + 1> go{0};
+  std::atomic<int> in{0};
+  std::vector<std::vector<event>> unlocks(waiters + 1);
+  const auto turn = [&](int me) {
+    trace::me = me;
+    lock.lock();
+    in = me;
+    go.acquire();
+    const std::size_t before = trace::of(me).size();
+    lock.unlock();
+    auto all = trace::of(me);
+    unlocks[std::size_t(me) - 1].assign(all.begin() + std::ptrdiff_t(before), all.end());
+  };
+  std::vector<std::jthread> team;
+  for (int i = 1; i <= waiters + 1; i++) {
+    team.emplace_back(turn, i);
+    ASSERT_TRUE(eventually([&] { return in == 1 && int(trace::watchers()) == i - 1; })) << i;
+    EXPECT_LE(near_watchers(), most);
+  }
+  for (int i = 1; i <= waiters + 1; i++) {
+    // Everybody has gone where it belongs.
+    EXPECT_TRUE(eventually([&] {
+      return in == i && int(trace::watchers()) == waiters + 1 - i && near_watchers() <= most &&
+             (i > waiters || near_watchers() >= 1);
+    })) << "turn " << i << ": " << near_watchers() << " near";
+    go.release();
+  }
+  team.clear();
+
+  const auto inside = [](const void* p, const void* begin, std::size_t size) {
+    return std::uintptr_t(p) - std::uintptr_t(begin) < size;
+  };
+  for (const auto& u : unlocks) {
+    bool released = false;
+    for (const event& e : u) {
+      const bool own = inside(e.word, &lock, sizeof lock);
+      EXPECT_FALSE(own && released) << "the lock is touched after it has been handed over";
+      released = released || (own && e.what != action::load);
+      if (!array_in_unlock) EXPECT_TRUE(own || !inside(e.word, traced::table<twa_array>(), 4 * 4096));
+    }
+    EXPECT_TRUE(released);
+  }
+}
+
+template <class Lock>
+std::vector<const void*> second_word(const Lock& l) {
+  return {word_at(l, 4)};
+}
+template <class Lock>
+std::vector<const void*> first_word(const Lock& l) {
+  return {&l};
+}
+
+TEST(watchers, of_a_ticket_lock_are_all) {
+  watchers_are_few<ticket<traced, traced_spin>>(second_word, 6, false);
+  watchers_are_few<ticket_xadd<traced, traced_spin>>(second_word, 6, false);
+  watchers_are_few<ticket32<traced, traced_spin>>(first_word, 6, false);
+}
+TEST(watchers, of_twa_are_one) {
+  watchers_are_few<twa<traced, traced_spin>>(second_word, 1, true);
+  watchers_are_few<twa_sized<traced, traced_spin>>(second_word, 1, true);
+  watchers_are_few<twa32<traced, traced_spin>>(first_word, 1, true);
+  watchers_are_few<twa_id<traced, traced_spin>>(second_word, 1, true);
+  watchers_are_few<twa_chain<traced, traced_spin>>(second_word, 1, true);
+  watchers_are_few<twa_private<traced, traced_spin>>(second_word, 1, false);
+}
+TEST(watchers, of_twa_staged_are_two_and_its_unlock_leaves_the_array_alone) {
+  watchers_are_few<twa_staged<traced, traced_spin>>(second_word, 2, false);
+}
+TEST(watchers, of_twa_quantized_are_a_gang) {
+  watchers_are_few<twa_quantized<traced, traced_spin>>(second_word, 4, true);
+}
+TEST(watchers, of_tkt_dual_are_one) {
+  watchers_are_few<tkt_dual<traced, traced_spin>>(
+      [](const auto& l) { return std::vector<const void*>{word_at(l, 128)}; }, 1, false);
+}
+TEST(watchers, of_three_stage_are_one_at_each_of_the_last_two) {
+  using lock = three_stage<traced, traced_spin>;
+  watchers_are_few<lock>([](const lock& l) { return std::vector<const void*>{word_at(l, 12)}; }, 1, false);
+  watchers_are_few<lock>([](const lock& l) { return std::vector<const void*>{word_at(l, 8), word_at(l, 12)}; }, 2, false);
+}
+TEST(watchers, of_qspinlock_are_the_pending_thread_and_the_head) {
+  watchers_are_few<qspinlock<traced, traced_spin>>(first_word, 2, false);
+}
+TEST(watchers, of_partitioned_locks_are_spread) {
+  // Six waiters, eight words: one each.
+  using lock = partitioned_ticket<traced, traced_spin>;
+  for (std::size_t i = 1; i <= 8; i++) {
+    static std::size_t which;
+    which = i;
+    trace::begin();
+    lock l{};
+    l.lock();
+    std::vector<std::jthread> team;
+    for (int t = 1; t <= 6; t++)
+      team.emplace_back([&l, t] {
+        trace::me = t;
+        l.lock();
+        l.unlock();
+      });
+    EXPECT_TRUE(eventually([] { return trace::watchers() == 6; }));
+    EXPECT_LE(trace::watchers(word_at(l, 128 * which)), 1u);
+    l.unlock();
+  }
+}
+
+TEST(twa_staged, uncontended_paths_leave_the_array_alone) {
+  trace::begin();
+  trace::me = 1;
+  twa_staged<traced, traced_spin> lock{};
+  for (int i = 0; i < 3; i++) {
+    lock.lock();
+    lock.unlock();
+    EXPECT_TRUE(lock.try_lock());
+    lock.unlock();
+  }
+  for (const event& e : trace::of(1)) EXPECT_TRUE(e.word == word_at(lock, 0) || e.word == word_at(lock, 4));
+}
+
+// ---- the array
+
+TEST(twa, slots_of_neighbouring_numbers_are_in_different_sectors) {
+  // TWA (extended), §2: 128 bytes, because of the adjacent-line prefetch.
+  const auto sector = [](const void* p) { return std::uintptr_t(p) / 128; };
+  const auto locks = std::make_unique<twa<native, spin>[]>(64);
+  for (int l = 0; l < 64; l++)
+    for (std::uint32_t n = 0; n < 9000; n++)
+      ASSERT_NE(sector(&locks[l].slot_of(2 * n)), sector(&locks[l].slot_of(2 * n + 2))) << n;
+  auto& mine = locks[0];
+  for (std::uint32_t n = 0xfffffff0u; n != 16; n++)
+    ASSERT_NE(sector(&mine.slot_of(2 * n)), sector(&mine.slot_of(2 * n + 2))) << "over the wrap, " << n;
+}
+
+TEST(twa, two_locks_in_step_do_not_meet) {
+  // The lock is in the hash: without it they would share every slot.
+  const auto locks = std::make_unique<twa<native, spin>[]>(64);
+  for (int l = 1; l < 64; l++)
+    for (std::uint32_t n = 0; n < 5000; n++)
+      ASSERT_NE(&locks[0].slot_of(2 * n), &locks[l].slot_of(2 * n)) << n;
+}
+
+TEST(twa, a_lock_meets_itself_after_4096_numbers) {
+  twa<native, spin> lock{};
+  std::set<const void*> slots;
+  for (std::uint32_t n = 0; n < 4096; n++) slots.insert(&lock.slot_of(2 * n));
+  EXPECT_EQ(slots.size(), 4096u);
+}
+
+TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
+  auto& cpus = usher_process_state.cpus;
+  const auto really = native::cpus();
+  EXPECT_GE(really, 1u);
+  for (const auto& [n, size] : {std::pair{1u, 64u}, {2u, 128u}, {3u, 256u}, {72u, 4096u}, {64u, 4096u}, {63u, 4096u},
+                                {32u, 2048u}, {5000u, 4096u}, {~0u, 4096u}}) {
+    cpus = n;
+    EXPECT_EQ(array_by_cpus<native>::size(), size) << n;
+    twa_sized<native, spin> lock{};
+    std::set<const void*> slots;
+    for (std::uint32_t k = 0; k < 5000; k++) slots.insert(&lock.slot_of(2 * k));
+    EXPECT_EQ(slots.size(), size);
+    EXPECT_LT(static_cast<const std::atomic<std::uint32_t>*>(*slots.rbegin()) - usher_process_state.waiting_array,
+              std::ptrdiff_t(size));
+  }
+  cpus = 0;  // nobody has asked
+  EXPECT_EQ(native::cpus(), really);
+  EXPECT_EQ(cpus, really);
+}
+
+TEST(tables, mean_different_things_and_chains_are_left_behind_by_a_fork) {
+  struct ids {
+    static constexpr std::uint32_t size = 4096;
+    static constexpr table_kind kind = table_kind::identities;
+  };
+  EXPECT_NE(native::table<twa_array>(), native::table<twa_id_array>());
+  EXPECT_NE(native::table<twa_chain_array>(), native::table<twa_id_array>());
+  EXPECT_EQ(native::table<ids>(), native::table<twa_id_array>());
+  native::fork_stamp();
+  auto& chain = native::table<twa_chain_array>()[17];
+  chain = 1234;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(chain == 0 ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(chain.exchange(0), 1234u);
+}
+
+TEST(twa_id, a_spinning_unlock_stores_0_to_the_slot_of_the_next_but_one) {
+  trace::begin();
+  trace::me = 1;
+  twa_id<traced, traced_spin> lock{};
+  for (std::uint32_t n = 0; n < 20; n++) {
+    lock.lock();
+    const std::size_t before = trace::of(1).size();
+    lock.unlock();
+    auto all = trace::of(1);
+    all.erase(all.begin(), all.begin() + std::ptrdiff_t(before));
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0].what, action::load);
+    EXPECT_TRUE(all[1].what == action::store && all[1].word == word_at(lock, 4));
+    const void* slot =
+        &traced::table<twa_id_array>()[(((n + 2) * 127) ^ traced::salt(&lock)) & 4095];
+    EXPECT_TRUE(all[2].what == action::store && all[2].word == slot && all[2].value == 0);
+  }
+}
+
+// ---- numbers that wrap
+
+TEST(ticket32, no_carry_leaves_grants_field) {
+  const auto all = []<class Fields>(Fields) {
+    for (std::uint32_t g = 0; g < Fields::numbers; g++)
+      for (std::uint32_t t : {0u, 1u, g, Fields::numbers - 1})
+        for (std::uint32_t mark : {0u, Fields::asleep}) {
+          const std::uint32_t w = t * Fields::ticket_one | mark | g;
+          const std::uint32_t next = w + Fields::grant_step(w);
+          ASSERT_EQ(Fields::grant(next), (g + 1) % Fields::numbers);
+          ASSERT_EQ(Fields::ticket(next), t);
+          ASSERT_EQ(next & Fields::asleep, mark);
+        }
+  };
+  all(ticket32_word<spin>{});
+  all(ticket32_word<stp>{});
+  EXPECT_EQ(ticket32_word<spin>::numbers, 1u << 16);
+}
+
+template <class Lock>
+class narrow : public testing::Test {};
+using narrow_locks = testing::Types<ticket32<native, spin>, ticket32<native, stp>, ticket32<native, park>,
+                                    twa32<native, spin>, twa32<native, stp>, twa32<native, park>>;
+TYPED_TEST_SUITE(narrow, narrow_locks);
+
+TYPED_TEST(narrow, survives_2_to_the_17_acquisitions) {
+  TypeParam lock{};
+  for (int i = 0; i < 1 << 17; i++) {
+    if (i % 3 == 0) {
+      ASSERT_TRUE(lock.try_lock());
+    } else {
+      lock.lock();
+    }
+    if (i % 64 == 0) ASSERT_FALSE(lock.try_lock());
+    lock.unlock();
+  }
+  EXPECT_TRUE(lock.try_lock());
+}
+
+/// Families of locks, each in several forms.
+template <template <class, class> class Lock>
+struct of {
+  template <class W>
+  using with = Lock<native, W>;
+};
+
+template <class Family>
+class counting : public testing::Test {
+ protected:
+  template <class W>
+  void over_the_wrap(std::uint32_t from, int rounds) {
+    const auto owned = std::make_unique<typename Family::template with<W>>();
+    auto& lock = *owned;
+    lock.count_from(from);
+    EXPECT_TRUE(lock.try_lock());
+    EXPECT_FALSE(lock.try_lock());
+    lock.unlock();
+    long counter = 0;
+    test::in_threads(4, [&](unsigned) {
+      for (int i = 0; i < rounds; i++) {
+        lock.lock();
+        counter++;
+        if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+        lock.unlock();
+      }
+    });
+    EXPECT_EQ(counter, 4 * rounds);
+    EXPECT_TRUE(lock.try_lock());
+    lock.unlock();
+  }
+};
+using counting_locks =
+    testing::Types<of<ticket>, of<ticket_xadd>, of<ticket_backoff>, of<ticket32>, of<twa>, of<twa32>, of<twa_sized>,
+                   of<twa_quantized>, of<twa_private>, of<twa_staged>, of<twa_id>, of<twa_chain>, of<tkt_dual>,
+                   of<three_stage>, of<three_stage_try>, of<partitioned_ticket>, of<anderson>, of<awn>>;
+TYPED_TEST_SUITE(counting, counting_locks);
+
+TYPED_TEST(counting, goes_on_over_the_wrap) {
+  // 2^32, 2^31, 2^16 and 2^15, with waiters on either side.
+  this->template over_the_wrap<stp>(~std::uint32_t{20}, 500);
+  this->template over_the_wrap<park>(~std::uint32_t{20}, 500);
+  this->template over_the_wrap<spin>(~std::uint32_t{20}, 40);
+  this->template over_the_wrap<park>((std::uint32_t{1} << 31) - 20, 200);
+}
+
+TYPED_TEST(counting, few_slots_do_not_matter) {
+  using lock = typename TypeParam::template with<stp>;
+  if constexpr (requires { typename lock::small; }) {
+    const auto owned = std::make_unique<typename lock::small>();
+    auto& small = *owned;
+    long counter = 0;
+    test::in_threads(8, [&](unsigned) {
+      for (int i = 0; i < 300; i++) {
+        small.lock();
+        counter++;
+        small.unlock();
+      }
+    });
+    EXPECT_EQ(counter, 2400);
+  }
+}
+
+// ---- large locks: what every_lock_test says of the others
+
+template <class Lock>
+class large : public testing::Test {};
+using large_locks =
+    testing::Types<tkt_dual<native, stp>, tkt_dual<native, park>, partitioned_ticket<native, stp>,
+                   partitioned_ticket<native, park>, anderson<native, stp>, anderson<native, park>, awn<native, stp>,
+                   awn<native, park>, twa_private<native, stp>, twa_private<native, park>, basic_awn<native, park, 4>>;
+TYPED_TEST_SUITE(large, large_locks);
+
+TYPED_TEST(large, serves_in_order_of_arrival_and_wakes_sleepers) {
+  const auto owned = std::make_unique<TypeParam>();
+  auto& lock = *owned;
+  std::vector<unsigned> order;
+  lock.lock();
+  {
+    std::vector<std::jthread> team;
+    for (unsigned i = 0; i < 9; i++) {
+      team.emplace_back([&, i] {
+        lock.lock();
+        order.push_back(i);
+        lock.unlock();
+      });
+      std::this_thread::sleep_for(milliseconds(10));  // it is in the queue by now, and asleep
+    }
+    EXPECT_FALSE(lock.try_lock());
+    lock.unlock();
+  }
+  EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+TYPED_TEST(large, excludes_with_try_lock_among_lock) {
+  const auto owned = std::make_unique<TypeParam>();
+  auto& lock = *owned;
+  long counter = 0, tried = 0;
+  test::in_threads(5, [&](unsigned me) {
+    for (long i = 0; i < 1000; i++) {
+      if (me == 0) {
+        if (!lock.try_lock()) continue;
+        tried++;
+      } else {
+        lock.lock();
+      }
+      counter++;
+      lock.unlock();
+    }
+  });
+  EXPECT_EQ(counter, tried + 4000);
+}
+
+TYPED_TEST(large, may_be_unlocked_by_another_thread) {
+  const auto owned = std::make_unique<TypeParam>();
+  for (int i = 0; i < 20; i++) {
+    owned->lock();
+    std::jthread([&] { owned->unlock(); }).join();
+  }
+  EXPECT_TRUE(owned->try_lock());
+}
+
+TYPED_TEST(large, memory_may_be_reused_by_the_next_owner) {
+  for (int i = 0; i < 100; i++) {
+    auto owned = std::make_unique<TypeParam>();
+    owned->lock();
+    std::jthread last([p = owned.get()] {
+      p->lock();
+      std::memset(static_cast<void*>(p), 0x5a, sizeof *p);
+    });
+    owned->unlock();
+    last.join();
+  }
+}
+
+}  // namespace
+}  // namespace usher

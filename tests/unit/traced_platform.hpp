@@ -1,0 +1,177 @@
+// The hardware with a record of who does what to which word, for the spinning forms of locks: so that a test can say where
+// everybody waits, and stop a thread before an operation.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "usher/platform/native.hpp"
+
+namespace usher::test {
+
+enum class action { load, store, add, other };
+
+struct event {
+  int thread;
+  action what;
+  const void* word;
+  std::uint64_t value;  ///< what was loaded, stored or added
+};
+
+/// One at a time: begin() it, name the threads, let them run.
+class trace {
+ public:
+  static inline thread_local int me = 0;
+
+  static void begin() {
+    std::lock_guard guard(mutex_);
+    events_.clear();
+    before_ = nullptr;
+  }
+  /// Called before each operation that writes, by the thread that is about to do it.
+  static void before_write(std::function<void(const event&)> f) {
+    std::lock_guard guard(mutex_);
+    before_ = std::move(f);
+  }
+
+  static std::vector<event> of(int thread) {
+    std::lock_guard guard(mutex_);
+    std::vector<event> some;
+    for (const event& e : events_)
+      if (e.thread == thread) some.push_back(e);
+    return some;
+  }
+
+  /// The word that a thread polls at present, having seen that it must wait.
+  static const void* watched_by(int thread) {
+    std::lock_guard guard(mutex_);
+    const auto i = watches_.find(thread);
+    return i != watches_.end() ? i->second : nullptr;
+  }
+  static unsigned watchers(const void* word) {
+    std::lock_guard guard(mutex_);
+    unsigned n = 0;
+    for (const auto& [thread, w] : watches_) n += w == word ? 1 : 0;
+    return n;
+  }
+  static unsigned watchers() {
+    std::lock_guard guard(mutex_);
+    return unsigned(watches_.size());
+  }
+
+  // ---- by the platform
+
+  static void about_to(action what, const void* word, std::uint64_t value) {
+    std::function<void(const event&)> f;
+    {
+      std::lock_guard guard(mutex_);
+      f = before_;
+    }
+    if (f) f({me, what, word, value});
+  }
+  static void done(action what, const void* word, std::uint64_t value) {
+    std::lock_guard guard(mutex_);
+    events_.push_back({me, what, word, value});
+  }
+  static void watches(const void* word) {
+    std::lock_guard guard(mutex_);
+    if (word != nullptr)
+      watches_[me] = word;
+    else
+      watches_.erase(me);
+  }
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::vector<event> events_;
+  static inline std::map<int, const void*> watches_;
+  static inline std::function<void(const event&)> before_;
+};
+
+template <class T>
+class traced_atomic {
+ public:
+  T load(std::memory_order o) const {
+    const T v = word_.load(o);
+    trace::done(action::load, this, v);
+    return v;
+  }
+  void store(T v, std::memory_order o) {
+    trace::about_to(action::store, this, v);
+    word_.store(v, o);
+    trace::done(action::store, this, v);
+  }
+  T fetch_add(T v, std::memory_order o) {
+    return modify(action::add, v, [&] { return word_.fetch_add(v, o); });
+  }
+  T fetch_or(T v, std::memory_order o) {
+    return modify(action::other, v, [&] { return word_.fetch_or(v, o); });
+  }
+  T fetch_and(T v, std::memory_order o) {
+    return modify(action::other, v, [&] { return word_.fetch_and(v, o); });
+  }
+  T exchange(T v, std::memory_order o) {
+    return modify(action::other, v, [&] { return word_.exchange(v, o); });
+  }
+  bool compare_exchange_strong(T& expected, T v, std::memory_order success, std::memory_order failure) {
+    return modify(action::other, v, [&] { return word_.compare_exchange_strong(expected, v, success, failure); });
+  }
+  /// Without a record.
+  T peek() const { return word_.load(std::memory_order_relaxed); }
+
+ private:
+  template <class F>
+  auto modify(action what, T v, F f) {
+    trace::about_to(what, this, v);
+    const auto result = f();
+    trace::done(what, this, v);
+    return result;
+  }
+  std::atomic<T> word_;
+};
+
+struct traced : native {
+  template <class T>
+  using atomic = traced_atomic<T>;
+
+  template <class Word, class Pred>
+  static auto await(const Word& word, Pred pred, std::memory_order order) {
+    auto v = word.load(order);
+    if (pred(v)) return v;
+    trace::watches(&word);
+    while (!pred(v = word.peek())) std::this_thread::yield();
+    trace::watches(nullptr);
+    return word.load(order);
+  }
+
+  // Nodes are the hardware's, their words with a record.
+  static queue_node<traced>& node(node_handle h) {
+    static_assert(sizeof(queue_node<traced>) == sizeof(queue_node<native>));
+    return reinterpret_cast<queue_node<traced>&>(native::node(h));
+  }
+
+  template <class Tag>
+  static traced_atomic<std::uint32_t>* table() {
+    alignas(4096) static traced_atomic<std::uint32_t> words[Tag::size];
+    return words;
+  }
+};
+static_assert(platform<traced>);
+
+/// Waits for something that other threads will do; false if it takes too long.
+template <class F>
+bool eventually(F f) {
+  using namespace std::chrono_literals;
+  for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
+    if (f()) return true;
+    std::this_thread::sleep_for(100us);
+  }
+  return false;
+}
+
+}  // namespace usher::test
