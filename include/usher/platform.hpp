@@ -23,6 +23,9 @@
 //                      why every park stands in a loop.
 //   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left. Nodes
 //                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
+//   borrow_node()      the node that the calling thread has kept, or else as take_node(). keep_node(h): the calling
+//                      thread keeps a node, whoever took it, for its next borrow_node(); it gives it back where it
+//                      has one already. Nothing touches a node that is kept.
 //   node(h)            the node of a handle.
 //   thread_index()     a small number of the calling thread's own.
 //   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.
@@ -62,6 +65,8 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   typename P::template plain<std::uint32_t>;
   { P::take_node() } -> std::same_as<std::uint32_t>;
   P::give_node(h);
+  { P::borrow_node() } -> std::same_as<std::uint32_t>;
+  P::keep_node(h);
   P::node(h);
   P::backoff(ns);
   P::wake(key, every_sleeper, 1);

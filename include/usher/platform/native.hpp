@@ -52,6 +52,7 @@ struct alignas(64) thread_record {
   std::atomic<std::uint64_t> random;  ///< xorshift state, never 0
   std::atomic<node_handle> hint;      ///< a node of mine that was free not long ago
   std::atomic<std::uint32_t> more;    ///< index of a further record of mine, 0: none
+  std::atomic<std::uint64_t> kept;  ///< fork stamp << 32 | a node kept for the next acquisition, perhaps not mine; or 0
   node_slot nodes[15];
 
   std::uint32_t stamp() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
@@ -291,6 +292,24 @@ struct native {
     if (mine) r->hint.store(h, std::memory_order_relaxed);
   }
 
+  /// What is kept stays with the record when its thread dies: whoever takes the record over has it.
+  static node_handle borrow_node() {
+    if (thread_record* r = self()) [[likely]] {
+      const std::uint64_t kept = r->kept.load(std::memory_order_relaxed);
+      if (kept >> 32 == r->stamp()) [[likely]] {
+        r->kept.store(0, std::memory_order_relaxed);
+        return node_handle(kept);
+      }
+    }
+    return take_node();
+  }
+
+  static void keep_node(node_handle h) {
+    thread_record* r = self();
+    if (r == nullptr || r->kept.load(std::memory_order_relaxed) >> 32 == r->stamp()) return give_node(h);
+    r->kept.store(std::uint64_t{r->stamp()} << 32 | h, std::memory_order_relaxed);
+  }
+
   static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
 
   // ---- the rest ---------------------------------------------------------------------------------------------
@@ -419,6 +438,9 @@ struct native {
         r->owner.store(me, std::memory_order_relaxed);
         r->more.store(0, std::memory_order_relaxed);
         r->hint.store(handle_of(r, 0), std::memory_order_relaxed);
+        // A node that was kept is in nobody's use, but only its record's owner may say so.
+        const auto kept = node_handle(r->kept.exchange(0, std::memory_order_relaxed));
+        if (kept != no_node && record_of(kept) == r) slot(kept).used.store(0, std::memory_order_relaxed);
       }
       return r;
     }
