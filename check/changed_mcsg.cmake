@@ -107,3 +107,54 @@ usher_check_changed(mcsg+-covers-watch "a regular that takes the mark of the sle
 usher_check_changed(mcsg+-leader-covers-watch "a leader that takes the mark of the sleepers off does not wake them" mcsg_plus "" false
   "last == guest ? restore_watch() : wake_all();" "if (last == guest) restore_watch();"
   locks/mcsg_plus.hpp)
+
+# ---- cohorts
+
+# Of the catalogue, until it builds large locks itself.
+foreach(name c-bo-mcs c-bo-clh c-bo-tkt c-mcs-mcs c-clh-clh c-tkt-mcs c-tkt-tkt c-ptl-tkt c-mcsg-mcs)
+  string(MAKE_C_IDENTIFIER ${name} type)
+  usher_check_lock(${name} usher/locks/cohort.hpp usher::${type} "" false "")
+endforeach()
+usher_check_lock(c-bo-mcsg++ usher/locks/cohort.hpp usher::c_bo_mcsg_plus_plus "" false "")
+
+# A cohort of ticket locks with a threshold of one, changed: text becomes instead.
+function(usher_check_cohort name bug text instead)
+  usher_check_change(${name} "${text}" "${instead}" locks/cohort.hpp)
+  string(MAKE_C_IDENTIFIER ${name} id)
+  file(CONFIGURE OUTPUT changed/${id}_runs.hpp CONTENT "#pragma once
+#include \"check/cohort_runs.hpp\"
+#include \"check/changed/@id@.hpp\"
+namespace usher::changed_@id@ {
+template <platform P, class W>
+using counted = check::counts_runs<cohort<P, W, check::begins_a_run, usher::ticket, 1>>;
+}
+" @ONLY)
+  usher_check_lock(${name} check/changed/${id}_runs.hpp usher::changed_${id}::counted "" false "${bug}")
+  set(sources ${sources} PARENT_SCOPE)
+endfunction()
+
+usher_check_cohort(c-tkt-tkt-1 "" "PassThreshold = 64" "PassThreshold = 1")
+
+usher_check_cohort(cohort-passes-on "passes the lock within a node without end"
+  "h.turns.get() <= PassThreshold && " "")
+
+usher_check_cohort(cohort-hands-over-what-it-frees "leaves the global lock to the node and frees it, too"
+  "    h.turns.set(0);
+"
+  "")
+
+usher_check_cohort(cohort-frees-global-first "frees the global lock and then the local one"
+  "    h.lock.unlock();
+    global_.unlock();
+"
+  "    global_.unlock();
+    h.lock.unlock();
+")
+
+usher_check_cohort(cohort-leaves-to-nobody "leaves the global lock to the node though nobody is there"
+  " && !h.lock.alone()" "")
+
+usher_check_cohort(cohort-keeps-local "goes away with the local lock where the global one is not free"
+  "      h.lock.unlock();
+      return false;"
+  "      return false;")

@@ -30,7 +30,7 @@ const client* the_client;
 
 /// The lock's memory and the timed waiters' word beside it: all that the last owner takes away.
 struct object {
-  alignas(64) std::array<std::byte, room_for_subject> lock;
+  alignas(128) std::array<std::byte, room_for_subject> lock;
   checked::atomic<std::uint32_t> gate;
 };
 

@@ -52,6 +52,12 @@ class ticket {
     }
   }
 
+  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  bool alone() const {
+    return ticket_.load(std::memory_order_relaxed) ==
+           ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+  }
+
  private:
   static std::uint32_t mask_of(std::uint32_t number) { return 1u << (number / ticket_words::one % 32); }
 
