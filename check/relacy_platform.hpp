@@ -417,6 +417,27 @@ class execution {
     s.used.store(0, std::memory_order_release, p);
   }
 
+  /// Where a thread has kept none, all nodes are one pool: by then its own may be with others.
+  node_handle borrow_node(const place& p) {
+    node_handle& kept = kept_[rl::thread_index()];
+    if (kept != no_node) return std::exchange(kept, no_node);
+    const unsigned first = rl::thread_index() * nodes_a_thread;
+    for (unsigned i = 0; i < nodes_.size(); i++) {
+      const auto h = node_handle((first + i) % nodes_.size());
+      std::uint32_t unused = 0;
+      if (nodes_[h].used.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
+        return first_node + h;
+    }
+    return no_node;
+  }
+
+  void keep_node(node_handle h, const place& p) {
+    node_handle& kept = kept_[rl::thread_index()];
+    if (kept != no_node) return give_node(h, p);
+    kept = h;
+    slot(h, p).uses.end("a node is kept while another thread may still touch it", p);
+  }
+
   queue_node<checked_words>& node(node_handle h, const place& p) { return slot(h, p).node; }
 
   // ---- states of large locks ----
@@ -442,7 +463,9 @@ class execution {
   bool annex_is_free() const { return annex_taken_.newest() == 0; }
 
   bool all_nodes_free() const {
-    return std::ranges::all_of(nodes_, [](const node_slot& s) { return s.used.newest() == 0; });
+    for (unsigned i = 0; i < nodes_.size(); i++)
+      if (nodes_[i].used.newest() != 0 && std::ranges::find(kept_, first_node + i) == kept_.end()) return false;
+    return true;
   }
 
   // ---- process-wide tables ----
@@ -499,6 +522,7 @@ class execution {
   checked_atomic<std::uint32_t> annex_taken_;
   std::array<table_words, most_tables> tables_;
   std::array<sleeper, most_threads> sleepers_{};
+  std::array<node_handle, most_threads> kept_{};
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
   std::uint64_t clock_ = 1;
@@ -582,6 +606,8 @@ struct checked : checked_words {
 
   static node_handle take_node(place p = place::current()) { return execution::current().take_node(p); }
   static void give_node(node_handle h, place p = place::current()) { execution::current().give_node(h, p); }
+  static node_handle borrow_node(place p = place::current()) { return execution::current().borrow_node(p); }
+  static void keep_node(node_handle h, place p = place::current()) { execution::current().keep_node(h, p); }
   static queue_node<checked_words>& node(node_handle h, place p = place::current()) {
     return execution::current().node(h, p);
   }
@@ -621,6 +647,8 @@ struct checked : checked_words {
 
   static std::uint32_t fork_stamp() { return 1; }
   static std::uint32_t thread_index() { return rl::thread_index(); }
+  static constexpr std::uint32_t most_numa_nodes = 2;
+  static std::uint32_t numa_node() { return rl::thread_index() % most_numa_nodes; }
   template <class Tag>
   static atomic<std::uint32_t>* table() {
     return execution::current().table(Tag::kind).data();

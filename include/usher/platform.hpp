@@ -23,11 +23,16 @@
 //                      why every park stands in a loop.
 //   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left. Nodes
 //                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
+//   borrow_node()      the node that the calling thread has kept, or else as take_node(). keep_node(h): the calling
+//                      thread keeps a node, whoever took it, for its next borrow_node(); it gives it back where it
+//                      has one already. Nothing touches a node that is kept.
 //   node(h)            the node of a handle.
 //   take_annex<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
 //                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
 //                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
 //   thread_index()     a small number of the calling thread's own.
+//   numa_node()        the NUMA node that the calling thread runs on, below most_numa_nodes: a guess, for it may be moved at
+//                      any time. Machines with more nodes are folded.
 //   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
 //                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
 //   cpus()             how many CPUs the machine had when it was first asked: one answer in a process.
@@ -81,6 +86,8 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   typename P::template plain<std::uint32_t>;
   { P::take_node() } -> std::same_as<std::uint32_t>;
   P::give_node(h);
+  { P::borrow_node() } -> std::same_as<std::uint32_t>;
+  P::keep_node(h);
   P::node(h);
   P::backoff(ns);
   P::wake(key, every_sleeper, 1);
@@ -90,6 +97,8 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   { P::bernoulli(h) } -> std::same_as<bool>;
   { P::thread_index() } -> std::same_as<std::uint32_t>;
   { P::cpus() } -> std::same_as<std::uint32_t>;
+  { P::numa_node() } -> std::same_as<std::uint32_t>;
+  { P::most_numa_nodes } -> std::convertible_to<std::uint32_t>;
   { P::now() } -> std::same_as<std::uint64_t>;
   { P::limits() } -> std::same_as<wait_limits>;
   P::doorway(lock);

@@ -165,6 +165,7 @@ std::vector<const lock_table*> all_locks() {
 
 INSTANTIATE_TEST_SUITE_P(catalog, every_lock, testing::ValuesIn(all_locks()), [](const auto& info) {
   std::string name = info.param->name;
+  for (std::size_t at; (at = name.find('+')) != std::string::npos;) name.replace(at, 1, "_plus");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

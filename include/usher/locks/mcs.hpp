@@ -38,6 +38,9 @@ class mcs_with_node {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);  // (4) in both
   }
 
+  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  bool alone(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
+
   /// The last in the queue, no_node if the lock is free: a hint.
   node_handle last() const { return tail_.load(std::memory_order_relaxed); }
 
@@ -65,6 +68,7 @@ class mcs : with_thread_nodes<P, mcs_with_node<P, W>> {
     base::lock();
     P::admitted(this);
   }
+  using base::alone;
   using base::try_lock;
   using base::unlock;
 };

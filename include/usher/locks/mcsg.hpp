@@ -53,6 +53,12 @@ class mcsg_with_node {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
   }
 
+  /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after it.
+  bool alone(node_handle mine) const {
+    const node_handle last = tail_.load(std::memory_order_relaxed);
+    return mine != no_node ? last == mine : is_guest(last);
+  }
+
   // ---- guests
 
   void lock() {
@@ -108,7 +114,7 @@ class mcsg_with_node {
 };
 
 template <platform P, class W>
-class mcsg {
+class mcsg : public admits_guests<P, mcsg_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
       .summary = "MCS that also takes threads without a queue node",
@@ -117,45 +123,6 @@ class mcsg {
       .context = true,
       .words = 1,
   };
-
-  /// A thread is a regular if it can have a node, else a guest.
-  void lock() {
-    P::doorway(this);
-    const node_handle h = P::take_node();
-    if (h != no_node) [[likely]]
-      lock_.lock(h);
-    else
-      lock_.lock();
-    holder_.set(h);
-    P::admitted(this);
-  }
-
-  bool try_lock() {
-    const node_handle h = P::take_node();
-    if (!(h != no_node ? lock_.try_lock(h) : lock_.try_lock())) {
-      if (h != no_node) P::give_node(h);
-      return false;
-    }
-    holder_.set(h);
-    return true;
-  }
-
-  void unlock() {
-    const node_handle h = holder_.get();
-    if (h == no_node) [[unlikely]]
-      return lock_.unlock();
-    lock_.unlock(h);
-    P::give_node(h);
-  }
-
-  void lock_as_guest() {
-    lock_.lock();
-    holder_.set(no_node);
-  }
-
- private:
-  mcsg_with_node<P, W> lock_;
-  typename P::template plain<node_handle> holder_;
 };
 
 }  // namespace usher

@@ -41,6 +41,12 @@ class ticket_core {
     }
   }
 
+  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  bool alone() const {
+    return ticket_.load(std::memory_order_relaxed) ==
+           ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+  }
+
   /// For tests: a free lock goes on counting from n.
   void count_from(std::uint32_t n) {
     ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
@@ -80,6 +86,7 @@ class ticket : ticket_core<P, W> {
     base::lock();
     P::admitted(this);
   }
+  using base::alone;
   using base::count_from;
   using base::try_lock;
   using base::unlock;

@@ -15,6 +15,8 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -32,6 +34,12 @@
 
 #include "usher/platform.hpp"
 #include "usher/queue_node.hpp"
+
+// glibc has these since 2.35; other C libraries do not.
+extern "C" {
+extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+}
 
 namespace usher {
 
@@ -54,11 +62,20 @@ struct alignas(64) thread_record {
   std::atomic<std::uint64_t> random;  ///< xorshift state, never 0
   std::atomic<node_handle> hint;      ///< a node of mine that was free not long ago
   std::atomic<std::uint32_t> more;    ///< index of a further record of mine, 0: none
+  std::atomic<std::uint32_t> place;   ///< NUMA node, and above bit 16 how often it is still taken for true
+  std::atomic<std::uint64_t> kept;  ///< fork stamp << 32 | a node kept for the next acquisition, perhaps not mine; or 0
   node_slot nodes[15];
 
   std::uint32_t stamp() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
 };
 static_assert(sizeof(thread_record) == 1024 && offsetof(thread_record, nodes) == 64);
+
+/// Where a thread learns which NUMA node it runs on.
+enum numa_source : std::uint32_t {
+  numa_rseq = 1,    ///< the kernel writes it into the thread's restartable-sequences area: Linux 6.3, glibc 2.35
+  numa_getcpu = 2,  ///< a system call, now and then
+  numa_fake = 16,   ///< + n: USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does not have
+};
 
 inline constexpr std::uint32_t slots_a_record = sizeof(thread_record) / sizeof(node_slot);
 inline constexpr std::uint32_t table_size = 4096;
@@ -85,6 +102,7 @@ struct process_state {
   std::atomic<std::uint32_t> spin, yield;  ///< wait limits + 1; 0: not yet known
   std::atomic<std::uint32_t> cpus;         ///< 0: nobody has asked yet
   std::atomic<std::uint32_t> seed;
+  std::atomic<std::uint32_t> numa;  ///< how numa_node() asks: native_detail::numa_source; 0: not yet known
   /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
   std::atomic<std::uint32_t> ghosts_are_free;
   std::atomic<annex_slot*> annexes;         ///< slot 0 is nobody's
@@ -280,6 +298,14 @@ struct native {
     return r != nullptr ? std::uint32_t(r - usher_process_state.records.load(std::memory_order_relaxed)) : 0;
   }
 
+  static constexpr std::uint32_t most_numa_nodes = 16;
+
+  static std::uint32_t numa_node() {
+    if (usher_process_state.numa.load(std::memory_order_relaxed) == native_detail::numa_rseq) [[likely]]
+      return rseq_node_id() % most_numa_nodes;
+    return ask_numa_node();
+  }
+
   /// What tells the calling thread from all others that live: never 0, and 1 if the thread has no record (yet). One
   /// load from thread-local storage.
   static std::uint32_t thread_mark() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_)) | 1; }
@@ -306,6 +332,24 @@ struct native {
                                                                 r->owner.load(std::memory_order_relaxed));
     slot(h).used.store(0, std::memory_order_release);  // (n2)
     if (mine) r->hint.store(h, std::memory_order_relaxed);
+  }
+
+  /// What is kept stays with the record when its thread dies: whoever takes the record over has it.
+  static node_handle borrow_node() {
+    if (thread_record* r = self()) [[likely]] {
+      const std::uint64_t kept = r->kept.load(std::memory_order_relaxed);
+      if (kept >> 32 == r->stamp()) [[likely]] {
+        r->kept.store(0, std::memory_order_relaxed);
+        return node_handle(kept);
+      }
+    }
+    return take_node();
+  }
+
+  static void keep_node(node_handle h) {
+    thread_record* r = self();
+    if (r == nullptr || r->kept.load(std::memory_order_relaxed) >> 32 == r->stamp()) return give_node(h);
+    r->kept.store(std::uint64_t{r->stamp()} << 32 | h, std::memory_order_relaxed);
   }
 
   static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
@@ -411,6 +455,44 @@ struct native {
       }
       relax(i);
     }
+  }
+
+  /// Of a thread that could not be registered it is 0.
+  static std::uint32_t rseq_node_id() {
+    constexpr std::ptrdiff_t node_id = 20;  // struct rseq
+    auto* area = static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset;
+    return *reinterpret_cast<const volatile std::uint32_t*>(area + node_id);
+  }
+
+  [[gnu::cold, gnu::noinline]] static std::uint32_t ask_numa_node() {
+    auto& s = usher_process_state;
+    if (s.numa.load(std::memory_order_relaxed) == 0) s.numa.store(find_numa_source(), std::memory_order_relaxed);
+    const std::uint32_t source = s.numa.load(std::memory_order_relaxed);
+    if (source == native_detail::numa_rseq) return rseq_node_id() % most_numa_nodes;
+    if (source > native_detail::numa_fake) return std::uint32_t(sched_getcpu()) % (source - native_detail::numa_fake);
+    thread_record* r = self();
+    std::uint32_t place = r != nullptr ? r->place.load(std::memory_order_relaxed) : 0;
+    if (place >> 16 == 0) {
+      constexpr std::uint32_t trusted = 256;  // chosen, not measured
+      const int saved = errno;
+      unsigned cpu = 0, node = 0;
+      syscall(SYS_getcpu, &cpu, &node, nullptr);
+      errno = saved;
+      place = trusted << 16 | node % most_numa_nodes;
+    }
+    if (r != nullptr) r->place.store(place - (1u << 16), std::memory_order_relaxed);
+    return place & 0xffff;
+  }
+
+  static std::uint32_t find_numa_source() {
+    if (const char* fake = getenv("USHER_FAKE_NODES")) {
+      const unsigned long n = strtoul(fake, nullptr, 10);
+      if (n >= 1 && n <= most_numa_nodes) return native_detail::numa_fake + std::uint32_t(n);
+    }
+    constexpr unsigned long feature_size = 27, enough = 24;  // AT_RSEQ_FEATURE_SIZE; up to and with node_id
+    if (&__rseq_size != nullptr && __rseq_size != 0 && getauxval(feature_size) >= enough)
+      return native_detail::numa_rseq;
+    return native_detail::numa_getcpu;
   }
 
   /// errno is the program's: a lock does not change it.
@@ -546,6 +628,9 @@ struct native {
         r->owner.store(me, std::memory_order_relaxed);
         r->more.store(0, std::memory_order_relaxed);
         r->hint.store(handle_of(r, 0), std::memory_order_relaxed);
+        // A node that was kept is in nobody's use, but only its record's owner may say so.
+        const auto kept = node_handle(r->kept.exchange(0, std::memory_order_relaxed));
+        if (kept != no_node && record_of(kept) == r) slot(kept).used.store(0, std::memory_order_relaxed);
       }
       return r;
     }

@@ -1,0 +1,210 @@
+// Cohort locks: a lock for each NUMA node and a global one over them. The lock is held by whoever has both; unlock passes
+// it within the node, global lock and all, as long as somebody waits there and not too often in a row, so that the data
+// that the lock protects stays in the node's caches.
+//
+// Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5, §6.3 ("MCSg
+// in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
+// Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then those who wait for the global lock have their turn,
+// in its order. Nobody starves if neither lock starves anybody.
+// Cost: as both locks together; within a node as the local lock and a look at whether somebody waits.
+// Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. In 128-byte sectors of their own: a large
+// lock. The holder's node is `guest` where a guest has the global lock alone.
+//
+//     turns    0  the node does not have the global lock          protected by the local lock
+//              n  it has, and the holder is the n-th in a row
+//
+// What the two locks must be able to do: any thread may unlock the global one (every lock here can be), for who releases
+// it need not be who took it; and the local one must know whether its holder is alone(). That answer is binding: if it says no,
+// another thread of the node is certain to come, and finds the global lock in the node's hands.
+//
+// unlock() releases the local lock first and the global one last. The other way round, the next holder could have destroyed
+// the lock before the local one is released. Who gets the local lock in between queues for the global one.
+//
+// Guests of the lock, threads that have no queue node, go straight to the global lock where that needs none: `c-mcsg-mcs`
+// (§6.3), `c-bo-mcsg++` and the other C-BO and C-TKT. Under `c-bo-mcsg++`, lock() by a thread that can have no node is a
+// guest's of the local lock.
+#pragma once
+
+#include <type_traits>
+
+#include "usher/locks/clh.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/mcsg.hpp"
+#include "usher/locks/mcsg_plus.hpp"
+#include "usher/locks/ticket.hpp"
+#include "usher/locks/ttas.hpp"
+
+namespace usher {
+
+/// The platform without the hooks: arrival at one of the two locks is not arrival at the whole.
+template <platform P>
+struct unhooked : P {
+  static void doorway(const void*) {}
+  static void admitted(const void*) {}
+};
+
+template <platform P, class W, template <class, class> class Global, template <class, class> class Local,
+          unsigned PassThreshold = 64>
+class cohort {
+  using global_lock = Global<unhooked<P>, W>;
+  using local_lock = Local<unhooked<P>, W>;
+  static constexpr bool global_has_guests = requires(global_lock& g) { g.lock_as_guest(); };
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "cohort lock: a global lock, and one for each NUMA node; passed within the node up to 64 times",
+      .paper = "MCSg, sections 5.5 and 6.3",
+      .starvation_free = global_lock::traits.starvation_free && local_lock::traits.starvation_free,
+      .context = global_lock::traits.context || local_lock::traits.context,
+      .words = 2 + global_lock::traits.words + P::most_numa_nodes * (1 + local_lock::traits.words),
+      .kinds = global_lock::traits.kinds & local_lock::traits.kinds,
+  };
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t n = P::numa_node();
+    home& h = homes_[n];
+    h.lock.lock();
+    if (h.turns.get() == 0) global_.lock();
+    enter(n);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    const std::uint32_t n = P::numa_node();
+    home& h = homes_[n];
+    if (!h.lock.try_lock()) return false;
+    if (h.turns.get() == 0 && !global_.try_lock()) {
+      h.lock.unlock();
+      return false;
+    }
+    enter(n);
+    return true;
+  }
+
+  void unlock() {
+    const std::uint32_t n = holder_home_.get();
+    if (n == guest) return global_.unlock();
+    home& h = homes_[n];
+    if (h.turns.get() <= PassThreshold && !h.lock.alone()) return h.lock.unlock();
+    h.turns.set(0);
+    h.lock.unlock();
+    global_.unlock();
+  }
+
+  void lock_as_guest()
+    requires(global_has_guests || !global_lock::traits.context)
+  {
+    P::doorway(this);
+    if constexpr (global_has_guests)
+      global_.lock_as_guest();
+    else
+      global_.lock();
+    holder_home_.set(guest);
+    P::admitted(this);
+  }
+
+ private:
+  static constexpr std::uint32_t guest = ~std::uint32_t{0};
+  template <class T>
+  using plain = typename P::template plain<T>;
+
+  struct alignas(128) home {
+    local_lock lock;
+    plain<std::uint32_t> turns;
+  };
+
+  void enter(std::uint32_t n) {
+    home& h = homes_[n];
+    h.turns.set(h.turns.get() + 1);
+    if (holder_home_.get() != n) holder_home_.set(n);  // within a node its line is not written to
+  }
+
+  alignas(128) global_lock global_;
+  alignas(128) plain<std::uint32_t> holder_home_;  // protected by the global lock
+  home homes_[P::most_numa_nodes];
+};
+
+/// Partitioned ticket lock, as small as a global lock may be: a ticket lock whose grants go round some slots, so that waiters
+/// of different nodes watch different lines.
+template <platform P, class W>
+class cohort_ptl {
+ public:
+  static constexpr lock_traits traits{.summary = "partitioned ticket lock",
+                                      .paper = "",
+                                      .fifo = true,
+                                      .bypass = 0,
+                                      .starvation_free = true,
+                                      .words = 6};
+
+  void lock() {
+    const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed);
+    auto& slot = slot_of(mine);
+    const auto served = [mine](std::uint32_t g) { return ticket_words::number(g) == mine; };
+    if (!served(slot.load(std::memory_order_acquire)) && !W::poll(slot, served)) {  // (1) acquire: pairs with (2)
+      if constexpr (W::parks)
+        for (std::uint32_t g; !served(g = slot.load(std::memory_order_acquire));)
+          ticket_words::park_on<P>(slot, g, every_sleeper);
+    }
+    holder_.set(mine);
+  }
+
+  bool try_lock() {
+    std::uint32_t next = ticket_.load(std::memory_order_relaxed);
+    // (1) As ticket_words::try_lock: if the exchange succeeds, nobody has drawn this number, and it is still served.
+    if (ticket_words::number(slot_of(next).load(std::memory_order_acquire)) != next) return false;
+    if (!ticket_.compare_exchange_strong(next, next + ticket_words::one, std::memory_order_relaxed,
+                                         std::memory_order_relaxed))
+      return false;
+    holder_.set(next);
+    return true;
+  }
+
+  void unlock() {
+    const std::uint32_t next = holder_.get() + ticket_words::one;
+    auto& slot = slot_of(next);
+    // (2) release. The mark, if any, goes: those who are not served by this number set it again.
+    if constexpr (W::parks) {
+      const wake_key key = P::key_of(slot);
+      if (slot.exchange(next, std::memory_order_release) & ticket_words::asleep) P::wake(key, every_sleeper, all);
+    } else {
+      slot.store(next, std::memory_order_release);
+    }
+  }
+
+ private:
+  using word = typename P::template atomic<std::uint32_t>;
+  static constexpr std::uint32_t slots = 4;  // chosen, not measured
+  struct alignas(128) sector {
+    word grant;
+  };
+  word& slot_of(std::uint32_t number) { return grants_[number / ticket_words::one % slots].grant; }
+
+  word ticket_;
+  typename P::template plain<std::uint32_t> holder_;  // its number
+  sector grants_[slots];
+};
+
+// BO, the paper's lock with back-off, is ttas.
+template <platform P, class W>
+using c_bo_mcs = cohort<P, W, ttas, mcs>;
+template <platform P, class W>
+using c_bo_clh = cohort<P, W, ttas, clh>;
+template <platform P, class W>
+using c_bo_tkt = cohort<P, W, ttas, ticket>;
+template <platform P, class W>
+using c_mcs_mcs = cohort<P, W, mcs, mcs>;
+template <platform P, class W>
+using c_clh_clh = cohort<P, W, clh, clh>;
+template <platform P, class W>
+using c_tkt_mcs = cohort<P, W, ticket, mcs>;
+template <platform P, class W>
+using c_tkt_tkt = cohort<P, W, ticket, ticket>;
+template <platform P, class W>
+using c_ptl_tkt = cohort<P, W, cohort_ptl, ticket>;
+template <platform P, class W>
+using c_mcsg_mcs = cohort<P, W, mcsg, mcs>;
+template <platform P, class W>
+using c_bo_mcsg_plus_plus = cohort<P, W, ttas, mcsg_plus_plus>;
+
+}  // namespace usher

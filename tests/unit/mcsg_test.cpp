@@ -1,0 +1,681 @@
+// The locks of the MCSg paper: its figures and guarantees, step by step and natively.
+#include <gtest/gtest.h>
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "scripted.hpp"
+#include "team.hpp"
+#include "usher/locks/clh.hpp"
+#include "usher/locks/cohort.hpp"
+#include "usher/locks/k42.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/mcsg.hpp"
+#include "usher/locks/mcsg_plus.hpp"
+#include "usher/platform/native.hpp"
+
+namespace usher {
+namespace {
+
+using std::chrono::milliseconds;
+using test::actor;
+using test::scripted;
+
+// Before the first question for a node: this machine has two.
+const bool two_nodes = setenv("USHER_FAKE_NODES", "2", 1) == 0;
+
+using stp = waiting<native, waiting_kind::spin_then_park>;
+using park = waiting<native, waiting_kind::park>;
+using spin = waiting<native, waiting_kind::spin>;
+
+using by_script = waiting<scripted, waiting_kind::spin>;
+using parks_by_script = waiting<scripted, waiting_kind::park>;
+
+constexpr node_handle pi = 1, n1 = 16, n2 = 17, n3 = 18, n4 = 19;
+constexpr node_handle gw = 1, gg = 3, ns = 5;  // in `next`; the acknowledgement, GA, is 4
+
+/// The word at an offset in a lock.
+template <class Lock>
+auto word_of(const Lock& lock, std::size_t i) {
+  return [&lock, i] {
+    std::uint32_t w;
+    std::memcpy(&w, reinterpret_cast<const unsigned char*>(&lock) + 4 * i, sizeof w);
+    return w;
+  };
+}
+node_handle next_of(node_handle h) {
+  return scripted::node(h).next.peek();
+}
+std::uint32_t flag_of(node_handle h) {
+  return scripted::node(h).flag.peek();
+}
+
+// ---- Figure 2: two groups overtake each other
+
+TEST(figure_2, mcsg) {
+  mcsg_with_node<scripted, by_script> lock{};
+  const auto tail = word_of(lock, 0);
+  actor t1, t2, t3, t4;
+  lock.lock();  // (a) a guest
+  EXPECT_EQ(tail(), pi);
+
+  t1.start([&] { lock.lock(n1); });
+  t1.until_changed(tail);  // (b) T1 has made its first exchange and found π
+  EXPECT_EQ(tail(), n1);
+
+  t2.start([&] { lock.lock(n2); });
+  t2.until_changed(tail);  // (c) T2 has found T1, which is neither free nor π
+  EXPECT_EQ(tail(), n2);
+  EXPECT_EQ(next_of(n1), no_node);
+
+  t1.until_changed(tail);  // (d) T1 puts π back, learns that T2 is its group's last, and watches the tail;
+  EXPECT_EQ(tail(), pi);
+  t1.run();
+  EXPECT_TRUE(t1.waits());
+  t2.run();  //               T2 has linked itself to T1
+  EXPECT_TRUE(t2.waits());
+  EXPECT_EQ(next_of(n1), n2);
+
+  t3.start([&] { lock.lock(n3); });  // (e) T3 and T4 as T1 and T2
+  t3.until_changed(tail);
+  t4.start([&] { lock.lock(n4); });
+  t4.until_changed(tail);
+  t4.run();
+  EXPECT_EQ(tail(), n4);
+  EXPECT_EQ(next_of(n3), n4);
+
+  t3.until_changed(tail);  // (f) T3 puts π back and watches the tail, too: two leaders
+  t3.run();
+  EXPECT_EQ(tail(), pi);
+  EXPECT_TRUE(t1.waits() && t2.waits() && t3.waits() && t4.waits());
+
+  lock.unlock();  // (g) the guest leaves;
+  EXPECT_EQ(tail(), no_node);
+  t3.run();  // T3 is quicker and has the lock for its group,
+  EXPECT_TRUE(t3.ended());
+  EXPECT_EQ(tail(), n4);
+  t1.run();  // and the older group 1 queues up behind it
+  EXPECT_TRUE(t1.waits());
+  EXPECT_EQ(next_of(n4), n1);
+  EXPECT_EQ(tail(), n2);
+
+  // Inside the groups the order is kept: T3, T4, T1, T2.
+  lock.unlock(n3);
+  EXPECT_EQ(flag_of(n1), flag_waiting);
+  t4.run();
+  EXPECT_TRUE(t4.ended());
+  t1.run(), t2.run();
+  EXPECT_TRUE(t1.waits() && t2.waits());
+  lock.unlock(n4);
+  t1.run(), t2.run();
+  EXPECT_TRUE(t1.ended() && t2.waits());
+  lock.unlock(n1);
+  t2.run();
+  EXPECT_TRUE(t2.ended());
+  lock.unlock(n2);
+  EXPECT_EQ(tail(), no_node);
+}
+
+/// In MCSg+ nobody puts π back: there are two groups only if another guest comes in between. T1 and T2, G2, T3 and T4, in
+/// this order; then the first guest leaves. Returns with T1 and T3 about to try again.
+template <class Lock>
+struct two_groups {
+  Lock lock{};
+  actor t1, t2, g2, t3, t4;
+  std::function<std::uint32_t()> tail = word_of(lock, 0);
+
+  two_groups() {
+    lock.lock();
+    EXPECT_EQ(tail(), pi);
+    t1.start([this] { lock.lock(n1); });
+    t1.until_changed(tail);
+    t1.run();  // it leads a group, and waits to hear where that ends
+    EXPECT_TRUE(t1.waits());
+    t2.start([this] { lock.lock(n2); });
+    t2.run();
+    EXPECT_EQ(tail(), n2) << "π has not been put back";
+    EXPECT_EQ(next_of(n1), n2);
+
+    g2.start([this] { lock.lock(); });
+    g2.until_changed(tail);
+    EXPECT_EQ(tail(), pi);
+    g2.run();
+    EXPECT_EQ(next_of(n2), gw);
+
+    t3.start([this] { lock.lock(n3); });
+    t3.run();
+    EXPECT_EQ(tail(), n3);
+    t4.start([this] { lock.lock(n4); });
+    t4.run();
+    EXPECT_EQ(tail(), n4);
+    EXPECT_EQ(next_of(n4), no_node);
+
+    lock.unlock();  // the guest tells the group at the tail where it ends
+    EXPECT_EQ(tail(), no_node);
+    EXPECT_EQ(next_of(n4), ns);
+  }
+};
+
+TEST(figure_2, mcsg_plus) {
+  two_groups<mcsg_plus_with_node<scripted, by_script, no_turns>> s;
+  s.t3.run();  // the younger group
+  EXPECT_TRUE(s.t3.ended());
+  EXPECT_EQ(s.tail(), n4);
+  EXPECT_EQ(next_of(n4), no_node) << "the mark is gone: T4 may have a successor";
+  s.t1.run();
+  EXPECT_TRUE(s.t1.waits());
+  EXPECT_EQ(next_of(n4), n1);
+  EXPECT_EQ(s.tail(), pi) << "group 1 ends with a guest";
+
+  s.lock.unlock(n3);
+  s.t4.run();
+  ASSERT_TRUE(s.t4.ended());
+  s.lock.unlock(n4);
+  s.t1.run();
+  ASSERT_TRUE(s.t1.ended());
+  s.lock.unlock(n1);
+  s.t2.run();
+  ASSERT_TRUE(s.t2.ended());
+  // The hand-over to a guest.
+  actor leaves;
+  leaves.start([&] { s.lock.unlock(n2); });
+  leaves.run();
+  EXPECT_TRUE(leaves.waits()) << "until the guest has taken note";
+  EXPECT_EQ(next_of(n2), gg);
+  s.g2.run();
+  EXPECT_TRUE(s.g2.ended());
+  leaves.run();
+  EXPECT_TRUE(leaves.ended());
+  s.lock.unlock();
+  EXPECT_EQ(s.tail(), no_node);
+}
+
+TEST(figure_2, mcsg_plus_plus) {
+  using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
+  two_groups<lock_type> s;
+  const auto next_ticket = word_of(s.lock, 1), served = word_of(s.lock, 2);
+  EXPECT_EQ(next_ticket(), 4u) << "one for each leader; a step is 2";
+  s.t3.run();
+  EXPECT_TRUE(s.t3.waits()) << "not its turn, though the lock is free";
+  EXPECT_EQ(s.tail(), no_node);
+  EXPECT_EQ(served(), 0u);
+
+  s.t1.run();
+  EXPECT_TRUE(s.t1.ended());
+  EXPECT_EQ(s.tail(), pi);
+  EXPECT_EQ(served(), 2u) << "passed on after the exchange has returned 0";
+  s.t3.run();  // its turn; but it finds π, joins behind it once more and keeps its ticket
+  EXPECT_TRUE(s.t3.waits());
+  EXPECT_EQ(s.tail(), n4);
+  EXPECT_EQ(next_ticket(), 4u);
+  EXPECT_EQ(served(), 2u);
+
+  s.lock.unlock(n1);
+  s.t2.run();
+  ASSERT_TRUE(s.t2.ended());
+  actor leaves;
+  leaves.start([&] { s.lock.unlock(n2); });
+  leaves.run();
+  EXPECT_TRUE(leaves.waits());
+  s.g2.run();
+  ASSERT_TRUE(s.g2.ended());
+  leaves.run();
+  ASSERT_TRUE(leaves.ended());
+  s.lock.unlock();
+  s.t3.run();
+  EXPECT_TRUE(s.t3.ended());
+  EXPECT_EQ(served(), 4u);
+  s.lock.unlock(n3);
+  s.t4.run();
+  EXPECT_TRUE(s.t4.ended());
+  s.lock.unlock(n4);
+  EXPECT_EQ(s.tail(), no_node);
+}
+
+TEST(figure_2, a_regular_that_comes_at_the_right_moment_overtakes_in_mcsg_plus_plus_too) {
+  using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
+  two_groups<lock_type> s;
+  constexpr node_handle n5 = 20;
+  const auto served = word_of(s.lock, 2);
+  s.lock.lock(n5);
+  EXPECT_EQ(s.tail(), n5);
+  s.t1.run();  // the unlucky case
+  EXPECT_TRUE(s.t1.waits());
+  EXPECT_EQ(next_of(n5), n1);
+  EXPECT_EQ(served(), 2u) << "passed on though it has not got the lock";
+  EXPECT_EQ(s.tail(), pi);
+  s.t3.run();
+  EXPECT_EQ(s.tail(), n4);
+}
+
+TEST(mcsg_plus_plus, a_leader_that_is_behind_a_guest_retries_only_when_the_tail_has_changed) {
+  using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
+  lock_type lock{};
+  const auto tail = word_of(lock, 0), served = word_of(lock, 2);
+  actor t1, g2;
+  lock.lock();
+  t1.start([&] { lock.lock(n1); });
+  t1.run();
+  g2.start([&] { lock.lock(); });
+  g2.run();
+  EXPECT_EQ(next_of(n1), gw);
+  t1.run();  // Algorithm 3, lines 9 to 11
+  EXPECT_TRUE(t1.waits());
+  EXPECT_EQ(tail(), pi);
+  EXPECT_EQ(served(), 0u);
+  lock.unlock();
+  t1.run();
+  EXPECT_TRUE(t1.ended());
+  EXPECT_EQ(tail(), pi) << "its group's last is a guest";
+  EXPECT_EQ(served(), 2u);
+}
+
+// ---- every wait can end in sleep (G12)
+
+TEST(mcsg_plus_plus, who_sleeps_says_so_and_is_woken) {
+  using lock_type = mcsg_plus_with_node<scripted, parks_by_script, leader_turns<scripted, parks_by_script>>;
+  lock_type lock{};
+  const auto tail = word_of(lock, 0);
+  actor t1, g2, g3;
+  lock.lock();
+  t1.start([&] { lock.lock(n1); });
+  t1.run();
+  EXPECT_EQ(next_of(n1), 6u) << "a leader sleeps";
+  g2.start([&] { lock.lock(); });
+  g2.until_changed(tail);
+  g2.run();
+  EXPECT_EQ(next_of(n1), 2u) << "a guest sleeps";
+  EXPECT_EQ(scripted::last_woken, &scripted::node(n1).next);
+  g3.start([&] { lock.lock(); });
+  g3.run();
+  EXPECT_EQ(tail(), 2u) << "somebody sleeps until the tail changes";
+  t1.run();
+  EXPECT_TRUE(t1.waits());
+  EXPECT_EQ(tail(), 2u);
+  scripted::last_woken = nullptr;
+  lock.unlock();
+  EXPECT_EQ(scripted::last_woken, &lock);
+  t1.run();
+  EXPECT_TRUE(t1.ended());
+  EXPECT_EQ(tail(), pi) << "the mark was taken with the wake";
+}
+
+/// All threads on one CPU: none of them has one of its own.
+template <class Lock>
+void progress_on_one_cpu() {
+  cpu_set_t all_cpus, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all_cpus, &all_cpus), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  Lock lock{};
+  long counter = 0;
+  test::in_threads(6, [&](unsigned me) {
+    for (int i = 0; i < 300; i++) {
+      if (me % 2)
+        lock.lock_as_guest();
+      else
+        lock.lock();
+      counter++;
+      if (i % 16 == 0) std::this_thread::yield();
+      lock.unlock();
+    }
+  });
+  EXPECT_EQ(counter, 6 * 300);
+  EXPECT_TRUE(lock.try_lock());
+  sched_setaffinity(0, sizeof all_cpus, &all_cpus);
+}
+
+template <class Lock>
+class guests : public testing::Test {};
+using with_guests =
+    testing::Types<mcsg<native, stp>, mcsg<native, park>, mcsg_plus<native, stp>, mcsg_plus<native, park>,
+                   mcsg_plus_plus<native, stp>, mcsg_plus_plus<native, park>, c_mcsg_mcs<native, stp>,
+                   c_bo_mcsg_plus_plus<native, stp>, c_bo_mcsg_plus_plus<native, park>>;
+TYPED_TEST_SUITE(guests, with_guests);
+
+TYPED_TEST(guests, progress_on_one_cpu) {
+  progress_on_one_cpu<TypeParam>();
+}
+
+/// All users as guests works; then one call after the other is upgraded (§1.2, §7).
+TYPED_TEST(guests, any_share_of_the_calls_may_be_guests) {
+  TypeParam lock{};
+  long counter = 0;
+  constexpr unsigned threads = 4;
+  for (unsigned regulars = 0; regulars <= threads; regulars++)
+    test::in_threads(threads, [&](unsigned me) {
+      for (int i = 0; i < 1000; i++) {
+        if (me < regulars)
+          lock.lock();
+        else
+          lock.lock_as_guest();
+        counter++;
+        lock.unlock();
+      }
+    });
+  EXPECT_EQ(counter, 1000l * threads * (threads + 1));
+}
+
+TYPED_TEST(guests, sleep_while_others_hold_the_lock) {
+  TypeParam lock{};
+  int entered = 0;
+  for (const bool holder_is_guest : {false, true}) {
+    holder_is_guest ? lock.lock_as_guest() : lock.lock();
+    std::vector<std::jthread> team;
+    for (int i = 0; i < 6; i++) {
+      team.emplace_back([&, i] {
+        i % 3 ? lock.lock() : lock.lock_as_guest();
+        entered++;
+        std::this_thread::sleep_for(milliseconds(2));
+        lock.unlock();
+      });
+      std::this_thread::sleep_for(milliseconds(3));
+    }
+    lock.unlock();
+  }
+  EXPECT_EQ(entered, 12);
+}
+
+// ---- guarantees (G11)
+
+/// Lets threads queue one after the other behind a holder; 'g' is a guest. The order in which they get in.
+template <class Lock>
+std::string admission_order(const std::string& who) {
+  Lock lock{};
+  std::string order;
+  lock.lock();
+  {
+    std::vector<std::jthread> team;
+    for (const char c : who) {
+      team.emplace_back([&, c] {
+        c == 'g' ? lock.lock_as_guest() : lock.lock();
+        order.push_back(c);
+        lock.unlock();
+      });
+      std::this_thread::sleep_for(milliseconds(15));
+    }
+    lock.unlock();
+  }
+  return order;
+}
+
+TEST(mcsg_plus_plus, one_guest_is_overtaken_by_nobody) {
+  EXPECT_EQ((admission_order<mcsg_plus_plus<native, stp>>("123g")), "123g");
+  EXPECT_EQ((admission_order<mcsg_plus<native, stp>>("123g")), "123g");
+  const std::string order = admission_order<mcsg_plus_plus<native, stp>>("12g34");
+  EXPECT_EQ(order.substr(0, 3), "12g");
+  EXPECT_EQ(order, "12g34") << "a group keeps its order";
+}
+
+TEST(mcsg, a_guest_waits_until_all_regulars_have_gone) {
+  EXPECT_EQ((admission_order<mcsg<native, stp>>("1g23")), "123g");
+}
+
+TEST(mcsg_plus_plus, a_guest_gets_in_though_regulars_never_pause) {
+  mcsg_plus_plus<native, stp> lock{};
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> team;
+  for (int i = 0; i < 3; i++)
+    team.emplace_back([&] {
+      while (!stop) {
+        lock.lock();
+        lock.unlock();
+      }
+    });
+  for (int i = 0; i < 100; i++) {
+    lock.lock_as_guest();
+    lock.unlock();
+  }
+  stop = true;
+}
+
+template <class Lock>
+void is_fifo() {
+  Lock lock{};
+  std::vector<unsigned> order;
+  lock.lock();
+  {
+    std::vector<std::jthread> team;
+    for (unsigned i = 0; i < 6; i++) {
+      team.emplace_back([&, i] {
+        lock.lock();
+        order.push_back(i);
+        lock.unlock();
+      });
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    lock.unlock();
+  }
+  EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
+}
+TEST(fifo, clh) {
+  is_fifo<clh<native, stp>>();
+}
+TEST(fifo, clh_tls) {
+  is_fifo<clh_tls<native, stp>>();
+}
+TEST(fifo, k42) {
+  is_fifo<k42<native, stp>>();
+}
+TEST(fifo, k42_tls) {
+  is_fifo<k42_tls<native, stp>>();
+}
+TEST(fifo, mcsg_plus_among_regulars) {
+  is_fifo<mcsg_plus<native, stp>>();
+}
+TEST(fifo, mcsg_plus_plus_among_regulars) {
+  is_fifo<mcsg_plus_plus<native, stp>>();
+}
+
+// ---- properties (G8)
+
+template <class W>
+constexpr bool drop_in = sizeof(mcsg_with_node<native, W>) == sizeof(mcs_with_node<native, W>) &&
+                         sizeof(mcsg_with_node<native, W>) == 4 && std::is_trivially_destructible_v<mcsg<native, W>>;
+static_assert(drop_in<stp> && drop_in<spin>, "one word, the tail");
+static_assert(sizeof(mcsg_plus_with_node<native, stp, no_turns>) == 4);
+static_assert(sizeof(mcsg_plus_with_node<native, stp, leader_turns<native, stp>>) == 12, "three words");
+static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8 && sizeof(clh<native, stp>) == 8);
+
+/// What is in the lock while it is held and queued on: handles of nodes and marks, and no address of a stack.
+TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
+  const auto check = []<class Lock>(Lock lock) {
+    static const unsigned char zeros[sizeof(Lock)] = {};
+    EXPECT_EQ(std::memcmp(&lock, zeros, sizeof lock), 0);
+    lock.lock();
+    const auto waiter = [&] {
+      lock.lock();
+      lock.unlock();
+    };
+    {
+      std::jthread a(waiter), b(waiter);
+      std::this_thread::sleep_for(milliseconds(10));
+      for (std::size_t i = 0; i < sizeof lock / 4; i++) {
+        const std::uint32_t w = __atomic_load_n(reinterpret_cast<std::uint32_t*>(&lock) + i, __ATOMIC_RELAXED);
+        EXPECT_LT(w, 1u << 20) << "word " << i << ": an index";
+      }
+      lock.unlock();
+    }
+    EXPECT_EQ(__atomic_load_n(reinterpret_cast<std::uint32_t*>(&lock), __ATOMIC_RELAXED), 0u) << "free";
+  };
+  check(mcsg<native, stp>{});
+  check(mcsg_plus<native, stp>{});
+  check(mcsg_plus_plus<native, stp>{});
+  check(clh<native, stp>{});
+  check(clh_tls<native, stp>{});
+  check(k42<native, stp>{});
+  check(k42_tls<native, stp>{});
+}
+
+/// Thread-oblivious: another thread unlocks, as a cohort's global lock is.
+TEST(properties, another_thread_may_unlock) {
+  const auto check = []<class Lock>(Lock lock) {
+    for (int i = 0; i < 50; i++) {
+      lock.lock();
+      std::jthread waiter;
+      if (i % 2) waiter = std::jthread([&] { lock.lock(), lock.unlock(); });
+      std::jthread([&] { lock.unlock(); }).join();
+    }
+    EXPECT_TRUE(lock.try_lock());
+  };
+  check(mcsg<native, stp>{});
+  check(mcsg_plus_plus<native, stp>{});
+  check(clh<native, stp>{});
+  check(clh_tls<native, stp>{});
+  check(k42_tls<native, stp>{});
+}
+
+// ---- kept nodes
+
+TEST(kept_nodes, are_borrowed_again_and_at_most_one_is_kept) {
+  std::jthread([] {
+    const node_handle a = native::borrow_node(), b = native::borrow_node();
+    ASSERT_NE(a, b);
+    native::keep_node(b);
+    native::keep_node(a);  // goes home
+    EXPECT_EQ(native::borrow_node(), b);
+    EXPECT_EQ(native::take_node(), a);
+    native::give_node(a);
+    native::give_node(b);
+  }).join();
+}
+
+TEST(kept_nodes, wander_under_clh_tls) {
+  clh_tls<native, stp> lock{};
+  lock.lock();
+  node_handle mine = 0, theirs = 0;
+  std::memcpy(&mine, &lock, sizeof mine);
+  std::jthread other([&] {
+    lock.lock();
+    lock.unlock();
+    theirs = native::borrow_node();
+    native::give_node(theirs);
+  });
+  std::this_thread::sleep_for(milliseconds(10));
+  lock.unlock();
+  other.join();
+  EXPECT_EQ(theirs, mine) << "the waiter goes away with its predecessor's node";
+}
+
+TEST(kept_nodes, of_dead_threads_are_not_lost) {
+  clh_tls<native, stp> lock{};
+  const auto pair = [&] {
+    lock.lock();
+    std::jthread([&] { lock.lock(), lock.unlock(); }).detach();
+    lock.unlock();
+  };
+  for (int i = 0; i < 20; i++) std::jthread(pair).join();
+  const auto made = usher_process_state.made.load();
+  for (int i = 0; i < 300; i++) std::jthread(pair).join();
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_LE(usher_process_state.made.load() - made, 64u);
+}
+
+// ---- cohorts
+
+template <class Lock>
+class cohorts : public testing::Test {};
+using every_cohort =
+    testing::Types<c_bo_mcs<native, stp>, c_bo_clh<native, stp>, c_bo_tkt<native, stp>, c_mcs_mcs<native, stp>,
+                   c_clh_clh<native, stp>, c_tkt_mcs<native, stp>, c_tkt_tkt<native, stp>, c_ptl_tkt<native, stp>,
+                   c_mcsg_mcs<native, stp>, c_bo_mcsg_plus_plus<native, stp>, c_mcs_mcs<native, park>,
+                   c_ptl_tkt<native, park>, c_tkt_tkt<native, park>, c_bo_clh<native, park>, c_clh_clh<native, spin>,
+                   c_ptl_tkt<native, spin>>;
+TYPED_TEST_SUITE(cohorts, every_cohort);
+
+TYPED_TEST(cohorts, exclude) {
+  ASSERT_TRUE(two_nodes);
+  auto lock = std::make_unique<TypeParam>();
+  long counter = 0, tried = 0;
+  const long rounds = TypeParam::traits.kinds == 0 ? 0 : 800;
+  test::in_threads(4, [&](unsigned me) {
+    for (long i = 0; i < rounds; i++) {
+      if (me == 3) {
+        if (!lock->try_lock()) continue;
+        tried++;
+      } else {
+        lock->lock();
+      }
+      counter++;
+      if (i % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      lock->unlock();
+    }
+  });
+  EXPECT_EQ(counter, 3 * rounds + tried);
+  EXPECT_TRUE(lock->try_lock());
+  EXPECT_FALSE(lock->try_lock());
+  std::jthread([&] { lock->unlock(); }).join();
+}
+
+/// A run of hand-overs within a node ends, though others wait there, when there have been PassThreshold of them.
+template <template <class, class> class Global, template <class, class> class Local>
+void runs_end() {
+  cohort<scripted, by_script, Global, Local, 3> lock{};
+  std::vector<std::unique_ptr<actor>> near;
+  for (int i = 0; i < 6; i++) near.push_back(std::make_unique<actor>(0));
+  actor far(1);
+  std::size_t in = 0;
+  near[0]->start([&] { lock.lock(); });
+  near[0]->run();
+  ASSERT_TRUE(near[0]->ended());
+  far.start([&] { lock.lock(); });
+  far.run();
+  ASSERT_TRUE(far.waits());
+  for (std::size_t i = 1; i < near.size(); i++) {
+    near[i]->start([&] { lock.lock(); });
+    near[i]->run();
+    ASSERT_TRUE(near[i]->waits());
+  }
+  for (; in < 3; in++) {  // three are passed on
+    lock.unlock();
+    far.run();
+    EXPECT_TRUE(far.waits());
+    near[in + 1]->run();
+    ASSERT_TRUE(near[in + 1]->ended()) << in;
+  }
+  lock.unlock();
+  near[4]->run();
+  EXPECT_TRUE(near[4]->waits()) << "it has the local lock, and stands in the global queue";
+  far.run();
+  EXPECT_TRUE(far.ended());
+  lock.unlock();
+  near[4]->run();
+  EXPECT_TRUE(near[4]->ended());
+  lock.unlock();
+  near[5]->run();
+  EXPECT_TRUE(near[5]->ended());
+  lock.unlock();
+}
+TEST(cohort, runs_end_tkt_tkt) {
+  runs_end<ticket, ticket>();
+}
+TEST(cohort, runs_end_mcs_mcs) {
+  runs_end<mcs, mcs>();
+}
+TEST(cohort, runs_end_clh_clh) {
+  runs_end<clh, clh>();
+}
+TEST(cohort, runs_end_ptl_tkt) {
+  runs_end<cohort_ptl, ticket>();
+}
+TEST(cohort, runs_end_mcsg_mcs) {
+  runs_end<mcsg, mcs>();
+}
+TEST(cohort, runs_end_tkt_mcsg_plus_plus) {
+  runs_end<ticket, mcsg_plus_plus>();
+}
+
+TEST(cohort, nodes_are_those_that_were_asked_for) {
+  for (int i = 0; i < 1000; i++) ASSERT_LT(native::numa_node(), 2u);
+}
+
+}  // namespace
+}  // namespace usher

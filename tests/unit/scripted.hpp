@@ -1,0 +1,231 @@
+// A platform on which a script says whose turn it is: each of its threads stops before every operation on shared memory and
+// goes on when it is told to, alone. So a test plays the interleaving that a figure draws, and looks at the words after each
+// step. The thread that runs the script is never stopped.
+//
+//     actor t1(node), t2(node);
+//     t1.start([&] { lock.lock(); });        // stops before its first operation
+//     t1.until_changed(tail);                // one operation after the other, up to and with the one that changes `tail`
+//     t1.run();                              // until it has ended, or has looked at a word and must wait
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <semaphore>
+#include <thread>
+
+#include "usher/queue_node.hpp"
+
+namespace usher::test {
+
+class actor {
+ public:
+  explicit actor(std::uint32_t numa_node = 0) : numa_node_(numa_node), number_(++actors) {}
+  actor(const actor&) = delete;
+  actor& operator=(const actor&) = delete;
+  ~actor() {
+    free_ = true;  // a script that has failed leaves its threads somewhere
+    go_.release();
+  }
+
+  void start(std::function<void()> what) {
+    ended_ = waits_ = false;
+    thread_ = std::jthread([this, f = std::move(what)] {
+      me = this;
+      stop();
+      f();
+      ended_ = true;
+      stopped_.release();
+    });
+    stopped_.acquire();
+  }
+
+  /// One operation, and what the thread does on its own after it.
+  void step() {
+    ASSERT_FALSE(ended_) << "actor " << number_;
+    waits_ = false;
+    go_.release();
+    stopped_.acquire();
+  }
+  void run() {
+    do step();
+    while (!ended_ && !waits_);
+  }
+  template <class Word>
+  void until_changed(const Word& word) {
+    const auto before = word();
+    do {
+      step();
+      ASSERT_FALSE(waits_ && word() == before) << "actor " << number_ << " waits";
+    } while (word() == before && !ended_);
+  }
+
+  bool ended() const { return ended_; }
+  bool waits() const { return waits_ && !ended_; }
+
+  // ---- from within
+
+  static inline thread_local actor* me = nullptr;
+
+  void stop() {
+    if (free_) return;
+    stopped_.release();
+    go_.acquire();
+  }
+  static void before_operation() {
+    if (me != nullptr) me->stop();
+  }
+  static void must_wait() {
+    if (me != nullptr) me->waits_ = true;
+    if (me == nullptr || me->free_) std::this_thread::yield();
+  }
+  std::uint32_t numa_node() const { return numa_node_; }
+  unsigned number() const { return number_; }
+
+ private:
+  static inline unsigned actors = 0;
+  const std::uint32_t numa_node_;
+  const unsigned number_;
+  std::atomic<bool> ended_{true}, waits_{false}, free_{false};
+  std::binary_semaphore go_{0}, stopped_{0};
+  std::jthread thread_;
+};
+
+/// A word as std::atomic has it, with a stop before each operation.
+template <class T>
+class scripted_atomic {
+  using order = std::memory_order;
+
+ public:
+  T load(order o = std::memory_order_seq_cst) const {
+    actor::before_operation();
+    return word_.load(o);
+  }
+  void store(T v, order o = std::memory_order_seq_cst) {
+    actor::before_operation();
+    word_.store(v, o);
+  }
+  T exchange(T v, order o = std::memory_order_seq_cst) {
+    actor::before_operation();
+    return word_.exchange(v, o);
+  }
+  T fetch_add(T v, order o = std::memory_order_seq_cst) {
+    actor::before_operation();
+    return word_.fetch_add(v, o);
+  }
+  T fetch_and(T v, order o = std::memory_order_seq_cst) {
+    actor::before_operation();
+    return word_.fetch_and(v, o);
+  }
+  T fetch_or(T v, order o = std::memory_order_seq_cst) {
+    actor::before_operation();
+    return word_.fetch_or(v, o);
+  }
+  bool compare_exchange_strong(T& expected, T v, order success, order failure) {
+    actor::before_operation();
+    return word_.compare_exchange_strong(expected, v, success, failure);
+  }
+
+  T peek() const { return word_.load(); }
+
+ private:
+  std::atomic<T> word_;
+};
+
+struct scripted_words {
+  template <class T>
+  using atomic = scripted_atomic<T>;
+  template <class T>
+  class plain {
+   public:
+    T get() const { return value_; }
+    void set(T v) { value_ = v; }
+
+   private:
+    T value_{};
+  };
+};
+
+struct scripted : scripted_words {
+  static constexpr std::uint32_t nodes = 64;
+
+  template <class Word, class Pred>
+  static auto await(const Word& word, Pred pred, std::memory_order o) {
+    for (;;) {
+      const auto v = word.load(o);
+      if (pred(v)) return v;
+      actor::must_wait();
+    }
+  }
+  template <class Word, class Pred>
+  static auto await_yielding(const Word& word, Pred pred, std::memory_order o) {
+    return await(word, pred, o);
+  }
+  template <class Word, class Pred>
+  static auto await_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t)
+      -> std::optional<decltype(word.load())> {
+    const auto v = word.load(o);
+    return pred(v) ? std::optional(v) : std::nullopt;
+  }
+  template <class Word, class Pred>
+  static auto await_yielding_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
+    return await_for(word, pred, o, ns);
+  }
+  static void backoff(std::uint32_t) {
+    actor::must_wait();
+    actor::before_operation();
+  }
+
+  /// Sleeps for one turn: waking for no reason is allowed.
+  template <class Word>
+  static void park(const Word&, std::uint32_t, std::uint32_t) {
+    actor::must_wait();
+    actor::before_operation();
+  }
+  template <class Word>
+  static wake_key key_of(const Word& word) {
+    return {const_cast<void*>(static_cast<const void*>(&word))};
+  }
+  static void wake(wake_key key, std::uint32_t, int) { last_woken = key.word; }
+  static inline const void* last_woken = nullptr;
+
+  static node_handle take_node() {
+    for (node_handle h = 0; h < nodes; h++)
+      if (!taken_[h]) {
+        taken_[h] = true;
+        return first_node + h;
+      }
+    return no_node;
+  }
+  static void give_node(node_handle h) { taken_[h - first_node] = false; }
+  static node_handle borrow_node() { return take_node(); }
+  static void keep_node(node_handle h) { give_node(h); }
+  static queue_node<scripted_words>& node(node_handle h) { return nodes_[h - first_node]; }
+
+  static std::uint32_t thread_index() { return actor::me != nullptr ? actor::me->number() : 0; }
+  static constexpr std::uint32_t most_numa_nodes = 2;
+  static std::uint32_t numa_node() { return actor::me != nullptr ? actor::me->numa_node() : 0; }
+  template <class Tag>
+  static atomic<std::uint32_t>* table() {
+    static atomic<std::uint32_t> words[Tag::size];
+    return words;
+  }
+  static std::uint32_t salt(const void*) { return 0; }
+  static std::uint32_t random() { return 1; }
+  static bool bernoulli(std::uint32_t) { return false; }
+  static std::uint64_t now() { return 0; }
+  static std::uint32_t fork_stamp() { return 1; }
+  static wait_limits limits() { return {0, 0}; }
+  static void doorway(const void*) {}
+  static void admitted(const void*) {}
+
+ private:
+  static inline bool taken_[nodes] = {};
+  static inline queue_node<scripted_words> nodes_[nodes];
+};
+
+static_assert(platform<scripted>);
+
+}  // namespace usher::test
