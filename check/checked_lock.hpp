@@ -82,7 +82,7 @@ template <template <class, class> class Lock>
 bool add_family(const std::string& name, const std::string& bug, bool tickets) {
   const auto add = [&]<waiting_kind K>(const char* suffix) {
     using plain = Lock<checked, waiting<checked, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K))
+    if constexpr (has(plain::traits.kinds, K) && plain::traits.excludes)
       add_lock<Lock<checked, waiting<checked, K>>>(name + suffix, bug, tickets);
   };
   add.template operator()<waiting_kind::spin_then_park>("");
