@@ -50,3 +50,55 @@ usher_check_changed(lifo-popped-by-waiter "others than the holder pop: ABA" lifo
 "
   locks/lifo.hpp)
 unset(also)
+
+usher_check_changed(mcs-pt-skips "passes over a preempted waiter, which is not told" mcs_pt "" false
+  "      if (!P::node(to).flag.compare_exchange_strong(seen, flag_evicted, std::memory_order_release,
+                                                    std::memory_order_relaxed))
+        break;
+"
+  "      (void)seen;
+"
+  locks/mcs_pt.hpp)
+
+usher_check_changed(mcs-pt-link-too-late "reads the link of a waiter that it has evicted" mcs_pt "" false
+  "      to = next;
+"
+  "      to = P::node(to).next.load(std::memory_order_acquire);
+"
+  locks/mcs_pt.hpp)
+
+usher_check_changed(mcs-pt-keeps-tail "evicts the last and leaves it the tail" mcs_pt "" false
+  "        if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
+          return evict_last(to);
+"
+  "        if (tail_.load(std::memory_order_relaxed) == expected) return evict_last(to);
+"
+  locks/mcs_pt.hpp)
+
+usher_check_changed(mcs-pt-evicts-asleep "evicts the last and does not wake it" mcs_pt "" false
+  "if (flag.exchange(flag_evicted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);"
+  "flag.exchange(flag_evicted, std::memory_order_acq_rel); (void)key;"
+  locks/mcs_pt.hpp)
+
+usher_check_changed(ttas-fair-asks-for-ever "the eldest leaves its request behind" ttas_fair "" false
+  "    gate_.store(nobody, std::memory_order_relaxed);
+"
+  ""
+  locks/occasionally_fair.hpp)
+
+usher_check_changed(ttas-fair-frees "frees the lock that it has handed to the eldest" ttas_fair "" false
+  "    gate_.store(handed, std::memory_order_release);
+"
+  "    gate_.store(handed, std::memory_order_release);
+    lock_.unlock();
+"
+  locks/occasionally_fair.hpp)
+
+usher_check_changed(ttas-fair-keeps-queue "the eldest does not call the next eldest" ttas_fair "" false
+  "if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);"
+  "(void)successor_or_free<P, W>(tail_, mine);"
+  locks/occasionally_fair.hpp)
+
+usher_check_changed(ttas-fair-relaxed "hands over by a relaxed store" ttas_fair "" false
+  "gate_.store(handed, std::memory_order_release);" "gate_.store(handed, std::memory_order_relaxed);"
+  locks/occasionally_fair.hpp)

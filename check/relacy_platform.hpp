@@ -367,16 +367,16 @@ class execution {
     rl::ctx().park_current_thread(false, false, false, info(p));
   }
 
-  void sleep(const void* key, std::uint32_t mask, bool timed, const place& p) {
+  void sleep(const void* key, std::uint32_t mask, bool timed, bool naps, const place& p) {
     waits();
     sleeper& me = sleepers_[rl::thread_index()];
     me = {key, mask};
     const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
     if (stray) left_.stray_wakes--;
     note("sleeps", key, mask, p);
-    // A time-out may be what a program waits for only where a client says so, or in a waiting list. Else it is one
-    // more stray wake.
-    const bool may_time_out = timed && (key == timed_word_ || inside(key, locals_, sizeof locals_));
+    // A time-out may be what a program waits for only where a lock or a client says so, or in a waiting list. Else it
+    // is one more stray wake.
+    const bool may_time_out = timed && (naps || key == timed_word_ || inside(key, locals_, sizeof locals_));
     rl::ctx().park_current_thread(may_time_out, stray, false, info(p));
     me.key = nullptr;
   }
@@ -566,6 +566,10 @@ struct checked : checked_words {
                        place p = place::current()) {
     sleep(w, expected, mask, true, p);
   }
+  static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
+                  place p = place::current()) {
+    sleep(w, expected, mask, true, p, true);
+  }
   template <class T>
   static wake_key key_of(const atomic<T>& w) {
     return {const_cast<void*>(static_cast<const void*>(&w))};
@@ -631,13 +635,13 @@ struct checked : checked_words {
 
  private:
   template <class T>
-  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool timed, const place& p) {
+  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool timed, const place& p, bool naps = false) {
     constexpr unsigned shift = sizeof(T) == 8 ? 32 : 0;
     before_access(&w, p);
     rl::ctx().sched();
     if (std::uint32_t(w.newest() >> shift) != std::uint32_t(expected >> shift))
       return note("does not sleep: the word has changed", &w, mask, p);
-    execution::current().sleep(key_of(w).word, mask, timed, p);
+    execution::current().sleep(key_of(w).word, mask, timed, naps, p);
   }
 };
 

@@ -42,7 +42,7 @@ namespace native_detail {
 /// One queue node with its own in-use mark, alone in its cache line.
 struct alignas(64) node_slot {
   queue_node<native>* queue() { return reinterpret_cast<queue_node<native>*>(this); }
-  unsigned char raw[16];
+  unsigned char raw[32];
   std::atomic<std::uint32_t> used;  ///< 0: free; else the fork stamp of the process that took it
 };
 
@@ -227,6 +227,10 @@ struct native {
     const std::uint64_t end = now() + ns;  // FUTEX_WAIT_BITSET takes an absolute time
     const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
+  }
+
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns) {
+    park_for(word, expected, mask, ns);
   }
 
   static wake_key key_of(const std::atomic<std::uint32_t>& word) {
@@ -646,7 +650,7 @@ struct native {
   static inline constinit thread_local thread_record* current_ = nullptr;
 };
 
-static_assert(sizeof(queue_node<native>) <= 16);
+static_assert(sizeof(queue_node<native>) <= sizeof(native_detail::node_slot::raw));
 static_assert(platform<native>);
 
 }  // namespace usher
