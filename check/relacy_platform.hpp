@@ -621,6 +621,8 @@ struct checked : checked_words {
 
   static std::uint32_t fork_stamp() { return 1; }
   static std::uint32_t thread_index() { return rl::thread_index(); }
+  static constexpr std::uint32_t most_numa_nodes = 2;
+  static std::uint32_t numa_node() { return rl::thread_index() % most_numa_nodes; }
   template <class Tag>
   static atomic<std::uint32_t>* table() {
     return execution::current().table.data();

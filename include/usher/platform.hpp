@@ -30,6 +30,8 @@
 //                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
 //                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
 //   thread_index()     a small number of the calling thread's own.
+//   numa_node()        the NUMA node that the calling thread runs on, below most_numa_nodes: a guess, for it may be moved at
+//                      any time. Machines with more nodes are folded.
 //   table<Tag>()       a table of Tag::size words (atomic<uint32_t>), one a process, all zero at first.
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
@@ -82,6 +84,8 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   { P::fork_stamp() } -> std::same_as<std::uint32_t>;
   { P::bernoulli(h) } -> std::same_as<bool>;
   { P::thread_index() } -> std::same_as<std::uint32_t>;
+  { P::numa_node() } -> std::same_as<std::uint32_t>;
+  { P::most_numa_nodes } -> std::convertible_to<std::uint32_t>;
   { P::now() } -> std::same_as<std::uint64_t>;
   { P::limits() } -> std::same_as<wait_limits>;
   P::doorway(lock);

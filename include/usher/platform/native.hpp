@@ -15,6 +15,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -229,7 +230,8 @@ struct native {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
   }
 
-  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns) {
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                  std::uint64_t ns) {
     park_for(word, expected, mask, ns);
   }
 
@@ -279,6 +281,22 @@ struct native {
   static std::uint32_t thread_index() {
     const thread_record* r = self();
     return r != nullptr ? std::uint32_t(r - usher_process_state.records.load(std::memory_order_relaxed)) : 0;
+  }
+
+  static constexpr std::uint32_t most_numa_nodes = 16;
+
+  /// By a system call: only locks ask that care. USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does
+  /// not have.
+  static std::uint32_t numa_node() {
+    static const unsigned long fake = [] {
+      const char* nodes = getenv("USHER_FAKE_NODES");
+      return nodes != nullptr ? strtoul(nodes, nullptr, 10) : 0;
+    }();
+    unsigned cpu = 0, node = 0;
+    const int saved = errno;
+    syscall(SYS_getcpu, &cpu, &node, nullptr);
+    errno = saved;
+    return std::uint32_t(fake != 0 ? cpu % fake : node) % most_numa_nodes;
   }
 
   /// What tells the calling thread from all others that live: never 0, and 1 if the thread has no record (yet). One
@@ -437,7 +455,8 @@ struct native {
     if (s.annexes.load(std::memory_order_acquire) != nullptr) return true;
     constexpr std::size_t bytes = std::size_t{most_annexes} * sizeof(native_detail::annex_slot);
     const int saved = errno;
-    void* const fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const fresh =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fresh != MAP_FAILED) {
       madvise(fresh, bytes, MADV_NOHUGEPAGE);
       native_detail::annex_slot* none = nullptr;
