@@ -76,7 +76,7 @@ extern "C" {
 
 int usher_mutex_init(usher_mutex_t* m, const char* name) {
   const usher::lock_table* table = name != nullptr ? usher::find_lock(name) : &default_table();
-  if (table == nullptr || table->size > sizeof m->usher_state) return EINVAL;
+  if (table == nullptr || !table->traits->excludes || table->size > sizeof m->usher_state) return EINVAL;
   std::memset(m, 0, sizeof *m);
   m->usher_table = table;
   return 0;
@@ -176,8 +176,9 @@ int usher_sem_post(usher_sem_t* s) {
 }
 
 const char* usher_lock_name(unsigned index) {
-  const auto all = usher::catalog();
-  return index < all.size() ? all[index]->name : nullptr;
+  for (const usher::lock_table* t : usher::catalog())
+    if (t->traits->excludes && index-- == 0) return t->name;
+  return nullptr;
 }
 
 }  // extern "C"

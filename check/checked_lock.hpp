@@ -85,7 +85,7 @@ template <template <class, class> class Lock>
 bool add_family(const char* name, const char* bug) {
   const auto add = [&]<waiting_kind K>(const char* suffix) {
     using plain = Lock<checked, waiting<checked, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K))
+    if constexpr (has(plain::traits.kinds, K) && plain::traits.excludes)
       add_lock<typename small_form<Lock<checked, waiting<checked, K>>>::type>(name, suffix, bug);
   };
   add.template operator()<waiting_kind::spin_then_park>("");

@@ -208,16 +208,16 @@ void execution::poll_until_written(const void* word, const place& p) {
   rl::ctx().park_current_thread(false, false, false, info(p));
 }
 
-void execution::sleep(const void* key, std::uint32_t mask, bool timed, const place& p) {
+void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps, const place& p) {
   waits();
   sleeper& me = sleepers_[rl::thread_index()];
   me = {key, mask};
   const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
   if (stray) left_.stray_wakes--;
   note("sleeps", key, mask, p);
-  // A time-out may be what a program waits for only where a client says so, or in a waiting list. Else it is one
-  // more stray wake.
-  const bool may_time_out = timed && (key == timed_word_ || inside(key, locals_, sizeof locals_));
+  // A time-out may be what a program waits for only where a lock or a client says so, or in a waiting list. Else it is
+  // one more stray wake.
+  const bool may_time_out = timed && (naps || key == timed_word_ || inside(key, locals_, sizeof locals_));
   switch (rl::ctx().park_current_thread(may_time_out, stray, false, info(p))) {
     case rl::unpark_reason_timeout:
       note("is awake: its time is over", key, mask, p);

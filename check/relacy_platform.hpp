@@ -385,7 +385,7 @@ class execution {
   // ---- waiting ----
 
   void poll_until_written(const void* word, const place& p);
-  void sleep(const void* key, std::uint32_t mask, bool timed, const place& p);
+  void sleep(const void* key, std::uint32_t mask, bool timed, bool naps, const place& p);
   void wake(const void* key, std::uint32_t mask, int most, const place& p);
 
   std::uint64_t now() {
@@ -594,6 +594,10 @@ struct checked : checked_words {
                        place p = place::current()) {
     sleep(w, expected, mask, true, p);
   }
+  static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
+                  place p = place::current()) {
+    sleep(w, expected, mask, true, p, true);
+  }
   template <class T>
   static wake_key key_of(const atomic<T>& w) {
     return {const_cast<void*>(static_cast<const void*>(&w))};
@@ -669,13 +673,13 @@ struct checked : checked_words {
 
  private:
   template <class T>
-  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool timed, const place& p) {
+  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool timed, const place& p, bool naps = false) {
     constexpr unsigned shift = sizeof(T) == 8 ? 32 : 0;
     before_access(&w, p);
     rl::ctx().sched();
     if (std::uint32_t(w.newest() >> shift) != std::uint32_t(expected >> shift))
       return note("does not sleep: the word has changed", &w, mask, p);
-    execution::current().sleep(key_of(w).word, mask, timed, p);
+    execution::current().sleep(key_of(w).word, mask, timed, naps, p);
   }
 };
 

@@ -22,6 +22,7 @@ struct list_options {
 };
 
 std::string guarantees(const lock_traits& traits) {
+  if (!traits.excludes) return "none: for measurements only";
   std::string words = traits.fifo ? "fifo, bypass " : "bypass ";
   words += traits.bypass == unbounded ? "unbounded" : std::to_string(traits.bypass);
   if (traits.starvation_free) words += ", starvation-free";
@@ -112,6 +113,7 @@ nlohmann::ordered_json as_json() {
         {"paper", t.paper},
         {"summary", t.summary},
         {"native_only", t.native_only},
+        {"excludes", t.excludes},
         {"default", default_lock == lock->name},
         {"needs_own_cpu", needs_own_cpu(*lock)},
     };

@@ -53,7 +53,9 @@ const lock_table* choose_lock(const run_options& options) {
   const lock_table* lock = find_lock(name);
   if (lock == nullptr)
     complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in, nearest_lock(name));
-  return lock;
+  else if (!lock->traits->excludes)
+    complain("{}{} excludes nobody: it is for measurements only, and no program may run under it", name, said_in);
+  return lock != nullptr && lock->traits->excludes ? lock : nullptr;
 }
 
 /// False after a complaint.

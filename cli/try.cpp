@@ -670,6 +670,10 @@ bool add_choice(const std::string& text, std::vector<candidate>& chosen) {
     complain("unknown lock '{}': did you mean '{}'? (usher list shows all)", wanted, nearest_lock(wanted));
     return false;
   }
+  if (!lock->traits->excludes) {
+    complain("{} excludes nobody: it is for measurements only, and no program may run under it", wanted);
+    return false;
+  }
   const lock_table* const namesake = find_lock(name);
   if (namesake != nullptr && namesake != lock) {
     complain("--locks: '{}' would show one lock under the name of another", text);
@@ -690,7 +694,7 @@ std::vector<candidate> choose(const try_options& o) {
   std::vector<std::string> names;
   if (o.all) {
     for (const lock_table* lock : catalog())
-      if (lock->plain()) names.emplace_back(lock->name);
+      if (lock->plain() && lock->traits->excludes) names.emplace_back(lock->name);
   } else {
     names = split(o.locks);
   }

@@ -217,8 +217,12 @@ class mutex_operations {
 /// The table of one lock with one way of waiting.
 template <class Lock>
 constexpr mutex_table make_table(const char* name) {
-  using operations = mutex_operations<Lock>;
-  return {name, false, operations::lock, operations::trylock, operations::unlock, operations::clocklock};
+  if constexpr (!Lock::traits.excludes) {
+    return {name, false, nullptr, nullptr, nullptr, nullptr};
+  } else {
+    using operations = mutex_operations<Lock>;
+    return {name, false, operations::lock, operations::trylock, operations::unlock, operations::clocklock};
+  }
 }
 
 }  // namespace usher::preload

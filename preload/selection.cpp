@@ -93,6 +93,11 @@ void complain_of_lock(std::string_view unknown) {
            "\". Running on the C library's locks.");
 }
 
+void complain_of_none(std::string_view name) {
+  complain("usher: \"", name,
+           "\" (USHER_LOCK) excludes nobody: it is for measurements only. Running on the C library's locks.");
+}
+
 constexpr const char* cond_variable = "USHER_COND_APPEND";
 constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
@@ -134,7 +139,8 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
 [[gnu::cold, gnu::noinline]] const mutex_table& choose() {
   const std::string_view name = variable("USHER_LOCK");
   const mutex_table* found = find(name);
-  const mutex_table* table = found != nullptr ? found : &through;
+  const bool refused = found != nullptr && found->lock == nullptr;
+  const mutex_table* table = found != nullptr && !refused ? found : &through;
   if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
     native::fork_stamp();
     // Locks are reset after a fork, so nodes of threads that are gone may be used again.
@@ -153,6 +159,7 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   owner_of_all.store(table->passes_through ? owner::c_library : owner::usher, std::memory_order_release);
   // One thread a process comes here.
   if (found == nullptr) complain_of_lock(name);
+  if (refused) complain_of_none(found->name);
   if (!table->passes_through && !conds) complain_of_probability(cond_variable);
   if (!table->passes_through && !sems) complain_of_probability(sem_variable);
   return *table;

@@ -20,6 +20,7 @@ TREE = Path(__file__).resolve().parent.parent
 
 PLAIN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter"]
 PASS_THROUGH = ["pthread", "pthread-adaptive"]
+NO_LOCKS = ["null"]  # for measurements only: libusher.so refuses it
 
 
 def die(message, status=2):
@@ -57,7 +58,7 @@ def plain_locks(build):
     try:
         for line in catalog.read_text().splitlines():
             word = line.split("#")[0].split()
-            if word and word[0] not in PASS_THROUGH:
+            if word and word[0] not in PASS_THROUGH + NO_LOCKS:
                 names.append(word[0])
     except OSError:
         return PLAIN_LOCKS

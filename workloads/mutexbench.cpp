@@ -222,7 +222,7 @@ round_result run_round(const candidate& what, long threads, const settings& how,
   r.details = {{"finished", r.finished}, {"others_cpu_share", r.others}};
   if (!r.finished) return r;
 
-  r.exclusive = shared.exclusive;
+  r.exclusive = shared.exclusive || (what.table != nullptr && !what.table->traits->excludes);
   const std::vector<std::uint64_t> counts(shared.counts, shared.counts + threads);
   double total = 0;
   for (const std::uint64_t c : counts) total += static_cast<double>(c);
@@ -284,7 +284,7 @@ std::vector<candidate> chosen(const std::vector<std::string>& names, bool with_p
   for (const std::string& name : names) {
     if (name == "all") {
       for (const usher::lock_table* t : usher::catalog())
-        if (t->plain()) all.push_back({t->name, t});
+        if (t->plain() && t->traits->excludes) all.push_back({t->name, t});
     } else if (const usher::lock_table* t = usher::find_lock(name)) {
       all.push_back({t->name, t});
     } else {

@@ -17,6 +17,8 @@
 //                      in another way before it comes round.
 //   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
 //                      its upper half. May return for no reason. park_for(w, v, mask, ns): at the longest ns.
+//                      nap(w, v, mask, ns): the same for one that counts on the limit: it comes back to look even if
+//                      nobody has woken it, or will.
 //   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing
 //                      of the lock is touched after it.
 //   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then: a stray wake is harmless, which is

@@ -27,6 +27,7 @@ struct queue_node {
   typename P::template atomic<std::uint32_t> flag;
   typename P::template plain<node_handle> newer;  ///< links of a passive list; protected by the lock
   typename P::template plain<node_handle> older;
+  typename P::template atomic<std::uint32_t> mark;  ///< what a lock likes to know of the thread: prepare() leaves it
 };
 
 /// Makes a node ready to be enqueued.

@@ -41,6 +41,7 @@ struct lock_traits {
   unsigned words = 1;                   ///< 32-bit words of state, without the owner's node handle
   unsigned kinds = every_waiting_kind;  ///< set of `waiting_kind`
   bool native_only = false;             ///< cannot be simulated or checked (the C library's own)
+  bool excludes = true;                 ///< false: no lock at all, for measurements only
 };
 
 }  // namespace usher

@@ -94,6 +94,11 @@ class Usher(unittest.TestCase):
             more.pop("stdin")
         return subprocess.run([binary or USHER, *arguments], env=environment, text=True, timeout=TIME_LIMIT, **more)
 
+    def locks_for_programs(self):
+        """Without what is there for measurements only."""
+        locks = json.loads(self.usher("list", "--json").stdout)["locks"]
+        return [lock for lock in locks if lock["excludes"]]
+
     def assert_one_line(self, text):
         self.assertTrue(text.endswith("\n"), repr(text))
         self.assertEqual(text.count("\n"), 1, repr(text))
@@ -173,7 +178,7 @@ class List(Usher):
     def test_json_is_complete(self):
         types = {"name": str, "family": str, "plain": bool, "waiting": str, "fifo": bool, "bypass": (int, type(None)),
                  "starvation_free": bool, "restricts": bool, "context": bool, "size": int, "words": int, "paper": str,
-                 "summary": str, "native_only": bool, "default": bool, "needs_own_cpu": bool}
+                 "summary": str, "native_only": bool, "excludes": bool, "default": bool, "needs_own_cpu": bool}
         names = set()
         for lock in self.locks():
             with self.subTest(lock=lock["name"]):
@@ -193,7 +198,7 @@ class List(Usher):
                 self.assertTrue(lock["paper"] and lock["summary"])
                 self.assertNotIn("\n", lock["paper"] + lock["summary"])
                 self.assertGreater(lock["size"], 0)
-                self.assertGreaterEqual(lock["words"], 1)
+                self.assertGreaterEqual(lock["words"], 1 if lock["excludes"] else 0)
                 suffix = {"spin": "-spin", "spin-then-park": "", "yield-then-park": "-yield", "park": "-park"}
                 if not lock["native_only"]:
                     self.assertEqual(lock["name"], lock["family"] + suffix[lock["waiting"]])
@@ -203,6 +208,7 @@ class List(Usher):
             self.assertIn(name, names)
         for lock in self.locks():
             self.assertEqual(lock["native_only"], lock["family"] in PASS_THROUGH, lock["name"])
+            self.assertEqual(lock["excludes"], lock["name"] != "null", lock["name"])
 
     def test_one_row_a_family(self):
         done = self.usher("list")
@@ -233,7 +239,7 @@ class List(Usher):
             expected = (["fifo"] if lock["fifo"] else []) + [f"bypass {bypass}"]
             expected += [word for key, word in (("starvation_free", "starvation-free"), ("restricts", "restricts"),
                                                 ("context", "node")) if lock[key]]
-            self.assertEqual(guarantees, expected)
+            self.assertEqual(guarantees, expected if lock["excludes"] else ["none: for measurements only"])
         self.assertNotIn(" \n", done.stdout)
 
     def test_columns_are_aligned(self):
@@ -384,8 +390,13 @@ class Run(Usher):
             self.assertEqual(self.environment(*option, env={"USHER_LOCK": "mcs"})["USHER_LOCK"], "twa")
             self.assertEqual(self.environment(*option, env={"USHER_LOCK": "no-such"})["USHER_LOCK"], "twa")
 
+    def test_what_is_no_lock_is_refused(self):
+        for done in (self.usher("run", "--lock", "null", "--", "true"), self.usher("try", "--locks", "null", "--", "true"),
+                     self.usher("run", "--", "true", env={"USHER_LOCK": "null"})):
+            self.assert_refused(done, 2, "null", "measurements only")
+
     def test_every_lock_is_taken(self):
-        for lock in json.loads(self.usher("list", "--json").stdout)["locks"]:
+        for lock in self.locks_for_programs():
             self.assertEqual(self.environment("--lock", lock["name"])["USHER_LOCK"], lock["name"])
 
     def test_the_plain_name_in_full(self):
@@ -822,7 +833,7 @@ class Warnings(Usher):
 
     def test_locks_that_want_a_cpu(self):
         cpus = f"{len(os.sched_getaffinity(0))} here"
-        for lock in json.loads(self.usher("list", "--json").stdout)["locks"]:
+        for lock in self.locks_for_programs():
             with self.subTest(lock=lock["name"]):
                 done = self.usher("run", "--lock", lock["name"], "--", "sh", "-c", "exit 3")
                 self.assertEqual(done.returncode, 3)
@@ -883,7 +894,7 @@ class RealLibrary(Usher):
 
     def test_a_program_counts_right_under_every_plain_lock(self):
         program = self.program()
-        for lock in json.loads(self.usher("list", "--json").stdout)["locks"]:
+        for lock in self.locks_for_programs():
             if not lock["plain"]:
                 continue
             with self.subTest(lock=lock["name"]):

@@ -35,7 +35,8 @@ IN_FORKS = {"processes"}
 
 def catalog_names():
     lines = CATALOG.read_text().splitlines()
-    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+    names = [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+    return [name for name in names if name != "null"]  # no lock
 
 
 def environment(lock, library):

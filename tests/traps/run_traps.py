@@ -83,7 +83,7 @@ def catalog():
     names = []
     for line in CATALOG.read_text().splitlines():
         fields = line.split()
-        if fields and not line.startswith("#"):
+        if fields and not line.startswith("#") and fields[1] != "null.hpp":  # no lock
             names.append((fields[0], fields[1] == "c_library.hpp"))
     return names
 
@@ -191,6 +191,8 @@ def all_names():
         status, out, _ = run([usher, "list", "--json"], environment())
         if status == 0:
             for lock in json.loads(out)["locks"]:
+                if not lock["excludes"]:
+                    continue
                 names.setdefault(lock["name"], lock["name"].startswith("pthread"))
     return names
 
@@ -214,6 +216,7 @@ def environment_variable():
                            ("fair-lock", "fairlock"), ("LOITER", None), (" twa", "twa"), ("ptread", "pthread"),
                            ("x", None), ("mutex", None)):
         expect_complaint(f"unknown_name/{wrong.strip()}", program, wrong, nearest)
+    expect_complaint("no_lock", program, "null", None)
     expect_complaint("unknown_name_very_long", program, "twa" * 500, None)
     expect_complaint("unknown_name_racing_threads", [BIN / "environment", "--threads", "32"], "lotier", "loiter",
                      rounds=20)

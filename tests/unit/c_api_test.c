@@ -125,6 +125,7 @@ int main(void) {
   CHECK(waits(1) == 0);
   CHECK(waits(0.001) == 0);
   CHECK(usher_mutex_init(&shared, "no such lock") == EINVAL);
+  CHECK(usher_mutex_init(&shared, "null") == EINVAL);
   CHECK(one_lock(NULL) == 0);
   for (const char* name; (name = usher_lock_name(n)) != NULL; n++)
     if (strstr(name, "-spin") == NULL && one_lock(name) != 0) {

@@ -6,11 +6,13 @@
 // Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread is at
 // the head of the inner queue (FIFO) for at most the impatience limit and two holds, if nobody waits with a deadline.
 // Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
-// Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes.
+// Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes. With a NUMA-aware inner
+// lock its remote threads: 16 bytes.
 //
 //     outer    bit 0 held        bit 1 inner: the holder has the inner lock, too
 //              bit 2 asleep: the standby sleeps       bit 3 impatient: the standby wants a hand-over
 //              bit 4 handed: the lock has been handed to the standby, who has not taken note yet
+//              bits 8–31 how many arrivals spin, where that is counted
 //
 //        0 ──arrive──► held ──unlock──► 0                                 arrivals overtake the standby
 //        free ──standby──► held|inner                                     by compare-and-swap
@@ -22,21 +24,55 @@
 // somebody is to be woken, and the lock is not looked at again. Whoever has both locks takes the inner one apart
 // first (finds the successor or frees the queue), frees the outer one, and only then makes the successor standby,
 // which touches its node alone: no wake-up happens inside the critical section.
+//
+// The parts that the paper names can be had one by one (loiter_options), to see what each is worth:
+//
+// - Where arrivals that spin are counted, the count is in the outer word, so that the operation which frees the lock also
+//   says whether anybody is awake to take it. If so, the standby is not woken and its mark stays in the free word: whoever
+//   takes the lock decides anew when it unlocks. An arrival that gives up takes itself off the count; if it was the last
+//   and the lock is free, it takes the lock. So a free lock with a sleeping standby has somebody awake who looks.
+// - Footnote 39: unlock by a load and a plain store. If the standby sets its mark between the two, the store wipes it out,
+//   and the lock is free, or goes from hand to hand, while the standby sleeps without a mark. The window is those two
+//   instructions, unless the thread loses its CPU just there. The standby sleeps for 1 ms at the longest (P::nap), looks,
+//   takes the lock if it is free and else marks it anew: so what the window costs is at most 1 ms for the one standby, and
+//   the lock idle for as long if nobody else comes. (The paper stores first and loads then, which is a look at a lock that
+//   may be gone; its window is the processor's store buffer.)
 #pragma once
 
+#include <type_traits>
+
+#include "usher/numa_queue.hpp"
 #include "usher/queue_node.hpp"
 
 namespace usher {
 
-template <platform P, class W>
-class loiter {
+/// Appendix A.1's parts. The defaults are `loiter`.
+struct loiter_options {
+  bool meek_standby = true;    ///< the standby is less aggressive than arrivals: it does not poll before it sleeps
+  bool hand_over = true;       ///< it becomes impatient, and is handed the lock
+  unsigned most_spinners = 0;  ///< how many arrivals may spin; 0: any number
+  unsigned most_failures = 0;  ///< an arrival that has so often seen the lock free and come too late gives up; 0: none
+  bool avoid_wake = false;     ///< unlock does not wake the standby while arrivals spin: deferred unpark
+  bool numa_aware_inner = false;  ///< the inner lock prefers threads of one NUMA node
+  bool plain_store = false;       ///< unlock is a plain store: footnote 39
+};
+
+template <platform P, class W, loiter_options O = loiter_options{}>
+class basic_loiter {
+  static constexpr bool plain = O.meek_standby && O.hand_over && O.most_spinners == 0 && O.most_failures == 0 &&
+                                !O.avoid_wake && !O.numa_aware_inner && !O.plain_store;
+  static constexpr bool counts = O.most_spinners != 0 || O.avoid_wake;
+  static_assert(!(counts && O.plain_store), "a plain store would overwrite the count");
+
  public:
   static constexpr lock_traits traits{
-      .summary = "test-and-set for those who circulate, MCS for the rest, direct hand-over to the impatient",
+      .summary = plain ? "test-and-set for those who circulate, MCS for the rest, direct hand-over to the impatient"
+                       : "loiter with one of its parts changed: to measure what that is worth",
       .paper = "Malthusian Locks, appendix A.1",
-      .starvation_free = true,
+      .starvation_free = O.hand_over,
       .restricts = true,
-      .words = 3,
+      .words = O.numa_aware_inner ? 4 : 3,
+      .kinds = plain ? every_waiting_kind : unsigned(waiting_kind::spin_then_park),
   };
 
   void lock() {
@@ -49,13 +85,18 @@ class loiter {
   }
 
   bool try_lock() {
-    std::uint32_t seen = outer_.load(std::memory_order_relaxed);
-    // (1) A mark of the standby's stays. No second attempt: a free word changes only by being taken.
-    return is_free(seen) &&
-           outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire, std::memory_order_relaxed);
+    const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
+    return is_free(seen) && take(seen);
   }
 
   void unlock() {
+    if constexpr (O.plain_store) {
+      const std::uint32_t w = outer_.load(std::memory_order_relaxed);
+      if (w != held) [[unlikely]]
+        return unlock_contended(w);
+      outer_.store(0, std::memory_order_release);  // (2)
+      return;
+    }
     std::uint32_t seen = held;
     // (2) release: pairs with (1). If it succeeds nobody slept.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
@@ -72,6 +113,10 @@ class loiter {
 
  private:
   static constexpr std::uint32_t held = 1, inner = 2, asleep = 4, impatient = 8, handed = 16;
+  static constexpr std::uint32_t spinner = 256, spinners = ~(spinner - 1);
+
+  static constexpr std::uint32_t fairness_period = 1000;  // as MCSCR's: of a NUMA-aware inner lock
+  struct nothing {};
 
   // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times
   // this.
@@ -80,6 +125,16 @@ class loiter {
 
   static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
+
+  /// Takes the lock that was seen free.
+  bool take(std::uint32_t seen) {
+    // (1) A mark of the standby's stays. No second attempt: a free word changes only by being taken; or where arrivals
+    // are counted, by their coming and going, for which a test-and-set does not fail.
+    if constexpr (counts)
+      return is_free(outer_.fetch_or(held, std::memory_order_acquire));
+    else
+      return outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire, std::memory_order_relaxed);
+  }
 
   [[gnu::cold, gnu::noinline]] void contend() {
     if (arrive()) return;
@@ -100,17 +155,45 @@ class loiter {
     std::uint64_t patience = W::patience();
     if constexpr (!W::parks) patience = P::limits().spin;
     if (patience == 0) return false;
+    if constexpr (counts) {
+      const std::uint32_t before = outer_.fetch_add(spinner, std::memory_order_relaxed) / spinner;
+      return (O.most_spinners == 0 || before < O.most_spinners) && spin(patience) ? settle() : give_up();
+    } else {
+      return spin(patience);
+    }
+  }
+
+  bool spin(std::uint64_t patience) {
     std::uint32_t window = first_window;
+    [[maybe_unused]] unsigned failures = 0;
     for (const std::uint64_t end = P::now() + patience; P::now() < end;) {
       P::backoff(window / 2 + P::random() % window);
-      if (try_lock()) return true;
+      if (const std::uint32_t seen = outer_.load(std::memory_order_relaxed); is_free(seen)) {
+        if (take(seen)) return true;
+        if constexpr (O.most_failures != 0)
+          if (++failures == O.most_failures) return false;  // others circulate fast enough
+      }
       if (window < last_window) window *= 2;
     }
     return false;
   }
 
+  /// An arrival that has the lock is not one that spins.
+  bool settle() {
+    outer_.fetch_sub(spinner, std::memory_order_relaxed);
+    return true;
+  }
+
+  /// One that gives up may be the last that was relied upon.
+  bool give_up() {
+    // (4) acquire: pairs with (3), if the lock is taken after all.
+    const std::uint32_t left = outer_.fetch_sub(spinner, std::memory_order_acq_rel) - spinner;
+    return is_free(left) && try_lock();
+  }
+
   void enter_inner(node_handle mine) {
     prepare<P>(mine);
+    if constexpr (O.numa_aware_inner) remote_.note_place(mine);
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous == no_node) return;
     P::node(previous).next.store(mine, std::memory_order_release);
@@ -127,27 +210,41 @@ class loiter {
       // moment.
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       if (w & handed) {
-        outer_.store(held | inner,
-                     std::memory_order_relaxed);  // handed to us: nobody else writes a held word
+        // Handed to us: nobody else writes a held word, but to count arrivals.
+        if constexpr (counts)
+          outer_.fetch_xor(handed | inner, std::memory_order_relaxed);
+        else
+          outer_.store(held | inner, std::memory_order_relaxed);
         return;
       }
       if (is_free(w)) {
-        if (outer_.compare_exchange_strong(w, held | inner, std::memory_order_acquire, std::memory_order_relaxed))
+        if (outer_.compare_exchange_strong(w, arrivals(w) | held | inner, std::memory_order_acquire,
+                                           std::memory_order_relaxed))
           return;  // (1)
         P::backoff(0);
         continue;
       }
+      if constexpr (!O.meek_standby)
+        if (W::poll(outer_, may_enter)) continue;
       const std::uint64_t waited = P::now() - since;
-      const std::uint32_t marks = (W::parks ? asleep : 0) | (waited < impatience ? 0 : impatient);
+      const bool patient = !O.hand_over || waited < impatience;
+      const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
       if ((w & marks) != marks &&
-          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_acq_rel, std::memory_order_relaxed))
+          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+        if constexpr (counts) P::backoff(0);
         continue;
-      if (waited < impatience)
+      }
+      if constexpr (O.plain_store)
+        P::nap(outer_, w | marks, every_sleeper, waited < impatience ? impatience - waited : impatience);
+      else if (O.hand_over && patient)
         wait_for_outer(w | marks, impatience - waited);
       else
         wait_for_outer(w | marks);
     }
   }
+
+  /// How many arrivals spin, as it stands in the word.
+  static constexpr std::uint32_t arrivals(std::uint32_t w) { return counts ? w & spinners : 0; }
 
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
@@ -166,12 +263,17 @@ class loiter {
     node_handle mine = no_node, next = no_node;
     if (seen & inner) {
       mine = inner_node_.get();
-      next = successor_or_free<P, W>(tail_, mine);
+      if constexpr (O.numa_aware_inner)
+        next = remote_.successor_or_free(tail_, mine, fairness_period);
+      else
+        next = successor_or_free<P, W>(tail_, mine);
       seen = outer_.load(std::memory_order_relaxed);
     }
     const wake_key key = P::key_of(outer_);
     std::uint32_t old;
-    if (seen & impatient) {
+    if constexpr (counts) {
+      old = release_counting(seen);
+    } else if (seen & impatient) {
       // (3) release: hands the lock over, still held. Only the standby can have changed the word, by adding
       // asleep.
       old = outer_.exchange(held | handed, std::memory_order_acq_rel);
@@ -186,9 +288,42 @@ class loiter {
     if (next != no_node) grant<P, W>(next);
   }
 
+  /// Hands over or frees, and keeps the count. Returns what was there; without asleep if that has been left to arrivals.
+  std::uint32_t release_counting(std::uint32_t seen) {
+    for (;; P::backoff(0)) {
+      const std::uint32_t spin = arrivals(seen);
+      const bool leave = O.avoid_wake && spin != 0 && (seen & impatient) == 0;
+      const std::uint32_t then = (seen & impatient) != 0 ? spin | held | handed : spin | (leave ? seen & asleep : 0);
+      // (3) release: as in unlock_contended().
+      if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed))
+        return leave ? seen & ~asleep : seen;
+    }
+  }
+
   typename P::template atomic<std::uint32_t> outer_;
   typename P::template atomic<node_handle> tail_;
   typename P::template plain<node_handle> inner_node_;
+  [[no_unique_address]] std::conditional_t<O.numa_aware_inner, remote_threads<P, W>, nothing> remote_;
 };
+
+template <platform P, class W>
+using loiter = basic_loiter<P, W>;
+
+// Ablations: each differs from loiter in one part. The figures are chosen, not measured.
+
+template <platform P, class W>
+using loiter_eager = basic_loiter<P, W, loiter_options{.meek_standby = false}>;
+template <platform P, class W>
+using loiter_barging = basic_loiter<P, W, loiter_options{.hand_over = false}>;
+template <platform P, class W>
+using loiter_cap = basic_loiter<P, W, loiter_options{.most_spinners = 2}>;
+template <platform P, class W>
+using loiter_cull = basic_loiter<P, W, loiter_options{.most_failures = 3}>;
+template <platform P, class W>
+using loiter_defer = basic_loiter<P, W, loiter_options{.avoid_wake = true}>;
+template <platform P, class W>
+using loiter_numa = basic_loiter<P, W, loiter_options{.numa_aware_inner = true}>;
+template <platform P, class W>
+using loiter_store = basic_loiter<P, W, loiter_options{.plain_store = true}>;
 
 }  // namespace usher

@@ -40,6 +40,15 @@ class tas {
       word_.store(three_state::free, std::memory_order_release);
   }
 
+  /// Waits in this lock's manner, but not much longer than so many nanoseconds: true if the lock is the caller's.
+  bool lock_for(std::uint64_t ns) {
+    const std::uint64_t patience = W::patience();
+    for (const std::uint64_t since = P::now(); P::now() - since < (patience < ns ? patience : ns); P::backoff(0))
+      if (try_lock()) return true;
+    if constexpr (W::parks) return three_state::park_until_locked_for<P>(word_, ns);
+    return false;
+  }
+
  private:
   [[gnu::cold, gnu::noinline]] void contend() {
     if constexpr (!W::parks) {

@@ -38,4 +38,16 @@ void park_until_locked(Word& word) {
   while (word.exchange(contended, std::memory_order_acquire) != free) P::park(word, contended, every_sleeper);
 }
 
+/// The same, but not much longer than so many nanoseconds. Whoever gives up has just left the mark on a held word, so the
+/// wake that it may have been meant for comes again.
+template <platform P, class Word>
+bool park_until_locked_for(Word& word, std::uint64_t ns) {
+  for (const std::uint64_t since = P::now();;) {
+    if (word.exchange(contended, std::memory_order_acquire) == free) return true;  // (3)
+    const std::uint64_t waited = P::now() - since;
+    if (waited >= ns) return false;
+    P::park_for(word, contended, every_sleeper, ns - waited);
+  }
+}
+
 }  // namespace usher::three_state

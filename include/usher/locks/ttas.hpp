@@ -36,29 +36,46 @@ class ttas {
       word_.store(three_state::free, std::memory_order_release);
   }
 
+  /// Waits in this lock's manner, but not much longer than so many nanoseconds: true if the lock is the caller's.
+  bool lock_for(std::uint64_t ns) {
+    if constexpr (W::parks) {
+      return stay_awake() || three_state::park_until_locked_for<P>(word_, ns);
+    } else {
+      std::uint32_t window = first_window;
+      for (const std::uint64_t since = P::now(); P::now() - since < ns; back_off(window))
+        if (P::await_for(word_, is_free, std::memory_order_relaxed, ns) && three_state::try_lock(word_)) return true;
+      return false;
+    }
+  }
+
  private:
   // Back-off window in ns: from about one miss to about a few critical sections; chosen, not measured.
   static constexpr std::uint32_t first_window = 64, last_window = 4096;
 
+  static constexpr bool is_free(std::uint32_t w) { return w == three_state::free; }
+
   [[gnu::cold, gnu::noinline]] void contend() {
-    constexpr auto is_free = [](std::uint32_t w) { return w == three_state::free; };
-    std::uint32_t window = first_window;
-    if constexpr (!W::parks) {
-      for (;;) {
+    if constexpr (W::parks) {
+      if (!stay_awake()) three_state::park_until_locked<P>(word_);
+    } else {
+      for (std::uint32_t window = first_window;; back_off(window)) {
         P::await(word_, is_free, std::memory_order_relaxed);
         if (three_state::try_lock(word_)) return;
-        P::backoff(P::random() % window);
-        if (window < last_window) window *= 2;
       }
-    } else {
-      while (W::poll(word_, is_free)) {
-        if (three_state::try_lock(word_)) return;
-        if (window >= last_window) break;  // the lock changes hands too fast for us: stop burning the CPU
-        P::backoff(P::random() % window);
-        window *= 2;
-      }
-      three_state::park_until_locked<P>(word_);
     }
+  }
+
+  bool stay_awake() {
+    for (std::uint32_t window = first_window; W::poll(word_, is_free); back_off(window)) {
+      if (three_state::try_lock(word_)) return true;
+      if (window >= last_window) break;  // the lock changes hands too fast for us: stop burning the CPU
+    }
+    return false;
+  }
+
+  static void back_off(std::uint32_t& window) {
+    P::backoff(P::random() % window);
+    if (window < last_window) window *= 2;
   }
 
   typename P::template atomic<std::uint32_t> word_;

@@ -50,7 +50,7 @@ namespace native_detail {
 /// One queue node with its own in-use mark, alone in its cache line.
 struct alignas(64) node_slot {
   queue_node<native>* queue() { return reinterpret_cast<queue_node<native>*>(this); }
-  unsigned char raw[16];
+  unsigned char raw[32];
   std::atomic<std::uint32_t> used;  ///< 0: free; else the fork stamp of the process that took it
 };
 
@@ -248,6 +248,11 @@ struct native {
     const std::uint64_t end = now() + ns;  // FUTEX_WAIT_BITSET takes an absolute time
     const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
+  }
+
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                  std::uint64_t ns) {
+    park_for(word, expected, mask, ns);
   }
 
   static wake_key key_of(const std::atomic<std::uint32_t>& word) {
@@ -536,7 +541,8 @@ struct native {
     if (s.annexes.load(std::memory_order_acquire) != nullptr) return true;
     constexpr std::size_t bytes = std::size_t{most_annexes} * sizeof(native_detail::annex_slot);
     const int saved = errno;
-    void* const fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const fresh =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fresh != MAP_FAILED) {
       madvise(fresh, bytes, MADV_NOHUGEPAGE);
       native_detail::annex_slot* none = nullptr;
@@ -763,7 +769,7 @@ struct native {
   static inline constinit thread_local thread_record* current_ = nullptr;
 };
 
-static_assert(sizeof(queue_node<native>) <= 16);
+static_assert(sizeof(queue_node<native>) <= sizeof(native_detail::node_slot::raw));
 static_assert(platform<native>);
 
 }  // namespace usher

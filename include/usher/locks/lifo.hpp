@@ -1,0 +1,140 @@
+// LIFO-CR: waiters stand on a stack and the unlocking thread pops the one that came last, so that few threads
+// circulate; now and then it serves the eldest instead. Without that it is the pure LIFO lock, `lifo`, which may let a
+// thread starve: its working set is the least that keeps the lock busy.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnote 41 on the pure form.
+// Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a waiter
+// may starve. `lifo-cr`: every waiter gets in with probability one: each unlock serves the eldest with probability
+// 1/1000.
+// Cost: lock and unlock one compare-and-swap each. Hand-over: one compare-and-swap that is not repeated; to the eldest:
+// a walk down the stack.
+// Layout: one 32-bit word. A thread needs a queue node only while it waits.
+//
+//     0             free
+//     1             held, nobody waits
+//     ≥ first_node  held; the node of the thread that came last. node.next: who came before it, 0 at the bottom
+//
+//        0 ──arrive──► 1 ──unlock──► 0
+//        1 or top ──push──► mine ──pop, by the holder──► mine.next, or 1
+//
+// Why the pop needs no version number: only the holder takes nodes off the stack, wherever they stand. While it looks at
+// top.next and then swaps, the node that it saw on top can neither leave nor come back with another next. A push does
+// not care: whatever is on top is what it stands upon.
+//
+// Everybody's push is a read-modify-write, so whoever sees the top by acquire sees all nodes below as well (one release
+// sequence). Links below the top change under the lock only.
+#pragma once
+
+#include "usher/queue_node.hpp"
+
+namespace usher {
+
+/// FairnessPeriod: one unlock in so many serves the eldest; 0: none does.
+template <platform P, class W, std::uint32_t FairnessPeriod>
+class basic_lifo {
+ public:
+  static constexpr lock_traits traits{
+      .summary = FairnessPeriod != 0 ? "stack of waiters, now and then the eldest: few circulate, fair in the long run"
+                                     : "stack of waiters: the fewest circulate, the eldest may starve",
+      .paper = "Malthusian Locks, appendix A.2",
+      .starvation_free = FairnessPeriod != 0,
+      .restricts = true,
+      .words = 1,
+  };
+
+  void lock() {
+    P::doorway(this);
+    std::uint32_t seen = free;
+    // (1) acquire: pairs with (2).
+    if (!top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
+      contend();
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    std::uint32_t seen = free;
+    return top_.load(std::memory_order_relaxed) == free &&
+           top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed);  // (1)
+  }
+
+  void unlock() {
+    std::uint32_t seen = held;
+    // (2) release: pairs with (1). (3) acquire on failure: pairs with (4); the nodes are read.
+    if (!top_.compare_exchange_strong(seen, free, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
+      hand_over(seen);
+  }
+
+  /// Asked by the holder: whether it is certain that another thread will have the lock after it.
+  bool contended() const { return top_.load(std::memory_order_relaxed) >= first_node; }
+
+ private:
+  static constexpr std::uint32_t free = 0, held = 1;
+
+  [[gnu::cold, gnu::noinline]] void contend() {
+    const node_handle mine = P::take_node();
+    if (mine == no_node) {  // no node to be had: go without a place on the stack
+      while (!try_lock()) P::backoff(100000);
+      return;
+    }
+    prepare<P>(mine);
+    if (push(mine)) wait_for_grant<P, W>(mine);
+    P::give_node(mine);  // whoever granted it does not look at it again
+  }
+
+  /// False if the lock has become free, and is now the caller's.
+  bool push(node_handle mine) {
+    std::uint32_t seen = top_.load(std::memory_order_relaxed);
+    for (;; P::backoff(0)) {
+      if (seen == free) {
+        if (top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed))
+          return false;  // (1)
+      } else {
+        P::node(mine).next.store(seen == held ? no_node : seen, std::memory_order_relaxed);
+        // (4) release: the prepared node; pairs with (3) and (5).
+        if (top_.compare_exchange_strong(seen, mine, std::memory_order_release, std::memory_order_relaxed)) return true;
+      }
+    }
+  }
+
+  [[gnu::cold, gnu::noinline]] void hand_over(node_handle top) {
+    grant<P, W>(P::bernoulli(FairnessPeriod) ? take_eldest(top) : take_latest(top));
+  }
+
+  /// The latest, or the last but one if somebody came this very moment: no second attempt, constant time.
+  node_handle take_latest(node_handle top) {
+    const node_handle below = link(top);
+    node_handle seen = top;
+    // (5) acquire on failure: pairs with (4).
+    if (top_.compare_exchange_strong(seen, below == no_node ? held : below, std::memory_order_acquire,
+                                     std::memory_order_acquire))
+      return top;
+    // The one now on top stands upon another, for `top` is still there: that one is taken from under it.
+    const node_handle second = link(seen);
+    set_link(seen, link(second));
+    return second;
+  }
+
+  node_handle take_eldest(node_handle top) {
+    node_handle above = top, eldest = link(top);
+    if (eldest == no_node) return take_latest(top);
+    while (const node_handle below = link(eldest)) {
+      above = eldest;
+      eldest = below;
+    }
+    set_link(above, no_node);
+    return eldest;
+  }
+
+  static node_handle link(node_handle h) { return P::node(h).next.load(std::memory_order_relaxed); }
+  static void set_link(node_handle h, node_handle below) { P::node(h).next.store(below, std::memory_order_relaxed); }
+
+  typename P::template atomic<std::uint32_t> top_;
+};
+
+template <platform P, class W>
+using lifo = basic_lifo<P, W, 0>;
+
+template <platform P, class W>
+using lifo_cr = basic_lifo<P, W, 1000>;
+
+}  // namespace usher

@@ -1,0 +1,152 @@
+// Preemption-tolerant MCS: an unlocking thread passes over waiters that have lost their CPU. It evicts them from the
+// queue, and they arrive anew when they run again; if nobody else waits, the lock is free for whoever comes.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §7: unlock "can check for and evict such threads from the chain, forcing
+// them to recirculate and 're-arrive' after they are eventually dispatched"; how preemption is found out is after He,
+// Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), for Linux has no schedctl.
+// Guarantees: FIFO among those that keep running. A thread is evicted at most three times an acquisition, then its place is
+// firm: nobody starves. While it is out of the queue, any number of others may overtake it.
+// Cost: lock one exchange; unlock a compare-and-swap if nobody waits, else a look at the clock and a store into the next
+// node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
+// Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
+//
+// How preemption is found out: a waiter that polls writes the time into its node every 2 µs. If that is 50 µs old, its
+// thread is not running, whether another thread has its CPU or another guest the processor. It is a guess: nothing but
+// speed depends on it. A waiter that sleeps has chosen to, and is woken: only those are evicted that mean to be awake.
+// (Under the checker time goes forward by leaps, so that any waiter may seem preempted at any moment.)
+//
+//     flag:  waiting ──grant──► granted      waiting ──waiter──► parked ──grant──► granted + wake
+//            waiting ──evict──► evicted ──waiter──► arrives anew
+//     mark:  0 the place is firm; else the time of the last sign of life, in 1024 ns, and bit 0
+#pragma once
+
+#include "usher/locks/mcs.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class mcs_pt_with_node {
+ public:
+  void lock(node_handle mine) {
+    for (unsigned evictions = 0;; evictions++) {
+      const bool firm = evictions == most_evictions;
+      prepare<P>(mine);
+      P::node(mine).mark.store(firm ? 0 : time(), std::memory_order_relaxed);
+      // (1) as MCS: release for the successor that finds this node, acquire pairs with (4) and (6).
+      const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+      if (previous == no_node) [[likely]]
+        return;
+      P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
+      if (wait(mine, firm)) return;
+    }
+  }
+
+  bool try_lock(node_handle mine) {
+    node_handle expected = no_node;
+    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
+    prepare<P>(mine);
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+  void unlock(node_handle mine) {
+    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) [[unlikely]]  // (4)
+      hand_over(next);
+  }
+
+ private:
+  static constexpr std::uint32_t flag_evicted = 3;
+  static constexpr unsigned most_evictions = 3;
+  // Chosen, not measured. A time slice lasts a millisecond or more.
+  static constexpr std::uint64_t sign_of_life_every = 2000;  // ns
+  static constexpr std::int32_t lifeless_after = 49;         // of 1024 ns
+
+  static std::uint32_t time() { return std::uint32_t(P::now() / 1024) | 1; }
+
+  static bool preempted(node_handle h) {
+    if (P::node(h).flag.load(std::memory_order_relaxed) != flag_waiting) return false;  // it sleeps
+    const std::uint32_t alive = P::node(h).mark.load(std::memory_order_relaxed);
+    return alive != 0 && std::int32_t(time() - alive) > lifeless_after;
+  }
+
+  /// False if this thread has been evicted.
+  [[gnu::cold, gnu::noinline]] bool wait(node_handle mine, bool firm) {
+    auto& flag = P::node(mine).flag;
+    const auto decided = [](std::uint32_t f) { return f == flag_granted || f == flag_evicted; };
+    for (const std::uint64_t since = P::now();;) {
+      if (auto f = poll(flag, decided)) return *f == flag_granted;  // pairs with (3) and (5)
+      if (!firm) P::node(mine).mark.store(time(), std::memory_order_relaxed);
+      if (W::parks && P::now() - since >= W::patience()) break;
+    }
+    if constexpr (W::parks) {
+      std::uint32_t seen = flag_waiting;
+      if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire))
+        return seen == flag_granted;
+      while (!decided(seen = flag.load(std::memory_order_acquire))) P::park(flag, flag_parked, every_sleeper);
+      return seen == flag_granted;
+    }
+  }
+
+  template <class Word, class Pred>
+  static auto poll(const Word& word, Pred pred) {
+    if constexpr (W::kind == waiting_kind::yield_then_park)
+      return P::await_yielding_for(word, pred, std::memory_order_acquire, sign_of_life_every);
+    else
+      return P::await_for(word, pred, std::memory_order_acquire, sign_of_life_every);
+  }
+
+  [[gnu::cold, gnu::noinline]] void hand_over(node_handle to) {
+    while (preempted(to)) {
+      // Its successor must be known before it is told: then it writes its node anew.
+      node_handle next = P::node(to).next.load(std::memory_order_acquire);
+      if (next == no_node) {
+        node_handle expected = to;
+        // (6) release: frees the lock. Still in the queue, so if tail names it, nobody is behind.
+        if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
+          return evict_last(to);
+        next = W::await_soon(P::node(to).next, [](node_handle h) { return h != no_node; });
+      }
+      std::uint32_t seen = flag_waiting;
+      // (5) release: we have read the link. Fails if it has just gone to sleep: then it is woken like others.
+      if (!P::node(to).flag.compare_exchange_strong(seen, flag_evicted, std::memory_order_release,
+                                                    std::memory_order_relaxed))
+        break;
+      to = next;
+    }
+    grant<P, W>(to);  // (3)
+  }
+
+  /// The queue does not know it any more; perhaps it has gone to sleep meanwhile. Nodes stay nodes: this may come when
+  /// the lock has been used by others.
+  static void evict_last(node_handle h) {
+    auto& flag = P::node(h).flag;
+    const wake_key key = P::key_of(flag);
+    if (flag.exchange(flag_evicted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);  // (5)
+  }
+
+  typename P::template atomic<node_handle> tail_;
+};
+
+template <platform P, class W>
+class mcs_pt : with_thread_nodes<P, mcs_pt_with_node<P, W>> {
+  using base = with_thread_nodes<P, mcs_pt_with_node<P, W>>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "MCS that passes over waiters which have lost their CPU: they arrive anew",
+      .paper = "Malthusian Locks, section 7",
+      .starvation_free = true,
+      .context = true,
+      .words = 1,
+      .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::yield_then_park,
+  };
+
+  void lock() {
+    P::doorway(this);
+    base::lock();
+    P::admitted(this);
+  }
+  using base::try_lock;
+  using base::unlock;
+};
+
+}  // namespace usher

@@ -1,0 +1,108 @@
+// Any unfair lock, plus an occasional direct hand-over to the waiter that has languished longest. Threads wait as the lock
+// has it; who has waited so for long joins a queue, whose head asks the holder for the lock.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair lock so
+// that starving threads are periodically given a turn via direct handoff."
+// Guarantees: not FIFO. Nobody starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO); its
+// head is handed the lock 1 ms after it has come there, by the next unlock. So the eldest has one turn a millisecond, at
+// the most; all others go to whom the lock likes.
+// Cost: the lock's; unlock one load more.
+// Layout: the lock · gate · tail of the queue.
+//
+//     gate   0           nobody asks                    wanted   the head of the queue asks for the lock
+//            handed      the lock, still held, is the head's
+//
+// The lock need only have try_lock(), unlock(), and lock_for(ns), which waits in the lock's manner for about so long. Since
+// the gate is not in the lock's own word, an unlock may look at the gate just before the head asks, and free the lock
+// without waking it. No order of operations closes that: to look after the release is forbidden, the lock may be gone.
+// If others use the lock, the next unlock sees the gate. If nobody does, the head finds the lock free when it looks
+// again: after 0.2 ms.
+#pragma once
+
+#include "usher/locks/tas.hpp"
+#include "usher/locks/ttas.hpp"
+#include "usher/queue_node.hpp"
+
+namespace usher {
+
+template <platform P, class W, class Lock>
+class occasionally_fair {
+ public:
+  static constexpr lock_traits traits = [] {
+    lock_traits t = Lock::traits;
+    t.summary = "as the lock before the -fair, and the eldest is handed the lock now and then";
+    t.paper = "Malthusian Locks, appendix A.2";
+    t.starvation_free = true;
+    t.words += 2;
+    return t;
+  }();
+
+  void lock() {
+    P::doorway(this);
+    if (!lock_.try_lock()) [[unlikely]]
+      contend();
+    P::admitted(this);
+  }
+
+  // While the gate is `handed` the lock is held: nobody gets in before the one it was handed to.
+  bool try_lock() { return lock_.try_lock(); }
+
+  void unlock() {
+    if (gate_.load(std::memory_order_relaxed) == nobody) [[likely]]
+      return lock_.unlock();
+    const wake_key key = P::key_of(gate_);
+    // (1) release: hands the lock over. The head is there until it has the lock, and only we could hand it over.
+    gate_.store(handed, std::memory_order_release);
+    if constexpr (W::parks) P::wake(key, every_sleeper, 1);
+  }
+
+ private:
+  static constexpr std::uint32_t nobody = 0, wanted = 1, handed = 2;
+  // Chosen, not measured. `languish` as loiter's impatience.
+  static constexpr std::uint64_t languish = 1000000, look_again = 200000;  // ns
+
+  [[gnu::cold, gnu::noinline]] void contend() {
+    if (lock_.lock_for(languish)) return;
+    const node_handle mine = P::take_node();
+    if (mine == no_node) {  // no node to be had: go without a place in the queue
+      while (!lock_.lock_for(languish)) P::backoff(0);
+      return;
+    }
+    prepare<P>(mine);
+    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    if (previous != no_node) {
+      P::node(previous).next.store(mine, std::memory_order_release);
+      wait_for_grant<P, W>(mine);
+    }
+    if (!lock_.lock_for(languish)) ask();
+    // We hold the lock: it cannot be gone.
+    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
+    P::give_node(mine);
+  }
+
+  /// As the head of the queue: until the lock has been handed over, or found free.
+  void ask() {
+    gate_.store(wanted, std::memory_order_relaxed);
+    for (;;) {
+      if (gate_.load(std::memory_order_acquire) == handed) break;  // pairs with (1)
+      if (lock_.try_lock()) break;  // free: so nobody has handed it over, and nobody but us looks at the gate now
+      if constexpr (W::parks)
+        P::nap(gate_, wanted, every_sleeper, look_again);
+      else
+        P::backoff(P::random() % 1024);
+    }
+    gate_.store(nobody, std::memory_order_relaxed);
+  }
+
+  Lock lock_;
+  typename P::template atomic<std::uint32_t> gate_;
+  typename P::template atomic<node_handle> tail_;
+};
+
+template <platform P, class W>
+using tas_fair = occasionally_fair<P, W, tas<P, W>>;
+
+template <platform P, class W>
+using ttas_fair = occasionally_fair<P, W, ttas<P, W>>;
+
+}  // namespace usher

@@ -1,0 +1,59 @@
+// Test-and-test-and-set with Anderson's delay: a waiter that sees the lock free stays away for a short random while and
+// looks once more before it tries. Most of the herd that saw the release then finds the lock taken, and has written
+// nothing.
+//
+// Source: Anderson (1990) as Malthusian Locks, appendix A.1 quotes it, where it is said to be useful together with MWAIT.
+// Guarantees: mutual exclusion; no order, no bound on bypass; a waiter may starve.
+// Cost: lock one read-modify-write; unlock a store (spinning) or one read-modify-write (parking).
+// Layout: one 32-bit word, three_state.hpp.
+#pragma once
+
+#include "usher/locks/three_state.hpp"
+
+namespace usher {
+
+template <platform P, class W>
+class tas_delay {
+ public:
+  static constexpr lock_traits traits{
+      .summary = "test-and-set that waits a moment and looks again before it tries: no herd",
+      .paper = "Malthusian Locks, appendix A.1 (Anderson)",
+      .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
+  };
+
+  void lock() {
+    P::doorway(this);
+    if (!three_state::try_lock(word_)) [[unlikely]]
+      contend();
+    P::admitted(this);
+  }
+
+  bool try_lock() { return word_.load(std::memory_order_relaxed) == three_state::free && three_state::try_lock(word_); }
+
+  void unlock() {
+    if constexpr (W::parks)
+      three_state::unlock<P>(word_);
+    else  // release: pairs with the acquire of three_state::try_lock
+      word_.store(three_state::free, std::memory_order_release);
+  }
+
+ private:
+  // Chosen, not measured: about the time in which a release reaches all who watch; and how often a waiter that may sleep
+  // sees the lock free and comes too late.
+  static constexpr std::uint32_t longest_delay = 256;  // ns
+  static constexpr unsigned attempts = 16;
+
+  [[gnu::cold, gnu::noinline]] void contend() {
+    constexpr auto is_free = [](std::uint32_t w) { return w == three_state::free; };
+    for (unsigned i = 0; !W::parks || i < attempts; i++) {
+      if (!W::poll(word_, is_free)) break;
+      P::backoff(P::random() % longest_delay);
+      if (try_lock()) return;  // looks first
+    }
+    if constexpr (W::parks) three_state::park_until_locked<P>(word_);
+  }
+
+  typename P::template atomic<std::uint32_t> word_;
+};
+
+}  // namespace usher
