@@ -101,7 +101,7 @@ usher_check_changed(mcscr-rash "is certain of another thread where there is none
 # A lock of ours in its compact form, so changed.
 function(usher_check_compact name bug text instead)
   string(MAKE_C_IDENTIFIER ${name} id)
-  usher_check_changed(${name} "${bug}" compact ", usher::changed_${id}::ticket<P, W>" false "${text}" "${instead}"
+  usher_check_changed(${name} "${bug}" compact ", usher::changed_${id}::ticket<P, W>" "${text}" "${instead}"
     locks/ticket.hpp compact.hpp)
   set(sources ${sources} PARENT_SCOPE)
 endfunction()
