@@ -1,0 +1,46 @@
+// The memory of a simulated run: everything that threads share lies in it, so that a cache line is a place in the arena and
+// never an address of the process that simulates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+namespace usher::sim {
+
+class arena {
+ public:
+  arena();
+  ~arena();
+  arena(const arena&) = delete;
+  arena& operator=(const arena&) = delete;
+
+  /// Zeroed memory that is not given back before the end of the run. Throws std::bad_alloc.
+  void* allocate(std::size_t bytes, std::size_t alignment);
+
+  /// An object that is never destroyed.
+  template <class T, class... Arguments>
+  T& make(Arguments&&... arguments) {
+    return *::new (allocate(sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
+  }
+  /// So many of them, all zero or default.
+  template <class T>
+  T* make_array(std::size_t n, std::size_t alignment = alignof(T)) {
+    T* const first = static_cast<T*>(allocate(n * sizeof(T), alignment));
+    for (std::size_t i = 0; i < n; i++) ::new (first + i) T();
+    return first;
+  }
+
+  std::size_t used() const { return used_; }
+  std::size_t offset_of(const void* p) const {
+    return std::size_t(reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(begin_));
+  }
+
+ private:
+  static constexpr std::size_t most = std::size_t{1} << 30;  // reserved, not taken
+  std::byte* begin_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace usher::sim

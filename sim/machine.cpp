@@ -1,0 +1,222 @@
+#include "sim/machine.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include <toml++/toml.h>
+
+namespace usher::sim {
+namespace {
+
+/// Reads the keys of one section; each number is a table with value, source, and fitted where it was.
+class section {
+ public:
+  section(const std::string& file, const char* name, const toml::table& values, std::vector<std::string>& fitted)
+      : file_(file), name_(name), values_(values), fitted_(fitted) {}
+  ~section() = default;
+  section(const section&) = delete;
+  section& operator=(const section&) = delete;
+
+  [[noreturn]] void wrong(const std::string& key, const std::string& what) const {
+    throw bad_machine(file_ + ": " + name_ + "." + key + " " + what);
+  }
+
+  bool has(const char* key) const { return values_.contains(key); }
+
+  template <class T>
+  void get(const char* key, T& to, std::uint64_t least = 0,
+           std::uint64_t most = std::numeric_limits<std::uint32_t>::max()) {
+    if (!has(key)) wrong(key, "is missing");
+    get_if_there(key, to, least, most);
+  }
+  template <class T>
+  void get_if_there(const char* key, T& to, std::uint64_t least = 0,
+                    std::uint64_t most = std::numeric_limits<std::uint32_t>::max()) {
+    if (has(key)) to = static_cast<T>(number(key, *value_of(key), least, most));
+  }
+
+  /// A fraction or factor, in 1/1024.
+  void get_in_1024(const char* key, unsigned& to, double least, double most) {
+    if (!has(key)) wrong(key, "is missing");
+    const toml::node& value = *value_of(key);
+    const auto v = value.value<double>();
+    if (!v) wrong(key, "is not a number");
+    if (!(*v >= least && *v <= most)) wrong(key, "is out of bounds");
+    to = static_cast<unsigned>(*v * 1024 + 0.5);
+  }
+
+  void get(const char* key, std::array<cycles, distances>& to) {
+    if (!has(key)) wrong(key, "is missing");
+    const toml::node& value = *value_of(key);
+    const toml::array* list = value.as_array();
+    if (list == nullptr || list->empty() || list->size() > distances)
+      wrong(key, "must list one to three numbers: same socket, one hop, two hops");
+    for (std::size_t i = 0; i < distances; i++)
+      to[i] = number(key, *list->get(std::min(i, list->size() - 1)), 0, std::numeric_limits<std::uint32_t>::max());
+  }
+
+  std::string word(const char* key) {
+    if (!has(key)) wrong(key, "is missing");
+    const auto text = value_of(key)->value<std::string>();
+    if (!text) wrong(key, "is not a text");
+    return *text;
+  }
+
+  bool flag(const char* key, bool otherwise) {
+    if (!has(key)) return otherwise;
+    const auto value = value_of(key)->value<bool>();
+    if (!value) wrong(key, "is neither true nor false");
+    return *value;
+  }
+
+  /// What nobody has asked for is a slip of the pen.
+  void done() const {
+    for (const auto& [key, value] : values_)
+      if (!asked_.contains(std::string(key.str())) && !value.is_table())
+        unknown(key);
+      else if (!asked_.contains(std::string(key.str())) && value.as_table()->contains("value"))
+        unknown(key);
+  }
+
+ private:
+  [[noreturn]] void unknown(const toml::key& key) const { wrong(std::string(key.str()), "is not known"); }
+
+  const toml::node* value_of(const char* key) {
+    asked_.insert(key);
+    const toml::node* node = values_.get(key);
+    const toml::table* table = node->as_table();
+    if (table == nullptr) return node;
+    const toml::node* value = table->get("value");
+    if (value == nullptr) wrong(key, "has no value");
+    const toml::node* source = table->get("source");
+    if (source == nullptr || !source->is_string() || source->as_string()->get().empty()) wrong(key, "has no source");
+    if (const toml::node* fit = table->get("fitted"); fit != nullptr && fit->value_or(false))
+      fitted_.push_back(std::string(name_) + "." + key);
+    return value;
+  }
+
+  std::uint64_t number(const char* key, const toml::node& node, std::uint64_t least, std::uint64_t most) const {
+    const auto v = node.value_exact<std::int64_t>();
+    if (!v) wrong(key, "is not a whole number");
+    if (*v < 0) wrong(key, "is negative");
+    const auto n = static_cast<std::uint64_t>(*v);
+    if (n < least) wrong(key, "is less than " + std::to_string(least));
+    if (n > most) wrong(key, "is more than " + std::to_string(most));
+    return n;
+  }
+
+  const std::string& file_;
+  const char* name_;
+  const toml::table& values_;
+  std::vector<std::string>& fitted_;
+  std::set<std::string> asked_;
+};
+
+protocol protocol_of(const section& s, const std::string& name) {
+  if (name == "MESI") return protocol::mesi;
+  if (name == "MESIF") return protocol::mesif;
+  if (name == "MOESI") return protocol::moesi;
+  s.wrong("protocol", "is not MESI, MESIF or MOESI: " + name);
+}
+
+}  // namespace
+
+machine read_machine(const std::string& file) {
+  toml::table all;
+  try {
+    all = toml::parse_file(file);
+  } catch (const toml::parse_error& e) {
+    throw bad_machine(file + ": line " + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
+  }
+  machine m;
+  m.name = std::filesystem::path(file).stem();
+  const auto find = [&](const char* name) { return all[name].as_table(); };
+  const auto need = [&](const char* name) -> const toml::table& {
+    const toml::table* table = find(name);
+    if (table == nullptr) throw bad_machine(file + ": section [" + name + "] is missing");
+    return *table;
+  };
+  static constexpr const char* known[] = {"machine", "coherence", "strands", "scheduler", "cache"};
+  for (const auto& [key, value] : all)
+    if (std::find(std::begin(known), std::end(known), key.str()) == std::end(known))
+      throw bad_machine(file + ": section [" + std::string(key.str()) + "] is not known");
+
+  {
+    section s(file, "machine", need("machine"), m.fitted);
+    m.title = s.word("title");
+    s.get("mhz", m.mhz, 1, 100000);
+    s.get("sockets", m.sockets, 1, most_sockets);
+    s.get("cores", m.cores, 1, most_cores);
+    s.get("strands", m.strands, 1, 16);
+    s.get_if_there("group", m.group, 1, most_sockets);
+    s.get_if_there("used_cores", m.used_cores, 1, m.cores);
+    m.fetch_add = s.flag("fetch_add", true);
+    m.swap = s.flag("swap", true);
+    if (m.all_cores() > most_cores) s.wrong("cores", "make more than " + std::to_string(most_cores) + " in all");
+    s.done();
+  }
+  {
+    section s(file, "coherence", need("coherence"), m.fitted);
+    m.coherence = protocol_of(s, s.word("protocol"));
+    s.get("hit", m.hit, 1);
+    s.get("modify", m.modify);
+    s.get("clean", m.clean);
+    s.get("dirty", m.dirty);
+    s.get("invalidate", m.invalidate);
+    s.get("memory", m.memory);
+    s.get("per_sharer", m.per_sharer);
+    s.get("per_read", m.per_read);
+    s.get("look", m.look, 1);
+    s.get("leave", m.leave);
+    s.get_in_1024("jitter", m.jitter, 0, 10);
+    m.store_buffer = s.flag("store_buffer", true);
+    if (s.has("home")) s.get("home", m.home.emplace(), 0, m.sockets - 1);
+    s.done();
+  }
+  if (m.strands > 1) {
+    section s(file, "strands", need("strands"), m.fitted);
+    s.get("pipelines", m.pipelines, 1, m.strands);
+    if (m.pipelines == 1) {
+      s.get_in_1024("slowed_by_work", m.slowed_by_work, 1, 16);
+      s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
+    } else {
+      s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
+    }
+    s.done();
+  }
+  if (const toml::table* table = find("scheduler")) {
+    section s(file, "scheduler", *table, m.fitted);
+    machine::scheduler& os = m.os.emplace();
+    s.get("slice", os.slice, 1);
+    s.get("change", os.change);
+    s.get("call", os.call);
+    s.get("wake", os.wake);
+    s.get("latency_least", os.latency_least);
+    s.get("latency_mean", os.latency_mean, os.latency_least);
+    os.migrate = s.flag("migrate", true);
+    s.done();
+  }
+  if (const toml::table* table = find("cache")) {
+    section s(file, "cache", *table, m.fitted);
+    machine::cache& c = m.capacity.emplace();
+    s.get("bytes", c.bytes, 1, std::uint64_t{1} << 40);
+    s.get("ways", c.ways, 1, 64);
+    s.get("line", c.line, 16, 1024);
+    s.get("hit", c.hit);
+    s.get("miss", c.miss);
+    s.get("channel", c.channel);
+    s.get_if_there("tlb_entries", c.tlb_entries);
+    if (c.tlb_entries != 0) {
+      s.get("page", c.page, 1024, std::uint64_t{1} << 40);
+      s.get("tlb_miss", c.tlb_miss);
+    }
+    if (c.bytes % (std::uint64_t{c.ways} * c.line) != 0) s.wrong("bytes", "is no multiple of ways times line");
+    s.done();
+  }
+  return m;
+}
+
+}  // namespace usher::sim

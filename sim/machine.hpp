@@ -1,0 +1,100 @@
+// A machine as data: what machines/*.toml says, in cycles of its clock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace usher::sim {
+
+using cycles = std::uint64_t;
+
+/// Same socket, one hop, two hops.
+inline constexpr unsigned distances = 3;
+inline constexpr unsigned most_sockets = 16, most_cores = 256;
+
+/// Who supplies a line that several caches have.
+enum class protocol {
+  mesi,   ///< its home
+  mesif,  ///< the nearest socket that has it
+  moesi,  ///< whoever wrote it last
+};
+
+struct machine {
+  std::string name, title;
+  unsigned mhz = 0;
+
+  // ---- topology ----
+  unsigned sockets = 1, cores = 1 /* a socket */, strands = 1 /* a core */;
+  unsigned group = 0;                  ///< sockets that are one hop apart; others are two. 0: all are one hop apart
+  unsigned used_cores = 0;             ///< of each socket, by threads that are placed compactly. 0: all
+  bool fetch_add = true, swap = true;  ///< else: loops of compare-and-swap
+
+  // ---- coherence ----
+  protocol coherence = protocol::mesif;
+  cycles hit = 0;     ///< a load that hits
+  cycles modify = 0;  ///< what a read-modify-write takes beyond a store
+  std::array<cycles, distances> clean{}, dirty{}, invalidate{}, memory{};
+  cycles per_sharer = 0;  ///< an invalidation, for each cache of the socket that has the line
+  cycles per_read = 0;    ///< what a socket is busy for when it supplies a line
+  cycles look = 0;        ///< period of a spin loop
+  cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
+  bool store_buffer = true;
+  unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
+  std::optional<unsigned> home;  ///< the socket at which all lines are at home; else where they were first used
+
+  // ---- strands of a core ----
+  unsigned pipelines = 1;
+  unsigned slowed_by_work = 1024;  ///< with one pipeline: computing takes so many 1/1024 while another strand works …
+  unsigned slowed_by_spin = 1024;  ///< … or only spins
+  unsigned weight_of_spin = 1024;  ///< with more pipelines: a spinning strand's part of one
+
+  // ---- operating system; without it there is one thread a CPU at the most ----
+  struct scheduler {
+    cycles slice = 0;                            ///< how long a thread runs while others wait for its CPU
+    cycles change = 0;                           ///< a context switch
+    cycles call = 0;                             ///< a futex call, of the caller's time
+    cycles wake = 0;                             ///< what waking costs the waker
+    cycles latency_least = 0, latency_mean = 0;  ///< from the wake to when the thread may run
+    bool migrate = true;
+  };
+  std::optional<scheduler> os;
+
+  // ---- capacity ----
+  struct cache {
+    std::uint64_t bytes = 0;  ///< the last level of a socket
+    unsigned ways = 16, line = 64;
+    cycles hit = 0;            ///< for each access that does not miss
+    cycles miss = 0;           ///< beyond that
+    cycles channel = 0;        ///< how long a miss keeps the memory channels busy
+    unsigned tlb_entries = 0;  ///< of a core; 0: not modelled
+    std::uint64_t page = 0;
+    cycles tlb_miss = 0;
+  };
+  std::optional<cache> capacity;
+
+  std::vector<std::string> fitted;  ///< the keys that were set so that a figure came out
+
+  unsigned all_cores() const { return sockets * cores; }
+  unsigned cpus() const { return all_cores() * strands; }
+  cycles from_ns(std::uint64_t ns) const { return ns * mhz / 1000; }
+  std::uint64_t to_ns(cycles c) const { return c * 1000 / mhz; }
+
+  unsigned distance(unsigned a, unsigned b) const {
+    if (a == b) return 0;
+    return group == 0 || a / group == b / group ? 1 : 2;
+  }
+};
+
+/// What is wrong with a machine's file: one line that names the file and the key.
+struct bad_machine : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Reads a machine's file. Throws bad_machine.
+machine read_machine(const std::string& file);
+
+}  // namespace usher::sim

@@ -1,0 +1,62 @@
+// What a simulated process has besides its threads: queue nodes, the tables that locks share, how long waiters stay awake, who
+// watches arrivals and admissions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/platform.hpp"
+
+namespace usher::sim {
+
+/// Sees threads come to a lock and get in. Costs no simulated time.
+class observer {
+ public:
+  virtual ~observer() = default;
+  virtual void doorway(const void* lock, unsigned thread, cycles now) = 0;
+  virtual void admitted(const void* lock, unsigned thread, cycles now) = 0;
+};
+
+class process {
+ public:
+  /// In the simulation's arena: nodes for so many threads, each node in a line of its own.
+  process(simulation& s, unsigned threads);
+  ~process();
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  static process& current() { return *current_; }
+
+  node_handle take_node(unsigned thread);
+  void give_node(node_handle h) { slots_[h - first_node].used = false; }
+  node_handle& kept(unsigned thread) { return kept_[thread]; }
+  queue_node<simulated>& node(node_handle h) { return *slots_[h - first_node].node; }
+
+  simulated_atomic<std::uint32_t>* table(table_kind k) { return tables_[std::size_t(k)]; }
+
+  void* push_local(unsigned thread, std::size_t bytes);
+  void pop_local(unsigned thread, std::size_t bytes);
+
+  wait_limits limits{5555, 1000000};  ///< as the native platform's defaults
+  observer* watched_by = nullptr;
+
+ private:
+  static constexpr unsigned nodes_a_thread = 16;
+  static constexpr std::size_t table_words = 4096, local_bytes = 4096;
+
+  struct slot {
+    queue_node<simulated>* node;
+    bool used;  // costs nothing: natively a word in the node's own line
+  };
+
+  static inline process* current_ = nullptr;
+
+  std::vector<slot> slots_;
+  std::vector<node_handle> kept_;
+  std::array<simulated_atomic<std::uint32_t>*, 3> tables_{};
+  std::vector<std::byte*> locals_;
+  std::vector<std::size_t> locals_used_;
+};
+
+}  // namespace usher::sim

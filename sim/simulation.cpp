@@ -1,0 +1,561 @@
+#include "sim/simulation.hpp"
+
+#include <algorithm>
+#include <boost/context/fixedsize_stack.hpp>
+#include <cstring>
+#include <utility>
+
+namespace usher::sim {
+namespace {
+
+constexpr std::size_t stack_bytes = 64 << 10;
+constexpr cycles start_skew = 2000;  // threads do not begin in the same cycle
+
+}  // namespace
+
+simulation::simulation(machine m, std::uint64_t seed)
+    : machine_(std::move(m)),
+      memory_(machine_, arena_),
+      random_(seed),
+      cpus_(machine_.cpus()),
+      working_(machine_.all_cores()),
+      spinning_(machine_.all_cores()),
+      idle_cpus_(machine_.cpus()) {
+  current_ = this;
+}
+
+simulation::~simulation() {
+  threads_.clear();  // unwinds what has not ended
+  current_ = nullptr;
+}
+
+void simulation::add_thread(unsigned cpu, std::function<void()> body) {
+  if (cpu >= cpus_.size())
+    throw bad_machine(machine_.name + ": there is no CPU " + std::to_string(cpu) + ", there are " +
+                      std::to_string(cpus_.size()));
+  if (!machine_.os && cpus_[cpu].runs != nullptr)
+    throw bad_machine(machine_.name + ": more threads than CPUs need a section [scheduler]");
+  threads_.push_back(std::make_unique<simulated_thread>(unsigned(threads_.size()), random_.bits()));
+  simulated_thread& t = *threads_.back();
+  t.body = std::move(body);
+  t.cpu = cpu;
+  t.core = cpu / machine_.strands;
+  t.socket = t.core / machine_.cores;
+  t.context = fiber(std::allocator_arg, boost::context::fixedsize_stack(stack_bytes), [this, &t](fiber&&) {
+    try {
+      t.body();
+      drain();
+      sync();
+    } catch (const boost::context::detail::forced_unwind&) {
+      throw;
+    } catch (...) {
+      failure_ = std::current_exception();
+      return std::move(main_);
+    }
+    return end_of_thread();
+  });
+  living_++;
+  processor& p = cpus_[cpu];
+  const cycles begin = random_.below(start_skew);
+  if (p.runs == nullptr) {
+    start(p, t, begin);
+  } else {
+    p.queue.push_back(&t);
+    watch_slice(cpu);
+  }
+}
+
+void simulation::run() {
+  current_ = this;
+  if (simulated_thread* const first = next()) {
+    me_ = first;
+    std::move(first->context).resume_with([this](fiber&& f) {
+      main_ = std::move(f);
+      return fiber{};
+    });
+  }
+  me_ = nullptr;
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+// ---- events ----------------------------------------------------------------------------------------------------------
+
+void simulation::push(cycles t, event_kind k, const simulated_thread& of) {
+  events_.push({t, std::uint32_t(random_.bits()), of.epoch, of.id, k});
+}
+
+/// Carries events out until one of them lets a thread go on. Null: there are none left.
+simulation::simulated_thread* simulation::next() {
+  while (!events_.empty()) {
+    const event e = events_.pop();
+    counts_.events++;
+    if (e.kind == event_kind::slice) {
+      end_slice(e.of, e.time);
+      continue;
+    }
+    simulated_thread& t = *threads_[e.of];
+    if (e.kind == event_kind::commit) {
+      commit(t, e.time);
+      continue;
+    }
+    if (e.epoch != t.epoch) continue;
+    switch (e.kind) {
+      case event_kind::resume:
+        t.epoch++;
+        t.now = std::max(t.now, e.time);
+        return &t;
+      case event_kind::look:
+        look(t, e.time);
+        break;
+      case event_kind::expire:
+        t.timed_out = true;
+        t.deadline = 0;
+        if (t.does == activity::sleeps) {
+          std::erase(sleepers_, &t);
+          make_ready(t, e.time);
+        } else {
+          stop_watching(t);
+          now_works(t);
+          t.now = e.time;
+          push(t.now, event_kind::resume, t);
+        }
+        break;
+      case event_kind::ready:
+        make_ready(t, e.time);
+        break;
+      default:
+        break;
+    }
+  }
+  return nullptr;
+}
+
+void simulation::give_way() {
+  simulated_thread* const before = me_;
+  simulated_thread* const after = next();
+  if (after == before) return;
+  counts_.fiber_switches++;
+  const auto save = [before](fiber&& f) {
+    before->context = std::move(f);
+    return fiber{};
+  };
+  if (after == nullptr) {
+    failure_ = std::make_exception_ptr(deadlock(what_is_waited_for()));
+    std::move(main_).resume_with(save);
+  } else {
+    me_ = after;
+    std::move(after->context).resume_with(save);
+  }
+}
+
+simulation::fiber simulation::end_of_thread() {
+  me_->does = activity::ended;
+  living_--;
+  release_cpu(*me_, me_->now);
+  simulated_thread* const after = next();
+  if (after == nullptr) {
+    if (living_ != 0) failure_ = std::make_exception_ptr(deadlock(what_is_waited_for()));
+    return std::move(main_);
+  }
+  me_ = after;
+  return std::move(after->context);
+}
+
+std::string simulation::what_is_waited_for() const {
+  std::string text = "deadlock: nobody can go on";
+  for (const auto& t : threads_) {
+    if (t->does == activity::ended) continue;
+    text += "; thread " + std::to_string(t->id);
+    if (t->does == activity::works)
+      text += " works";
+    else
+      text += (t->does == activity::spins ? " spins on word " : " sleeps on word ") +
+              std::to_string(arena_.offset_of(t->waits_for.word));
+  }
+  return text;
+}
+
+// ---- memory ----------------------------------------------------------------------------------------------------------
+
+cycles simulation::noisy(cycles one_way) {
+  if (machine_.jitter == 0 || one_way == 0) return one_way;
+  return one_way + random_.exponential(one_way * machine_.jitter / 1024);
+}
+
+bool simulation::load(const void* word) {
+  simulated_thread& t = *me_;
+  sync();
+  counts_.events++;
+  if (t.store.word == word && (t.store.pending || t.store.done > t.now)) {
+    t.now += machine_.hit;
+    return t.store.pending;
+  }
+  line& l = memory_.at(word);
+  if (memory::has(l, t.core)) {
+    t.now = memory_.read(l, t.core, t.now);
+    return false;
+  }
+  const cycles one_way = memory_.one_way(l, t.core, false);
+  if (one_way != 0) {
+    t.now += noisy(one_way);
+    sync();
+  }
+  t.now = std::max(t.now, memory_.read(l, t.core, t.now - one_way));
+  return false;
+}
+
+bool simulation::store(void* word, std::uint64_t value, unsigned size) {
+  simulated_thread& t = *me_;
+  drain();
+  sync();
+  counts_.events++;
+  line& l = memory_.at(word);
+  t.store.word = word;
+  t.store.value = value;
+  t.store.size = std::uint8_t(size);
+  if (l.owner == std::int32_t(t.core)) {
+    const auto w = memory_.write(l, t.core, t.now, false);
+    t.now += 1;
+    t.store.done = w.done;
+    announce(l, w.visible);
+    return false;
+  }
+  const cycles one_way = memory_.one_way(l, t.core, true);
+  if (machine_.store_buffer) {
+    t.store.pending = true;
+    push(t.now + noisy(one_way), event_kind::commit, t);
+    t.now += 1;
+    return true;
+  }
+  t.now += noisy(one_way);
+  sync();
+  const auto w = memory_.write(l, t.core, t.now - one_way, false);
+  t.now = std::max(t.now, w.done);
+  announce(l, w.visible);
+  return false;
+}
+
+void simulation::commit(simulated_thread& t, cycles at) {
+  line& l = memory_.at(t.store.word);
+  const cycles one_way = l.owner == std::int32_t(t.core) ? 0 : memory_.one_way(l, t.core, true);
+  const auto w = memory_.write(l, t.core, at - std::min(at, one_way), false);
+  std::memcpy(t.store.word, &t.store.value, t.store.size);
+  announce(l, w.visible);
+  t.store.pending = false;
+  t.store.done = std::max(w.done, at);
+  if (t.store.awaited) {
+    t.store.awaited = false;
+    t.now = std::max(t.now, t.store.done);
+    if (t.on_cpu) push(t.now, event_kind::resume, t);  // else when it has its CPU again
+  }
+}
+
+/// Until the thread's store is written.
+void simulation::drain() {
+  simulated_thread& t = *me_;
+  while (t.store.pending) {
+    t.store.awaited = true;
+    give_way();
+  }
+  t.now = std::max(t.now, t.store.done);
+}
+
+void simulation::modify(const void* word) {
+  simulated_thread& t = *me_;
+  drain();
+  sync();
+  counts_.events++;
+  line& l = memory_.at(word);
+  cycles one_way = 0;
+  if (l.owner != std::int32_t(t.core)) {
+    one_way = memory_.one_way(l, t.core, true);
+    if (one_way != 0) {
+      t.now += noisy(one_way);
+      sync();
+    }
+  }
+  const auto w = memory_.write(l, t.core, t.now - one_way, true);
+  t.now = std::max(t.now, w.done);
+  announce(l, w.visible);
+}
+
+/// The line is written: those who watch it look again, each when the loss of its copy and its loop let it.
+void simulation::announce(line& l, cycles visible) {
+  if (l.watchers.empty()) return;
+  auto& w = l.watchers;
+  for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[random_.below(std::uint32_t(i))]);
+  for (const std::uint32_t id : w) {
+    simulated_thread& t = *threads_[id];
+    const bool alone = working_[t.core] + spinning_[t.core] <= 1;
+    const cycles period = machine_.look * (alone ? 1 : 2);
+    const cycles when = std::max(visible, t.last_look) + random_.below(std::uint32_t(period + 1));
+    push(when + noisy(memory_.one_way(l, t.core, false)), event_kind::look, t);
+  }
+  w.clear();
+}
+
+void simulation::look(simulated_thread& t, cycles at) {
+  counts_.looks++;
+  line& l = *t.watched;
+  const cycles one_way = memory::has(l, t.core) ? 0 : memory_.one_way(l, t.core, false);
+  const cycles done = std::max(at, memory_.read(l, t.core, at - std::min(at, one_way)));
+  t.last_look = done;
+  if (!t.waits_for.holds(t.waits_for.context, t.waits_for.word)) {
+    l.watchers.push_back(t.id);
+    return;
+  }
+  now_works(t);
+  t.deadline = 0;
+  t.now = done + machine_.leave;
+  push(t.now, event_kind::resume, t);
+}
+
+void simulation::stop_watching(simulated_thread& t) {
+  if (t.watched != nullptr) std::erase(t.watched->watchers, t.id);
+}
+
+void simulation::now_works(simulated_thread& t) {
+  spinning_[t.core]--;
+  working_[t.core]++;
+  t.does = activity::works;
+  t.watched = nullptr;
+  t.epoch++;
+}
+
+void simulation::now_spins(simulated_thread& t) {
+  working_[t.core]--;
+  spinning_[t.core]++;
+  t.does = activity::spins;
+  t.epoch++;
+}
+
+bool simulation::spin(const condition& c, cycles limit) {
+  simulated_thread& t = *me_;
+  sync();  // the word may change before our time
+  t.timed_out = false;
+  t.waits_for = c;
+  t.last_look = t.now;
+  line& l = memory_.at(c.word);
+  const bool has = memory::has(l, t.core);
+  if (has && c.holds(c.context, c.word)) {
+    t.now += machine_.hit;
+    return true;
+  }
+  t.watched = &l;
+  now_spins(t);
+  if (has)
+    l.watchers.push_back(t.id);
+  else
+    push(t.now + machine_.look, event_kind::look, t);
+  if (limit != 0) {
+    t.deadline = t.now + limit;
+    push(t.deadline, event_kind::expire, t);
+  }
+  give_way();
+  return !t.timed_out;
+}
+
+void simulation::compute(cycles n) {
+  simulated_thread& t = *me_;
+  const unsigned others = working_[t.core] - 1, spin = spinning_[t.core];
+  cycles slow = 1024;
+  if (machine_.pipelines == 1) {
+    if (others != 0)
+      slow = machine_.slowed_by_work;
+    else if (spin != 0)
+      slow = machine_.slowed_by_spin;
+  } else {
+    const cycles load = cycles{1024} * (1 + others) + cycles{machine_.weight_of_spin} * spin;
+    slow = std::max(slow, load / machine_.pipelines);
+  }
+  t.now += n * slow / 1024;
+}
+
+// ---- scheduler -------------------------------------------------------------------------------------------------------
+
+void simulation::occupy(const simulated_thread& t, int by) {
+  auto& strands = t.does == activity::spins ? spinning_ : working_;
+  strands[t.core] += unsigned(by);
+}
+
+void simulation::start(processor& p, simulated_thread& t, cycles at) {
+  if (p.runs == nullptr) idle_cpus_--;
+  const cycles change = machine_.os ? machine_.os->change : 0;
+  p.runs = &t;
+  p.slice_end = at + change + (machine_.os ? machine_.os->slice : 0);
+  t.on_cpu = true;
+  t.epoch++;
+  t.now = at + change + t.owed;
+  t.owed = 0;
+  if (t.does == activity::spins && t.deadline != 0 && t.now >= t.deadline) {
+    t.does = activity::works;
+    t.timed_out = true;
+    t.deadline = 0;
+    t.watched = nullptr;
+  }
+  occupy(t, 1);
+  if (t.does == activity::spins) {
+    push(t.now, event_kind::look, t);
+    if (t.deadline != 0) push(t.deadline, event_kind::expire, t);
+  } else {
+    push(t.now, event_kind::resume, t);
+  }
+  if (!p.queue.empty()) watch_slice(t.cpu);
+}
+
+/// Takes the CPU away from the thread.
+void simulation::stop(simulated_thread& t, cycles at) {
+  if (t.does == activity::spins) stop_watching(t);
+  occupy(t, -1);
+  t.owed = t.does == activity::works && t.now > at ? t.now - at : 0;
+  t.on_cpu = false;
+  t.epoch++;
+}
+
+/// The thread gives its CPU away and wants none.
+void simulation::release_cpu(simulated_thread& t, cycles at) {
+  const activity does = std::exchange(t.does, activity::works);  // as which it had the CPU
+  stop(t, at);
+  t.does = does;
+  t.owed = 0;
+  processor& p = cpus_[t.cpu];
+  p.runs = nullptr;
+  idle_cpus_++;
+  if (p.queue.empty() && machine_.os && machine_.os->migrate) {
+    processor* longest = nullptr;
+    for (processor& other : cpus_)
+      if (!other.queue.empty() && (longest == nullptr || other.queue.size() > longest->queue.size())) longest = &other;
+    if (longest != nullptr) {
+      simulated_thread& stolen = *longest->queue.front();
+      longest->queue.pop_front();
+      move(stolen, t.cpu);
+      p.queue.push_back(&stolen);
+    }
+  }
+  if (p.queue.empty()) return;
+  simulated_thread& after = *p.queue.front();
+  p.queue.pop_front();
+  start(p, after, at);
+}
+
+void simulation::make_ready(simulated_thread& t, cycles at) {
+  t.does = activity::works;
+  t.now = std::max(t.now, at);
+  if (processor* const p = idle_for(t)) {
+    const auto cpu = unsigned(p - cpus_.data());
+    if (cpu != t.cpu) move(t, cpu);
+    start(*p, t, at);
+  } else {
+    cpus_[t.cpu].queue.push_back(&t);
+    watch_slice(t.cpu);
+  }
+}
+
+/// The CPU it ran on, if that is idle; else of the idle ones one whose core does least, in its own socket if there is a choice.
+simulation::processor* simulation::idle_for(const simulated_thread& t) {
+  if (cpus_[t.cpu].runs == nullptr) return &cpus_[t.cpu];
+  if (idle_cpus_ == 0 || !machine_.os->migrate) return nullptr;
+  processor* best = nullptr;
+  unsigned least = ~0u;
+  for (unsigned c = 0; c < cpus_.size(); c++) {
+    if (cpus_[c].runs != nullptr) continue;
+    const unsigned core = c / machine_.strands;
+    const unsigned load = 2 * (working_[core] + spinning_[core]) + unsigned(core / machine_.cores != t.socket);
+    if (load < least) {
+      least = load;
+      best = &cpus_[c];
+    }
+  }
+  return best;
+}
+
+void simulation::move(simulated_thread& t, unsigned cpu) {
+  t.cpu = cpu;
+  t.core = cpu / machine_.strands;
+  t.socket = t.core / machine_.cores;
+  counts_.migrations++;
+}
+
+/// Somebody waits for the CPU: its slice will have an end.
+void simulation::watch_slice(unsigned cpu) {
+  processor& p = cpus_[cpu];
+  if (p.slice_ends) return;
+  p.slice_ends = true;
+  events_.push({p.slice_end, std::uint32_t(random_.bits()), 0, cpu, event_kind::slice});
+}
+
+void simulation::end_slice(unsigned cpu, cycles at) {
+  processor& p = cpus_[cpu];
+  p.slice_ends = false;
+  if (p.queue.empty()) return;
+  if (at < p.slice_end) return watch_slice(cpu);  // another thread has begun since
+  simulated_thread& before = *p.runs;
+  counts_.involuntary++;
+  stop(before, at);
+  p.queue.push_back(&before);
+  simulated_thread& after = *p.queue.front();
+  p.queue.pop_front();
+  start(p, after, at);
+}
+
+void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
+  simulated_thread& t = *me_;
+  if (!machine_.os) throw bad_machine(machine_.name + ": a thread that sleeps needs a section [scheduler]");
+  t.now += machine_.os->call;
+  drain();
+  load(c.word);
+  t.timed_out = false;
+  if (!c.holds(c.context, c.word)) return;
+  // Nothing has happened since the word was looked at.
+  counts_.voluntary++;
+  t.waits_for = c;
+  t.mask = mask;
+  t.does = activity::sleeps;
+  sleepers_.push_back(&t);
+  release_cpu(t, t.now);
+  if (limit != 0) push(t.now + limit, event_kind::expire, t);
+  give_way();
+}
+
+void simulation::wake(const void* key, std::uint32_t mask, int most) {
+  simulated_thread& t = *me_;
+  if (!machine_.os) return;  // nobody sleeps
+  const machine::scheduler& os = *machine_.os;
+  t.now += os.call;
+  drain();
+  sync();
+  for (std::size_t i = 0; i < sleepers_.size() && most > 0;) {
+    simulated_thread& s = *sleepers_[i];
+    if (s.waits_for.word != key || (s.mask & mask) == 0) {
+      i++;
+      continue;
+    }
+    sleepers_.erase(sleepers_.begin() + std::ptrdiff_t(i));
+    most--;
+    s.epoch++;  // a limit is void
+    push(t.now + os.latency_least + random_.exponential(os.latency_mean - os.latency_least), event_kind::ready, s);
+    t.now += os.wake;
+  }
+}
+
+void simulation::yield() {
+  simulated_thread& t = *me_;
+  if (!machine_.os) {
+    t.now += machine_.look;
+    return;
+  }
+  t.now += machine_.os->call;
+  drain();
+  sync();
+  processor& p = cpus_[t.cpu];
+  if (p.queue.empty()) return;
+  counts_.involuntary++;  // as Linux counts it
+  stop(t, t.now);
+  p.queue.push_back(&t);
+  simulated_thread& after = *p.queue.front();
+  p.queue.pop_front();
+  start(p, after, t.now);
+  give_way();
+}
+
+}  // namespace usher::sim

@@ -1,0 +1,196 @@
+// One run of a simulated machine: its threads, its clock, its scheduler. Deterministic: everything follows from the machine
+// and the seed.
+//
+// Each simulated thread is a fiber with a clock of its own. A thread runs on without a switch while its clock is the earliest;
+// else it queues an event and another goes on. So operations on shared words happen in the order of simulated time, each on
+// the real object, with a time that the memory model says.
+//
+// A spinning thread costs nothing: it is noted at the line that it watches, and looks again when that is written.
+//
+// With a scheduler section in the machine, threads share CPUs: time slices, run queues, sleeping, wake-ups that take a
+// random while, migration to idle CPUs. Without, each has a CPU of its own and may not sleep.
+#pragma once
+
+#include <array>
+#include <boost/context/fiber.hpp>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/arena.hpp"
+#include "sim/event_queue.hpp"
+#include "sim/machine.hpp"
+#include "sim/memory.hpp"
+#include "sim/random.hpp"
+
+namespace usher::sim {
+
+/// Nobody can go on. The text says who waits for what.
+struct deadlock : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A condition on a word that a spinning or sleeping thread waits for.
+struct condition {
+  bool (*holds)(const void* context, const void* word);
+  const void* context;
+  const void* word;
+};
+
+class simulation {
+ public:
+  simulation(machine m, std::uint64_t seed);
+  ~simulation();
+  simulation(const simulation&) = delete;
+  simulation& operator=(const simulation&) = delete;
+
+  /// The run that the calling fiber belongs to.
+  static simulation& current() { return *current_; }
+
+  arena& shared() { return arena_; }
+  const machine& on() const { return machine_; }
+
+  /// Adds a thread that begins on this CPU. Throws bad_machine where the machine has no room for it.
+  void add_thread(unsigned cpu, std::function<void()> body);
+
+  /// Until all threads have ended. Throws deadlock, and what a thread throws.
+  void run();
+
+  // ---- by the running thread ----
+
+  cycles now() const { return me_->now; }
+  unsigned thread() const { return me_->id; }
+  unsigned threads() const { return unsigned(threads_.size()); }
+  unsigned cpu() const { return me_->cpu; }
+  unsigned socket() const { return me_->socket; }
+  random& chance() { return me_->chance; }
+
+  /// Computes. Other strands of the core slow it down.
+  void compute(cycles n);
+
+  /// The value is then read by the caller. True: it is the one that waits in the thread's own store buffer, buffered().
+  bool load(const void* word);
+  std::uint64_t buffered() const { return me_->store.value; }
+  /// True: buffered, the value will be written later. Else it is for the caller to write it now.
+  bool store(void* word, std::uint64_t value, unsigned size);
+  /// The caller then reads and writes.
+  void modify(const void* word);
+
+  /// Spins until the condition holds (true), or for about so long. 0: without limit.
+  bool spin(const condition& c, cycles limit);
+
+  /// Sleeps if the condition holds, until somebody wakes it or so long. 0: without limit.
+  void sleep(const condition& c, std::uint32_t mask, cycles limit);
+  void wake(const void* key, std::uint32_t mask, int most);
+  void yield();
+
+  // ---- what happened ----
+
+  struct counts {
+    std::uint64_t events = 0, fiber_switches = 0, looks = 0;
+    std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
+  };
+  const counts& counted() const { return counts_; }
+
+ private:
+  using fiber = boost::context::fiber;
+  enum class activity : std::uint8_t { works, spins, sleeps, ended };
+
+  struct buffered_store {
+    bool pending = false;  ///< not yet written
+    bool awaited = false;  ///< the thread can't go on before
+    std::uint8_t size = 0;
+    void* word = nullptr;
+    std::uint64_t value = 0;
+    cycles done = 0;
+  };
+
+  struct simulated_thread {
+    simulated_thread(unsigned i, std::uint64_t seed) : id(i), chance(seed) {}
+
+    unsigned id, cpu = 0, core = 0, socket = 0;
+    activity does = activity::works;
+    bool on_cpu = false;
+    bool timed_out = false;
+    std::uint32_t epoch = 0;  ///< events of an earlier one are void
+    cycles now = 0;
+    cycles owed = 0;  ///< taken from its CPU in the middle of something that takes so much longer
+    cycles deadline = 0;
+    condition waits_for{};
+    line* watched = nullptr;
+    cycles last_look = 0;
+    std::uint32_t mask = 0;  ///< of a sleeper
+    buffered_store store;
+    random chance;
+    std::function<void()> body;
+    fiber context;
+  };
+
+  struct processor {
+    simulated_thread* runs = nullptr;
+    std::deque<simulated_thread*> queue;
+    bool slice_ends = false;  ///< the event is on its way
+    cycles slice_end = 0;
+  };
+
+  // events
+  void push(cycles t, event_kind k, const simulated_thread& of);
+  simulated_thread* next();
+  void carry_out(const event& e);
+  /// The running thread gives way: it has an event under way, or somebody will give it one.
+  void give_way();
+  void sync() {
+    if (events_.empty() || me_->now < events_.first_time()) return;
+    push(me_->now, event_kind::resume, *me_);
+    give_way();
+  }
+  fiber end_of_thread();
+  void switch_to_main();
+
+  // memory
+  void drain();
+  void commit(simulated_thread& t, cycles at);
+  void announce(line& l, cycles visible);
+  void look(simulated_thread& t, cycles at);
+  void stop_watching(simulated_thread& t);
+  cycles noisy(cycles one_way);
+  void now_works(simulated_thread& t);
+  void now_spins(simulated_thread& t);
+
+  // scheduler
+  void occupy(const simulated_thread& t, int by);
+  void start(processor& p, simulated_thread& t, cycles at);
+  void stop(simulated_thread& t, cycles at);
+  void release_cpu(simulated_thread& t, cycles at);
+  void make_ready(simulated_thread& t, cycles at);
+  void move(simulated_thread& t, unsigned cpu);
+  void end_slice(unsigned cpu, cycles at);
+  void watch_slice(unsigned cpu);
+  processor* idle_for(const simulated_thread& t);
+  [[noreturn]] void complain();
+  std::string what_is_waited_for() const;
+
+  static inline simulation* current_ = nullptr;
+
+  machine machine_;
+  arena arena_;
+  memory memory_;
+  random random_;
+  event_queue events_;
+  std::vector<std::unique_ptr<simulated_thread>> threads_;
+  std::vector<processor> cpus_;
+  std::vector<unsigned> working_, spinning_;  // strands of each core
+  std::vector<simulated_thread*> sleepers_;   // first come, first woken
+  unsigned idle_cpus_ = 0, living_ = 0;
+  simulated_thread* me_ = nullptr;
+  fiber main_;
+  std::exception_ptr failure_;
+  counts counts_;
+};
+
+}  // namespace usher::sim
