@@ -86,7 +86,7 @@ def callee(call):
         if "referencedDecl" in node:
             return node["referencedDecl"]["id"]
         if node.get("kind") in ("ImplicitCastExpr", "ParenExpr", "UnaryOperator"):
-            todo = node.get("inner", [])
+            todo = list(node.get("inner", []))
     return None
 
 
@@ -124,7 +124,7 @@ class Counted:
 
 
 class Counter:
-    def __init__(self, tree, platform="", whole_platform=False, folded=False):
+    def __init__(self, tree, platform=None, whole_platform=False, folded=False):
         self.tree, self.platform = tree, platform
         self.whole_platform, self.folded = whole_platform, folded
         self.within = []
@@ -391,7 +391,7 @@ def driver(locks, kind):
     return "\n".join(text + ["}"])
 
 
-def measure(locks, kind):
+def measure(locks, kind, with_platform=False):
     """{(lock, operation): {…}}"""
     tree = Tree(driver(locks, KINDS[kind]), "usher::", [f"-I{TREE / 'include'}"])
     results, texts = {}, {}
@@ -403,17 +403,19 @@ def measure(locks, kind):
             if kind == "spin":
                 found["folded npath"], found["folded cyclomatic"], _ = count(tree, function, platform="native",
                                                                              folded=True)
-            found["with platform npath"], found["with platform cyclomatic"], whole = count(
-                tree, function, platform="native", whole_platform=True)
+            texts[f"{operation}_{i}"] = text
+            if with_platform:
+                found["with platform npath"], found["with platform cyclomatic"], texts[f"whole_{operation}_{i}"] = count(
+                    tree, function, platform="native", whole_platform=True)
             results[name, operation] = found
-            texts[f"{operation}_{i}"], texts[f"whole_{operation}_{i}"] = text, whole
     by_tool = pmccabe(texts)
     for i, name in enumerate(locks):
         for operation in ("lock", "unlock"):
             if by_tool is not None:
                 found = results[name, operation]
                 found["pmccabe"] = by_tool[f"{operation}_{i}"]
-                found["with platform pmccabe"] = by_tool[f"whole_{operation}_{i}"]
+                if with_platform:
+                    found["with platform pmccabe"] = by_tool[f"whole_{operation}_{i}"]
     return results
 
 
@@ -421,6 +423,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--locks", default="ticket,twa,qspinlock", help="comma-separated names (ticket,twa,qspinlock)")
     parser.add_argument("--forms", default="spin,stp", help="comma-separated: " + ", ".join(KINDS))
+    parser.add_argument("--platform", action="store_true", help="also with the platform's code counted in")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     options = parser.parse_args()
     if not shutil.which(CLANG):
@@ -434,19 +437,19 @@ def main():
             die(f"unknown form '{form}': {', '.join(KINDS)}")
     record, rows, wrong = [], [], []
     for form in forms:
-        for (name, operation), found in measure(locks, form).items():
+        for (name, operation), found in measure(locks, form, options.platform).items():
             record.append({"lock": name, "form": form, "operation": operation, **found})
 
             def pair(prefix):
                 return f"{found[prefix + 'npath']} / {found[prefix + 'cyclomatic']}" if prefix + "npath" in found else "–"
 
-            rows.append([f"{name}-{form}", operation, pair(""), str(found.get("pmccabe", "–")), pair("folded "),
-                         pair("with platform ")])
+            rows.append([f"{name}-{form}", operation, pair(""), str(found.get("pmccabe", "–")), pair("folded ")] + ([pair("with platform ")] if options.platform else []))
             for prefix in ("", "with platform "):
                 if prefix + "pmccabe" in found and found[prefix + "pmccabe"] != found[prefix + "cyclomatic"]:
                     wrong.append(f"{name}-{form} {operation}: {prefix}cyclomatic {found[prefix + 'cyclomatic']}, pmccabe "
                                  f"{found[prefix + 'pmccabe']}")
-    print(harness.markdown(rows, ["form", "operation", "N-Path / cyclomatic", "pmccabe", "folded", "with platform"]))
+    print(harness.markdown(rows, ["form", "operation", "N-Path / cyclomatic", "pmccabe", "folded"] +
+                           (["with platform"] if options.platform else [])))
     version = harness.first_line([CLANG, "--version"])
     print(f"\n{version}; commit {harness.commit()}; `{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}`")
     if options.json:

@@ -14,10 +14,11 @@ import unittest
 OBJECT = ""
 STATE = "usher_process_state"  # the waiting arrays are in it, and nothing else of it is an unlock's business
 
-# Locked operations in the spinning unlock, wherever they are in it.
+# Locked operations in the spinning unlock, wherever they are in it. twa_sized's second one is in the counting of the CPUs,
+# which happens once.
 SPINNING = {
     "ticket": 0, "ticket_xadd": 1, "ticket_backoff": 0, "ticket32": 1,
-    "twa": 1, "twa32": 2, "twa_sized": 1, "twa_quantized": 1, "twa_private": 0, "twa_staged": 0, "twa_id": 0,
+    "twa": 1, "twa32": 2, "twa_sized": 2, "twa_quantized": 1, "twa_private": 0, "twa_staged": 0, "twa_id": 0,
     "twa_chain": 1, "tkt_dual": 0, "three_stage": 0, "three_stage_try": 0, "partitioned_ticket": 0, "anderson": 0,
     "awn": 1, "qspinlock": 1}
 WITH_ARRAY = {"twa", "twa32", "twa_sized", "twa_quantized", "twa_id", "twa_chain"}

@@ -20,11 +20,15 @@ using usher::native;
 using spin = usher::waiting<native, usher::waiting_kind::spin>;
 using parking = usher::waiting<native, usher::waiting_kind::spin_then_park>;
 
-#define USHER_UNLOCKS(name)                                                                             \
-  extern "C" void name##_spin(usher::name<native, spin>& lock);                                         \
-  extern "C" void name##_park(usher::name<native, parking>& lock);                                      \
-  extern "C" void name##_spin(usher::name<native, spin>& lock) { lock.unlock(); }                       \
-  extern "C" void name##_park(usher::name<native, parking>& lock) { lock.unlock(); }
+#define USHER_UNLOCKS(name)                                         \
+  extern "C" void name##_spin(usher::name<native, spin>& lock);     \
+  extern "C" void name##_park(usher::name<native, parking>& lock);  \
+  extern "C" void name##_spin(usher::name<native, spin>& lock) {    \
+    lock.unlock();                                                  \
+  }                                                                 \
+  extern "C" void name##_park(usher::name<native, parking>& lock) { \
+    lock.unlock();                                                  \
+  }
 
 USHER_UNLOCKS(ticket)
 USHER_UNLOCKS(ticket_xadd)
