@@ -435,23 +435,28 @@ def main():
     for form in forms:
         if form not in KINDS:
             die(f"unknown form '{form}': {', '.join(KINDS)}")
-    record, rows, wrong = [], [], []
+    record, rows, wrong, by_tool = [], {name: [f"`{name}`"] for name in locks}, [], 0
+    heading = ["lock"]
     for form in forms:
-        for (name, operation), found in measure(locks, form, options.platform).items():
-            record.append({"lock": name, "form": form, "operation": operation, **found})
-
-            def pair(prefix):
-                return f"{found[prefix + 'npath']} / {found[prefix + 'cyclomatic']}" if prefix + "npath" in found else "–"
-
-            rows.append([f"{name}-{form}", operation, pair(""), str(found.get("pmccabe", "–")), pair("folded ")] + ([pair("with platform ")] if options.platform else []))
-            for prefix in ("", "with platform "):
-                if prefix + "pmccabe" in found and found[prefix + "pmccabe"] != found[prefix + "cyclomatic"]:
-                    wrong.append(f"{name}-{form} {operation}: {prefix}cyclomatic {found[prefix + 'cyclomatic']}, pmccabe "
-                                 f"{found[prefix + 'pmccabe']}")
-    print(harness.markdown(rows, ["form", "operation", "N-Path / cyclomatic", "pmccabe", "folded"] +
-                           (["with platform"] if options.platform else [])))
+        measured = measure(locks, form, options.platform)
+        prefixes = [""] + ["folded "] * (form == "spin") + ["with platform "] * options.platform
+        for operation in ("lock", "unlock"):
+            heading += [f"{form}: {operation}" + (f", {prefix.strip()}" if prefix else "") for prefix in prefixes]
+            for name in locks:
+                found = measured[name, operation]
+                record.append({"lock": name, "form": form, "operation": operation, **found})
+                for prefix in prefixes:
+                    paths, cyclomatic = found[prefix + "npath"], found[prefix + "cyclomatic"]
+                    rows[name].append(f"{paths} / {cyclomatic}")
+                    counted = found.get(prefix + "pmccabe")
+                    by_tool += counted is not None
+                    if counted not in (None, cyclomatic):
+                        wrong.append(f"{name}-{form} {operation}: {prefix}cyclomatic {cyclomatic}, pmccabe {counted}")
+    print("N-Path / cyclomatic\n")
+    print(harness.markdown(list(rows.values()), heading))
+    print(f"\npmccabe has counted {by_tool} of the cyclomatic figures, and differs in {len(wrong)}.")
     version = harness.first_line([CLANG, "--version"])
-    print(f"\n{version}; commit {harness.commit()}; `{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}`")
+    print(f"{version}; commit {harness.commit()}; `{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}`")
     if options.json:
         Path(options.json).write_text(json.dumps({"clang": version, "commit": harness.commit(), "figures": record},
                                                  indent=1) + "\n")
