@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -277,6 +278,213 @@ TEST(mcsg_plus_plus, a_leader_that_is_behind_a_guest_retries_only_when_the_tail_
   EXPECT_EQ(served(), 2u);
 }
 
+// ---- back-off (G9)
+
+/// What a thread of the script does to a word from now on.
+struct deeds {
+  explicit deeds(const void* word) : word(word) { test::history.clear(); }
+  std::string of(const actor& a) const {  // l: load, s: store, m: read-modify-write
+    std::string some;
+    for (const test::done& d : test::history)
+      if (d.word == word && d.actor == a.number()) some += "lsm"[d.what];
+    return some;
+  }
+  const void* word;
+};
+
+TEST(back_off, of_an_mcsg_guest_is_exponential_and_bounded) {
+  const auto pauses = []<class W>(W) {
+    mcsg_with_node<scripted, W> lock{};
+    actor guest;
+    lock.lock();
+    guest.start([&] { lock.lock(); });
+    scripted::pauses.clear();
+    for (int i = 0; i < 30; i++) guest.run();
+    const auto p = scripted::pauses;
+    lock.unlock();
+    guest.run();
+    EXPECT_TRUE(guest.ended());
+    return p;
+  };
+  for (const auto& [p, most] :
+       {std::pair(pauses(by_script{}), 1u << 13), std::pair(pauses(parks_by_script{}), 1u << 20)}) {
+    ASSERT_GE(p.size(), 25u);
+    for (std::size_t i = 1; i < p.size(); i++)  // random() is 1: half of the bound, and that
+      EXPECT_EQ(p[i] - 1, std::min(2 * (p[i - 1] - 1), most / 2)) << i;
+    EXPECT_EQ(p.back() - 1, most / 2);
+  }
+}
+
+TEST(back_off, of_an_mcsg_regular_begins_after_its_first_two_exchanges) {
+  mcsg_with_node<scripted, by_script> lock{};
+  actor t1, t2;
+  {
+    const deeds d(&lock);
+    t1.start([&] { lock.lock(n1); });
+    t1.run();
+    EXPECT_EQ(d.of(t1), "m") << "who finds the lock free has not peeked at it";
+    lock.unlock(n1);
+  }
+  lock.lock();
+  const deeds d(&lock);
+  t2.start([&] { lock.lock(n2); });
+  t2.run();
+  t2.run();
+  t2.run();
+  EXPECT_EQ(d.of(t2), "mmlll") << "two exchanges, then looks only, as long as π is there";
+  lock.unlock();
+  t2.run();
+  EXPECT_TRUE(t2.ended());
+  EXPECT_EQ(d.of(t2), "mmllllm");
+  lock.unlock(n2);
+}
+
+TEST(back_off, of_an_mcsg_plus_plus_guest_lasts_while_the_tail_is_pi) {
+  mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
+  actor g2;
+  lock.lock();
+  const deeds d(&lock);
+  g2.start([&] { lock.lock(); });
+  g2.run();
+  g2.run();
+  g2.run();
+  EXPECT_EQ(d.of(g2), "mlll");
+  lock.unlock();
+  g2.run();
+  EXPECT_TRUE(g2.ended());
+  EXPECT_EQ(d.of(g2), "mllllm");
+  lock.unlock();
+}
+
+// ---- tickets of leaders (G10)
+
+TEST(tickets, are_drawn_by_leaders_only_and_once) {
+  mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
+  const auto tail = word_of(lock, 0), next_ticket = word_of(lock, 1), served = word_of(lock, 2);
+  actor t1, t2;
+  lock.lock(n3);  // a regular that finds the lock free,
+  t2.start([&] { lock.lock(n4); });
+  t2.run();  // one that queues behind a regular,
+  EXPECT_TRUE(t2.waits());
+  lock.unlock(n3);
+  t2.run();
+  lock.unlock(n4);
+  lock.lock();  // and a guest draw none
+  EXPECT_EQ(next_ticket(), 0u);
+
+  t1.start([&] { lock.lock(n1); });
+  t1.run();
+  EXPECT_EQ(next_ticket(), 2u);
+  for (int i = 0; i < 3; i++) {  // a guest is quicker again and again: the ticket remains
+    lock.unlock();
+    lock.lock();
+    t1.run();
+    EXPECT_TRUE(t1.waits());
+    EXPECT_EQ(next_ticket(), 2u);
+    EXPECT_EQ(served(), 0u) << "not passed on before it has got through";
+  }
+  lock.unlock();
+  t1.run();
+  EXPECT_TRUE(t1.ended());
+  EXPECT_EQ(served(), 2u);
+  lock.unlock(n1);
+  EXPECT_EQ(tail(), no_node);
+}
+
+/// Each attempt waits for the turn, not only the first.
+TEST(tickets, are_awaited_before_each_attempt) {
+  two_groups<mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>> s;
+  const deeds tail_of(&s.lock);
+  for (int i = 0; i < 3; i++) s.t3.run();
+  EXPECT_EQ(tail_of.of(s.t3), "") << "it looks at the turn, and leaves the tail alone";
+}
+
+TEST(tickets, may_wrap) {
+  using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
+  lock_type lock{};
+  for (std::size_t i : {1, 2}) {
+    const std::uint32_t last = ~std::uint32_t{1};  // bit 0 is the sleepers'
+    std::memcpy(reinterpret_cast<unsigned char*>(&lock) + 4 * i, &last, sizeof last);
+  }
+  const auto served = word_of(lock, 2);
+  for (const std::uint32_t then : {0u, 2u}) {
+    actor t;
+    lock.lock();
+    t.start([&] { lock.lock(n1); });
+    t.run();
+    lock.unlock();
+    t.run();
+    EXPECT_TRUE(t.ended());
+    EXPECT_EQ(served(), then);
+    lock.unlock(n1);
+  }
+}
+
+// ---- what a guest's unlock may have to wait for (G11, G12)
+
+TEST(guest_unlock, is_wait_free_in_mcsg_plus_plus) {
+  const auto operations = [](auto& lock) {
+    actor leaves;
+    test::history.clear();
+    leaves.start([&] { lock.unlock(); });
+    leaves.run();
+    EXPECT_FALSE(leaves.waits());
+    return test::history.size();
+  };
+  using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
+  {
+    lock_type alone{};
+    alone.lock();
+    EXPECT_EQ(operations(alone), 1u);
+  }
+  {
+    lock_type lock{};
+    actor t1;
+    lock.lock();
+    t1.start([&] { lock.lock(n1); });
+    t1.until_changed(word_of(lock, 0));  // T1 has done no more than its exchange
+    EXPECT_EQ(operations(lock), 2u);
+    t1.run();
+    EXPECT_TRUE(t1.ended());
+    lock.unlock(n1);
+  }
+}
+
+TEST(guest_unlock, waits_in_mcsg_for_a_regular_between_its_exchanges) {
+  mcsg_with_node<scripted, by_script> lock{};
+  const auto tail = word_of(lock, 0);
+  actor t1, leaves;
+  lock.lock();
+  t1.start([&] { lock.lock(n1); });
+  t1.until_changed(tail);
+  leaves.start([&] { lock.unlock(); });
+  leaves.run();
+  EXPECT_TRUE(leaves.waits());
+  t1.until_changed(tail);
+  leaves.run();
+  EXPECT_TRUE(leaves.ended());
+  t1.run();
+  EXPECT_TRUE(t1.ended());
+  lock.unlock(n1);
+}
+
+/// §4.5: MCSg++ promises nothing to one of many guests.
+TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
+  mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
+  actor unlucky;
+  lock.lock();
+  unlucky.start([&] { lock.lock(); });
+  for (int i = 0; i < 100; i++) {
+    unlucky.run();
+    ASSERT_TRUE(unlucky.waits());
+    lock.unlock();
+    lock.lock();  // before it looks
+  }
+  lock.unlock();
+  unlucky.run();
+  EXPECT_TRUE(unlucky.ended());
+}
+
 // ---- every wait can end in sleep (G12)
 
 TEST(mcsg_plus_plus, who_sleeps_says_so_and_is_woken) {
@@ -537,7 +745,8 @@ TEST(properties, another_thread_may_unlock) {
 
 TEST(kept_nodes, are_borrowed_again_and_at_most_one_is_kept) {
   std::jthread([] {
-    const node_handle a = native::borrow_node(), b = native::borrow_node();
+    native::give_node(native::borrow_node());  // what a thread before us has kept, if any
+    const node_handle a = native::take_node(), b = native::take_node();
     ASSERT_NE(a, b);
     native::keep_node(b);
     native::keep_node(a);  // goes home

@@ -93,7 +93,8 @@ void work(const region& r, unsigned me) {
 
 /// Another address than that which a fork or the same program would get.
 void take_addresses() {
-  ASSERT_NE(mmap(nullptr, 64u << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MAP_FAILED);
+  for (int i = 0; i < 8; i++)  // also where the region has been until now
+    ASSERT_NE(mmap(nullptr, 1u << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MAP_FAILED);
 }
 
 template <class Mutex>
@@ -149,6 +150,7 @@ bool execute(unsigned which, int fd, unsigned me) {
   const int open_fd = dup(fd);  // without close-on-exec
   const std::string order = std::to_string(which) + " " + std::to_string(open_fd) + " " + std::to_string(me);
   setenv("USHER_TEST_WORK", order.c_str(), 1);
+  if (freopen("/dev/null", "w", stdout) == nullptr) return false;
   execl("/proc/self/exe", "shared_memory_test", "--gtest_filter=executed.works", "--gtest_brief=1", nullptr);
   return false;
 }
@@ -240,11 +242,11 @@ TEST(nodes, may_run_out) {
   EXPECT_FALSE(takes_none.try_lock());
   takes_guests.lock();
   EXPECT_EQ(end_of(start([&] {
-    if (takes_guests.try_lock()) return false;
-    takes_none.lock();
-    takes_none.unlock();
-    return true;
-  })),
+              if (takes_guests.try_lock()) return false;
+              takes_none.lock();
+              takes_none.unlock();
+              return true;
+            })),
             0)
       << "another process has some";
   takes_guests.unlock();
@@ -262,12 +264,12 @@ TEST(processes, may_be_many_one_after_the_other) {
   auto& kept = r.at<of_clh_tls>(128);
   for (int i = 0; i < 400; i++)  // there are 255 shares
     ASSERT_EQ(end_of(start([&] {
-      lock.lock();
-      kept.lock();
-      kept.unlock();
-      lock.unlock();
-      return true;  // and ends without leaving; one node is kept by the thread that was its last
-    })),
+                lock.lock();
+                kept.lock();
+                kept.unlock();
+                lock.unlock();
+                return true;  // and ends without leaving; one node is kept by the thread that was its last
+              })),
               0)
         << i;
   EXPECT_LE(r.nodes_in_use(), 400u) << "one each";
@@ -280,7 +282,7 @@ TEST(processes, that_die_leave_what_they_held_locked_and_nothing_else) {
   auto& held = r.at<of_mcs>(0);
   auto& other = r.at<of_mcs>(64);
   auto& ready = r.at<std::atomic<bool>>(128);
-  const pid_t child = start([&] {
+  const pid_t child = start([&]() -> bool {
     held.lock();
     ready = true;
     for (;;) pause();
@@ -295,10 +297,10 @@ TEST(processes, that_die_leave_what_they_held_locked_and_nothing_else) {
   other.lock();
   other.unlock();
   ASSERT_EQ(end_of(start([&] {
-    other.lock();  // takes the share over, but not the node that stands in the queue
-    other.unlock();
-    return r.nodes_in_use() == 1;
-  })),
+              other.lock();  // takes the share over, but not the node that stands in the queue
+              other.unlock();
+              return r.nodes_in_use() == 1;
+            })),
             0);
 }
 
@@ -307,7 +309,7 @@ TEST(processes, may_be_killed_at_any_moment) {
   const file f;
   const region r = region::create(f.fd, 256);
   for (int i = 0; i < 60; i++) {
-    const pid_t child = start([] {
+    const pid_t child = start([]() -> bool {
       for (;;) shared_memory<void>::give_node(shared_memory<void>::take_node());
     });
     std::this_thread::sleep_for(std::chrono::microseconds(1500 + 37 * i));

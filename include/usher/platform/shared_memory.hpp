@@ -92,7 +92,9 @@ inline std::uint64_t began(std::int32_t pid) {
 
 /// Names a process for as long as the machine runs: when it began, and its id, which has 22 bits.
 inline constexpr unsigned pid_bits = 22;
-inline std::uint64_t identify(std::int32_t pid) { return began(pid) << pid_bits | std::uint32_t(pid); }
+inline std::uint64_t identify(std::int32_t pid) {
+  return began(pid) << pid_bits | std::uint32_t(pid);
+}
 
 /// False only if the process is certainly gone. Ids of other PID namespaces say nothing: processes that share a region must
 /// share one.
@@ -199,7 +201,8 @@ struct shared_memory : native {
   /// The process has mapped the region. False if it is in another already.
   static bool attach(layout* at) {
     layout* none = nullptr;
-    if (!here_.base.compare_exchange_strong(none, at, std::memory_order_release, std::memory_order_relaxed)) return false;
+    if (!here_.base.compare_exchange_strong(none, at, std::memory_order_release, std::memory_order_relaxed))
+      return false;
     here_.joined.fetch_add(1, std::memory_order_relaxed);
     here_.seed.store(std::uint32_t(identify_self() * 0x9e3779b97f4a7c15u >> 32), std::memory_order_relaxed);
     here_.stamp.store(fork_stamp_of_process(), std::memory_order_relaxed);
