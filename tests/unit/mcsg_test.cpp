@@ -14,6 +14,7 @@
 
 #include "scripted.hpp"
 #include "team.hpp"
+#include "usher/compact.hpp"
 #include "usher/locks/clh.hpp"
 #include "usher/locks/cohort.hpp"
 #include "usher/locks/k42.hpp"
@@ -691,6 +692,21 @@ constexpr bool drop_in = sizeof(mcsg_with_node<native, W>) == sizeof(mcs_with_no
 static_assert(drop_in<stp> && drop_in<spin>, "one word, the tail");
 static_assert(sizeof(mcsg_plus_with_node<native, stp, no_turns>) == 4);
 static_assert(sizeof(mcsg_plus_with_node<native, stp, leader_turns<native, stp>>) == 12, "three words");
+template <class W>
+constexpr bool small =
+    sizeof(mcs<native, W>) == 8 && sizeof(mcsg<native, W>) == 8 && sizeof(mcsg_plus<native, W>) == 8 &&
+    sizeof(mcsg_plus_plus<native, W>) == 16 && sizeof(clh<native, W>) == 8 && sizeof(clh_tls<native, W>) == 8 &&
+    sizeof(k42<native, W>) == 8 && sizeof(k42_tls<native, W>) == 8 && alignof(mcsg_plus_plus<native, W>) == 4;
+static_assert(small<stp> && small<spin> && small<park>,
+              "with the holder's node, but for K42: all fit a pthread_mutex_t");
+constexpr std::size_t cohort_size = 128 * (1 + 1 + native::most_numa_nodes);  // global lock, holder's home, the nodes'
+static_assert(sizeof(c_bo_mcs<native, stp>) == cohort_size && sizeof(c_bo_clh<native, stp>) == cohort_size &&
+              sizeof(c_bo_tkt<native, stp>) == cohort_size && sizeof(c_mcs_mcs<native, stp>) == cohort_size &&
+              sizeof(c_clh_clh<native, stp>) == cohort_size && sizeof(c_tkt_mcs<native, stp>) == cohort_size &&
+              sizeof(c_tkt_tkt<native, stp>) == cohort_size && sizeof(c_mcsg_mcs<native, stp>) == cohort_size &&
+              sizeof(c_bo_mcsg_plus_plus<native, stp>) == cohort_size &&
+              sizeof(c_ptl_tkt<native, stp>) == cohort_size + 4 * 128);
+static_assert(sizeof(compact<native, stp, c_mcs_mcs<native, stp>>) == 8, "what a pthread_mutex_t has of them");
 static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8 && sizeof(clh<native, stp>) == 8);
 
 /// What is in the lock while it is held and queued on: handles of nodes and marks, and no address of a stack.
@@ -885,6 +901,132 @@ TEST(cohort, runs_end_mcsg_mcs) {
 }
 TEST(cohort, runs_end_tkt_mcsg_plus_plus) {
   runs_end<ticket, mcsg_plus_plus>();
+}
+
+/// As long as somebody waits in the node, 64 hand-overs and not one more or less (Table 2: "threshold 64").
+template <class Cohort>
+void passes_64_times() {
+  Cohort lock{};
+  actor far(1);
+  lock.lock();
+  far.start([&] { lock.lock(); });
+  far.run();
+  unsigned passed = 0;
+  std::unique_ptr<actor> waiting, next;
+  const auto arrive = [&] {
+    auto a = std::make_unique<actor>(0);
+    a->start([&] { lock.lock(); });
+    a->run();
+    EXPECT_TRUE(a->waits());
+    return a;
+  };
+  for (waiting = arrive(), next = arrive(); passed < 1000; passed++, waiting = std::move(next), next = arrive()) {
+    lock.unlock();
+    far.run();
+    if (far.ended()) break;
+    waiting->run();
+    ASSERT_TRUE(waiting->ended());
+  }
+  EXPECT_EQ(passed, 64u);
+}
+TEST(cohort, passes_64_times_mcs_mcs) {
+  passes_64_times<c_mcs_mcs<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_bo_mcs) {
+  passes_64_times<c_bo_mcs<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_bo_mcs_parking) {
+  passes_64_times<c_bo_mcs<scripted, parks_by_script>>();
+}
+TEST(cohort, passes_64_times_mcsg_mcs) {
+  passes_64_times<c_mcsg_mcs<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_bo_mcsg_plus_plus) {
+  passes_64_times<c_bo_mcsg_plus_plus<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_ptl_tkt) {
+  passes_64_times<c_ptl_tkt<scripted, by_script>>();
+}
+
+/// Who waits for nobody hands over to nobody: the global lock is free after an unlock without waiters in the node.
+TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
+  c_mcs_mcs<scripted, by_script> lock{};
+  actor far(1);
+  lock.lock();
+  far.start([&] { lock.lock(); });
+  far.run();
+  lock.unlock();
+  far.run();
+  EXPECT_TRUE(far.ended());
+}
+
+/// G14, §6.3: a guest has to do with the global lock only, and is in the way of nobody's local lock.
+template <class Cohort>
+void guests_go_straight_to_the_global_lock() {
+  Cohort lock{};
+  const auto* const begin = reinterpret_cast<const unsigned char*>(&lock);
+  const auto only_global = [&](const actor& a) {
+    for (const test::done& d : test::history) {
+      const auto* const at = static_cast<const unsigned char*>(d.word);
+      const bool in_lock = at >= begin && at < begin + sizeof lock;
+      if (d.actor == a.number() && in_lock && at >= begin + 128) return false;
+    }
+    return true;
+  };
+  actor guest(0), near(0), leaves(0);
+  lock.lock();
+  test::history.clear();
+  guest.start([&] { lock.lock_as_guest(); });
+  guest.run();
+  EXPECT_TRUE(guest.waits());
+  near.start([&] { lock.lock(); });
+  near.run();
+  EXPECT_TRUE(near.waits());
+  lock.unlock();  // to near
+  near.run();
+  EXPECT_TRUE(near.ended());
+  EXPECT_FALSE(only_global(near));
+  lock.unlock();
+  for (int i = 0; i < 3 && !guest.ended(); i++) guest.run();
+  EXPECT_TRUE(guest.ended());
+
+  actor regular(0);  // takes its local lock, and waits for the global one
+  regular.start([&] { lock.lock(); });
+  regular.run();
+  EXPECT_TRUE(regular.waits());
+  EXPECT_FALSE(only_global(regular));
+  leaves.start([&] { lock.unlock(); });
+  for (int i = 0; i < 3 && !leaves.ended(); i++) leaves.run();
+  EXPECT_TRUE(leaves.ended());
+  EXPECT_TRUE(only_global(guest)) << "local locks are none of a guest's business";
+  for (int i = 0; i < 3 && !regular.ended(); i++) regular.run();
+  EXPECT_TRUE(regular.ended());
+  lock.unlock();
+}
+TEST(cohort, guests_go_straight_to_the_global_lock_mcsg_mcs) {
+  guests_go_straight_to_the_global_lock<c_mcsg_mcs<scripted, by_script>>();
+}
+TEST(cohort, guests_go_straight_to_the_global_lock_bo_mcsg_plus_plus) {
+  guests_go_straight_to_the_global_lock<c_bo_mcsg_plus_plus<scripted, by_script>>();
+}
+
+/// §7: under C-BO-MCSg++ a thread that can have no node is a guest of its node's local lock.
+TEST(cohort, a_thread_without_a_node_is_a_guest_of_the_local_lock_bo_mcsg_plus_plus) {
+  c_bo_mcsg_plus_plus<scripted, by_script> lock{};
+  std::vector<node_handle> all;
+  for (node_handle h; (h = scripted::take_node()) != no_node;) all.push_back(h);
+  lock.lock();
+  EXPECT_FALSE(lock.try_lock());
+  actor second(0);
+  second.start([&] { lock.lock(); });
+  second.run();
+  EXPECT_TRUE(second.waits());
+  lock.unlock();
+  second.run();
+  EXPECT_TRUE(second.ended());
+  lock.unlock();
+  for (const node_handle h : all) scripted::give_node(h);
+  EXPECT_TRUE(lock.try_lock());
 }
 
 TEST(cohort, nodes_are_those_that_were_asked_for) {
