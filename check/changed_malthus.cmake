@@ -181,7 +181,7 @@ usher_check_changed(fairlock-wide-frees "frees the lock over a waiter that has j
   locks/fairlock_wide.hpp)
 
 usher_check_changed(fairlock-wide-from-the-lowest "scans from the lowest slot each time" fairlock_wide ""
-  "next_slot(holders_slot(w))" "(holders_slot(w), next_slot(0))"
+  "next_slot(holders_slot(w))" "(static_cast<void>(holders_slot(w)), next_slot(0))"
   locks/fairlock_wide.hpp)
 
 usher_check_changed(fairlock-wide-leaves-bit "takes a free lock and leaves its bit set" fairlock_wide ""
