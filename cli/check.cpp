@@ -1,3 +1,5 @@
+#include <CLI/CLI.hpp>
+
 #include "subcommand.hpp"
 
 namespace usher::cli {

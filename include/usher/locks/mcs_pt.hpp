@@ -31,7 +31,7 @@ class mcs_pt_with_node {
     for (unsigned evictions = 0;; evictions++) {
       const bool firm = evictions == most_evictions;
       prepare<P>(mine);
-      P::node(mine).mark.store(firm ? 0 : time(), std::memory_order_relaxed);
+      P::node(mine).mark.store(0, std::memory_order_relaxed);  // firm, until it says that it lives: no clock if nobody waits
       // (1) as MCS: release for the successor that finds this node, acquire pairs with (4) and (6).
       const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
       if (previous == no_node) [[likely]]
@@ -73,8 +73,8 @@ class mcs_pt_with_node {
     auto& flag = P::node(mine).flag;
     const auto decided = [](std::uint32_t f) { return f == flag_granted || f == flag_evicted; };
     for (const std::uint64_t since = P::now();;) {
-      if (auto f = poll(flag, decided)) return *f == flag_granted;  // pairs with (3) and (5)
       if (!firm) P::node(mine).mark.store(time(), std::memory_order_relaxed);
+      if (auto f = poll(flag, decided)) return *f == flag_granted;  // pairs with (3) and (5)
       if (W::parks && P::now() - since >= W::patience()) break;
     }
     if constexpr (W::parks) {
