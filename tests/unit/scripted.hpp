@@ -160,6 +160,14 @@ struct scripted : scripted_words {
     }
   }
   template <class Word, class Pred>
+  static auto await_sleeping(const Word& word, Pred pred, std::memory_order o, std::uint64_t) {
+    return await(word, pred, o);
+  }
+  template <class Word, class Pred>
+  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
+    return await_for(word, pred, o, ns);
+  }
+  template <class Word, class Pred>
   static auto await_yielding(const Word& word, Pred pred, std::memory_order o) {
     return await(word, pred, o);
   }
@@ -171,14 +179,6 @@ struct scripted : scripted_words {
   }
   template <class Word, class Pred>
   static auto await_yielding_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
-    return await_for(word, pred, o, ns);
-  }
-  template <class Word, class Pred>
-  static auto await_sleeping(const Word& word, Pred pred, std::memory_order o, std::uint64_t) {
-    return await(word, pred, o);
-  }
-  template <class Word, class Pred>
-  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
     return await_for(word, pred, o, ns);
   }
   static void backoff(std::uint32_t) {
@@ -213,6 +213,7 @@ struct scripted : scripted_words {
   static queue_node<scripted_words>& node(node_handle h) { return nodes_[h - first_node]; }
 
   static std::uint32_t thread_index() { return actor::me != nullptr ? actor::me->number() : 0; }
+  static std::uint32_t cpus() { return 2; }
   static constexpr std::uint32_t most_numa_nodes = 2;
   static std::uint32_t numa_node() { return actor::me != nullptr ? actor::me->numa_node() : 0; }
   template <class Tag>
