@@ -42,7 +42,7 @@ def check(name, condition, why):
 
 
 def environment(lock=None, preload=None, **more):
-    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS")
+    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["USHER_LOCK"] = lock

@@ -178,6 +178,14 @@ struct scripted : scripted_words {
     }
   }
   template <class Word, class Pred>
+  static auto await_sleeping(const Word& word, Pred pred, std::memory_order o, std::uint64_t) {
+    return await(word, pred, o);
+  }
+  template <class Word, class Pred>
+  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
+    return await_for(word, pred, o, ns);
+  }
+  template <class Word, class Pred>
   static auto await_yielding(const Word& word, Pred pred, std::memory_order o) {
     return await(word, pred, o);
   }
