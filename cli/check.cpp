@@ -575,16 +575,18 @@ std::string checking::interleavings(std::size_t width) {
   std::size_t shown = 0;
   for (const question& q : questions_) {
     if (q.must_fail) continue;
+    bool first = true;  // of a lock, one is shown
     for (std::size_t p = 0; p < q.parts.size(); ++p) {
       const verdict* const v = sum_of(q, p).failure;
       if (v == nullptr) continue;
       const part& one = q.parts[p];
       text += fmt::format("\n{}, {}, {} threads{}: {}\n", one.what->name, one.client, one.threads,
                           v->state.empty() ? "" : ", seed " + v->state, v->why);
-      if (shown < most_interleavings && interrupted() == 0) {
+      if (first && shown < most_interleavings && interrupted() == 0) {
         text += format_interleaving(steps(q, one, *v), width, most_steps);
         ++shown;
       }
+      first = false;
       if (!v->state.empty()) text += "Again: " + replay_command(q, one, *v) + "\n";
     }
   }
