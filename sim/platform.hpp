@@ -163,6 +163,21 @@ struct simulated {
       simulation::current().yield();
     }
   }
+  /// Sleeps for so long between two looks.
+  template <class T, class Pred>
+  static T await_sleeping(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
+    auto& s = simulation::current();
+    for (;; s.nap(s.on().from_ns(ns))) {
+      const T v = w.load(o);
+      if (pred(v)) return v;
+    }
+  }
+  /// A monitor instruction is a spin loop that does not disturb the core's other strands: a spinner here never looks before
+  /// the line is written. Its lighter weight is not modelled.
+  template <class T, class Pred>
+  static std::optional<T> await_monitoring_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
+    return await_for(w, pred, o, ns);
+  }
   static void backoff(std::uint64_t ns) {
     auto& s = simulation::current();
     s.compute(std::max(s.on().look, s.on().from_ns(ns)));

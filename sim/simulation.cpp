@@ -517,6 +517,21 @@ void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   give_way();
 }
 
+void simulation::nap(cycles n) {
+  simulated_thread& t = *me_;
+  if (!machine_.os) throw bad_machine(machine_.name + ": a thread that sleeps needs a section [scheduler]");
+  t.now += machine_.os->call;
+  drain();
+  sync();
+  counts_.voluntary++;
+  t.waits_for = {nullptr, nullptr, nullptr};
+  t.does = activity::sleeps;
+  sleepers_.push_back(&t);
+  release_cpu(t, t.now);
+  push(t.now + std::max<cycles>(n, 1), event_kind::expire, t);
+  give_way();
+}
+
 void simulation::wake(const void* key, std::uint32_t mask, int most) {
   simulated_thread& t = *me_;
   if (!machine_.os) return;  // nobody sleeps

@@ -87,6 +87,8 @@ class simulation {
   /// Sleeps if the condition holds, until somebody wakes it or so long. 0: without limit.
   void sleep(const condition& c, std::uint32_t mask, cycles limit);
   void wake(const void* key, std::uint32_t mask, int most);
+  /// Sleeps for so long.
+  void nap(cycles n);
   void yield();
 
   // ---- what happened ----

@@ -1,0 +1,26 @@
+// What is said of a run besides its throughput: how fair it was, over the long and the short term.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace usher::sim {
+
+/// Gini coefficient: 0 where all have the same, near 1 where one has all.
+double gini(std::span<const std::uint64_t> shares);
+
+/// Standard deviation relative to the mean.
+double relative_deviation(std::span<const std::uint64_t> shares);
+
+/// Average lock working set size (Malthusian Locks, §1): how many threads occur in a window of the admission history, over disjoint
+/// abutting windows. Fewer admissions than a window: of what there are.
+double working_set(std::span<const std::uint16_t> history, std::size_t window = 1000);
+
+/// Median time to reacquire (§1): admissions since the same thread's last one.
+double median_reacquire(std::span<const std::uint16_t> history);
+
+/// The value that so large a part (0 to 1) does not exceed. Reorders. 0 of none.
+std::uint64_t percentile(std::vector<std::uint64_t>& values, double part);
+
+}  // namespace usher::sim
