@@ -25,5 +25,6 @@ subcommand list(CLI::App& app);
 subcommand run(CLI::App& app);
 subcommand try_locks(CLI::App& app);
 subcommand check(CLI::App& app);
+subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's namespace
 
 }  // namespace usher::cli

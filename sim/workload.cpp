@@ -111,10 +111,9 @@ const workload* find_workload(std::string_view name) {
   return nullptr;
 }
 
-result run_point(const machine& m, const point& asked) {
-  const workload& w = known_workload(asked.workload);
-  const simulated_lock& lock = known_lock(asked.lock);
-  point p = asked;
+void check_point(const machine& m, const point& p) {
+  const workload& w = known_workload(p.workload);
+  const simulated_lock& lock = known_lock(p.lock);
   for (const auto& [name, value] : p.parameters) {
     const auto known = std::find_if(w.parameters.begin(), w.parameters.end(),
                                     [&name = name](const parameter& k) { return name == k.name; });
@@ -123,14 +122,20 @@ result run_point(const machine& m, const point& asked) {
       throw std::runtime_error(p.workload + ": " + name + " must be between " + std::to_string(known->least) + " and " +
                                std::to_string(known->most));
   }
-  for (const parameter& k : w.parameters) p.parameters.try_emplace(k.name, k.value);
-  if (p.threads == 0) throw std::runtime_error("no threads");
-  if (!m.os && lock.parks() && lock.kind != waiting_kind::spin)
+  if (!m.os && lock.parks())
     throw std::runtime_error(m.name + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
                              lock.family + "-spin");
   if (!m.os && p.threads > m.cpus())
     throw std::runtime_error(m.name + " has " + std::to_string(m.cpus()) +
                              " CPUs and no section [scheduler]: no room for " + std::to_string(p.threads) + " threads");
+}
+
+result run_point(const machine& m, const point& asked) {
+  check_point(m, asked);
+  const workload& w = known_workload(asked.workload);
+  const simulated_lock& lock = known_lock(asked.lock);
+  point p = asked;
+  for (const parameter& k : w.parameters) p.parameters.try_emplace(k.name, k.value);
 
   const double cpu_before = cpu_seconds();
   bench b(m, p, lock);

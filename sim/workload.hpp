@@ -121,7 +121,11 @@ struct workload {
 std::span<const workload> workloads();
 const workload* find_workload(std::string_view name);
 
-/// Throws std::runtime_error: an unknown workload or lock, a parameter out of bounds; bad_machine; deadlock.
+/// Whether the point can be run on the machine. Throws std::runtime_error, one line: an unknown workload or lock, a parameter
+/// out of bounds, no room for so many threads.
+void check_point(const machine& m, const point& p);
+
+/// Throws what check_point() does; deadlock.
 result run_point(const machine& m, const point& p);
 
 }  // namespace usher::sim
