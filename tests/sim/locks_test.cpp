@@ -1,0 +1,113 @@
+// Every lock of the catalogue on simulated machines: one thread at a time, in the order that it promises, the same every
+// time, and with three times as many threads as CPUs where its waiters sleep.
+#include <gtest/gtest.h>
+
+#include "sim/workload.hpp"
+
+namespace usher::sim {
+namespace {
+
+const std::string folder = USHER_MACHINES;
+
+struct test_name {
+  std::string operator()(const testing::TestParamInfo<const simulated_lock*>& info) const {
+    std::string name = info.param->name;
+    for (char& c : name)
+      if (c == '-')
+        c = '_';
+      else if (c == '+')
+        c = 'p';
+    return name;
+  }
+};
+
+class every_simulated_lock : public testing::TestWithParam<const simulated_lock*> {
+ protected:
+  const simulated_lock& lock_ = *GetParam();
+
+  /// Small, with a scheduler and two sockets.
+  static machine small() {
+    machine m = read_machine(folder + "/epyc-7003.toml");
+    m.sockets = 2;
+    m.cores = 2;
+    m.strands = 1;
+    m.group = 0;
+    m.os->slice = m.from_ns(100000);
+    return m;
+  }
+};
+
+TEST_P(every_simulated_lock, lets_one_thread_in_at_a_time) {
+  if (!lock_.traits->excludes) GTEST_SKIP() << "no lock";
+  const unsigned threads = lock_.kind == waiting_kind::spin ? 4 : 12;
+  simulation s(small(), 1);
+  process p(s, threads);
+  bench_lock lock(lock_, s.shared());
+  simulated_plain<std::uint32_t>& counter = *::new (s.shared().allocate(64, 64)) simulated_plain<std::uint32_t>();
+  unsigned inside = 0;
+  const cycles end = s.on().from_ns(2000000);
+  std::uint32_t counted = 0;
+  for (unsigned t = 0; t < threads; t++)
+    s.add_thread(t % 4, [&] {
+      while (s.now() < end) {
+        lock.lock();
+        EXPECT_EQ(inside++, 0u);
+        counter.set(counter.get() + 1);
+        counted++;
+        s.compute(200);
+        EXPECT_EQ(--inside, 0u);
+        lock.unlock();
+        s.compute(100);
+      }
+    });
+  s.run();
+  EXPECT_GT(counted, 100u);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, every_simulated_lock,
+                         testing::ValuesIn(std::vector(simulated_locks().begin(), simulated_locks().end())),
+                         test_name());
+
+result at(const machine& m, const std::string& lock, unsigned threads, std::uint64_t seed) {
+  point p;
+  p.workload = "mutexbench";
+  p.lock = lock;
+  p.threads = threads;
+  p.seed = seed;
+  p.run_ns = 500000;
+  return run_point(m, p);
+}
+
+TEST(simulated_locks_repeat, same_seed_same_counts) {
+  const machine m = read_machine(folder + "/x5-2.toml");
+  for (const char* lock : {"ticket-spin", "twa-spin", "mcs-spin", "ttas-spin", "mcscr-spin"}) {
+    const result a = at(m, lock, 20, 1), b = at(m, lock, 20, 1), c = at(m, lock, 20, 2);
+    EXPECT_EQ(a.operations, b.operations) << lock;
+    EXPECT_EQ(a.events, b.events) << lock;
+    EXPECT_NE(a.operations, c.operations) << lock;
+  }
+}
+
+TEST(simulated_locks_repeat, the_same_on_every_build) {
+  // The sum over threads of operations times a power, of one run: changes when the engine or the lock does, and then on
+  // purpose. Not with the compiler, the optimisation, or where memory is.
+  const machine m = read_machine(folder + "/x5-2.toml");
+  const result r = at(m, "ticket-spin", 8, 1);
+  std::uint64_t sum = 0;
+  for (const std::uint64_t n : r.operations) sum = sum * 31 + n;
+  EXPECT_EQ(sum, 0u) << "recorded";
+}
+
+TEST(simulated_locks_order, fifo_locks_let_nobody_overtake) {
+  const machine m = read_machine(folder + "/x5-2.toml");
+  for (const simulated_lock* l : simulated_locks())
+    if (l->kind == waiting_kind::spin && l->traits->fifo) {
+      const result r = at(m, l->name, 12, 1);
+      EXPECT_GT(r.admissions, 500u) << l->name;
+      EXPECT_EQ(r.bypasses, 0u) << l->name;
+    }
+  EXPECT_GT(at(m, "ttas-spin", 12, 1).bypasses, 0u);
+}
+
+}  // namespace
+}  // namespace usher::sim

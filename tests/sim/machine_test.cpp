@@ -1,0 +1,101 @@
+// What is wrong with a machine's file is said in one line that names the file and the key.
+#include "sim/machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace usher::sim {
+namespace {
+
+const std::string folder = USHER_MACHINES;
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class machine_file : public testing::Test {
+ protected:
+  /// What reading says of the x5-2 with one text changed.
+  std::string complaint(const std::string& text, const std::string& instead) {
+    std::string all = text_of(folder + "/x5-2.toml");
+    const std::size_t at = all.find(text);
+    EXPECT_NE(at, std::string::npos) << text;
+    all.replace(at, text.size(), instead);
+    const std::string file = testing::TempDir() + "usher-machine-test.toml";
+    std::ofstream(file) << all;
+    std::string said;
+    try {
+      read_machine(file);
+    } catch (const bad_machine& e) {
+      said = e.what();
+    }
+    std::filesystem::remove(file);
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+    if (!said.empty()) EXPECT_NE(said.find("usher-machine-test.toml"), std::string::npos) << said;
+    return said;
+  }
+};
+
+TEST_F(machine_file, all_that_come_with_the_tree_can_be_read) {
+  unsigned n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const machine m = read_machine(entry.path());
+    EXPECT_FALSE(m.title.empty());
+    EXPECT_GT(m.cpus(), 0u);
+    n++;
+  }
+  EXPECT_GE(n, 6u);
+}
+
+TEST_F(machine_file, has_what_it_says) {
+  const machine m = read_machine(folder + "/x5-2.toml");
+  EXPECT_EQ(m.name, "x5-2");
+  EXPECT_EQ(m.cpus(), 72u);
+  EXPECT_EQ(m.dirty[0], 120u);
+  EXPECT_EQ(m.dirty[1], 280u);
+  EXPECT_EQ(m.dirty[2], 280u) << "the last of the list stands for those beyond";
+  EXPECT_EQ(m.jitter, 307u);
+  EXPECT_FALSE(m.os.has_value());
+  EXPECT_EQ(m.fitted, (std::vector<std::string>{"coherence.per_sharer", "coherence.per_read"}));
+}
+
+TEST_F(machine_file, distances) {
+  const machine m = read_machine(folder + "/e7-4890.toml");
+  EXPECT_EQ(m.distance(3, 3), 0u);
+  EXPECT_EQ(m.distance(2, 3), 1u);
+  EXPECT_EQ(m.distance(3, 4), 2u);
+}
+
+TEST_F(machine_file, complaints_name_the_key) {
+  EXPECT_NE(complaint("hit = { value = 4,", "hit = { value = -4,").find("coherence.hit is negative"),
+            std::string::npos);
+  EXPECT_NE(complaint("hit = { value = 4,", "hit = { value = 4.5,").find("coherence.hit is not a whole number"),
+            std::string::npos);
+  EXPECT_NE(complaint("look = {", "glance = {").find("look is missing"), std::string::npos);
+  EXPECT_NE(complaint("[strands]", "[threads]").find("[threads] is not known"), std::string::npos);
+  EXPECT_NE(complaint("\"MESIF\"", "\"MESIG\"").find("coherence.protocol"), std::string::npos);
+  EXPECT_NE(complaint("jitter = { value = 0.3,", "jitter = { value = 11.0,").find("jitter is out of bounds"),
+            std::string::npos);
+  EXPECT_NE(complaint("sockets = { value = 2, source = \"TWA (extended) §4\" }", "sockets = { value = 2 }")
+                .find("machine.sockets has no source"),
+            std::string::npos);
+  EXPECT_NE(complaint("sockets = { value = 2,", "sockets = { value = 17,").find("machine.sockets is more than 16"),
+            std::string::npos);
+  EXPECT_NE(complaint("[coherence]", "[coherence").find("line"), std::string::npos);
+  EXPECT_NE(complaint("jitter = {", "twitter = { value = 1, source = \"none\" }\njitter = {")
+                .find("coherence.twitter is not known"),
+            std::string::npos);
+}
+
+TEST_F(machine_file, that_is_not_there) {
+  EXPECT_THROW(read_machine(folder + "/nothing.toml"), bad_machine);
+}
+
+}  // namespace
+}  // namespace usher::sim

@@ -1,0 +1,306 @@
+// The machine's parts, by programs so small that one knows what they must cost.
+#include "sim/simulation.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim/process.hpp"
+
+namespace usher::sim {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto acquire = std::memory_order_acquire;
+constexpr auto release = std::memory_order_release;
+using word = simulated_atomic<std::uint32_t>;
+
+/// Round numbers, no chance.
+machine plain() {
+  machine m;
+  m.name = "plain";
+  m.mhz = 1000;
+  m.sockets = 2;
+  m.cores = 2;
+  m.hit = 1;
+  m.modify = 10;
+  m.clean = {100, 1000, 1000};
+  m.dirty = {200, 2000, 2000};
+  m.invalidate = {60, 600, 600};
+  m.memory = {300, 3000, 3000};
+  m.look = 1;
+  return m;
+}
+
+machine with_scheduler() {
+  machine m = plain();
+  m.os = machine::scheduler{
+      .slice = 10000, .change = 100, .call = 50, .wake = 20, .latency_least = 500, .latency_mean = 500};
+  return m;
+}
+
+word& shared_word(simulation& s) {
+  return *::new (s.shared().allocate(128, 128)) word();
+}
+
+TEST(simulation, a_line_is_fetched_once_and_then_hit) {
+  simulation s(plain(), 1);
+  word& w = shared_word(s);
+  cycles first = 0, second = 0;
+  s.add_thread(0, [&] {
+    const cycles begin = s.now();
+    w.load(relaxed);
+    first = s.now() - begin;
+    w.load(relaxed);
+    second = s.now() - begin - first;
+  });
+  s.run();
+  EXPECT_EQ(first, 300u);
+  EXPECT_EQ(second, 1u);
+}
+
+TEST(simulation, what_another_core_wrote_costs_by_distance) {
+  for (const auto& [reader, costs] : {std::pair{1u, 200u}, std::pair{2u, 2000u}}) {
+    simulation s(plain(), 1);
+    word& w = shared_word(s);
+    cycles took = 0;
+    s.add_thread(0, [&] { w.fetch_add(1, relaxed); });
+    s.add_thread(reader, [&] {
+      s.compute(10000);
+      const cycles begin = s.now();
+      EXPECT_EQ(w.load(relaxed), 1u);
+      took = s.now() - begin;
+    });
+    s.run();
+    EXPECT_EQ(took, costs);
+  }
+}
+
+TEST(simulation, a_store_is_seen_by_its_thread_at_once_and_by_others_later) {
+  simulation s(plain(), 1);
+  word &mine = shared_word(s), &theirs = shared_word(s);
+  std::array<std::uint32_t, 2> seen{};
+  // The store-buffer litmus: both may read 0.
+  for (unsigned t = 0; t < 2; t++)
+    s.add_thread(t, [&, t] {
+      word &a = t == 0 ? mine : theirs, &b = t == 0 ? theirs : mine;
+      a.load(relaxed), b.load(relaxed);
+      s.compute(20000 - s.now());
+      a.store(1, release);
+      EXPECT_EQ(a.load(relaxed), 1u);
+      seen[t] = b.load(relaxed);
+    });
+  s.run();
+  EXPECT_EQ(seen[0], 0u);
+  EXPECT_EQ(seen[1], 0u);
+}
+
+TEST(simulation, sequentially_consistent_stores_are_not_so_delayed) {
+  simulation s(plain(), 1);
+  word &mine = shared_word(s), &theirs = shared_word(s);
+  std::array<std::uint32_t, 2> seen{};
+  for (unsigned t = 0; t < 2; t++)
+    s.add_thread(t, [&, t] {
+      word &a = t == 0 ? mine : theirs, &b = t == 0 ? theirs : mine;
+      a.load(relaxed), b.load(relaxed);
+      s.compute(20000 - s.now());
+      a.store(1);
+      seen[t] = b.load();
+    });
+  s.run();
+  EXPECT_EQ(seen[0] + seen[1] >= 1, true);
+}
+
+TEST(simulation, a_spinner_sees_the_write_and_costs_no_events_meanwhile) {
+  simulation s(plain(), 1);
+  word& w = shared_word(s);
+  cycles written = 0, seen = 0;
+  s.add_thread(0, [&] {
+    s.compute(1000000);
+    w.store(1, release);
+    written = s.now();
+  });
+  s.add_thread(1, [&] {
+    EXPECT_EQ(simulated::await(
+                  w, [](std::uint32_t v) { return v == 1; }, acquire),
+              1u);
+    seen = s.now();
+  });
+  s.run();
+  EXPECT_GE(seen, written);
+  EXPECT_LT(seen, written + 1000);
+  EXPECT_LT(s.counted().events, 30u);
+}
+
+TEST(simulation, a_limit_of_spinning_is_kept) {
+  simulation s(plain(), 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] {
+    const cycles begin = s.now();
+    EXPECT_FALSE(simulated::await_for(
+                     w, [](std::uint32_t v) { return v == 1; }, acquire, 5000)
+                     .has_value());
+    EXPECT_NEAR(double(s.now() - begin), 5300, 10);  // the first look is a miss
+  });
+  s.run();
+}
+
+TEST(simulation, a_deadlock_is_found_and_says_who_waits) {
+  simulation s(plain(), 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] {
+    simulated::await(
+        w, [](std::uint32_t v) { return v == 7; }, acquire);
+  });
+  s.add_thread(1, [&] { s.compute(10); });
+  try {
+    s.run();
+    FAIL() << "there was none";
+  } catch (const deadlock& d) {
+    EXPECT_NE(std::string(d.what()).find("thread 0 spins on word"), std::string::npos) << d.what();
+    EXPECT_EQ(std::string(d.what()).find("thread 1"), std::string::npos) << d.what();
+  }
+}
+
+TEST(simulation, a_lost_wake_up_is_a_deadlock) {
+  simulation s(with_scheduler(), 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] { simulated::park(w, 0u, every_sleeper); });
+  EXPECT_THROW(s.run(), deadlock);
+}
+
+TEST(simulation, what_a_thread_throws_ends_the_run) {
+  simulation s(plain(), 1);
+  s.add_thread(0, [&] { throw std::logic_error("thrown"); });
+  s.add_thread(1, [&] { s.compute(10); });
+  EXPECT_THROW(s.run(), std::logic_error);
+}
+
+TEST(simulation, sleepers_are_woken_in_order_by_key_and_mask) {
+  simulation s(with_scheduler(), 1);
+  word &w = shared_word(s), &other = shared_word(s);
+  std::vector<unsigned> woken;
+  for (unsigned t = 0; t < 3; t++)
+    s.add_thread(t, [&, t] {
+      s.compute(5000 * (t + 1));
+      simulated::park(t == 1 ? other : w, 0u, t == 2 ? 2u : 1u);
+      woken.push_back(t);
+    });
+  s.add_thread(3, [&] {
+    s.compute(50000);
+    simulated::wake(simulated::key_of(w), 2, all);
+    s.compute(50000);
+    simulated::wake(simulated::key_of(w), every_sleeper, all);
+    s.compute(50000);
+    simulated::wake(simulated::key_of(other), every_sleeper, 1);
+  });
+  s.run();
+  EXPECT_EQ(woken, (std::vector<unsigned>{2, 0, 1}));
+  EXPECT_EQ(s.counted().voluntary, 3u);
+}
+
+TEST(simulation, a_thread_does_not_sleep_if_the_word_has_changed) {
+  simulation s(with_scheduler(), 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] {
+    w.store(1, relaxed);
+    simulated::park(w, 0u, every_sleeper);
+  });
+  s.run();
+  EXPECT_EQ(s.counted().voluntary, 0u);
+}
+
+TEST(simulation, a_limited_sleep_ends) {
+  simulation s(with_scheduler(), 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] {
+    const cycles begin = s.now();
+    simulated::park_for(w, 0u, every_sleeper, 100000);
+    EXPECT_NEAR(double(s.now() - begin), 100000, 1000);
+  });
+  s.run();
+}
+
+TEST(simulation, two_threads_share_a_cpu_by_slices) {
+  machine m = with_scheduler();
+  m.os->migrate = false;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  std::array<cycles, 2> ended{};
+  for (unsigned t = 0; t < 2; t++)
+    s.add_thread(0, [&, t] {
+      for (int i = 0; i < 100; i++) {
+        s.compute(1000);
+        w.load(relaxed);
+      }
+      ended[t] = s.now();
+    });
+  s.run();
+  // 200,000 cycles of work, and 100 for each change.
+  EXPECT_NEAR(double(std::max(ended[0], ended[1])), 202000, 3000);
+  EXPECT_GE(s.counted().involuntary, 15u);
+}
+
+TEST(simulation, threads_move_to_idle_cpus) {
+  simulation s(with_scheduler(), 1);
+  word& w = shared_word(s);
+  std::array<cycles, 2> ended{};
+  for (unsigned t = 0; t < 2; t++)
+    s.add_thread(0, [&, t] {
+      simulated::park_for(w, 0u, every_sleeper, 100);
+      s.compute(100000);
+      w.load(relaxed);
+      ended[t] = s.now();
+    });
+  s.run();
+  EXPECT_LT(std::max(ended[0], ended[1]), 130000u) << "side by side";
+  EXPECT_GE(s.counted().migrations, 1u);
+}
+
+TEST(simulation, strands_slow_each_other_down) {
+  machine m = plain();
+  m.strands = 2;
+  m.slowed_by_work = 2048;
+  for (const unsigned other : {1u, 2u}) {  // of the same core, of another
+    simulation s(m, 1);
+    cycles took = 0;
+    s.add_thread(0, [&] {
+      word& w = shared_word(s);
+      w.load(relaxed);
+      const cycles begin = s.now();
+      s.compute(1000);
+      took = s.now() - begin;
+    });
+    s.add_thread(other, [&] { s.compute(100000); });
+    s.run();
+    EXPECT_EQ(took, other == 1 ? 2000u : 1000u);
+  }
+}
+
+TEST(simulation, more_threads_than_cpus_need_a_scheduler) {
+  simulation s(plain(), 1);
+  s.add_thread(0, [] {});
+  EXPECT_THROW(s.add_thread(0, [] {}), bad_machine);
+  EXPECT_THROW(s.add_thread(4, [] {}), bad_machine);
+}
+
+TEST(simulation, machines_without_fetch_and_add_loop) {
+  machine m = plain();
+  m.fetch_add = false;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  for (unsigned t = 0; t < 4; t++)
+    s.add_thread(t, [&] {
+      for (int i = 0; i < 50; i++) w.fetch_add(1, relaxed);
+    });
+  s.run();
+  EXPECT_EQ(w.peek(), 200u);
+}
+
+TEST(chance, exponential_has_its_mean) {
+  random r(3);
+  double sum = 0;
+  for (int i = 0; i < 100000; i++) sum += double(r.exponential(1000));
+  EXPECT_NEAR(sum / 100000, 1000, 15);
+}
+
+}  // namespace
+}  // namespace usher::sim
