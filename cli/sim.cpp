@@ -440,11 +440,11 @@ subcommand sim_command(CLI::App& app) {
   sub->add_option("--locks", o->locks, "Which locks (default: ticket-spin,twa-spin,mcs-spin,ttas-spin)")
       ->type_name("a,b,...")
       ->delimiter(',')
-      ->expected(1);
+      ->allow_extra_args(false);
   sub->add_option("--threads", o->threads, "How many: 1..72, or 1,2,4 (default: a sweep up to the CPUs)")
       ->type_name("N,A..B")
       ->delimiter(',')
-      ->expected(1);
+      ->allow_extra_args(false);
   sub->add_option("--seeds", o->seeds, "Runs of each point, with seeds 1, 2, … (default: 5)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1000u));
@@ -452,7 +452,7 @@ subcommand sim_command(CLI::App& app) {
                   "Instead of the machine's: mean of the random part of a latency, relative to it")
       ->type_name("J,...")
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->check(CLI::Range(0.0, 10.0));
   sub->add_option("--ms", o->ms, "Simulated milliseconds that are measured (default: 2)")
       ->type_name("T")

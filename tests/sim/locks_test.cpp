@@ -61,7 +61,7 @@ TEST_P(every_simulated_lock, lets_one_thread_in_at_a_time) {
       }
     });
   s.run();
-  EXPECT_GT(counted, 100u);
+  EXPECT_GT(counted, lock_.kind == waiting_kind::sleep ? 50u : 100u);
 }
 
 INSTANTIATE_TEST_SUITE_P(all, every_simulated_lock,
@@ -95,7 +95,7 @@ TEST(simulated_locks_repeat, the_same_on_every_build) {
   const result r = at(m, "ticket-spin", 8, 1);
   std::uint64_t sum = 0;
   for (const std::uint64_t n : r.operations) sum = sum * 31 + n;
-  EXPECT_EQ(sum, 0u) << "recorded";
+  EXPECT_EQ(sum, 9036971258253u);
 }
 
 TEST(simulated_locks_order, fifo_locks_let_nobody_overtake) {

@@ -37,7 +37,9 @@ class machine_file : public testing::Test {
     }
     std::filesystem::remove(file);
     EXPECT_EQ(said.find('\n'), std::string::npos) << said;
-    if (!said.empty()) EXPECT_NE(said.find("usher-machine-test.toml"), std::string::npos) << said;
+    if (!said.empty()) {
+      EXPECT_NE(said.find("usher-machine-test.toml"), std::string::npos) << said;
+    }
     return said;
   }
 };
