@@ -41,10 +41,12 @@ TEST(ingredients, without_queued_refetches_and_a_cost_for_each_sharer_ticket_is_
   EXPECT_GT(throughput(m, "ticket-spin", 72), 0.93 * throughput(m, "ticket-spin", 5));
 }
 
-TEST(ingredients, without_queued_refetches_ticket_never_falls_below_mcs) {
+TEST(ingredients, without_queued_refetches_ticket_keeps_up_with_mcs) {
   machine m = x5_2();
   m.per_read = 0;
-  EXPECT_GT(throughput(m, "ticket-spin", 72), throughput(m, "mcs-spin", 72));
+  EXPECT_GT(throughput(m, "ticket-spin", 72), 0.95 * throughput(m, "mcs-spin", 72));
+  EXPECT_LT(throughput(x5_2(), "ticket-spin", 72), 0.85 * throughput(x5_2(), "mcs-spin", 72))
+      << "with them it does not";
 }
 
 TEST(ingredients, without_jitter_threads_run_in_lock_step) {
