@@ -30,9 +30,8 @@ usher_check_changed(twa-array-first "notifies the array before the hand-over" tw
 "
   locks/waiting_array.hpp locks/twa.hpp)
 
-usher_check_changed(twa-quantized-late "tells the next gang when the first of a gang is served and not before the last" twa_quantized ""
-  "return (next / ticket_words::one + LongTermThreshold) % Gang == 0;"
-  "return next / ticket_words::one % Gang == 0;"
+usher_check_changed(twa-quantized-late "tells a gang when its last is served and not before its first" twa_quantized ""
+  "word& slot = slot_of(next + LongTermThreshold * ticket_words::one);" "word& slot = slot_of(next);"
   locks/waiting_array.hpp locks/twa.hpp)
 
 set(also "OwnerNotifies || !Array::in_lock,")
