@@ -31,14 +31,17 @@ DOC = TREE / "docs" / "verification.md"
 def load(out):
     if out.is_file():
         return json.loads(out.read_text())
-    return {"verdicts": {}, "mistakes": {}, "orders": {}}
+    return {"verdicts": {}, "mistakes": {}, "orders": {}, "code": {}}
 
 
 def save(out, results):
-    for kind in results:
-        results[kind] = dict(sorted(results[kind].items()))
+    """One line an entry."""
+    kinds = []
+    for kind, entries in results.items():
+        lines = [f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in sorted(entries.items())]
+        kinds.append(f' {json.dumps(kind)}: {{\n' + ",\n".join(lines) + "\n }")
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    out.write_text("{\n" + ",\n".join(kinds) + "\n}\n")
 
 
 def by_lock(entries, key):
@@ -70,9 +73,14 @@ def merge(results, said):
                                           "by": m.get("by"), "why": m.get("why"), "replay": m.get("replay"),
                                           "date": said["date"][:10]}
     for lock, orders in by_lock(said["orders"], "lock").items():
-        results["orders"][lock] = {"date": said["date"][:10], "executions": said["executions"], "sites": [
-            {k: o[k] for k in ("file", "line", "column", "code", "caught", "executions", "by", "why", "replay") if k in o}
-            for o in orders]}
+        places = results["orders"][lock] = {}
+        for o in orders:
+            place = f"{o['file']}:{o['line']}:{o['column']}"
+            results["code"][place] = o["code"]
+            places[place] = {"date": said["date"][:10], "caught": o["caught"], "executions": o["executions"]}
+            if o["caught"]:
+                by = o["by"]
+                places[place]["by"] = f"{by['lock']}, {by['client']}, {by['threads']} threads, seed {o['replay']}: {o['why']}"
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -157,22 +165,25 @@ def mistake_table(results):
 def order_table(results):
     """One row a place in the source, whatever locks come by it."""
     sites = {}
-    for lock, found in results["orders"].items():
-        for o in found["sites"]:
-            s = sites.setdefault((o["file"], o["line"], o["column"]), {"code": o["code"], "caught": [], "survives": []})
-            s["caught" if o["caught"] else "survives"].append((lock, o))
-    # A line with two operations has a number for each.
-    rows, counts = [], {"caught": 0, "survives": 0}
+    for lock, places in results["orders"].items():
+        for place, o in places.items():
+            file, line, column = place.rsplit(":", 2)
+            s = sites.setdefault((file, int(line), int(column)), {"code": results["code"][place], "caught": [], "survives": []})
+            s["caught" if o["caught"] else "survives"].append((o["executions"], lock, o))
+    # A line with two operations has a row for each.
+    rows, needed = [], 0
     for (file, line, _), s in sorted(sites.items()):
-        counts["caught" if s["caught"] else "survives"] += 1
-        by = ""
+        by = "**survives**"
         if s["caught"]:
-            lock, o = min(s["caught"], key=lambda c: c[1]["executions"])
-            by = f"{o['by']['lock']}, {o['by']['client']}, seed {o['replay']}: {o['why'].split(':')[0]}"
-        where = f"{file.removeprefix('usher/')}:{line}"
-        rows.append([where, code(s["code"]), by or "**survives**", names([lock for lock, _ in s["survives"]])])
-    text = f"{len(rows)} places: {counts['caught']} are needed by some lock, {counts['survives']} survive in all.\n\n"
-    return text + harness.markdown(rows, ["place", "code", "caught by", "survives in"])
+            needed += 1
+            by = min(s["caught"], key=lambda c: c[:2])[2]["by"].split(": ")
+            by = f"{by[0]}: {by[1]}"
+        rest = names([lock for _, lock, _ in s["survives"]])
+        if rest:
+            rest += f" ({max(n for n, _, _ in s['survives'])})"
+        rows.append([f"{file.removeprefix('usher/')}:{line}", code(s["code"]), by, rest])
+    text = f"{len(rows)} places: {needed} are needed by some lock, {len(rows) - needed} survive in all.\n\n"
+    return text + harness.markdown(rows, ["place", "code", "caught by", "survives in (executions, at most)"])
 
 
 def between_markers(text, name, content):
