@@ -798,7 +798,7 @@ subcommand check(CLI::App& app) {
   sub->add_option("--threads", o->threads, "2, 3, 4, or several of them (default: 3; --bugs: 2,3,4)")
       ->type_name("N,...")
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->check(CLI::Range(least_threads, most_threads));
   sub->add_option("--executions", o->executions, "Of each client, for each number of threads (default: 20000)")
       ->type_name("N")
@@ -810,7 +810,7 @@ subcommand check(CLI::App& app) {
   sub->add_option("--forms", o->forms, "These forms alone: plain, spin, park")
       ->type_name("F,...")
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"plain", "spin", "park"}));
   sub->add_option("--replay", o->replay, "One execution, as a failure has named it: of one lock, client and number of threads")
       ->type_name("STATE");
