@@ -96,7 +96,7 @@ class trace {
 template <class T>
 class traced_atomic {
  public:
-  T load(std::memory_order o) const {
+  T load(std::memory_order o = std::memory_order_seq_cst) const {
     const T v = word_.load(o);
     trace::done(action::load, this, v);
     return v;
@@ -147,6 +147,12 @@ struct traced : native {
     while (!pred(v = word.peek())) std::this_thread::yield();
     trace::watches(nullptr);
     return word.load(order);
+  }
+
+  // Nobody sleeps.
+  template <class T>
+  static wake_key key_of(const traced_atomic<T>&) {
+    return {nullptr};
   }
 
   // Nodes are the hardware's, their words with a record.
