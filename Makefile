@@ -24,11 +24,10 @@ test: build ## the tests; within 12 minutes on 2 cores
 test-all: build ## the same, with what is long tested for every lock of the catalogue (long)
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
 
-check: build ## every lock under the relaxed-memory checker (long)
-	@tools/deps.sh check
-	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS) --target usher_check
-	@$(BUILD)/bin/usher_check --executions 20000
-	@$(BUILD)/bin/usher_check --lock wrong --executions 20000 --no-history
+check: build ## every lock under the relaxed-memory checker, and the mistakes that it must catch (long)
+	@$(BUILD)/bin/usher check --all --executions 100000 --threads 3 --jobs $(JOBS)
+	@$(BUILD)/bin/usher check --all --executions 20000 --threads 4 --forms spin,park --jobs $(JOBS)
+	@$(BUILD)/bin/usher check --bugs --executions 100000 --jobs $(JOBS)
 
 check-aa: build ## usher try compares the C library with itself, ten times: it must see noise
 	@python3 tests/cli/aa_trials.py --build $(BUILD)

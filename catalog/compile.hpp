@@ -18,6 +18,8 @@ struct family_names {
   const char* spin;
   const char* yield;
   const char* park;
+  const char* sleep;
+  const char* mwait;
 
   constexpr const char* of(waiting_kind k) const {
     switch (k) {
@@ -27,6 +29,10 @@ struct family_names {
         return yield;
       case waiting_kind::park:
         return park;
+      case waiting_kind::sleep:
+        return sleep;
+      case waiting_kind::mwait_then_park:
+        return mwait;
       case waiting_kind::spin_then_park:
         break;
     }
@@ -34,8 +40,8 @@ struct family_names {
   }
 };
 
-inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin, waiting_kind::yield_then_park,
-                                      waiting_kind::park};
+inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin,  waiting_kind::yield_then_park,
+                                      waiting_kind::park,           waiting_kind::sleep, waiting_kind::mwait_then_park};
 
 template <class Lock>
 constexpr lock_table make_lock_table(const family_names& names, waiting_kind kind) {
@@ -52,7 +58,7 @@ constexpr lock_table make_lock_table(const family_names& names, waiting_kind kin
   };
 }
 
-/// One family: up to four tables; `count` of them are filled.
+/// One family: a table for each kind at most; `count` of them are filled.
 template <class Table>
 struct family {
   std::array<Table, all_kinds.size()> tables{};
@@ -74,6 +80,8 @@ constexpr family<Table> make_family(Make make) {
   add.template operator()<all_kinds[1]>();
   add.template operator()<all_kinds[2]>();
   add.template operator()<all_kinds[3]>();
+  add.template operator()<all_kinds[4]>();
+  add.template operator()<all_kinds[5]>();
   return f;
 }
 

@@ -87,7 +87,7 @@ usher_check_changed(mcscr-never-fair "never serves the eldest passive thread" mc
   locks/mcscr.hpp)
 
 usher_check_changed(loiter-patient "the standby never becomes impatient" loiter ""
-  "(waited < impatience ? 0 : impatient)" "0"
+  "(patient ? 0 : impatient)" "0"
   locks/loiter.hpp)
 
 usher_check_changed(loiter-rash "is certain of another thread that has been there" loiter ""

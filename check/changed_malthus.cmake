@@ -102,3 +102,103 @@ usher_check_changed(ttas-fair-keeps-queue "the eldest does not call the next eld
 usher_check_changed(ttas-fair-relaxed "hands over by a relaxed store" ttas_fair ""
   "gate_.store(handed, std::memory_order_release);" "gate_.store(handed, std::memory_order_relaxed);"
   locks/occasionally_fair.hpp)
+
+# ---- LOITER's parts
+
+usher_check_changed(loiter-defer-gives-up "an arrival gives up that was relied upon" loiter_defer ""
+  "return is_free(left) && try_lock();" "return (void)left, false;"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-defer-relies-on-none "does not wake the standby though nobody spins" loiter_defer ""
+  "const bool leave = O.avoid_wake && spin != 0 &&" "const bool leave = O.avoid_wake &&"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-defer-miscounts "the standby forgets who spins when it is handed the lock" loiter_defer ""
+  "outer_.fetch_xor(handed | inner, std::memory_order_relaxed);" "outer_.store(held | inner, std::memory_order_relaxed);"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-defer-forgets-arrivals "the standby forgets who spins when it takes the lock" loiter_defer ""
+  "outer_.compare_exchange_strong(w, arrivals(w) | held | inner," "outer_.compare_exchange_strong(w, held | inner,"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-cap-frees-handed "an unlock wipes out what arrivals count" loiter_cap ""
+  "if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed))
+        return"
+  "seen = outer_.exchange(then, std::memory_order_acq_rel);
+        return"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-store-sleeps "the standby counts on its mark: sleeps without a limit" loiter_store ""
+  "P::nap(outer_, w | marks, every_sleeper, waited < impatience ? impatience - waited : impatience);"
+  "P::park(outer_, w | marks, every_sleeper);"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-numa-frees-inner "the inner lock is freed while remote threads wait for it" loiter_numa ""
+  "    if (!empty() && (P::bernoulli(period) || P::node(mine).next.load(std::memory_order_acquire) == no_node)) {"
+  "    if (!empty() && P::bernoulli(period)) {"
+  numa_queue.hpp locks/loiter.hpp)
+
+# ---- MCSCRN
+
+usher_check_changed(mcscrn-frees "frees the lock while remote threads wait" mcscrn ""
+  "if (passive_.get() == no_node && remote_.empty()) [[likely]] {" "if (passive_.get() == no_node) [[likely]] {"
+  locks/mcscrn.hpp)
+
+usher_check_changed(mcscrn-forgets-residents "forgets the passive threads when home changes" mcscrn ""
+  "set(node_ring<P>::join(left, residents), new_home);" "set(left, new_home); (void)residents;"
+  numa_queue.hpp locks/mcscrn.hpp)
+
+usher_check_changed(mcscrn-drops-last "who comes back goes before the last in the queue, and is not linked to it" mcscrn ""
+  "    P::node(c.last).next.store(front, std::memory_order_relaxed);  // made visible by the grant
+"
+  ""
+  numa_queue.hpp locks/mcscrn.hpp)
+
+usher_check_changed(mcscrn-graft-drops-rest "who comes back is not linked to those who are in the queue" mcscrn ""
+  "  P::node(c.last).next.store(next, std::memory_order_relaxed);  // made visible by the grant
+"
+  ""
+  numa_queue.hpp locks/mcscrn.hpp)
+
+usher_check_changed(mcscrn-ring-keeps-youngest "the list is still named by a thread that has left it" mcscrn ""
+  "return h == youngest ? older : youngest;" "return youngest;"
+  numa_queue.hpp locks/mcscrn.hpp)
+
+usher_check_changed(mcscrn-patriot "home changes only if nobody is at home" mcscrn ""
+  "    if (!remote_.empty() && P::bernoulli(FairnessPeriod)) return change_home(mine);
+"
+  ""
+  locks/mcscrn.hpp)
+
+# ---- Wide Fairlock
+
+usher_check_changed(fairlock-wide-frees "frees the lock over a waiter that has just been counted" fairlock_wide ""
+  "if (word_.compare_exchange_strong(w, 0, std::memory_order_acq_rel, std::memory_order_acquire)) return;
+      P::backoff(0);
+"
+  "return word_.store(0, std::memory_order_release);
+"
+  locks/fairlock_wide.hpp)
+
+usher_check_changed(fairlock-wide-from-the-lowest "scans from the lowest slot each time" fairlock_wide ""
+  "next_slot(holders_slot(w))" "(static_cast<void>(holders_slot(w)), next_slot(0))"
+  locks/fairlock_wide.hpp)
+
+usher_check_changed(fairlock-wide-leaves-bit "takes a free lock and leaves its bit set" fairlock_wide ""
+  "      bits_of(mine).fetch_and(~waits(mine), std::memory_order_relaxed);
+"
+  ""
+  locks/fairlock_wide.hpp)
+
+usher_check_changed(fairlock-wide-leaves-mark "the hand-over leaves the sleeper's mark" fairlock_wide ""
+  "~(waits(next) | asleep(next))" "~waits(next)"
+  locks/fairlock_wide.hpp)
+
+usher_check_changed(fairlock-wide-stays-counted "who has the lock remains counted" fairlock_wide ""
+  "(w & ~std::uint64_t{0xffffffff}) - one_waits," "(w & ~std::uint64_t{0xffffffff}),"
+  locks/fairlock_wide.hpp)
+
+usher_check_changed(fairlock-wide-relaxed "hands over by a relaxed operation" fairlock_wide ""
+  "bits.fetch_and(~(waits(next) | asleep(next)), std::memory_order_acq_rel)"
+  "bits.fetch_and(~(waits(next) | asleep(next)), std::memory_order_relaxed)"
+  locks/fairlock_wide.hpp)

@@ -17,6 +17,7 @@ int usage() {
       "                   [--seed S] [--scheduler random|bound] [--differences D] [--replay STATE] [--no-history]\n"
       "                   [--weaken]\n"
       "       usher_check --list\n"
+      "--weaken: makes each order relaxed in turn; --weaken-at: this one, and then does what is asked.\n"
       "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; a wrong "
       "one.\n"
       "Executions S, S+1, … (random), or of programs S, S+1, … (bound). For programs: --lines, --at-once, --sites,\n"
@@ -75,26 +76,14 @@ std::vector<site> find_sites(const subject& s, options o) {
   return found;
 }
 
-/// What one weakened order leads to: the first part that fails, if any does.
-void weaken_at(const subject& s, options o, const site& where) {
+/// Whether one weakened order is caught.
+void weaken(const subject& s, options o, const site& where) {
   o.history = false;
   sites.weakened = where;
-  std::uint64_t executions = 0;
-  const auto began = std::chrono::steady_clock::now();
-  const bool survives = for_each_part(s, o, [&](unsigned c, unsigned threads) {
-    const outcome r = s.explore(c, threads, o);
-    executions += r.executions;
-    if (!r.passed && o.lines)
-      std::printf("caught\t%s\t%u\t%s\t%s\n", s.clients[c], threads, r.why.c_str(), r.state.c_str());
-    return r.passed;
-  });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  if (o.lines)
-    std::printf("site\t%s\t%s\t%llu\t%.3f\n", to_string(where).c_str(), survives ? "survives" : "caught",
-                static_cast<unsigned long long>(executions), seconds);
-  else
-    std::printf("%-24s %s:%u:%u relaxed: %s\n", s.name.c_str(), base_name(where.file.data()), where.line, where.column,
-                survives ? "survives" : "caught");
+  const bool survives =
+      for_each_part(s, o, [&](unsigned c, unsigned threads) { return s.explore(c, threads, o).passed; });
+  std::printf("%-24s %s:%u:%u relaxed: %s\n", s.name.c_str(), base_name(where.file.data()), where.line, where.column,
+              survives ? "survives" : "caught");
   std::fflush(stdout);
   sites.weakened.reset();
 }
@@ -198,6 +187,11 @@ int run(int argc, char** argv) {
   const std::vector<subject> all = every_subject();
   if (r.list) return list(all), 0;
   report_ends();
+  if (!r.weaken_at.empty()) {
+    site where{};
+    if (!read(r.weaken_at, where)) return usage();
+    sites.weakened = where;
+  }
 
   bool as_expected = true, any = false;
   std::map<std::string, bool> caught;  // of each wrong subject: in any of its forms
@@ -212,14 +206,12 @@ int run(int argc, char** argv) {
       std::fprintf(stderr, "usher_check: %s does not fit into the room for it\n", s.name.c_str());
       return 2;
     }
-    if (r.sites || o.weaken || !r.weaken_at.empty()) {
-      site only{};
-      if (!r.weaken_at.empty() && !read(r.weaken_at, only)) return usage();
-      for (const site& each : r.weaken_at.empty() ? find_sites(s, o) : std::vector{only}) {
+    if (r.sites || o.weaken) {
+      for (const site& each : find_sites(s, o)) {
         if (r.sites)
           std::printf("%s\n", to_string(each).c_str());
         else
-          weaken_at(s, o, each);
+          weaken(s, o, each);
       }
       continue;
     }

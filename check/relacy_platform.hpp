@@ -581,6 +581,17 @@ struct checked : checked_words {
     return await_for(w, pred, o, ns, p);
   }
 
+  template <class T, class Pred>
+  static std::optional<T> await_monitoring_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
+                                               place p = place::current()) {
+    return await_for(w, pred, o, ns, p);
+  }
+  template <class T, class Pred>
+  static T await_sleeping(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t,
+                          place p = place::current()) {
+    return await(w, pred, o, p);
+  }
+
   static void backoff(std::uint64_t, place p = place::current()) { rl::yield(1, info(p)); }
 
   // ---- sleeping ----
@@ -650,7 +661,7 @@ struct checked : checked_words {
   };
 
   static std::uint32_t fork_stamp() { return 1; }
-  static std::uint32_t thread_index() { return rl::thread_index(); }
+  static std::uint32_t thread_index() { return rl::thread_index() + 1; }  ///< as natively: 0 is who has no record
   static constexpr std::uint32_t most_numa_nodes = 2;
   static std::uint32_t numa_node() { return rl::thread_index() % most_numa_nodes; }
   template <class Tag>

@@ -142,7 +142,7 @@ answer understand(const ended_run& run, double limit) {
     bad.way = verdict::kind::crashed;
     bad.why = fmt::format("crashed: signal {} ({})", run.end.status, strsignal(run.end.status));
   } else if (run.end.way != ended::how::exited || run.end.status > 1) {
-    bad.way = verdict::kind::crashed;
+    bad.way = verdict::kind::broken;
     bad.why = fmt::format("the checker ended with status {}: {}", run.end.status, last_line(run.err));
   } else {
     return a;

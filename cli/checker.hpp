@@ -49,7 +49,7 @@ struct step {
 
 /// What the checker said about one client of one lock.
 struct verdict {
-  enum class kind { pass, fail, crashed, hung } way = kind::pass;
+  enum class kind { pass, fail, crashed, hung, broken } way = kind::pass;  ///< broken: the checker itself
   std::string client;
   unsigned threads = 0;
   std::string why;

@@ -18,6 +18,10 @@ constexpr std::string_view to_string(waiting_kind kind) {
       return "yield-then-park";
     case waiting_kind::park:
       return "park";
+    case waiting_kind::sleep:
+      return "sleep";
+    case waiting_kind::mwait_then_park:
+      return "mwait-then-park";
   }
   return "";
 }

@@ -147,7 +147,8 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
     usher_process_state.ghosts_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();
     native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
-                        nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield)});
+                        nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),
+                        nanoseconds(variable("USHER_SLEEP_NS"), otherwise.sleep)});
   }
   const std::optional<append_chance> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_chance()), std::memory_order_relaxed);

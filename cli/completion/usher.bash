@@ -16,7 +16,7 @@ _usher() {
     fi
   done
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "list run try --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "list run try check --help --version" -- "$word")
     return
   fi
   case $before in
@@ -29,6 +29,10 @@ _usher() {
       mapfile -t COMPREPLY < <(compgen -P "$head" -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "${word##*,}")
       return ;;
     --json | --chart) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --forms) mapfile -t COMPREPLY < <(compgen -W "plain spin park" -- "$word"); return ;;
+    --scheduler) mapfile -t COMPREPLY < <(compgen -W "random bound" -- "$word"); return ;;
+    --threads) mapfile -t COMPREPLY < <(compgen -W "2 3 4" -- "$word"); return ;;
+    --executions | --seed | --client | --replay | --differences | --weaken-at | --jobs) return ;;
     --before | --until | --ready | --metric | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
   esac
   local options
@@ -36,6 +40,9 @@ _usher() {
     list) options="--all --json --help" ;;
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
     try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --chart --plot --quiet --help --" ;;
+    check)
+      options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --weaken --weaken-at --jobs --json --quiet --help"
+      [[ $word == -* ]] || options="wrong $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
 }

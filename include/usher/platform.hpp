@@ -13,6 +13,9 @@
 //                      await_yielding(w, pred, o) does not need a CPU of its own: for waits that are short unless
 //                      the thread waited for has lost its CPU.
 //                      await_yielding_for(w, pred, o, ns): the same with a limit.
+//                      await_sleeping(w, pred, o, ns): sleeps for so long between two looks, whatever happens.
+//                      await_monitoring_for(w, pred, o, ns): as await_for, but by an instruction that waits for the word to
+//                      be written, where the processor has one.
 //   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains it, or waits
 //                      in another way before it comes round.
 //   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
@@ -32,7 +35,7 @@
 //   take_annex<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
 //                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
 //                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
-//   thread_index()     a small number of the calling thread's own.
+//   thread_index()     a small number of the calling thread's own, from 1 on; 0 if it can have no record.
 //   numa_node()        the NUMA node that the calling thread runs on, below most_numa_nodes: a guess, for it may be moved at
 //                      any time. Machines with more nodes are folded.
 //   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
@@ -44,7 +47,7 @@
 //   fork_stamp()       a number that differs between a process and its children, never 0: what it was when a list of
 //                      waiting threads was last used tells whether those threads exist here.
 //   local<T>           an object that a thread puts on its stack and others reach while it waits: *x, x->.
-//   limits()           how long to poll and to yield before sleeping: nanoseconds.
+//   limits()           how long to poll and to yield before sleeping, and how long to sleep between looks: nanoseconds.
 //   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively.
 #pragma once
 
@@ -63,8 +66,9 @@ enum class table_kind : std::uint8_t {
 
 /// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
 struct wait_limits {
-  std::uint32_t spin;   ///< spin-then-park: polling, about one switch's round trip
-  std::uint32_t yield;  ///< yield-then-park: giving the CPU away
+  std::uint32_t spin;           ///< spin-then-park: polling, about one switch's round trip
+  std::uint32_t yield;          ///< yield-then-park: giving the CPU away
+  std::uint32_t sleep = 50000;  ///< sleep: between two looks. Chosen, not measured
 };
 
 /// The key under which sleepers on a word are found.

@@ -199,7 +199,8 @@ class List(Usher):
                 self.assertNotIn("\n", lock["paper"] + lock["summary"])
                 self.assertGreater(lock["size"], 0)
                 self.assertGreaterEqual(lock["words"], 1 if lock["excludes"] else 0)
-                suffix = {"spin": "-spin", "spin-then-park": "", "yield-then-park": "-yield", "park": "-park"}
+                suffix = {"spin": "-spin", "spin-then-park": "", "yield-then-park": "-yield", "park": "-park",
+                          "sleep": "-sleep", "mwait-then-park": "-mwait"}
                 if not lock["native_only"]:
                     self.assertEqual(lock["name"], lock["family"] + suffix[lock["waiting"]])
             names.add(lock["name"])
@@ -528,7 +529,8 @@ class Run(Usher):
             return done.stdout.split()
 
         self.assertEqual(completed("t"), ["try"])
-        self.assertEqual(completed("run", "--lock", "mcscr"), ["mcscr", "mcscr-spin", "mcscr-yield", "mcscr-park"])
+        self.assertEqual(completed("run", "--lock", "mcscr"), ["mcscr", "mcscr-spin", "mcscr-yield", "mcscr-park", "mcscr-sleep", "mcscr-mwait",
+                                                                "mcscrn", "mcscrn-spin", "mcscrn-yield", "mcscrn-park"])
         self.assertIn("twa,loiter", completed("try", "--locks", "twa,lo"))
         self.assertEqual(completed("try", "--warm"), ["--warmup"])
         # As bash splits first=tw, and first=twa,second=tw.

@@ -40,7 +40,7 @@ def catalog_names():
 
 
 def environment(lock, library):
-    ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS")
+    ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["LD_PRELOAD"] = library

@@ -42,7 +42,7 @@ def check(name, condition, why):
 
 
 def environment(lock=None, preload=None, **more):
-    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS")
+    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["USHER_LOCK"] = lock
@@ -244,7 +244,7 @@ def heap(lock, label):
 
 
 def reference():
-    for program in ("limits", "hand_over", "slow_motion"):
+    for program in ("limits", "hand_over", "slow_motion", "short_lives"):
         run_cases(program, program, environment())
     heap(None, "")
 
@@ -253,6 +253,8 @@ def under_lock(lock):
     run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
     for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
+    if lock == "c-bo-mcs":  # one that is larger than a mutex
+        run_cases(f"{lock}/short_lives", "short_lives", environment(lock, [LIB], USHER_FAKE_NODES="2"))
     run_cases(f"{lock}/slow_motion_polling", "slow_motion", environment(lock, [LIB], USHER_SPIN_NS="999999999"))
     heap(lock, f"{lock}/")
 

@@ -2,11 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
+#include <functional>
 #include <thread>
 #include <vector>
 
+#include "scripted.hpp"
 #include "team.hpp"
+#include "usher/compact.hpp"
+#include "usher/locks/fairlock_wide.hpp"
 #include "usher/locks/lifo.hpp"
+#include "usher/locks/loiter.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/mcscrn.hpp"
 #include "usher/platform/native.hpp"
 
 namespace usher {
@@ -79,6 +87,324 @@ TEST(lifo, its_word) {
   l.unlock();
   waiter.join();
   EXPECT_EQ(word(l, 0), 0u);
+}
+
+// ---- LOITER's parts
+
+constexpr std::uint32_t held = 1, asleep = 4, impatient = 8, one_spins = 256;
+
+template <class Lock>
+void set_outer(Lock& lock, std::uint32_t w) {
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(&lock), w, __ATOMIC_RELAXED);
+}
+
+TEST(loiter_parts, plain_loiter_is_as_large_as_it_was) {
+  static_assert(sizeof(loiter<native, stp>) == 12 && sizeof(loiter_defer<native, stp>) == 12);
+  static_assert(sizeof(loiter_numa<native, stp>) == 16);
+}
+
+TEST(loiter_parts, deferred_unpark_leaves_the_standby_asleep_while_an_arrival_spins) {
+  loiter_defer<native, stp> l{};
+  set_outer(l, held | asleep | one_spins);
+  l.unlock();
+  EXPECT_EQ(word(l, 0), asleep | one_spins) << "its mark stays in the free word";
+  set_outer(l, held | asleep);
+  l.unlock();
+  EXPECT_EQ(word(l, 0), 0u) << "nobody spins: it is woken";
+  loiter<native, stp> plain{};
+  set_outer(plain, held | asleep | one_spins);
+  plain.unlock();
+  EXPECT_EQ(word(plain, 0) & asleep, 0u) << "woken whoever spins";
+}
+
+TEST(loiter_parts, the_cap_on_spinners_sends_arrivals_to_the_inner_lock) {
+  native::set_limits({1000000000, 1000});
+  loiter_cap<native, stp> l{};
+  set_outer(l, held | 2 * one_spins);
+  {
+    std::jthread third([&] {
+      l.lock();
+      l.unlock();
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    while (word(l, 1) == 0) std::this_thread::yield();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(500)) << "it would spin for a second";
+    EXPECT_EQ(word(l, 0) / one_spins, 2u);
+    __atomic_fetch_sub(reinterpret_cast<std::uint32_t*>(&l), 2 * one_spins, __ATOMIC_RELAXED);
+    l.unlock();
+  }
+  EXPECT_EQ(word(l, 0), 0u);
+  native::set_limits({5555, 1000000});
+}
+
+TEST(loiter_parts, without_hand_over_the_standby_is_never_impatient) {
+  const auto marks = [](auto& l) {
+    l.lock();
+    std::jthread standby([&] {
+      l.lock();
+      l.unlock();
+    });
+    std::this_thread::sleep_for(milliseconds(20));
+    const std::uint32_t w = word(l, 0);
+    l.unlock();
+    return w;
+  };
+  loiter<native, stp> plain{};
+  EXPECT_EQ(marks(plain), held | asleep | impatient);
+  loiter_barging<native, stp> barging{};
+  EXPECT_EQ(marks(barging), held | asleep);
+}
+
+TEST(loiter_parts, a_mark_that_a_plain_store_has_wiped_out_costs_a_look) {
+  loiter_store<native, stp> l{};
+  l.lock();
+  std::atomic<bool> in{false};
+  std::jthread standby([&] {
+    l.lock();
+    in = true;
+    l.unlock();
+  });
+  for (int i = 0; i < 5; i++) {
+    while ((word(l, 0) & asleep) == 0) std::this_thread::yield();
+    set_outer(l, held);  // as an unlock and the next lock do that have not seen the mark
+  }
+  set_outer(l, 0);  // the same, without the next lock: nobody wakes the standby
+  const auto begin = std::chrono::steady_clock::now();
+  while (!in && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) std::this_thread::yield();
+  EXPECT_TRUE(in);
+}
+
+// ---- MCSCRN
+
+using test::actor;
+using test::scripted;
+using scripted_spin = waiting<scripted, waiting_kind::spin>;
+
+/// Waiters come one after the other, from these NUMA nodes, to a lock that the script holds and then unlocks. Returns the
+/// order in which they get in.
+template <class Lock>
+std::vector<unsigned> order_from(Lock& lock, const std::vector<unsigned>& numa_nodes) {
+  std::vector<unsigned> order;
+  std::deque<actor> team;
+  const node_handle mine = scripted::take_node();
+  lock.lock(mine);
+  for (unsigned i = 0; i < numa_nodes.size(); i++) {
+    team.emplace_back(numa_nodes[i]).start([&, i] {
+      const node_handle h = scripted::take_node();
+      lock.lock(h);
+      order.push_back(i);
+      lock.unlock(h);
+      scripted::give_node(h);
+    });
+    team.back().run();
+  }
+  lock.unlock(mine);
+  for (std::size_t before = 1; before != 0;) {
+    before = 0;
+    for (actor& a : team) {
+      if (!a.ended()) a.run(), before++;
+    }
+  }
+  scripted::give_node(mine);
+  return order;
+}
+
+std::uint32_t home(const auto& lock) {
+  return word(lock, 2) >> 24;
+}
+
+TEST(mcscrn, prefers_threads_at_home_then_moves_home) {
+  mcscrn_with_node<scripted, scripted_spin> l{};
+  EXPECT_EQ(order_from(l, {1, 0, 1, 0}), (std::vector<unsigned>{1, 3, 0, 2}));
+  EXPECT_EQ(home(l), 1u);
+  EXPECT_EQ(order_from(l, {0, 1, 0, 1}), (std::vector<unsigned>{1, 3, 0, 2})) << "home is node 1";
+  EXPECT_EQ(home(l), 0u);
+  EXPECT_EQ(word(l, 0), 0u);
+  EXPECT_EQ(word(l, 1), 0u) << "nobody passive";
+  EXPECT_EQ(word(l, 2), 0u) << "nobody remote";
+}
+
+TEST(mcscrn, sets_surplus_threads_at_home_aside) {
+  mcscrn_with_node<scripted, scripted_spin> l{};
+  EXPECT_EQ(order_from(l, {0, 0, 0}), (std::vector<unsigned>{1, 2, 0})) << "as MCSCR";
+  // 4 is remote and the last: those set aside go before it, for they are at home.
+  EXPECT_EQ(order_from(l, {0, 0, 0, 0, 1}), (std::vector<unsigned>{1, 3, 2, 0, 4}));
+  EXPECT_EQ(home(l), 1u);
+}
+
+/// Each unlock that may change home does.
+struct fickle : scripted {
+  static bool bernoulli(std::uint32_t n) { return n == 1; }
+};
+
+TEST(mcscrn, home_changes_now_and_then_though_somebody_is_at_home) {
+  mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
+  EXPECT_EQ(order_from(l, {1, 0, 1, 0}), (std::vector<unsigned>{1, 0, 2, 3})) << "the eldest remote thread before 3";
+}
+
+TEST(mcscrn, a_change_of_home_makes_passive_threads_remote) {
+  mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
+  // 0 is remote; then 1 is set aside for 2. 2 leaves: home is node 1, and 1 comes back when it is its node's turn.
+  EXPECT_EQ(order_from(l, {1, 0, 0}), (std::vector<unsigned>{2, 0, 1}));
+  EXPECT_EQ(home(l), 0u);
+}
+
+TEST(node_ring, keeps_order) {
+  using ring = node_ring<native>;
+  std::vector<node_handle> h;
+  for (int i = 0; i < 6; i++) h.push_back(native::take_node());
+  node_handle a = no_node, b = no_node;
+  for (int i = 0; i < 3; i++) a = ring::add(a, h[std::size_t(i)]);
+  for (int i = 3; i < 6; i++) b = ring::add(b, h[std::size_t(i)]);
+  EXPECT_EQ(ring::eldest(a), h[0]);
+  a = ring::remove(a, h[1]);
+  a = ring::join(a, b);
+  a = ring::remove(a, h[5]);
+  std::vector<node_handle> order;
+  while (a != no_node) {
+    order.push_back(ring::eldest(a));
+    a = ring::remove(a, order.back());
+  }
+  EXPECT_EQ(order, (std::vector<node_handle>{h[0], h[2], h[3], h[4]}));
+  EXPECT_EQ(ring::join(no_node, h[0]), h[0]);
+  EXPECT_EQ(ring::join(h[0], no_node), h[0]);
+  for (node_handle n : h) native::give_node(n);
+}
+
+// ---- wide Fairlock
+
+/// Two slots a word, so that few actors have many words.
+using wide = basic_fairlock_wide<scripted, scripted_spin, 512, 2>;
+
+/// Actors come in this order, each `times` times, to a lock that the script holds; returns the order in which they get in.
+/// Whoever leaves is back before the next one leaves.
+std::vector<unsigned> round_robin(const std::vector<unsigned>& arrivals, unsigned times) {
+  wide l{};
+  std::vector<unsigned> order;
+  std::deque<actor> team;  // their slots ascend
+  for (std::size_t i = 0; i < arrivals.size(); i++) team.emplace_back();
+  l.lock();
+  for (const unsigned i : arrivals) {
+    team[i].start([&, i, times] {
+      for (unsigned k = 0; k < times; k++) {
+        l.lock();
+        order.push_back(i);
+        l.unlock();
+      }
+    });
+    team[i].run();
+    EXPECT_TRUE(team[i].waits());
+    EXPECT_FALSE(l.try_lock());
+  }
+  l.unlock();
+  for (bool any = true; any;) {
+    any = false;
+    for (actor& a : team) {
+      if (!a.ended()) a.run(), any = true;
+    }
+  }
+  EXPECT_TRUE(l.try_lock());
+  return order;
+}
+
+TEST(fairlock_wide, serves_slots_upwards_whatever_the_order_of_arrival) {
+  EXPECT_EQ(round_robin({3, 1, 4, 0, 2}, 1), (std::vector<unsigned>{0, 1, 2, 3, 4}));
+}
+
+TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
+  // Everybody comes again at once: each waiter is overtaken by each other exactly once, the bound for as many.
+  EXPECT_EQ(round_robin({2, 0, 3, 1}, 3), (std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
+  static_assert(wide::traits.bypass == 1023);
+}
+
+TEST(fairlock_wide, many_waiters_in_the_compact_form) {
+  compact<native, stp, fairlock_wide<native, stp>> lock{};
+  static_assert(sizeof lock == 8);
+  constexpr unsigned threads = 80;
+  unsigned entered = 0;
+  lock.lock();
+  {
+    std::vector<std::jthread> team;
+    for (unsigned i = 0; i < threads; i++)
+      team.emplace_back([&] {
+        for (int k = 0; k < 5; k++) {
+          lock.lock();
+          entered++;
+          lock.unlock();
+        }
+      });
+    std::this_thread::sleep_for(milliseconds(100));
+    lock.unlock();
+  }
+  EXPECT_EQ(entered, threads * 5);
+  EXPECT_TRUE(lock.try_lock());
+}
+
+// ---- ways of waiting
+
+/// What a processor with such an instruction would do, and what is written while it does it.
+struct fake_monitor {
+  static inline unsigned armed, waited;
+  static inline std::function<void()> after_arming, while_waiting;
+  static void reset() { armed = waited = 0, after_arming = while_waiting = nullptr; }
+  static void arm(const volatile void*) {
+    armed++;
+    if (after_arming) after_arming();
+  }
+  static void wait() {
+    waited++;
+    if (while_waiting) while_waiting();
+  }
+};
+
+class monitor : public testing::Test {
+ protected:
+  monitor() { fake_monitor::reset(); }
+  auto wait(std::uint64_t ns) {
+    return native_detail::await_by_monitor<fake_monitor>(
+        word_, [](std::uint32_t v) { return v == 1; }, std::memory_order_acquire, ns, [this] { return clock_ += 10; });
+  }
+  std::atomic<std::uint32_t> word_{0};
+  std::uint64_t clock_ = 0;
+};
+
+TEST_F(monitor, a_write_between_arming_and_waiting_is_seen) {
+  fake_monitor::after_arming = [this] { word_ = 1; };
+  EXPECT_EQ(wait(1000), 1u);
+  EXPECT_EQ(fake_monitor::waited, 0u);
+}
+TEST_F(monitor, looks_again_after_each_wait) {
+  fake_monitor::while_waiting = [this] { word_ = fake_monitor::waited == 3 ? 1 : 0; };
+  EXPECT_EQ(wait(1000), 1u);
+  EXPECT_EQ(fake_monitor::armed, 3u);
+}
+TEST_F(monitor, keeps_to_its_limit) {
+  EXPECT_EQ(wait(100), std::nullopt);
+  EXPECT_EQ(fake_monitor::waited, 9u);
+}
+TEST_F(monitor, a_limit_of_nothing_is_one_look) {
+  EXPECT_EQ(wait(0), std::nullopt);
+  word_ = 1;
+  EXPECT_EQ(wait(0), 1u);
+  EXPECT_EQ(fake_monitor::armed, 0u);
+}
+TEST_F(monitor, natively_with_what_the_processor_has) {
+  // Without such an instruction it polls.
+  const auto is_one = [](std::uint32_t v) { return v == 1; };
+  EXPECT_EQ(native::await_monitoring_for(word_, is_one, std::memory_order_acquire, 100000), std::nullopt);
+  EXPECT_EQ(usher_process_state.monitor.load(), std::uint32_t(native_detail::find_monitor()));
+  std::jthread writer([this] {
+    std::this_thread::sleep_for(milliseconds(5));
+    word_ = 1;
+  });
+  EXPECT_EQ(native::await_monitoring_for(word_, is_one, std::memory_order_acquire, 20000000000), 1u);
+}
+
+TEST(sleeping, nobody_is_woken_and_everybody_gets_in) {
+  using nap = waiting<native, waiting_kind::sleep>;
+  static_assert(!nap::parks);
+  mcs<native, nap> l{};
+  EXPECT_EQ(admission_order(l, 6), (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "scripted.hpp"
 #include "team.hpp"
+#include "usher/compact.hpp"
 #include "usher/locks/clh.hpp"
 #include "usher/locks/cohort.hpp"
 #include "usher/locks/k42.hpp"
@@ -277,6 +279,213 @@ TEST(mcsg_plus_plus, a_leader_that_is_behind_a_guest_retries_only_when_the_tail_
   EXPECT_EQ(served(), 2u);
 }
 
+// ---- back-off (G9)
+
+/// What a thread of the script does to a word from now on.
+struct deeds {
+  explicit deeds(const void* word) : word(word) { test::history.clear(); }
+  std::string of(const actor& a) const {  // l: load, s: store, m: read-modify-write
+    std::string some;
+    for (const test::done& d : test::history)
+      if (d.word == word && d.actor == a.number()) some += "lsm"[d.what];
+    return some;
+  }
+  const void* word;
+};
+
+TEST(back_off, of_an_mcsg_guest_is_exponential_and_bounded) {
+  const auto pauses = []<class W>(W) {
+    mcsg_with_node<scripted, W> lock{};
+    actor guest;
+    lock.lock();
+    guest.start([&] { lock.lock(); });
+    scripted::pauses.clear();
+    for (int i = 0; i < 30; i++) guest.run();
+    const auto p = scripted::pauses;
+    lock.unlock();
+    guest.run();
+    EXPECT_TRUE(guest.ended());
+    return p;
+  };
+  for (const auto& [p, most] :
+       {std::pair(pauses(by_script{}), 1u << 13), std::pair(pauses(parks_by_script{}), 1u << 20)}) {
+    ASSERT_GE(p.size(), 25u);
+    for (std::size_t i = 1; i < p.size(); i++)  // random() is 1: half of the bound, and that
+      EXPECT_EQ(p[i] - 1, std::min(2 * (p[i - 1] - 1), most / 2)) << i;
+    EXPECT_EQ(p.back() - 1, most / 2);
+  }
+}
+
+TEST(back_off, of_an_mcsg_regular_begins_after_its_first_two_exchanges) {
+  mcsg_with_node<scripted, by_script> lock{};
+  actor t1, t2;
+  {
+    const deeds d(&lock);
+    t1.start([&] { lock.lock(n1); });
+    t1.run();
+    EXPECT_EQ(d.of(t1), "m") << "who finds the lock free has not peeked at it";
+    lock.unlock(n1);
+  }
+  lock.lock();
+  const deeds d(&lock);
+  t2.start([&] { lock.lock(n2); });
+  t2.run();
+  t2.run();
+  t2.run();
+  EXPECT_EQ(d.of(t2), "mmlll") << "two exchanges, then looks only, as long as π is there";
+  lock.unlock();
+  t2.run();
+  EXPECT_TRUE(t2.ended());
+  EXPECT_EQ(d.of(t2), "mmllllm");
+  lock.unlock(n2);
+}
+
+TEST(back_off, of_an_mcsg_plus_plus_guest_lasts_while_the_tail_is_pi) {
+  mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
+  actor g2;
+  lock.lock();
+  const deeds d(&lock);
+  g2.start([&] { lock.lock(); });
+  g2.run();
+  g2.run();
+  g2.run();
+  EXPECT_EQ(d.of(g2), "mlll");
+  lock.unlock();
+  g2.run();
+  EXPECT_TRUE(g2.ended());
+  EXPECT_EQ(d.of(g2), "mllllm");
+  lock.unlock();
+}
+
+// ---- tickets of leaders (G10)
+
+TEST(tickets, are_drawn_by_leaders_only_and_once) {
+  mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
+  const auto tail = word_of(lock, 0), next_ticket = word_of(lock, 1), served = word_of(lock, 2);
+  actor t1, t2;
+  lock.lock(n3);  // a regular that finds the lock free,
+  t2.start([&] { lock.lock(n4); });
+  t2.run();  // one that queues behind a regular,
+  EXPECT_TRUE(t2.waits());
+  lock.unlock(n3);
+  t2.run();
+  lock.unlock(n4);
+  lock.lock();  // and a guest draw none
+  EXPECT_EQ(next_ticket(), 0u);
+
+  t1.start([&] { lock.lock(n1); });
+  t1.run();
+  EXPECT_EQ(next_ticket(), 2u);
+  for (int i = 0; i < 3; i++) {  // a guest is quicker again and again: the ticket remains
+    lock.unlock();
+    lock.lock();
+    t1.run();
+    EXPECT_TRUE(t1.waits());
+    EXPECT_EQ(next_ticket(), 2u);
+    EXPECT_EQ(served(), 0u) << "not passed on before it has got through";
+  }
+  lock.unlock();
+  t1.run();
+  EXPECT_TRUE(t1.ended());
+  EXPECT_EQ(served(), 2u);
+  lock.unlock(n1);
+  EXPECT_EQ(tail(), no_node);
+}
+
+/// Each attempt waits for the turn, not only the first.
+TEST(tickets, are_awaited_before_each_attempt) {
+  two_groups<mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>> s;
+  const deeds tail_of(&s.lock);
+  for (int i = 0; i < 3; i++) s.t3.run();
+  EXPECT_EQ(tail_of.of(s.t3), "") << "it looks at the turn, and leaves the tail alone";
+}
+
+TEST(tickets, may_wrap) {
+  using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
+  lock_type lock{};
+  for (std::size_t i : {1, 2}) {
+    const std::uint32_t last = ~std::uint32_t{1};  // bit 0 is the sleepers'
+    std::memcpy(reinterpret_cast<unsigned char*>(&lock) + 4 * i, &last, sizeof last);
+  }
+  const auto served = word_of(lock, 2);
+  for (const std::uint32_t then : {0u, 2u}) {
+    actor t;
+    lock.lock();
+    t.start([&] { lock.lock(n1); });
+    t.run();
+    lock.unlock();
+    t.run();
+    EXPECT_TRUE(t.ended());
+    EXPECT_EQ(served(), then);
+    lock.unlock(n1);
+  }
+}
+
+// ---- what a guest's unlock may have to wait for (G11, G12)
+
+TEST(guest_unlock, is_wait_free_in_mcsg_plus_plus) {
+  const auto operations = [](auto& lock) {
+    actor leaves;
+    test::history.clear();
+    leaves.start([&] { lock.unlock(); });
+    leaves.run();
+    EXPECT_FALSE(leaves.waits());
+    return test::history.size();
+  };
+  using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
+  {
+    lock_type alone{};
+    alone.lock();
+    EXPECT_EQ(operations(alone), 1u);
+  }
+  {
+    lock_type lock{};
+    actor t1;
+    lock.lock();
+    t1.start([&] { lock.lock(n1); });
+    t1.until_changed(word_of(lock, 0));  // T1 has done no more than its exchange
+    EXPECT_EQ(operations(lock), 2u);
+    t1.run();
+    EXPECT_TRUE(t1.ended());
+    lock.unlock(n1);
+  }
+}
+
+TEST(guest_unlock, waits_in_mcsg_for_a_regular_between_its_exchanges) {
+  mcsg_with_node<scripted, by_script> lock{};
+  const auto tail = word_of(lock, 0);
+  actor t1, leaves;
+  lock.lock();
+  t1.start([&] { lock.lock(n1); });
+  t1.until_changed(tail);
+  leaves.start([&] { lock.unlock(); });
+  leaves.run();
+  EXPECT_TRUE(leaves.waits());
+  t1.until_changed(tail);
+  leaves.run();
+  EXPECT_TRUE(leaves.ended());
+  t1.run();
+  EXPECT_TRUE(t1.ended());
+  lock.unlock(n1);
+}
+
+/// §4.5: MCSg++ promises nothing to one of many guests.
+TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
+  mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
+  actor unlucky;
+  lock.lock();
+  unlucky.start([&] { lock.lock(); });
+  for (int i = 0; i < 100; i++) {
+    unlucky.run();
+    ASSERT_TRUE(unlucky.waits());
+    lock.unlock();
+    lock.lock();  // before it looks
+  }
+  lock.unlock();
+  unlucky.run();
+  EXPECT_TRUE(unlucky.ended());
+}
+
 // ---- every wait can end in sleep (G12)
 
 TEST(mcsg_plus_plus, who_sleeps_says_so_and_is_woken) {
@@ -483,6 +692,21 @@ constexpr bool drop_in = sizeof(mcsg_with_node<native, W>) == sizeof(mcs_with_no
 static_assert(drop_in<stp> && drop_in<spin>, "one word, the tail");
 static_assert(sizeof(mcsg_plus_with_node<native, stp, no_turns>) == 4);
 static_assert(sizeof(mcsg_plus_with_node<native, stp, leader_turns<native, stp>>) == 12, "three words");
+template <class W>
+constexpr bool small =
+    sizeof(mcs<native, W>) == 8 && sizeof(mcsg<native, W>) == 8 && sizeof(mcsg_plus<native, W>) == 8 &&
+    sizeof(mcsg_plus_plus<native, W>) == 16 && sizeof(clh<native, W>) == 8 && sizeof(clh_tls<native, W>) == 8 &&
+    sizeof(k42<native, W>) == 8 && sizeof(k42_tls<native, W>) == 8 && alignof(mcsg_plus_plus<native, W>) == 4;
+static_assert(small<stp> && small<spin> && small<park>,
+              "with the holder's node, but for K42: all fit a pthread_mutex_t");
+constexpr std::size_t cohort_size = 128 * (1 + 1 + native::most_numa_nodes);  // global lock, holder's home, the nodes'
+static_assert(sizeof(c_bo_mcs<native, stp>) == cohort_size && sizeof(c_bo_clh<native, stp>) == cohort_size &&
+              sizeof(c_bo_tkt<native, stp>) == cohort_size && sizeof(c_mcs_mcs<native, stp>) == cohort_size &&
+              sizeof(c_clh_clh<native, stp>) == cohort_size && sizeof(c_tkt_mcs<native, stp>) == cohort_size &&
+              sizeof(c_tkt_tkt<native, stp>) == cohort_size && sizeof(c_mcsg_mcs<native, stp>) == cohort_size &&
+              sizeof(c_bo_mcsg_plus_plus<native, stp>) == cohort_size &&
+              sizeof(c_ptl_tkt<native, stp>) == cohort_size + 4 * 128);
+static_assert(sizeof(compact<native, stp, c_mcs_mcs<native, stp>>) == 8, "what a pthread_mutex_t has of them");
 static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8 && sizeof(clh<native, stp>) == 8);
 
 /// What is in the lock while it is held and queued on: handles of nodes and marks, and no address of a stack.
@@ -537,7 +761,8 @@ TEST(properties, another_thread_may_unlock) {
 
 TEST(kept_nodes, are_borrowed_again_and_at_most_one_is_kept) {
   std::jthread([] {
-    const node_handle a = native::borrow_node(), b = native::borrow_node();
+    native::give_node(native::borrow_node());  // what a thread before us has kept, if any
+    const node_handle a = native::take_node(), b = native::take_node();
     ASSERT_NE(a, b);
     native::keep_node(b);
     native::keep_node(a);  // goes home
@@ -591,11 +816,16 @@ using every_cohort =
                    c_ptl_tkt<native, spin>>;
 TYPED_TEST_SUITE(cohorts, every_cohort);
 
+template <class>
+constexpr bool spins = false;
+template <template <class, class> class Global, template <class, class> class Local, unsigned Threshold>
+constexpr bool spins<cohort<native, spin, Global, Local, Threshold>> = true;
+
 TYPED_TEST(cohorts, exclude) {
   ASSERT_TRUE(two_nodes);
   auto lock = std::make_unique<TypeParam>();
   long counter = 0, tried = 0;
-  const long rounds = TypeParam::traits.kinds == 0 ? 0 : 800;
+  const long rounds = spins<TypeParam> ? 50 : 800;
   test::in_threads(4, [&](unsigned me) {
     for (long i = 0; i < rounds; i++) {
       if (me == 3) {
@@ -671,6 +901,132 @@ TEST(cohort, runs_end_mcsg_mcs) {
 }
 TEST(cohort, runs_end_tkt_mcsg_plus_plus) {
   runs_end<ticket, mcsg_plus_plus>();
+}
+
+/// As long as somebody waits in the node, 64 hand-overs and not one more or less (Table 2: "threshold 64").
+template <class Cohort>
+void passes_64_times() {
+  Cohort lock{};
+  actor far(1);
+  lock.lock();
+  far.start([&] { lock.lock(); });
+  far.run();
+  unsigned passed = 0;
+  std::unique_ptr<actor> waiting, next;
+  const auto arrive = [&] {
+    auto a = std::make_unique<actor>(0);
+    a->start([&] { lock.lock(); });
+    a->run();
+    EXPECT_TRUE(a->waits());
+    return a;
+  };
+  for (waiting = arrive(), next = arrive(); passed < 1000; passed++, waiting = std::move(next), next = arrive()) {
+    lock.unlock();
+    far.run();
+    if (far.ended()) break;
+    waiting->run();
+    ASSERT_TRUE(waiting->ended());
+  }
+  EXPECT_EQ(passed, 64u);
+}
+TEST(cohort, passes_64_times_mcs_mcs) {
+  passes_64_times<c_mcs_mcs<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_bo_mcs) {
+  passes_64_times<c_bo_mcs<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_bo_mcs_parking) {
+  passes_64_times<c_bo_mcs<scripted, parks_by_script>>();
+}
+TEST(cohort, passes_64_times_mcsg_mcs) {
+  passes_64_times<c_mcsg_mcs<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_bo_mcsg_plus_plus) {
+  passes_64_times<c_bo_mcsg_plus_plus<scripted, by_script>>();
+}
+TEST(cohort, passes_64_times_ptl_tkt) {
+  passes_64_times<c_ptl_tkt<scripted, by_script>>();
+}
+
+/// Who waits for nobody hands over to nobody: the global lock is free after an unlock without waiters in the node.
+TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
+  c_mcs_mcs<scripted, by_script> lock{};
+  actor far(1);
+  lock.lock();
+  far.start([&] { lock.lock(); });
+  far.run();
+  lock.unlock();
+  far.run();
+  EXPECT_TRUE(far.ended());
+}
+
+/// G14, §6.3: a guest has to do with the global lock only, and is in the way of nobody's local lock.
+template <class Cohort>
+void guests_go_straight_to_the_global_lock() {
+  Cohort lock{};
+  const auto* const begin = reinterpret_cast<const unsigned char*>(&lock);
+  const auto only_global = [&](const actor& a) {
+    for (const test::done& d : test::history) {
+      const auto* const at = static_cast<const unsigned char*>(d.word);
+      const bool in_lock = at >= begin && at < begin + sizeof lock;
+      if (d.actor == a.number() && in_lock && at >= begin + 128) return false;
+    }
+    return true;
+  };
+  actor guest(0), near(0), leaves(0);
+  lock.lock();
+  test::history.clear();
+  guest.start([&] { lock.lock_as_guest(); });
+  guest.run();
+  EXPECT_TRUE(guest.waits());
+  near.start([&] { lock.lock(); });
+  near.run();
+  EXPECT_TRUE(near.waits());
+  lock.unlock();  // to near
+  near.run();
+  EXPECT_TRUE(near.ended());
+  EXPECT_FALSE(only_global(near));
+  lock.unlock();
+  for (int i = 0; i < 3 && !guest.ended(); i++) guest.run();
+  EXPECT_TRUE(guest.ended());
+
+  actor regular(0);  // takes its local lock, and waits for the global one
+  regular.start([&] { lock.lock(); });
+  regular.run();
+  EXPECT_TRUE(regular.waits());
+  EXPECT_FALSE(only_global(regular));
+  leaves.start([&] { lock.unlock(); });
+  for (int i = 0; i < 3 && !leaves.ended(); i++) leaves.run();
+  EXPECT_TRUE(leaves.ended());
+  EXPECT_TRUE(only_global(guest)) << "local locks are none of a guest's business";
+  for (int i = 0; i < 3 && !regular.ended(); i++) regular.run();
+  EXPECT_TRUE(regular.ended());
+  lock.unlock();
+}
+TEST(cohort, guests_go_straight_to_the_global_lock_mcsg_mcs) {
+  guests_go_straight_to_the_global_lock<c_mcsg_mcs<scripted, by_script>>();
+}
+TEST(cohort, guests_go_straight_to_the_global_lock_bo_mcsg_plus_plus) {
+  guests_go_straight_to_the_global_lock<c_bo_mcsg_plus_plus<scripted, by_script>>();
+}
+
+/// §7: under C-BO-MCSg++ a thread that can have no node is a guest of its node's local lock.
+TEST(cohort, a_thread_without_a_node_is_a_guest_of_the_local_lock_bo_mcsg_plus_plus) {
+  c_bo_mcsg_plus_plus<scripted, by_script> lock{};
+  std::vector<node_handle> all;
+  for (node_handle h; (h = scripted::take_node()) != no_node;) all.push_back(h);
+  lock.lock();
+  EXPECT_FALSE(lock.try_lock());
+  actor second(0);
+  second.start([&] { lock.lock(); });
+  second.run();
+  EXPECT_TRUE(second.waits());
+  lock.unlock();
+  second.run();
+  EXPECT_TRUE(second.ended());
+  lock.unlock();
+  for (const node_handle h : all) scripted::give_node(h);
+  EXPECT_TRUE(lock.try_lock());
 }
 
 TEST(cohort, nodes_are_those_that_were_asked_for) {

@@ -166,7 +166,7 @@ TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
 
 TEST(twa, collisions_of_two_locks_are_harmless) {
   // Same salt, same numbers: they share every slot.
-  using small = basic_twa<native, stp, 2>;
+  using small = basic_twa<native, stp, shared_array<native, 2>>;
   small a{}, b{};
   long counters[2] = {};
   test::in_threads(6, [&](unsigned me) {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <semaphore>
 #include <thread>
+#include <vector>
 
 #include "usher/queue_node.hpp"
 
@@ -26,7 +27,7 @@ class actor {
   actor(const actor&) = delete;
   actor& operator=(const actor&) = delete;
   ~actor() {
-    free_ = true;  // a script that has failed leaves its threads somewhere
+    over_ = true;  // a script may leave its threads anywhere
     go_.release();
   }
 
@@ -34,8 +35,12 @@ class actor {
     ended_ = waits_ = false;
     thread_ = std::jthread([this, f = std::move(what)] {
       me = this;
-      stop();
-      f();
+      try {
+        stop();
+        f();
+      } catch (over) {
+        return;
+      }
       ended_ = true;
       stopped_.release();
     });
@@ -70,28 +75,41 @@ class actor {
   static inline thread_local actor* me = nullptr;
 
   void stop() {
-    if (free_) return;
     stopped_.release();
     go_.acquire();
+    if (over_) throw over();
   }
   static void before_operation() {
     if (me != nullptr) me->stop();
   }
   static void must_wait() {
     if (me != nullptr) me->waits_ = true;
-    if (me == nullptr || me->free_) std::this_thread::yield();
   }
   std::uint32_t numa_node() const { return numa_node_; }
   unsigned number() const { return number_; }
 
  private:
+  struct over {};
   static inline unsigned actors = 0;
   const std::uint32_t numa_node_;
   const unsigned number_;
-  std::atomic<bool> ended_{true}, waits_{false}, free_{false};
+  std::atomic<bool> ended_{true}, waits_{false}, over_{false};
   std::binary_semaphore go_{0}, stopped_{0};
   std::jthread thread_;
 };
+
+/// What the actors have done, in order.
+struct done {
+  enum what { load, store, modify } what;
+  const void* word;
+  unsigned actor;  ///< 0: the thread that runs the script
+};
+inline std::vector<done> history;
+
+inline void note(enum done::what what, const void* word) {
+  actor::before_operation();
+  history.push_back({what, word, actor::me != nullptr ? actor::me->number() : 0});
+}
 
 /// A word as std::atomic has it, with a stop before each operation.
 template <class T>
@@ -100,31 +118,31 @@ class scripted_atomic {
 
  public:
   T load(order o = std::memory_order_seq_cst) const {
-    actor::before_operation();
+    note(done::load, this);
     return word_.load(o);
   }
   void store(T v, order o = std::memory_order_seq_cst) {
-    actor::before_operation();
+    note(done::store, this);
     word_.store(v, o);
   }
   T exchange(T v, order o = std::memory_order_seq_cst) {
-    actor::before_operation();
+    note(done::modify, this);
     return word_.exchange(v, o);
   }
   T fetch_add(T v, order o = std::memory_order_seq_cst) {
-    actor::before_operation();
+    note(done::modify, this);
     return word_.fetch_add(v, o);
   }
   T fetch_and(T v, order o = std::memory_order_seq_cst) {
-    actor::before_operation();
+    note(done::modify, this);
     return word_.fetch_and(v, o);
   }
   T fetch_or(T v, order o = std::memory_order_seq_cst) {
-    actor::before_operation();
+    note(done::modify, this);
     return word_.fetch_or(v, o);
   }
   bool compare_exchange_strong(T& expected, T v, order success, order failure) {
-    actor::before_operation();
+    note(done::modify, this);
     return word_.compare_exchange_strong(expected, v, success, failure);
   }
 
@@ -160,6 +178,14 @@ struct scripted : scripted_words {
     }
   }
   template <class Word, class Pred>
+  static auto await_sleeping(const Word& word, Pred pred, std::memory_order o, std::uint64_t) {
+    return await(word, pred, o);
+  }
+  template <class Word, class Pred>
+  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
+    return await_for(word, pred, o, ns);
+  }
+  template <class Word, class Pred>
   static auto await_yielding(const Word& word, Pred pred, std::memory_order o) {
     return await(word, pred, o);
   }
@@ -173,7 +199,9 @@ struct scripted : scripted_words {
   static auto await_yielding_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
     return await_for(word, pred, o, ns);
   }
-  static void backoff(std::uint32_t) {
+  static inline std::vector<std::uint32_t> pauses;
+  static void backoff(std::uint32_t ns) {
+    pauses.push_back(ns);
     actor::must_wait();
     actor::before_operation();
   }
@@ -205,6 +233,7 @@ struct scripted : scripted_words {
   static queue_node<scripted_words>& node(node_handle h) { return nodes_[h - first_node]; }
 
   static std::uint32_t thread_index() { return actor::me != nullptr ? actor::me->number() : 0; }
+  static std::uint32_t cpus() { return 2; }
   static constexpr std::uint32_t most_numa_nodes = 2;
   static std::uint32_t numa_node() { return actor::me != nullptr ? actor::me->numa_node() : 0; }
   template <class Tag>

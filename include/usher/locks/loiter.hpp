@@ -108,6 +108,8 @@ class basic_loiter {
   bool contended() const {
     const node_handle last = tail_.load(std::memory_order_relaxed);
     if (last == no_node) return false;
+    if constexpr (O.numa_aware_inner)
+      if (!remote_.empty()) return true;
     return (outer_.load(std::memory_order_relaxed) & inner) == 0 || last != inner_node_.get();
   }
 
@@ -186,16 +188,16 @@ class basic_loiter {
 
   /// One that gives up may be the last that was relied upon.
   bool give_up() {
-    // (4) acquire: pairs with (3), if the lock is taken after all.
-    const std::uint32_t left = outer_.fetch_sub(spinner, std::memory_order_acq_rel) - spinner;
+    // Relaxed: it is one word, and who takes it does so by (1).
+    const std::uint32_t left = outer_.fetch_sub(spinner, std::memory_order_relaxed) - spinner;
     return is_free(left) && try_lock();
   }
 
   void enter_inner(node_handle mine) {
     prepare<P>(mine);
-    if constexpr (O.numa_aware_inner) remote_.note_place(mine);
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous == no_node) return;
+    if constexpr (O.numa_aware_inner) remote_.note_place(mine);
     P::node(previous).next.store(mine, std::memory_order_release);
     wait_for_grant<P, W>(mine);
   }

@@ -61,6 +61,7 @@ class mcs : with_thread_nodes<P, mcs_with_node<P, W>> {
       .starvation_free = true,
       .context = true,
       .words = 1,
+      .kinds = every_waiting_kind_there_is,
   };
 
   void lock() {

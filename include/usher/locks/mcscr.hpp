@@ -149,6 +149,7 @@ class mcscr : with_thread_nodes<P, mcscr_with_node<P, W>> {
       .restricts = true,
       .context = true,
       .words = 3,
+      .kinds = every_waiting_kind_there_is,
   };
 
   void lock() {

@@ -79,6 +79,7 @@ class ticket : ticket_core<P, W> {
       .bypass = 0,
       .starvation_free = true,
       .words = 2,
+      .kinds = every_waiting_kind_there_is,
   };
 
   void lock() {

@@ -38,6 +38,7 @@ class basic_twa {
       .bypass = 0,
       .starvation_free = true,
       .words = 2,
+      .kinds = every_waiting_kind_there_is,
   };
 
   void lock() {

@@ -33,6 +33,7 @@
 #include <utility>
 
 #include "usher/platform.hpp"
+#include "usher/platform/monitor.hpp"
 #include "usher/queue_node.hpp"
 
 // glibc has these since 2.35; other C libraries do not.
@@ -97,12 +98,13 @@ struct process_state {
   std::atomic<std::int32_t> pid;
   /// The region. Record 0 is nobody's, so small handles are free for marks; its `more` is the number of records.
   std::atomic<thread_record*> records;
-  std::atomic<std::uint32_t> made;         ///< records 1 … made have been handed out at least once
-  std::atomic<std::uint32_t> cursor;       ///< where to look next for a dead thread's record
-  std::atomic<std::uint32_t> spin, yield;  ///< wait limits + 1; 0: not yet known
-  std::atomic<std::uint32_t> cpus;         ///< 0: nobody has asked yet
+  std::atomic<std::uint32_t> made;                ///< records 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> cursor;              ///< where to look next for a dead thread's record
+  std::atomic<std::uint32_t> spin, yield, sleep;  ///< wait limits + 1; 0: not yet known
+  std::atomic<std::uint32_t> cpus;                ///< 0: nobody has asked yet
   std::atomic<std::uint32_t> seed;
-  std::atomic<std::uint32_t> numa;  ///< how numa_node() asks: native_detail::numa_source; 0: not yet known
+  std::atomic<std::uint32_t> monitor;  ///< what the processor has to wait with: monitor.hpp; 0: not yet known
+  std::atomic<std::uint32_t> numa;     ///< how numa_node() asks: native_detail::numa_source; 0: not yet known
   /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
   std::atomic<std::uint32_t> ghosts_are_free;
   std::atomic<annex_slot*> annexes;         ///< slot 0 is nobody's
@@ -204,13 +206,40 @@ struct native {
     }
   }
 
-  static void backoff(std::uint32_t ns) {
-    if (ns >= sleep_from) {
-      // Not nanosleep(): it is a cancellation point, and taking a lock must not be one.
-      std::atomic<std::uint32_t> nothing{0};
-      park_for(nothing, 0u, every_sleeper, ns);
-      return;
+  template <class Word, class Pred>
+  static auto await_sleeping(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns) {
+    for (;; sleep_for(ns)) {
+      const auto v = word.load(order);
+      if (pred(v)) return v;
     }
+  }
+
+  /// The processor is asked once what it can do.
+  template <class Word, class Pred>
+  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
+      -> std::optional<decltype(word.load())> {
+    using namespace native_detail;
+    auto& known = usher_process_state.monitor;
+    std::uint32_t can = known.load(std::memory_order_relaxed);
+    if (can == 0) [[unlikely]]
+      known.store(can = find_monitor(), std::memory_order_relaxed);
+    switch (can) {
+#if defined(__x86_64__)
+      case monitor_umwait:
+        return await_by_monitor<umwait>(word, pred, order, ns, now);
+      case monitor_mwaitx:
+        return await_by_monitor<mwaitx>(word, pred, order, ns, now);
+#elif defined(__aarch64__)
+      case monitor_wfet:
+        return await_by_monitor<wfet>(word, pred, order, ns, now);
+#endif
+      default:
+        return await_for(word, pred, order, ns);
+    }
+  }
+
+  static void backoff(std::uint32_t ns) {
+    if (ns >= sleep_from) return sleep_for(ns);
     const std::uint64_t end = now() + ns;
     do pause();
     while (now() < end);
@@ -220,9 +249,10 @@ struct native {
     auto& s = usher_process_state;
     const std::uint32_t spin = s.spin.load(std::memory_order_relaxed);
     const std::uint32_t yield = s.yield.load(std::memory_order_relaxed);
-    if (spin == 0 || yield == 0) [[unlikely]]
+    const std::uint32_t sleep = s.sleep.load(std::memory_order_relaxed);
+    if (spin == 0 || yield == 0 || sleep == 0) [[unlikely]]
       return first_limits();
-    return {spin - 1, yield - 1};
+    return {spin - 1, yield - 1, sleep - 1};
   }
 
   /// Sets the limits of the whole process. At most one second each.
@@ -230,6 +260,7 @@ struct native {
     constexpr std::uint32_t most = 1000000000;
     usher_process_state.spin.store((l.spin < most ? l.spin : most) + 1, std::memory_order_relaxed);
     usher_process_state.yield.store((l.yield < most ? l.yield : most) + 1, std::memory_order_relaxed);
+    usher_process_state.sleep.store((l.sleep < most ? l.sleep : most) + 1, std::memory_order_relaxed);
   }
 
   // ---- sleeping ---------------------------------------------------------------------------------------------
@@ -445,6 +476,12 @@ struct native {
  private:
   static constexpr unsigned polite_from = 32;         // looks
   static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
+
+  static void sleep_for(std::uint64_t ns) {
+    // Not nanosleep(): it is a cancellation point, and taking a lock must not be one.
+    std::atomic<std::uint32_t> nothing{0};
+    park_for(nothing, 0u, every_sleeper, ns);
+  }
 
   template <class Word, class Pred, class Pause>
   static auto await_until(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns, Pause relax)

@@ -1,0 +1,185 @@
+// Wide Fairlock: Fairlock with a bit for every thread that the process can have, in many words, served round-robin as
+// there. The lock bit stays set through the hand-over, so that nobody barges in.
+//
+// Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5, Figs 4–6, for
+// more waiters than a word has bits. The paper has one word, and with it one compare-and-swap that both sees that nobody
+// waits and frees the lock. Here the word of the lock bit counts those who wait; how is below.
+// Guarantees: round-robin: once it is counted, a waiter is overtaken at most once by each other slot, so at most (slots -
+// 1) times, and at most once by each thread that waits: nobody starves. trylock never overtakes a waiter. As in the paper
+// a slot is a thread's for good. (A thread that can have no record has no slot, and waits without a place.)
+// Cost: lock and unlock one compare-and-swap each. A waiter sets its bit, counts itself and takes itself off the count;
+// unlock looks through one word for each 32 threads that have ever waited here, until it finds one, and clears one bit.
+// Layout: 64-bit word · how many words of bits are in use · the words of bits. 16 KiB, of which only what is in use is
+// touched: meant for the compact form.
+//
+//     word   bit 0: LOCK      bits 1–31: how many wait      bits 32–63: the holder's slot, 0 if it did not wait: where the
+//     scan begins. LOCK clear means that the whole word is 0.
+//     bits   a 64-bit word for 32 slots. bit i: the thread of that slot waits       bit 32 + i: it sleeps or is about to
+//
+// A waiter sets its bit first and then counts itself, by a compare-and-swap that finds LOCK set; or finds it clear, takes
+// the lock, and clears its bit again. Whoever is given the lock takes itself off the count before it goes on. So when a
+// holder sees a count that is not 0, all who are counted have their bits set: it finds one. When the count is 0 it frees
+// the lock in the same operation that sees this. A bit may be found before its owner is counted: the lock is its owner's
+// then, LOCK remains set, and the owner counts itself and sees that its bit is clear.
+//
+// Only the holder clears bits. The holder's slot is the holder's to write, too.
+#pragma once
+
+#include <bit>
+
+#include "usher/waiting.hpp"
+
+namespace usher {
+
+/// Slots: words of bits, and how many slots each has.
+template <platform P, class W, unsigned Words, unsigned BitsAWord = 32>
+class basic_fairlock_wide {
+  static_assert(Words >= 1 && BitsAWord >= 1 && BitsAWord <= 32 && std::size_t{Words} * BitsAWord <= 65536);
+
+ public:
+  static constexpr unsigned slots = Words * BitsAWord;
+  static constexpr lock_traits traits{
+      .summary = "a bit for every thread, served round-robin: fairlock for any number of waiters",
+      .paper = "Fairlocks, section 5, Figs 4-6",
+      .bypass = int(slots) - 1,
+      .starvation_free = true,
+      .words = 4 + 2 * Words,
+  };
+
+  void lock() {
+    P::doorway(this);
+    if (!try_lock()) [[unlikely]]
+      contend();
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    std::uint64_t seen = 0;
+    // (1) acquire: pairs with (2) and (3).
+    return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  void unlock() {
+    std::uint64_t seen = lock_bit;
+    // (2) release: pairs with (1). (5) acquire on failure: pairs with (4), the bits of those who are counted.
+    if (!word_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
+      unlock_contended(seen);
+  }
+
+  /// The form that few threads fill, for tests.
+  using small = basic_fairlock_wide<P, W, 2, 2>;
+
+ private:
+  static constexpr std::uint64_t lock_bit = 1, one_waits = 2;
+
+  static constexpr std::uint32_t holders_slot(std::uint64_t w) { return std::uint32_t(w >> 32); }
+  static constexpr bool anyone_waits(std::uint64_t w) { return std::uint32_t(w) > lock_bit; }
+
+  // Slots are numbered from 1 on. Bit and word of one:
+  static constexpr unsigned bit(std::uint32_t slot) { return (slot - 1) % BitsAWord; }
+  auto& bits_of(std::uint32_t slot) { return bits_[(slot - 1) / BitsAWord]; }
+  static constexpr std::uint64_t waits(std::uint32_t slot) { return std::uint64_t{1} << bit(slot); }
+  static constexpr std::uint64_t asleep(std::uint32_t slot) { return waits(slot) << 32; }
+
+  [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint64_t w) {
+    while (!anyone_waits(w)) {
+      // (3) release: frees it. Fails if somebody has just been counted; acquire: (5).
+      if (word_.compare_exchange_strong(w, 0, std::memory_order_acq_rel, std::memory_order_acquire)) return;
+      P::backoff(0);
+    }
+    const std::uint32_t next = next_slot(holders_slot(w));
+    auto& bits = bits_of(next);
+    const wake_key key = P::key_of(bits);
+    // (6) release: hands the lock over; pairs with (7). LOCK stays set.
+    const std::uint64_t old = bits.fetch_and(~(waits(next) | asleep(next)), std::memory_order_acq_rel);
+    if constexpr (W::parks) {
+      if (old & asleep(next)) P::wake(key, std::uint32_t{1} << bit(next), 1);
+    }
+  }
+
+  /// The slot that is served next when `turn` was served last: the next one upwards whose bit is set, then from the lowest
+  /// on. There is one.
+  std::uint32_t next_slot(std::uint32_t turn) {
+    const std::uint32_t used = used_.load(std::memory_order_relaxed);
+    std::uint32_t i = turn / BitsAWord;  // the word of slot turn + 1
+    std::uint32_t above = ~std::uint32_t{0} << turn % BitsAWord;
+    for (;; i++, above = ~std::uint32_t{0}) {
+      if (i >= used) i = 0;
+      const std::uint32_t waiting = std::uint32_t(bits_[i].load(std::memory_order_relaxed)) & above;
+      if (waiting != 0) return i * BitsAWord + unsigned(std::countr_zero(waiting)) + 1;
+    }
+  }
+
+  [[gnu::cold, gnu::noinline]] void contend() {
+    const std::uint32_t mine = P::thread_index();
+    if (mine == 0 || mine > slots) {  // the thread can have no record: go without a place
+      while (!try_lock()) P::backoff(100000);
+      return;
+    }
+    use((mine - 1) / BitsAWord + 1);
+    bits_of(mine).fetch_or(waits(mine), std::memory_order_relaxed);  // published by (4)
+    if (!be_counted()) {
+      // We hold the lock, which was free.
+      bits_of(mine).fetch_and(~waits(mine), std::memory_order_relaxed);
+      return;
+    }
+    wait_for_turn(mine);
+    // Our slot is the holder's now. Relaxed: others only add to the count.
+    const std::uint64_t w = word_.load(std::memory_order_relaxed);
+    word_.fetch_add((std::uint64_t{mine} << 32) - (w & ~std::uint64_t{0xffffffff}) - one_waits,
+                    std::memory_order_relaxed);
+  }
+
+  /// False if the lock was free, and is the caller's now. The doorway is here: the bound on bypass counts from it.
+  bool be_counted() {
+    std::uint64_t w = word_.load(std::memory_order_relaxed);
+    for (;; P::backoff(0)) {
+      if (w == 0) {
+        if (word_.compare_exchange_strong(w, lock_bit, std::memory_order_acquire, std::memory_order_relaxed))  // (1)
+          break;
+      } else if (word_.compare_exchange_strong(w, w + one_waits, std::memory_order_release,
+                                               std::memory_order_relaxed)) {  // (4) release: our bit; pairs with (5)
+        P::doorway(this);
+        return true;
+      }
+    }
+    P::doorway(this);
+    return false;
+  }
+
+  void wait_for_turn(std::uint32_t mine) {
+    auto& bits = bits_of(mine);
+    const auto my_turn = [mine](std::uint64_t b) { return (b & waits(mine)) == 0; };
+    if (W::poll(bits, my_turn)) return;  // (7) acquire: pairs with (6)
+    if constexpr (W::parks) {
+      for (;;) {
+        std::uint64_t b = bits.load(std::memory_order_acquire);  // (7)
+        if (my_turn(b)) return;
+        // The upper half is what a sleeper watches: the hand-over takes the mark off.
+        if ((b & asleep(mine)) == 0 &&
+            !bits.compare_exchange_strong(b, b | asleep(mine), std::memory_order_relaxed, std::memory_order_relaxed)) {
+          P::backoff(0);
+          continue;
+        }
+        P::park(bits, b | asleep(mine), std::uint32_t{1} << bit(mine));
+      }
+    }
+  }
+
+  /// Sees to it that unlock looks at the first n words.
+  void use(std::uint32_t n) {
+    std::uint32_t seen = used_.load(std::memory_order_relaxed);
+    while (seen < n && !used_.compare_exchange_strong(seen, n, std::memory_order_relaxed, std::memory_order_relaxed))
+      P::backoff(0);
+  }
+
+  typename P::template atomic<std::uint64_t> word_;
+  typename P::template atomic<std::uint32_t> used_;
+  typename P::template atomic<std::uint64_t> bits_[Words];
+};
+
+/// A slot for every record that there can be: native.hpp, region().
+template <platform P, class W>
+using fairlock_wide = basic_fairlock_wide<P, W, 2048>;
+
+}  // namespace usher

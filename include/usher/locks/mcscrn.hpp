@@ -1,0 +1,145 @@
+// MCSCRN: MCSCR for machines with several NUMA nodes. Threads of one node, home, circulate; the unlocking thread moves
+// those that run elsewhere from the queue to a list of remote threads. Now and then home changes.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1: "Our MCSCRN design starts with MCSCR, but we add two new fields".
+// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter gets in
+// with probability one: each unlock makes home the node of the eldest remote thread, and serves it, with probability
+// 1/1000; and the eldest passive thread, if it has not done that, with the same.
+// Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else the inspection of at most 8 threads and
+// the hand-over. A change of home walks over the list of remote threads. No word of the lock belongs to a NUMA node: its
+// size does not depend on their number, and without contention nobody asks where a thread runs.
+// Layout: tail · passive threads · home and remote threads (numa_queue.hpp) · holder's node: four 32-bit words, 16 bytes.
+//
+//     queue:    holder ─next→ a ─next→ b … ← tail      a remote and b known: a goes to the remote threads
+//                                                      both at home: a is surplus, and goes to the passive ones
+//     passive:  threads at home                        deficit: the youngest comes back
+//     remote:   threads of other nodes                 nobody at home: home moves to the eldest one's node, and all that
+//                                                      run there come back; the passive ones are remote from then on
+//
+// The lists are protected by the lock itself. All editing comes before the hand-over.
+#pragma once
+
+#include "usher/numa_queue.hpp"
+
+namespace usher {
+
+template <platform P, class W, std::uint32_t FairnessPeriod = 1000>
+class mcscrn_with_node {
+ public:
+  void lock(node_handle mine) {
+    prepare<P>(mine);
+    // (1) as MCS: release for the successor that finds this node, acquire pairs with (4).
+    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    if (previous == no_node) [[likely]]
+      return;
+    wait(mine, previous);
+  }
+
+  bool try_lock(node_handle mine) {
+    node_handle expected = no_node;
+    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
+    prepare<P>(mine);
+    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+  void unlock(node_handle mine) {
+    if (passive_.get() == no_node && remote_.empty()) [[likely]] {
+      node_handle expected = mine;
+      if (P::node(mine).next.load(std::memory_order_acquire) == no_node &&
+          tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
+        return;
+    }
+    grant<P, W>(successor(mine));  // (4)
+  }
+
+  /// Asked by the holder: whether it is certain that another thread will have the lock after it.
+  bool contended(node_handle mine) const {
+    return passive_.get() != no_node || !remote_.empty() || tail_.load(std::memory_order_relaxed) != mine;
+  }
+
+ private:
+  using ring = node_ring<P>;
+
+  [[gnu::cold, gnu::noinline]] void wait(node_handle mine, node_handle previous) {
+    remote_.note_place(mine);                                       // read by those who have come here over the link
+    P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
+    wait_for_grant<P, W>(mine);
+  }
+
+  /// Somebody waits, or unlock() has just found tail changed: then somebody is about to write the link.
+  [[gnu::cold, gnu::noinline]] node_handle successor(node_handle mine) {
+    if (!remote_.empty() && P::bernoulli(FairnessPeriod)) return change_home(mine);
+    if (passive_.get() != no_node && P::bernoulli(FairnessPeriod)) {
+      const node_handle eldest = ring::eldest(passive_.get());
+      passive_.set(ring::remove(passive_.get(), eldest));
+      graft<P, W>(tail_, mine, {eldest, eldest});
+      return eldest;
+    }
+    node_handle next = P::node(mine).next.load(std::memory_order_acquire);
+    if (next == no_node) {
+      // Deficit: nobody is known to be in the queue but us. If there is, after all, those who come back go before it.
+      if (passive_.get() != no_node) {
+        const node_handle latest = take_latest();
+        graft<P, W>(tail_, mine, {latest, latest});
+        return latest;
+      }
+      if (!remote_.empty()) return change_home(mine);
+      next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
+    }
+    next = remote_.cull(next);
+    if (remote_.is_remote(next)) {
+      if (passive_.get() == no_node) return remote_.settle(next);
+      const node_handle latest = take_latest();
+      P::node(latest).next.store(next, std::memory_order_relaxed);  // made visible by the grant
+      return latest;
+    }
+    // Surplus: there is another at home behind the next. One an unlock.
+    const node_handle after = P::node(next).next.load(std::memory_order_acquire);
+    if (after == no_node || remote_.is_remote(after)) return next;
+    passive_.set(ring::add(passive_.get(), next));
+    return after;
+  }
+
+  node_handle take_latest() {
+    const node_handle latest = passive_.get();
+    passive_.set(ring::remove(latest, latest));
+    return latest;
+  }
+
+  node_handle change_home(node_handle mine) {
+    const node_chain c = remote_.change_home(passive_.get());
+    passive_.set(no_node);
+    graft<P, W>(tail_, mine, c);
+    return c.first;
+  }
+
+  typename P::template atomic<node_handle> tail_;
+  typename P::template plain<node_handle> passive_;
+  remote_threads<P, W> remote_;
+};
+
+template <platform P, class W>
+class mcscrn : with_thread_nodes<P, mcscrn_with_node<P, W>> {
+  using base = with_thread_nodes<P, mcscrn_with_node<P, W>>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "MCSCR that prefers threads of one NUMA node, which changes now and then",
+      .paper = "Malthusian Locks, section 9.1",
+      .starvation_free = true,
+      .restricts = true,
+      .context = true,
+      .words = 3,
+  };
+
+  void lock() {
+    P::doorway(this);
+    base::lock();
+    P::admitted(this);
+  }
+  using base::contended;
+  using base::try_lock;
+  using base::unlock;
+};
+
+}  // namespace usher

@@ -1,0 +1,93 @@
+// Instructions by which a processor waits for a word to be written, in user mode and with a limit: Intel's UMONITOR and
+// UMWAIT, AMD's MONITORX and MWAITX, Arm's WFET.
+//
+// Each is two steps: arm() names the cache line, wait() returns when it has been written since, or after about a
+// microsecond, or for no reason. Between the two the word is looked at: so no write is missed.
+#pragma once
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+namespace usher::native_detail {
+
+/// What the processor has.
+enum monitor_kind : std::uint32_t { monitor_none = 1, monitor_umwait = 2, monitor_mwaitx = 3, monitor_wfet = 4 };
+
+#if defined(__x86_64__)
+
+inline constexpr std::uint32_t monitor_cycles = 4096;  // of the time stamp counter: chosen, not measured
+
+struct umwait {
+  static void arm(const volatile void* at) { __asm__ __volatile__("umonitor %0" ::"r"(at) : "memory"); }
+  static void wait() {
+    const std::uint64_t end = __builtin_ia32_rdtsc() + monitor_cycles;
+    // Operand 1: state C0.1, the one that is left faster.
+    __asm__ __volatile__("umwait %0" ::"r"(1), "a"(std::uint32_t(end)), "d"(std::uint32_t(end >> 32)) : "memory", "cc");
+  }
+};
+
+struct mwaitx {
+  static void arm(const volatile void* at) { __asm__ __volatile__("monitorx" ::"a"(at), "c"(0), "d"(0) : "memory"); }
+  static void wait() {
+    // eax: no state deeper than C0. ecx bit 1: ebx is a limit.
+    __asm__ __volatile__("mwaitx" ::"a"(0xf0), "b"(monitor_cycles), "c"(2) : "memory");
+  }
+};
+
+inline monitor_kind find_monitor() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & 1u << 5) != 0) return monitor_umwait;
+  if (__get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c & 1u << 29) != 0) return monitor_mwaitx;
+  return monitor_none;
+}
+
+#elif defined(__aarch64__)
+
+struct wfet {
+  /// An exclusive load: a write to what it has read ends the wait.
+  static void arm(const volatile void* at) {
+    std::uint32_t unused;
+    __asm__ __volatile__("ldxrb %w0, [%1]" : "=r"(unused) : "r"(at) : "memory");
+  }
+  static void wait() {
+    std::uint64_t ticks, frequency;
+    __asm__ __volatile__("mrs %0, cntvct_el0\n\tmrs %1, cntfrq_el0" : "=r"(ticks), "=r"(frequency));
+    // WFET by its number, for assemblers that do not know it.
+    __asm__ __volatile__("msr s0_3_c1_c0_0, %0" ::"r"(ticks + frequency / 1000000 + 1) : "memory");
+  }
+};
+
+inline monitor_kind find_monitor() {
+  constexpr unsigned long hwcap2 = 26, has_wfxt = 1ul << 31;  // AT_HWCAP2, HWCAP2_WFXT
+  return (getauxval(hwcap2) & has_wfxt) != 0 ? monitor_wfet : monitor_none;
+}
+
+#else
+
+inline monitor_kind find_monitor() {
+  return monitor_none;
+}
+
+#endif
+
+/// Polls with such an instruction between looks, for about ns nanoseconds.
+template <class Monitor, class Word, class Pred, class Clock>
+auto await_by_monitor(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns, Clock now)
+    -> std::optional<decltype(word.load())> {
+  for (const std::uint64_t end = ns != 0 ? now() + ns : 0;;) {
+    if (const auto v = word.load(order); pred(v)) return v;
+    if (ns == 0 || now() >= end) return std::nullopt;
+    Monitor::arm(&word);
+    if (const auto v = word.load(order); pred(v)) return v;
+    Monitor::wait();
+  }
+}
+
+}  // namespace usher::native_detail

@@ -1,0 +1,335 @@
+// Memory that several processes share, as a platform: the same locks, between processes. include/usher/shared_memory.hpp is what
+// programs include.
+//
+// Source: Wang, Chabbi & Kimura, "Be My Guest" (PPoPP 2016), §2.2, "Inter-Process Uses": a node is named by a process and an
+// offset, for a pointer says nothing to another process.
+//
+// All that processes share lies in one region, mapped by each wherever there is room: a header, a share of nodes for each
+// process, the program's data. There is no pointer in it. What a process knows for itself is where its mapping is and which
+// shares are its own.
+//
+//     a handle      bits 6–13  the share: 1 … 255, so that handles below 64 are never nodes
+//                   bits 0–5   which of the share's 64 nodes
+//                   bits 14–31 0, free for marks
+//
+// Who gives nodes out: each process takes from its own shares, and each node comes back to where it is from, whoever gives it
+// back. A node says itself whether it is free. So no list breaks, wherever a process dies; and it does not matter if two take
+// from one share, which a process may find after an exec or in a child.
+//
+// What differs from the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is an
+// offset. No thread-local storage, but for borrow_node(): `k42-tls` and `clh-tls` have it in their names. Not here, so that locks
+// that need them do not compile: tables, annexes, objects on stacks.
+//
+// A region is known by a type, `Name`: a process may have one of each. All shared objects of the process that use it should
+// see one definition of that type and export what is made of it; if they don't, each must join, which is harmless.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "usher/platform/native.hpp"
+
+namespace usher {
+
+namespace shared_memory_detail {
+
+struct words {
+  template <class T>
+  using atomic = std::atomic<T>;
+  template <class T>
+  using plain = native::plain<T>;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+struct alignas(64) node_slot {
+  queue_node<words> node;
+  std::atomic<std::uint32_t> used;  ///< 0: free; else the share by which its taker is known
+};
+static_assert(sizeof(node_slot) == 64);
+
+inline constexpr std::uint32_t nodes_a_share = 64, most_shares = 256, most_own_shares = 16;
+
+struct alignas(64) share {
+  std::atomic<std::uint64_t> owner;      ///< identify(), 0: nobody's
+  std::atomic<std::uint32_t> look_here;  ///< a node that was free not long ago
+};
+
+struct layout {
+  static constexpr std::uint64_t ready_mark = 0x31'30'72'65'68'73'75ull;  ///< "usher01": the version is in it
+
+  std::atomic<std::uint64_t> ready;  ///< written last by who creates the region
+  std::uint64_t bytes, data;         ///< the size of all; where the program's part begins
+  std::uint32_t nodes_each, shares_in_all;
+  share shares[most_shares];  ///< share 0 is nobody's
+  node_slot nodes[most_shares * nodes_a_share];
+};
+static_assert(sizeof(layout) == 64 + most_shares * 64 + most_shares * nodes_a_share * 64);
+
+/// When a process began, in the kernel's ticks; 0 if there is none, or only what its parent has not yet fetched, or there is no /proc.
+inline std::uint64_t began(std::int32_t pid) {
+  char name[32], text[1024];
+  std::snprintf(name, sizeof name, "/proc/%d/stat", int(pid));
+  const int fd = open(name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t n = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (n <= 0) return 0;
+  text[n] = '\0';
+  const char* p = std::strrchr(text, ')');  // the command may contain anything
+  if (p == nullptr || p[1] == '\0') return 0;
+  const char state = p[2];
+  unsigned long threads = 0;
+  for (unsigned field = 2; (p = std::strchr(p + 1, ' ')) != nullptr;) {
+    field++;
+    if (field == 20) threads = strtoul(p, nullptr, 10);
+    if (field == 22) return state == 'Z' && threads <= 1 ? 0 : strtoull(p, nullptr, 10);
+  }
+  return 0;
+}
+
+/// Names a process for as long as the machine runs: when it began, and its id, which has 22 bits.
+inline constexpr unsigned pid_bits = 22;
+inline std::uint64_t identify(std::int32_t pid) {
+  return began(pid) << pid_bits | std::uint32_t(pid);
+}
+
+/// False only if the process is certainly gone. Ids of other PID namespaces say nothing: processes that share a region must
+/// share one.
+inline bool is_alive(std::uint64_t owner) {
+  const auto pid = std::int32_t(owner & ((1u << pid_bits) - 1));
+  if (kill(pid, 0) != 0 && errno == ESRCH) return false;
+  return owner >> pid_bits == 0 || owner == identify(pid) || access("/proc/self/stat", F_OK) != 0;
+}
+
+}  // namespace shared_memory_detail
+
+template <class Name>
+struct shared_memory : native {
+  using layout = shared_memory_detail::layout;
+  using words = shared_memory_detail::words;
+
+  // ---- sleeping
+
+  static void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask) {
+    futex(key_of(word).word, FUTEX_WAIT_BITSET, expected, nullptr, mask);
+  }
+  static void park(const std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint32_t mask) {
+    futex(key_of(word).word, FUTEX_WAIT_BITSET, std::uint32_t(expected >> 32), nullptr, mask);
+  }
+  static void park_for(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                       std::uint64_t ns) {
+    const std::uint64_t end = now() + ns;
+    const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
+    futex(key_of(word).word, FUTEX_WAIT_BITSET, expected, &t, mask);
+  }
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                  std::uint64_t ns) {
+    park_for(word, expected, mask, ns);
+  }
+  static void wake(wake_key key, std::uint32_t mask, int most) {
+    futex(key.word, FUTEX_WAKE_BITSET, std::uint32_t(most), nullptr, mask);
+  }
+
+  // ---- nodes
+
+  static queue_node<words>& node(node_handle h) { return base()->nodes[h].node; }
+
+  static node_handle take_node() {
+    if (here_.stamp.load(std::memory_order_relaxed) != fork_stamp_of_process()) [[unlikely]]
+      join_as_child();
+    const std::uint32_t own = own_shares();
+    for (std::uint32_t i = 0; i < own; i++)
+      if (const node_handle h = take_from(here_.shares[i].load(std::memory_order_relaxed))) return h;
+    return take_from(add_share());
+  }
+
+  static void give_node(node_handle h) {
+    auto& slot = base()->nodes[h];
+    slot.used.store(0, std::memory_order_release);  // (n2)
+    base()->shares[h / nodes_a_share].look_here.store(h % nodes_a_share, std::memory_order_relaxed);
+  }
+
+  static node_handle borrow_node() {
+    kept_node& k = kept_;
+    return k.valid() ? std::exchange(k.handle, no_node) : take_node();
+  }
+  static void keep_node(node_handle h) {
+    kept_node& k = kept_;
+    if (k.valid()) return give_node(h);
+    k.handle = h;
+    k.stamp = here_.stamp.load(std::memory_order_relaxed);
+    k.joined = here_.joined.load(std::memory_order_relaxed);
+  }
+
+  // ---- the rest
+
+  /// All that wait in a region exist, whichever process they are of.
+  static std::uint32_t fork_stamp() { return 1; }
+
+  static std::uint32_t thread_index() {
+    return here_.shares[0].load(std::memory_order_relaxed) << 16 | native::thread_index();
+  }
+
+  static std::uint32_t salt(const void* lock) {
+    return std::uint32_t((reinterpret_cast<std::uintptr_t>(lock) - reinterpret_cast<std::uintptr_t>(base())) >> 3);
+  }
+
+  static std::uint32_t random() {
+    std::uint32_t x = here_.seed.fetch_add(0x9e3779b9u, std::memory_order_relaxed) ^ std::uint32_t(now());
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    return x ^ x >> 16;
+  }
+  static bool bernoulli(std::uint32_t n) { return n != 0 && random() % n == 0; }
+
+  template <class T>
+  class local;
+  template <class T>
+  static std::uint32_t take_annex() = delete;
+  template <class Tag>
+  static std::atomic<std::uint32_t>* table() = delete;
+  template <class Tag>
+  static constexpr std::uint32_t table_size() = delete;
+
+  // ---- by shared_region
+
+  static layout* base() { return here_.base.load(std::memory_order_relaxed); }
+
+  /// The process has mapped the region. False if it is in another already.
+  static bool attach(layout* at) {
+    layout* none = nullptr;
+    if (!here_.base.compare_exchange_strong(none, at, std::memory_order_release, std::memory_order_relaxed))
+      return false;
+    here_.joined.fetch_add(1, std::memory_order_relaxed);
+    here_.seed.store(std::uint32_t(identify_self() * 0x9e3779b97f4a7c15u >> 32), std::memory_order_relaxed);
+    here_.stamp.store(fork_stamp_of_process(), std::memory_order_relaxed);
+    return true;
+  }
+
+  /// False if all shares are those of living processes.
+  static bool add_first_share() { return add_share() != 0; }
+
+  static void detach() {
+    kept_.give_back();
+    for (std::uint32_t i = own_shares(); i-- > 0;) {
+      auto& owner = base()->shares[here_.shares[i].exchange(0, std::memory_order_relaxed)].owner;
+      std::uint64_t me = identify_self();
+      owner.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
+    }
+    here_.own.store(0, std::memory_order_relaxed);
+    here_.base.store(nullptr, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t nodes_a_share = shared_memory_detail::nodes_a_share;
+
+  /// What this process knows for itself.
+  struct place {
+    std::atomic<layout*> base;
+    std::atomic<std::uint32_t> stamp;   ///< of the process that has joined: a child has another
+    std::atomic<std::uint32_t> joined;  ///< how often
+    std::atomic<std::uint32_t> seed;
+    std::atomic<std::uint32_t> own;  ///< how many of the following there are
+    std::atomic<std::uint32_t> shares[shared_memory_detail::most_own_shares];
+  };
+  static inline constinit place here_{};
+
+  /// Goes back when its thread ends.
+  struct kept_node {
+    node_handle handle = no_node;
+    std::uint32_t stamp = 0, joined = 0;
+
+    bool valid() const {
+      return handle != no_node && stamp == fork_stamp_of_process() && base() != nullptr &&
+             joined == here_.joined.load(std::memory_order_relaxed);
+    }
+    void give_back() {
+      if (valid()) give_node(std::exchange(handle, no_node));
+    }
+    ~kept_node() { give_back(); }
+  };
+  static inline thread_local kept_node kept_;
+
+  static std::uint32_t fork_stamp_of_process() { return native::fork_stamp(); }
+
+  static std::uint64_t identify_self() {
+    const int saved = errno;
+    const std::uint64_t me = shared_memory_detail::identify(getpid());
+    errno = saved;
+    return me;
+  }
+
+  static std::uint32_t own_shares() {
+    const std::uint32_t n = here_.own.load(std::memory_order_acquire);
+    return n < shared_memory_detail::most_own_shares ? n : shared_memory_detail::most_own_shares;
+  }
+
+  static node_handle take_from(std::uint32_t s) {
+    if (s == 0) return no_node;
+    auto& look_here = base()->shares[s].look_here;
+    const std::uint32_t first = look_here.load(std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < nodes_a_share; i++) {
+      const node_handle h = s * nodes_a_share + (first + i) % nodes_a_share;
+      auto& used = base()->nodes[h].used;
+      std::uint32_t none = 0;
+      // (n1) acquire: pairs with (n2), the end of the node's use by whoever gave it back.
+      if (used.load(std::memory_order_relaxed) == 0 &&
+          used.compare_exchange_strong(none, s, std::memory_order_acquire, std::memory_order_relaxed)) {
+        look_here.store((h + 1) % nodes_a_share, std::memory_order_relaxed);
+        return h;
+      }
+    }
+    return no_node;
+  }
+
+  /// One more share for this process: nobody's, or that of a process that is no more. 0 if there is none.
+  [[gnu::cold, gnu::noinline]] static std::uint32_t add_share() {
+    const int saved = errno;
+    const std::uint32_t s = find_share(identify_self());
+    errno = saved;
+    if (s == 0) return 0;
+    const std::uint32_t i = here_.own.load(std::memory_order_relaxed);
+    if (i >= shared_memory_detail::most_own_shares) return s;  // of use for this once
+    here_.shares[i].store(s, std::memory_order_relaxed);       // two at a time: one of them is lost to this process
+    here_.own.store(i + 1, std::memory_order_release);
+    return s;
+  }
+
+  static std::uint32_t find_share(std::uint64_t me) {
+    for (std::uint32_t s = 1; s < shared_memory_detail::most_shares; s++) {
+      auto& owner = base()->shares[s].owner;
+      std::uint64_t o = owner.load(std::memory_order_relaxed);
+      if (o == me ? !is_listed(s) : o == 0 || !shared_memory_detail::is_alive(o))
+        if (owner.compare_exchange_strong(o, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return s;
+    }
+    return 0;
+  }
+
+  static bool is_listed(std::uint32_t s) {
+    for (std::uint32_t i = 0; i < own_shares(); i++)
+      if (here_.shares[i].load(std::memory_order_relaxed) == s) return true;
+    return false;
+  }
+
+  /// In a child of a process that had joined: what was the parent's is the parent's.
+  [[gnu::cold, gnu::noinline]] static void join_as_child() {
+    std::uint32_t old = here_.stamp.load(std::memory_order_relaxed);
+    const std::uint32_t stamp = fork_stamp_of_process();
+    if (old == stamp || !here_.stamp.compare_exchange_strong(old, stamp, std::memory_order_relaxed)) return;
+    here_.own.store(0, std::memory_order_relaxed);
+    here_.seed.fetch_xor(stamp * 0x9e3779b9u, std::memory_order_relaxed);
+  }
+
+  static void futex(void* word, int op, std::uint32_t value, const timespec* timeout, std::uint32_t mask) {
+    const int saved = errno;
+    syscall(SYS_futex, word, op, value, timeout, nullptr, mask);
+    errno = saved;
+  }
+};
+
+static_assert(platform<shared_memory<void>>);
+
+}  // namespace usher

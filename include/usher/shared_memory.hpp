@@ -1,0 +1,209 @@
+// Locks between processes, for C++ programs: a region of memory that processes share, and mutexes in it.
+//
+//     struct account { usher::shared_mutex_in<usher::mcsg> lock; long balance; };        // as bytes: zeros are free
+//
+//     int fd = shm_open("/bank", O_RDWR | O_CREAT | O_EXCL, 0600);                       // or memfd_create(), or a file
+//     auto region = usher::shared_region<>::create(fd, sizeof(account));                 // one process
+//     auto region = usher::shared_region<>::join(shm_open("/bank", O_RDWR, 0));          // all others
+//     auto& a = region.at<account>(0);
+//     { const std::lock_guard guard(a.lock); a.balance += 10; }
+//
+// The region may be at another address in each process: there are no pointers in it. The data begins as zero bytes, and a lock
+// of zero bytes is free; `create` can be given what else is to be done before others may join.
+//
+// Which locks: those whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+, mcsg++, clh, k42 and
+// their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Not those with an array that a process has once (the TWA
+// family): they don't compile.
+//
+// create() and join() throw std::system_error; the codes (std::errc):
+//     file_exists                      create: there is something in the file
+//     resource_unavailable_try_again   join: the region is not ready yet: it is being created
+//     invalid_argument                 join: this is no region, or one of another layout or version of Usher
+//     no_buffer_space                  join: 255 living processes are in it
+//     device_or_resource_busy          this process has joined a region of this `Name` already
+//     and what ftruncate, posix_fallocate, fstat and mmap say. create() reserves all memory, so that no access fails later.
+// The descriptor may be closed afterwards.
+//
+// Leaving: the destructor. No thread of the process may hold, want or wait for a lock of the region then; other threads that have
+// used a -tls lock should have ended, else the node that each of them kept is lost to the region. The region itself goes away
+// with its file.
+//
+// fork: the child is in the region, too, at the same address, and has nodes of its own from its first lock(). It does not
+// hold what the parent holds. exec: the new program joins again.
+//
+// A process that dies, or leaves by _exit or exec: what it had free is given to processes that join later. If one of its
+// threads held a lock or waited for one, that lock is stuck for good, as with any mutex that is not robust: nobody is told.
+// lost() says how many processes have gone without leaving; after such an end the only safe way is to make the region anew.
+// The nodes that it had at that moment, one for each lock that a thread held, wanted or (-tls forms) had used, stay in use.
+// Whoever can write to the region can break every lock in it.
+//
+// A process has room for 1088 nodes at a time. A thread that can have none comes as a guest where the lock takes guests; else it
+// tries again every millisecond.
+//
+// Processes that share a region must see each other's ids (one PID namespace) and should have a /proc; without, the shares of
+// dead processes may stay taken.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <new>
+#include <system_error>
+
+#include "usher/platform/shared_memory.hpp"
+#include "usher/waiting.hpp"
+
+namespace usher {
+
+template <class Name = void>
+class shared_region {
+  using memory = shared_memory<Name>;
+  using layout = shared_memory_detail::layout;
+
+ public:
+  /// Makes a region in an empty file, and joins it. `bytes` is the room for the program's data, `prepare` is called with
+  /// its address before others may join.
+  template <class Prepare>
+  static shared_region create(int fd, std::size_t bytes, Prepare prepare) {
+    struct stat s;
+    if (fstat(fd, &s) != 0) fail(errno, "fstat");
+    if (s.st_size != 0) fail(EEXIST, "usher::shared_region: create");
+    const std::size_t size = sizeof(layout) + (bytes + 4095) / 4096 * 4096;
+    if (ftruncate(fd, off_t(size)) != 0) fail(errno, "ftruncate");
+    if (const int error = posix_fallocate(fd, 0, off_t(size))) fail(error, "posix_fallocate");
+    shared_region r(map(fd, size), size);
+    auto* l = static_cast<layout*>(r.at_);
+    l->bytes = size;
+    l->data = sizeof(layout);
+    l->nodes_each = shared_memory_detail::nodes_a_share;
+    l->shares_in_all = shared_memory_detail::most_shares;
+    r.enter();
+    prepare(r.data());
+    l->ready.store(layout::ready_mark, std::memory_order_release);  // pairs with the load in join()
+    return r;
+  }
+  static shared_region create(int fd, std::size_t bytes) {
+    return create(fd, bytes, [](void*) {});
+  }
+
+  static shared_region join(int fd) {
+    struct stat s;
+    if (fstat(fd, &s) != 0) fail(errno, "fstat");
+    if (s.st_size == 0) fail(EAGAIN, "usher::shared_region: join");
+    const auto size = std::size_t(s.st_size);
+    if (size < sizeof(layout)) fail(EINVAL, "usher::shared_region: join");
+    shared_region r(map(fd, size), size);
+    const auto* l = static_cast<const layout*>(r.at_);
+    const std::uint64_t ready = l->ready.load(std::memory_order_acquire);
+    if (ready == 0) fail(EAGAIN, "usher::shared_region: join");
+    if (ready != layout::ready_mark || l->bytes != size || l->data != sizeof(layout) ||
+        l->nodes_each != shared_memory_detail::nodes_a_share || l->shares_in_all != shared_memory_detail::most_shares)
+      fail(EINVAL, "usher::shared_region: join");
+    r.enter();
+    return r;
+  }
+
+  shared_region(shared_region&& other) noexcept
+      : at_(std::exchange(other.at_, nullptr)), size_(other.size_), joined_(std::exchange(other.joined_, false)) {}
+  shared_region& operator=(shared_region&&) = delete;
+  ~shared_region() {
+    if (joined_) memory::detach();
+    if (at_ != nullptr) munmap(at_, size_);
+  }
+
+  void* data() const { return static_cast<char*>(at_) + sizeof(layout); }
+  std::size_t size() const { return size_ - sizeof(layout); }
+
+  /// An object in the program's part. It must be one that zero bytes make, or have been made by `prepare`.
+  template <class T>
+  T& at(std::size_t offset) const {
+    return *std::launder(reinterpret_cast<T*>(static_cast<char*>(data()) + offset));
+  }
+
+  /// How many processes have gone without leaving, and nobody has come in their place.
+  unsigned lost() const {
+    const int saved = errno;
+    unsigned n = 0;
+    for (const auto& s : static_cast<const layout*>(at_)->shares) {
+      const std::uint64_t owner = s.owner.load(std::memory_order_relaxed);
+      n += owner != 0 && !shared_memory_detail::is_alive(owner) ? 1 : 0;
+    }
+    errno = saved;
+    return n;
+  }
+
+  /// How many nodes are in use.
+  unsigned nodes_in_use() const {
+    unsigned n = 0;
+    for (const auto& slot : static_cast<const layout*>(at_)->nodes)
+      n += slot.used.load(std::memory_order_relaxed) != 0 ? 1 : 0;
+    return n;
+  }
+
+ private:
+  shared_region(void* at, std::size_t size) : at_(at), size_(size) {}
+
+  [[noreturn]] static void fail(int error, const char* what) {
+    throw std::system_error(error, std::generic_category(), what);
+  }
+  static void* map(int fd, std::size_t size) {
+    void* const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) fail(errno, "mmap");
+    return at;
+  }
+  void enter() {
+    if (!memory::attach(static_cast<layout*>(at_))) fail(EBUSY, "usher::shared_region");
+    joined_ = true;
+    if (!memory::add_first_share()) fail(ENOBUFS, "usher::shared_region: join");
+  }
+
+  void* at_;
+  std::size_t size_;
+  bool joined_ = false;
+};
+
+/// A mutex that lies in a region. It is free when its bytes are zero; any thread of any process that has joined may unlock it.
+template <template <class, class> class Lock, class Name = void, waiting_kind Kind = waiting_kind::spin_then_park>
+class shared_mutex_in {
+ public:
+  using lock_type = Lock<shared_memory<Name>, waiting<shared_memory<Name>, Kind>>;
+  static constexpr lock_traits traits = lock_type::traits;
+  static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");
+
+  constexpr shared_mutex_in() noexcept : lock_{} {}
+  shared_mutex_in(const shared_mutex_in&) = delete;
+  shared_mutex_in& operator=(const shared_mutex_in&) = delete;
+
+  void lock() { lock_.lock(); }
+  [[nodiscard]] bool try_lock() { return lock_.try_lock(); }
+  void unlock() { lock_.unlock(); }
+
+  /// Without a node.
+  void lock_as_guest()
+    requires requires(lock_type& l) { l.lock_as_guest(); }
+  {
+    lock_.lock_as_guest();
+  }
+
+ private:
+  lock_type lock_;
+};
+
+/// A node that a thread brings to each lock(), as the papers have it: lock_type is mcs_with_node, mcsg_with_node,
+/// mcsg_plus_with_node. It serves one lock at a time.
+template <class Name = void>
+class shared_node {
+ public:
+  shared_node() : handle_(shared_memory<Name>::take_node()) {
+    if (handle_ == no_node) throw std::system_error(ENOBUFS, std::generic_category(), "usher::shared_node");
+  }
+  shared_node(const shared_node&) = delete;
+  shared_node& operator=(const shared_node&) = delete;
+  ~shared_node() { shared_memory<Name>::give_node(handle_); }
+
+  operator node_handle() const { return handle_; }
+
+ private:
+  node_handle handle_;
+};
+
+}  // namespace usher

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""MCSg's release is MCS's (MCSg, Algorithm 1, line 21), instruction by instruction: compares what the compiler made of both.
+
+    same_release.py OBJECT   the compiled releases.cpp"""
+
+import re
+import shutil
+import subprocess
+import sys
+
+
+def functions(path):
+    """{name: instructions}, with addresses taken off: places in a function are said by their distance from its beginning."""
+    listing = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", path], capture_output=True, text=True, check=True,
+                             timeout=60).stdout
+    found, name, begin = {}, None, 0
+    for line in listing.splitlines():
+        if match := re.match(r"([0-9a-f]+) <(\w+)>:$", line):
+            begin, name = int(match[1], 16), match[2]
+            found[name] = []
+        elif name and (match := re.match(r"\s+([0-9a-f]+):\s+(.*)$", line)):
+            text = match[2].replace(f"<{name}", "<self")
+            if "R_X86_64" in text:
+                found[name].append(text)
+            else:
+                text = re.sub(r"\b[0-9a-f]+ (<self)", r"\1", text)
+                text = re.sub(r"\b[0-9a-f]+ <.*>$", "elsewhere", text) if "<self" not in text else text
+                found[name].append(f"+{int(match[1], 16) - begin:x} {text}")
+    return found
+
+
+def main():
+    if not shutil.which("objdump"):
+        sys.exit("needs objdump")
+    code = functions(sys.argv[1])
+    for kind in ("polling", "sleeping"):
+        mcs, mcsg = (trim(code[f"{lock}_{kind}"]) for lock in ("mcs", "mcsg"))
+        if mcs != mcsg:
+            different = [f"{a}\n    {b}" for a, b in zip(mcs, mcsg) if a != b]
+            sys.exit(f"{kind}: {len(mcs)} and {len(mcsg)} instructions; differ in:\n    " + "\n    ".join(different))
+        if len(mcs) < 10:
+            sys.exit(f"{kind}: {len(mcs)} instructions are no release")
+        print(f"{kind}: the same {len(mcs)} lines of code")
+
+
+def trim(lines):
+    """Without the padding after the end."""
+    while lines and re.search(r" (nop|xchg   %ax,%ax|cs nop|data16)", lines[-1]):
+        lines = lines[:-1]
+    return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+// Large locks under the preload: their state is attached from a pool while threads contend and must come back to it, however
+// many mutexes a program makes, and however each of them ends: std::mutex is not destroyed by any call.
+#include "cases.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace {
+
+constexpr long lives = 10000000, at_a_time = 10000, generations = lives / at_a_time;
+
+struct guarded {
+  std::mutex mutex;
+  int count = 0;
+};
+
+struct scene {
+  guarded* some;
+  int generation = 0;  // 1, 2, …: what `some` is of
+  int arrived = 0, done = 0;
+};
+
+// Both go through all mutexes of a generation in the same order, beginning with one that is held.
+void worker(scene& s) {
+  for (int g = 1; g <= generations; ++g) {
+    while (flag_get(&s.generation) < g) sched_yield();
+    flag_add(&s.arrived, 1);
+    for (long i = 0; i < at_a_time; ++i) {
+      const std::lock_guard guard(s.some[i].mutex);
+      s.some[i].count++;
+    }
+    flag_add(&s.done, 1);
+  }
+}
+
+// In KiB, address space and memory.
+struct usage {
+  long space, memory;
+};
+usage now_used() {
+  FILE* file = fopen("/proc/self/statm", "r");
+  long pages = 0, resident = 0;
+  CHECK(file != nullptr && fscanf(file, "%ld %ld", &pages, &resident) == 2);
+  fclose(file);
+  const long kib = sysconf(_SC_PAGESIZE) / 1024;
+  return {pages * kib, resident * kib};
+}
+
+CASE(ten_million_mutexes_in_bounded_memory) {
+  scene s;
+  std::thread first(worker, std::ref(s)), second(worker, std::ref(s));
+  long sum = 0, contended = 0;
+  usage early{};
+  for (int g = 1; g <= generations; ++g) {
+    const auto some = std::make_unique<guarded[]>(at_a_time);
+    s.some = some.get();
+    some[0].mutex.lock();
+    flag_set(&s.generation, g);
+    while (flag_get(&s.arrived) < 2 * g) sched_yield();
+    for (int i = 0; i < 3; ++i) sched_yield();  // now one of them waits, or soon both do
+    some[0].mutex.unlock();
+    for (long i = 0; i < at_a_time; ++i) {
+      if (some[i].mutex.try_lock())
+        some[i].mutex.unlock();
+      else
+        ++contended;
+    }
+    while (flag_get(&s.done) < 2 * g) sched_yield();
+    for (long i = 0; i < at_a_time; ++i) sum += some[i].count;
+    if (g == generations / 10) early = now_used();
+  }
+  first.join();
+  second.join();
+  CHECK_NUMBER(sum, 2 * lives);
+  const usage late = now_used();
+  note("%ld KiB of %ld after a tenth, %ld of %ld at the end; %ld found locked", early.memory, early.space, late.memory,
+       late.space, contended);
+  CHECK(contended > 0);
+  CHECK(late.memory < early.memory + 4096);
+  CHECK(late.space < early.space + 256 * 1024);  // malloc may take an arena of 64 MiB of addresses
+  CHECK(late.memory < 64 * 1024);
+}
+
+}  // namespace
