@@ -42,6 +42,7 @@ namespace usher::cli {
 namespace {
 
 constexpr const char* c_library = "pthread";  // what all others are compared with
+constexpr std::size_t fewest_rounds = 5;      // with fewer, whatever is seen is noise
 // One of each family: little, much and no order; restricted concurrency; the C library's own algorithm as a lock of ours.
 constexpr const char* short_list = "loiter,mcscr,twa,fairlock,ttas";
 
@@ -411,7 +412,7 @@ std::optional<std::pair<double, interval>> trial::ratio(const candidate& c) cons
 bool trial::is_noise(const candidate& c) const {
   const auto r = ratio(c);
   const auto runs = c.values(metric_of).size();
-  return !r || runs < 5 || (r->second.low <= 1 && r->second.high >= 1);
+  return !r || runs < fewest_rounds || (r->second.low <= 1 && r->second.high >= 1);
 }
 
 std::vector<const candidate*> trial::best_first() const {
@@ -455,8 +456,12 @@ std::string trial::table_text(std::size_t width) const {
       if (values.size() >= 2) between = fmt::format("{:.2f}–{:.2f}", r->second.low, r->second.high);
     }
     std::string last = remarks(*c);
-    if (c != &base() && !values.empty() && is_noise(*c))
-      last.insert(0, last.empty() ? "within the noise" : "within the noise; ");
+    if (c != &base() && !values.empty() && is_noise(*c)) {
+      const std::string few = values.size() < fewest_rounds
+                                  ? fmt::format(": only {} round{}", values.size(), values.size() == 1 ? "" : "s")
+                                  : "";
+      last.insert(0, "within the noise" + few + (last.empty() ? "" : "; "));
+    }
     std::string calls = "-", contended = "-";
     if (c->counted) {
       calls = quantity(static_cast<double>(c->calls.locks));
@@ -511,8 +516,9 @@ std::string trial::advice() const {
   }
   std::string text;
   if (best == nullptr) {
-    text = base().values(metric_of).size() < 5 ? "Fewer than five rounds say nothing certain: try --rounds 5 or more."
-                                               : "Nothing was clearly better than the C library's mutex: keep it.";
+    text = base().values(metric_of).size() < fewest_rounds
+               ? "Fewer than five rounds say nothing certain: try --rounds 5 or more."
+               : "Nothing was clearly better than the C library's mutex: keep it.";
   } else {
     text = fmt::format("{} was {:.2f} times as good as the C library's mutex: usher run --lock {} -- {}", best->name,
                        best_gain, best->lock->name, command_line(command_));

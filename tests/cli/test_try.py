@@ -125,7 +125,7 @@ class Try(unittest.TestCase):
         heading = done.stdout.splitlines()[0]
         for word in ("median", "range", "ratio", "95 %", "CPU s", "switches", "MiB", "lock calls", "contended"):
             self.assertIn(word, heading)
-        self.assertIn("within the noise", self.row(done, "mcs"))  # two rounds say nothing
+        self.assertIn("within the noise: only 2 rounds", self.row(done, "mcs"))
         self.assertIn("of the CPU time meanwhile", done.stdout)
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "loiter", "mcs"])
         for c in data["candidates"]:
