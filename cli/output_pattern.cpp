@@ -94,29 +94,34 @@ std::string_view last_shown(std::string_view line) {
   return line.substr(line.rfind('\r') + 1);
 }
 
-/// The words of a line, with a mark for each number and without blank space beside numbers: columns move with the length of
-/// numbers, and so do bars. The numbers' hashes go to `numbers`, 0 for measurements.
+bool is_letter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || (c & 0x80) != 0;
+}
+
+/// The words of a line, with a mark for each number, blank space only between words, and one of several equal signs:
+/// columns move with the length of numbers, and so do bars. The numbers' hashes go to `numbers`, 0 for measurements.
 std::string words_of(std::string_view line, std::vector<std::uint64_t>& numbers) {
   std::string words;
+  bool blank = false;
   for (std::size_t i = 0; i < line.size();) {
     const bool in_word = i > 0 && is(line, i - 1, std::isalnum);
     const std::size_t hexadecimal = is(line, i, std::isxdigit) && !in_word ? end_of_hexadecimal(line, i) : 0;
     if (hexadecimal != 0 || is(line, i, std::isdigit) || has_sign_at(line, i)) {
-      number n = hexadecimal != 0 ? number{hexadecimal, false} : number_at(line, i);
-      const std::string_view text = line.substr(i, n.end - i);
+      const number n = hexadecimal != 0 ? number{hexadecimal, false} : number_at(line, i);
       const std::size_t unit = unit_at(line, n.end);
-      n.measured = n.measured || unit != n.end;
-      while (!words.empty() && words.back() == ' ') words.pop_back();
       words += number_mark;
-      numbers.push_back(n.measured ? 0 : hash_of(text));
+      numbers.push_back(n.measured || unit != n.end ? 0 : hash_of(line.substr(i, n.end - i)));
       i = unit;
-      while (is(line, i, std::isspace)) ++i;
+      blank = false;
     } else if (is(line, i, std::isspace)) {
-      while (is(line, i, std::isspace)) ++i;
-      if (!words.empty() && i < line.size()) words += ' ';
+      blank = true;
+      ++i;
     } else {
       const char c = line[i++];
-      if (words.empty() || words.back() != c || is(line, i - 1, std::isalnum) || (c & 0x80) != 0) words += c;
+      const char last = words.empty() ? number_mark : words.back();
+      if (blank && is_letter(c) && is_letter(last)) words += ' ';
+      if (c != last || is_letter(c)) words += c;
+      blank = false;
     }
   }
   return words;
