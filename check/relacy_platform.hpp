@@ -264,7 +264,8 @@ bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, orde
                      (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
   if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
   before_access(this, p);
-  const bool done = word_.compare_exchange(weak, expected, v, order_of(success, p, this), order_of(failure, p, this), info(p));
+  const bool done =
+      word_.compare_exchange(weak, expected, v, order_of(success, p, this), order_of(failure, p, this), info(p));
   if (done) after_write(this, p);
   return done;
 }
