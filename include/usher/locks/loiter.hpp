@@ -36,7 +36,8 @@
 //   instructions, unless the thread loses its CPU just there. The standby sleeps for 1 ms at the longest (P::nap), looks,
 //   takes the lock if it is free and else marks it anew: so what the window costs is at most 1 ms for the one standby, and
 //   the lock idle for as long if nobody else comes. (The paper stores first and loads then, which is a look at a lock that
-//   may be gone; its window is the processor's store buffer.)
+//   may be gone; its window is the processor's store buffer.) A schedule that meets the window each time lets the standby
+//   starve: so this form does not promise that nobody does.
 #pragma once
 
 #include <type_traits>
@@ -69,7 +70,7 @@ class basic_loiter {
       .summary = plain ? "test-and-set for those who circulate, MCS for the rest, direct hand-over to the impatient"
                        : "loiter with one of its parts changed: to measure what that is worth",
       .paper = "Malthusian Locks, appendix A.1",
-      .starvation_free = O.hand_over,
+      .starvation_free = O.hand_over && !O.plain_store,
       .restricts = true,
       .words = O.numa_aware_inner ? 4 : 3,
       .kinds = plain ? every_waiting_kind : unsigned(waiting_kind::spin_then_park),
