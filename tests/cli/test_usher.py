@@ -186,7 +186,7 @@ class List(Usher):
                 for key, kind in types.items():
                     self.assertIsInstance(lock[key], kind, key)
                 self.assertNotIsInstance(lock["bypass"], bool)
-                self.assertIn(lock["waiting"], ("spin", "spin-then-park", "yield-then-park", "park"))
+                self.assertIn(lock["waiting"], ("spin", "spin-then-park", "yield-then-park", "park", "sleep", "mwait-then-park"))
                 self.assertEqual(lock["plain"], lock["name"] == lock["family"])
                 self.assertEqual(lock["needs_own_cpu"], lock["waiting"] in ("spin", "yield-then-park"))
                 self.assertEqual(lock["default"], lock["name"] == "loiter")
@@ -536,7 +536,7 @@ class Run(Usher):
         self.assertIn("twa", completed("try", "--locks", "first", "=", "tw"))
         self.assertIn("twa", completed("try", "--locks", "first", "=", "twa,second", "=", "tw"))
         self.assertIn("twa", completed("try", "--locks", "first", "="))
-        self.assertEqual(completed("run", "--lock", "=", "mcscr-s"), ["mcscr-spin"])
+        self.assertEqual(completed("run", "--lock", "=", "mcscr-s"), ["mcscr-spin", "mcscr-sleep"])
 
     # --cond-append, --sem-append
 
