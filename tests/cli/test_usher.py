@@ -194,7 +194,6 @@ class List(Usher):
                     self.assertGreaterEqual(lock["bypass"], 0)
                 if lock["fifo"]:
                     self.assertEqual(lock["bypass"], 0)
-                    self.assertTrue(lock["starvation_free"])
                 self.assertTrue(lock["paper"] and lock["summary"])
                 self.assertNotIn("\n", lock["paper"] + lock["summary"])
                 self.assertGreater(lock["size"], 0)

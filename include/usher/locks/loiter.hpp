@@ -232,8 +232,9 @@ class basic_loiter {
       const std::uint64_t waited = P::now() - since;
       const bool patient = !O.hand_over || waited < impatience;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
+      // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
       if ((w & marks) != marks &&
-          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_relaxed, std::memory_order_relaxed)) {
         if constexpr (counts) P::backoff(0);
         continue;
       }
@@ -253,13 +254,13 @@ class basic_loiter {
     if constexpr (W::parks)
       P::park_for(outer_, seen, every_sleeper, ns);
     else
-      P::await_for(outer_, may_enter, std::memory_order_acquire, ns);
+      P::await_for(outer_, may_enter, std::memory_order_relaxed, ns);
   }
   void wait_for_outer(std::uint32_t seen) {
     if constexpr (W::parks)
       P::park(outer_, seen, every_sleeper);
     else
-      P::await(outer_, may_enter, std::memory_order_acquire);
+      P::await(outer_, may_enter, std::memory_order_relaxed);
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {
