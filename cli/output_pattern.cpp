@@ -156,20 +156,20 @@ void output_pattern::learn(const printed& output) {
     lines_.resize(output.size());
     return;
   }
-  lost_ = lost_ || output.size() != first_->size();
+  lost_ = lost_ || output.size() != first_.size();
   if (lost_) return;
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     line& known = lines_[i];
-    known.same_words = known.same_words && first_->lines_[i].words == output.lines_[i].words;
-    known.same_numbers = known.same_numbers && known.same_words && first_->same_numbers(i, output, i);
+    known.same_words = known.same_words && first_.lines_[i].words == output.lines_[i].words;
+    known.same_numbers = known.same_numbers && known.same_words && first_.same_numbers(i, output, i);
   }
 }
 
 bool output_pattern::fits(std::size_t i, const printed& output, std::size_t j) const {
   const line& known = lines_[i];
   if (!known.same_words) return true;
-  if (first_->lines_[i].words != output.lines_[j].words) return false;
-  return !is_settled() || !known.same_numbers || first_->same_numbers(i, output, j);
+  if (first_.lines_[i].words != output.lines_[j].words) return false;
+  return !is_settled() || !known.same_numbers || first_.same_numbers(i, output, j);
 }
 
 /// Where the number of lines is another: the first whose words are in no line of ours, or that is there more often without
@@ -179,7 +179,7 @@ std::size_t output_pattern::first_foreign_line(const printed& output) const {
   bool anything = false;
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     anything = anything || !lines_[i].same_words;
-    kind& k = ours[first_->lines_[i].words];
+    kind& k = ours[first_.lines_[i].words];
     ++k.times;
     k.at = i;
   }
@@ -200,7 +200,7 @@ std::size_t output_pattern::first_foreign_line(const printed& output) const {
     if (here.times == 1 && mine->second.times == 1 && !fits(mine->second.at, output, j)) return j + 1;
   }
   for (std::size_t i = 0; i < lines_.size(); ++i)
-    if (lines_[i].same_words && !theirs.contains(first_->lines_[i].words)) return std::min(i, output.size()) + 1;
+    if (lines_[i].same_words && !theirs.contains(first_.lines_[i].words)) return std::min(i, output.size()) + 1;
   return 0;
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,6 +15,7 @@ namespace usher::cli {
 /// runs can be kept.
 class printed {
  public:
+  printed() = default;
   /// `mask` may take parts of a line away before it is looked at.
   explicit printed(std::string_view text, const std::function<void(std::string&)>& mask = {});
 
@@ -61,7 +61,7 @@ class output_pattern {
   bool fits(std::size_t i, const printed& output, std::size_t j) const;
   std::size_t first_foreign_line(const printed& output) const;
 
-  std::optional<printed> first_;
+  printed first_;
   std::vector<line> lines_;
   unsigned learned_ = 0;
   bool lost_ = false;  ///< not even the number of lines was the same

@@ -271,7 +271,7 @@ class trial {
   void one_run(candidate& c, int round);
   bool is_better(const comparison& k) const { return (k.middle > k.neutral()) != lower_is_better(); }
   std::string verdict() const;
-  std::string how_much_better(const candidate& c) const;
+  std::string how_much_better(const candidate& c, const comparison& k) const;
   std::vector<const candidate*> best_first() const;
   std::string remarks(const candidate& c) const;
   chart_row row_of(const candidate& c) const;
@@ -674,17 +674,16 @@ std::string trial::advice() const {
   return verdict();
 }
 
-std::string trial::how_much_better(const candidate& c) const {
-  const auto k = compared(c);
-  if (!k->is_ratio) return fmt::format("{} was better by {} than", c.name, quantity(std::fabs(k->middle)));
-  return fmt::format("{} was {:.2f} times as good as", c.name, lower_is_better() ? 1 / k->middle : k->middle);
+std::string trial::how_much_better(const candidate& c, const comparison& k) const {
+  if (!k.is_ratio) return fmt::format("{} was better by {} than", c.name, quantity(std::fabs(k.middle)));
+  return fmt::format("{} was {:.2f} times as good as", c.name, lower_is_better() ? 1 / k.middle : k.middle);
 }
 
 /// Among many locks that are no different, one will seem better by chance. So a lock is named only if it also is where each
 /// of them has its share of the chance of a mistake (Bonferroni).
 std::string trial::verdict() const {
   constexpr double error = 0.05;
-  std::vector<const candidate*> better;
+  std::vector<std::pair<const candidate*, comparison>> better;
   std::size_t locks = 0, most = 0;
   for (const candidate& c : candidates_) {
     if (&c == &base()) continue;
@@ -693,7 +692,7 @@ std::string trial::verdict() const {
     if (k) most = std::max(most, k->values.size());
     if (is_c_library(c) || !k || is_noise(c) || !is_better(*k) || !c.troubles.empty() || c.first_difference != 0)
       continue;
-    better.push_back(&c);
+    better.emplace_back(&c, *k);
   }
   if (most < fewest_rounds)
     return options_.rounds < static_cast<int>(fewest_rounds)
@@ -701,26 +700,22 @@ std::string trial::verdict() const {
                : "Fewer than five rounds went well, which says nothing certain.";
   if (better.empty()) return "Nothing was clearly better than the C library's mutex: keep it.";
   // Best first; differences, which have no common measure with ratios, after these.
-  const auto gain = [&](const candidate* c) {
-    const auto k = compared(*c);
-    return !k->is_ratio ? 0 : lower_is_better() ? 1 / k->middle : k->middle;
-  };
-  std::stable_sort(better.begin(), better.end(), [&](auto* a, auto* b) { return gain(a) > gain(b); });
+  const auto gain = [&](const comparison& k) { return !k.is_ratio ? 0 : lower_is_better() ? 1 / k.middle : k.middle; };
+  std::stable_sort(better.begin(), better.end(),
+                   [&](const auto& a, const auto& b) { return gain(a.second) > gain(b.second); });
   const double share = error / static_cast<double>(locks);
-  for (const candidate* c : better) {
-    const auto k = compared(*c);
-    if (locks == 1 || k->excludes_neutral(between_values(k->values, share)))
-      return fmt::format("{} the C library's mutex: usher run --lock {} -- {}", how_much_better(*c), c->lock->name,
+  for (const auto& [c, k] : better)
+    if (locks == 1 || k.excludes_neutral(between_values(k.values, share)))
+      return fmt::format("{} the C library's mutex: usher run --lock {} -- {}", how_much_better(*c, k), c->lock->name,
                          command_line(command_));
-  }
   std::string names;
-  for (const candidate* c : better)
+  for (const auto& [c, k] : better)
     names += (names.empty() ? "" : ",") + (c->name == c->lock->name ? c->name : c->name + "=" + c->lock->name);
   const auto now = static_cast<std::size_t>(options_.rounds);
   std::size_t rounds = std::max(fewest_values(error / static_cast<double>(better.size())), now);
   if (better.size() == locks && rounds == now) rounds = 2 * now;
   return fmt::format("{} the C library's mutex, which may be chance among {} locks: try --rounds {} --locks {}",
-                     how_much_better(*better.front()), locks, rounds, names);
+                     how_much_better(*better.front().first, better.front().second), locks, rounds, names);
 }
 
 std::string trial::plot(std::size_t width) const {

@@ -46,6 +46,6 @@ struct counter_file {
     return s;
   }
 };
-static_assert(sizeof(counter_file) == 4096 * 64);
+static_assert(sizeof(counter_file) == std::size_t{4096} * 64);
 
 }  // namespace usher
