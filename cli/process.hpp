@@ -77,8 +77,8 @@ class process {
   ended wait(double limit, bool keep_the_rest = false);
   /// Whether it has ended already.
   bool running();
-  /// Readable for poll() once it has ended.
-  int handle() const { return handle_; }
+  /// For poll(): readable when there is news of it. Then running() says whether it has ended.
+  int handle() const { return line_; }
   /// Asks it to end; kills it if it does not within `patience` seconds.
   ended stop(double patience);
 
