@@ -74,6 +74,18 @@ usher_check_changed(mcscr-claims-fifo "claims to be first come, first served" mc
   "      .starvation_free = true," "      .fifo = true, .starvation_free = true,"
   locks/mcscr.hpp)
 
+usher_check_changed(fairlock-as-printed "starts again while the lock is held and not where it is free: Figure 5, line 5, as printed"
+  fairlock ""
+  "    if ((w & lock_bit) == 0) {  // Fig 5 line 5, mended
+      if (!try_lock()) return claim::again;
+      P::doorway(this);
+      return claim::locked;
+    }
+"
+  "    if (w & lock_bit) return claim::again;
+"
+  locks/fairlock.hpp)
+
 usher_check_changed(fairlock-scans-from-below "serves the lowest bit, not the next one" fairlock ""
   "slot = next_bit(std::uint32_t(w), holders_slot(w));" "slot = next_bit(std::uint32_t(w), 0);"
   locks/fairlock.hpp)

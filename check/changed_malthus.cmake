@@ -121,7 +121,7 @@ usher_check_changed(loiter-defer-forgets-arrivals "the standby forgets who spins
   "outer_.compare_exchange_strong(w, arrivals(w) | held | inner," "outer_.compare_exchange_strong(w, held | inner,"
   locks/loiter.hpp)
 
-usher_check_changed(loiter-cap-frees-handed "an unlock wipes out what arrivals count" loiter_cap ""
+usher_check_changed(loiter-defer-wipes-count "an unlock wipes out what arrivals count" loiter_defer ""
   "if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed))
         return"
   "seen = outer_.exchange(then, std::memory_order_acq_rel);
@@ -160,15 +160,22 @@ usher_check_changed(mcscrn-graft-drops-rest "who comes back is not linked to tho
   ""
   numa_queue.hpp locks/mcscrn.hpp)
 
+# Not a mistake: threads are moved from node to node, so that lists are longer than two nodes make them.
+usher_check_changed(mcscrn-roaming "" mcscrn ""
+  "P::numa_node()" "P::random() % 2"
+  numa_queue.hpp locks/mcscrn.hpp)
+
+set(also "P::numa_node()")
+set(also_instead "P::random() % 2")
 usher_check_changed(mcscrn-ring-keeps-youngest "the list is still named by a thread that has left it" mcscrn ""
   "return h == youngest ? older : youngest;" "return youngest;"
   numa_queue.hpp locks/mcscrn.hpp)
 
-usher_check_changed(mcscrn-patriot "home changes only if nobody is at home" mcscrn ""
-  "    if (!remote_.empty() && P::bernoulli(FairnessPeriod)) return change_home(mine);
-"
-  ""
-  locks/mcscrn.hpp)
+usher_check_changed(mcscrn-ring-joins-wrong "two lists are joined at one end only" mcscrn ""
+  "link(second, before);" "(void)second;"
+  numa_queue.hpp locks/mcscrn.hpp)
+unset(also)
+unset(also_instead)
 
 # ---- Wide Fairlock
 

@@ -35,6 +35,10 @@ usher_check_changed(twa-quantized-first-only "of a gang that is told only the fi
   "return ahead <= LongTermThreshold;"
   locks/waiting_array.hpp locks/twa.hpp)
 
+usher_check_changed(twa-quantized-late "tells a gang when its last is served and not before its first" twa_quantized ""
+  "word& slot = slot_of(next + LongTermThreshold * ticket_words::one);" "word& slot = slot_of(next);"
+  locks/waiting_array.hpp locks/twa.hpp)
+
 set(also "OwnerNotifies || !Array::in_lock,")
 set(also_instead "true,")
 usher_check_changed(twa-private-in-unlock "notifies an array that is in the lock after the hand-over" twa_private ""

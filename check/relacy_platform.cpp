@@ -42,10 +42,12 @@ void ordered_sites::add(const place& p) {
     seen[count++] = p;
 }
 
-rl::memory_order order_of(std::memory_order o, const place& p) {
+rl::memory_order order_of(std::memory_order o, const place& p, const void* word) {
   if (o == std::memory_order_relaxed) return rl::mo_relaxed;
-  if (recording_sites) sites.add(p);
-  if (sites.weakened && sites.is_weakened(p)) return rl::mo_relaxed;
+  if ((recording_sites || sites.weakened) && !execution::current().keeps(word)) {
+    if (recording_sites) sites.add(p);
+    if (sites.weakened && sites.is_weakened(p)) return rl::mo_relaxed;
+  }
   switch (o) {
     case std::memory_order_consume:
       return rl::mo_consume;

@@ -105,7 +105,7 @@ struct ordered_sites {
 inline ordered_sites sites;
 inline bool recording_sites = false;
 
-rl::memory_order order_of(std::memory_order o, const place& p);
+rl::memory_order order_of(std::memory_order o, const place& p, const void* word);
 
 /// The life of an object: uses, and an end that all of them must happen before.
 class life {
@@ -204,37 +204,37 @@ checked_atomic<T>::~checked_atomic() = default;
 template <class T>
 T checked_atomic<T>::load(order o, place p) const {
   before_access(this, p);
-  return word_.load(order_of(o, p), info(p));
+  return word_.load(order_of(o, p, this), info(p));
 }
 template <class T>
 void checked_atomic<T>::store(T v, order o, place p) {
   before_access(this, p);
-  word_.store(v, order_of(o, p), info(p));
+  word_.store(v, order_of(o, p, this), info(p));
   after_write(this, p);
 }
 template <class T>
 T checked_atomic<T>::exchange(T v, order o, place p) {
-  return modify([&] { return word_.exchange(v, order_of(o, p), info(p)); }, p);
+  return modify([&] { return word_.exchange(v, order_of(o, p, this), info(p)); }, p);
 }
 template <class T>
 T checked_atomic<T>::fetch_add(T v, order o, place p) {
-  return modify([&] { return word_.fetch_add(v, order_of(o, p), info(p)); }, p);
+  return modify([&] { return word_.fetch_add(v, order_of(o, p, this), info(p)); }, p);
 }
 template <class T>
 T checked_atomic<T>::fetch_sub(T v, order o, place p) {
-  return modify([&] { return word_.fetch_sub(v, order_of(o, p), info(p)); }, p);
+  return modify([&] { return word_.fetch_sub(v, order_of(o, p, this), info(p)); }, p);
 }
 template <class T>
 T checked_atomic<T>::fetch_and(T v, order o, place p) {
-  return modify([&] { return word_.fetch_and(v, order_of(o, p), info(p)); }, p);
+  return modify([&] { return word_.fetch_and(v, order_of(o, p, this), info(p)); }, p);
 }
 template <class T>
 T checked_atomic<T>::fetch_or(T v, order o, place p) {
-  return modify([&] { return word_.fetch_or(v, order_of(o, p), info(p)); }, p);
+  return modify([&] { return word_.fetch_or(v, order_of(o, p, this), info(p)); }, p);
 }
 template <class T>
 T checked_atomic<T>::fetch_xor(T v, order o, place p) {
-  return modify([&] { return word_.fetch_xor(v, order_of(o, p), info(p)); }, p);
+  return modify([&] { return word_.fetch_xor(v, order_of(o, p, this), info(p)); }, p);
 }
 template <class T>
 bool checked_atomic<T>::compare_exchange_strong(T& expected, T v, order success, order failure, place p) {
@@ -264,7 +264,8 @@ bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, orde
                      (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
   if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
   before_access(this, p);
-  const bool done = word_.compare_exchange(weak, expected, v, order_of(success, p), order_of(failure, p), info(p));
+  const bool done =
+      word_.compare_exchange(weak, expected, v, order_of(success, p, this), order_of(failure, p, this), info(p));
   if (done) after_write(this, p);
   return done;
 }
@@ -439,6 +440,11 @@ class execution {
   }
 
   queue_node<checked_words>& node(node_handle h, const place& p) { return slot(h, p).node; }
+
+  /// Whether the word is the platform's own, whose orders are not a lock's.
+  bool keeps(const void* word) const {
+    return word == &annex_taken_ || std::ranges::any_of(nodes_, [word](const node_slot& s) { return word == &s.used; });
+  }
 
   // ---- states of large locks ----
 

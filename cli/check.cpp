@@ -82,7 +82,9 @@ site site_from(const std::string& text) {
   return s;
 }
 
-std::string name_of(const site& s) { return fmt::format("{}:{}", short_name(s.file), s.line); }
+std::string name_of(const site& s) {
+  return fmt::format("{}:{}", short_name(s.file), s.line);
+}
 
 /// What is asked: whether all parts pass, or whether any of them fails.
 struct question {
@@ -94,7 +96,9 @@ struct question {
   std::size_t first_failure = ~std::size_t{0};  ///< of the chunks, where it must fail
 };
 
-bool is_failure(const verdict& v) { return v.way != verdict::kind::pass; }
+bool is_failure(const verdict& v) {
+  return v.way != verdict::kind::pass;
+}
 
 const verdict* failure_in(const chunk& c) {
   if (!c.said || c.said->verdicts.empty()) return nullptr;
@@ -242,8 +246,8 @@ bool checking::choose() {
       return false;
     }
     std::erase_if(forms, [&](const checkable* c) {
-      const bool other = !options_.forms.empty() && std::find(options_.forms.begin(), options_.forms.end(), form_of(*c)) ==
-                                                        options_.forms.end();
+      const bool other = !options_.forms.empty() &&
+                         std::find(options_.forms.begin(), options_.forms.end(), form_of(*c)) == options_.forms.end();
       return other || !seen.insert(c->name).second;
     });
     if (forms.empty()) continue;
@@ -277,8 +281,8 @@ std::vector<part> checking::parts_of(const std::vector<const checkable*>& forms)
 }
 
 std::vector<std::string> checking::command(const part& p, const std::optional<site>& weakened) const {
-  std::vector<std::string> words = {checker_,   "--lock",    p.what->name, "--client",
-                                    p.client,   "--threads", std::to_string(p.threads), "--lines"};
+  std::vector<std::string> words = {
+      checker_, "--lock", p.what->name, "--client", p.client, "--threads", std::to_string(p.threads), "--lines"};
   if (weakened) words.insert(words.end(), {"--weaken-at", weakened->text});
   return words;
 }
@@ -335,7 +339,8 @@ bool checking::find_sites() {
       q.must_fail = true;
       for (const part& p : questions_[i].parts)
         for (const form_of_lock& f : forms)
-          if (f.what == p.what && std::find(f.sites.begin(), f.sites.end(), text) != f.sites.end()) q.parts.push_back(p);
+          if (f.what == p.what && std::find(f.sites.begin(), f.sites.end(), text) != f.sites.end())
+            q.parts.push_back(p);
       asked.push_back(std::move(q));
     }
   }
@@ -515,15 +520,15 @@ std::string checking::table_of_mistakes(std::size_t width) const {
       state = s.failure->state;
     }
     if (weakened)
-      rows.push_back({q.family, name_of(*q.weakened), source_line(q.weakened->file, q.weakened->line), verdict, by, state,
-                      std::to_string(s.executions)});
+      rows.push_back({q.family, name_of(*q.weakened), source_line(q.weakened->file, q.weakened->line), verdict, by,
+                      state, std::to_string(s.executions)});
     else
       rows.push_back({q.family, q.bug, verdict, by, state, std::to_string(s.executions)});
   }
   std::vector<column> columns = {{"lock"}, {"what is wrong", false, 24}};
   if (weakened) columns = {{"lock"}, {"order at"}, {"code", false, 24}};
-  for (const column& c : {column{"verdict"}, column{"caught by", false, 16}, column{"seed", true},
-                          column{"executions", true}})
+  for (const column& c :
+       {column{"verdict"}, column{"caught by", false, 16}, column{"seed", true}, column{"executions", true}})
     columns.push_back(c);
   return format_table(columns, rows, width);
 }
@@ -597,9 +602,10 @@ std::string checking::interleavings(std::size_t width) {
 int checking::replay(std::size_t width) {
   question& q = questions_.front();
   if (questions_.size() != 1 || q.parts.size() != 1) {
-    complain("check: --replay is about one lock in one form, one client and one number of threads: name them "
-             "(usher check twa-spin --client plain --threads 3 --replay {})",
-             options_.replay);
+    complain(
+        "check: --replay is about one lock in one form, one client and one number of threads: name them "
+        "(usher check twa-spin --client plain --threads 3 --replay {})",
+        options_.replay);
     return bad_usage;
   }
   const part& p = q.parts.front();
@@ -650,8 +656,8 @@ nlohmann::ordered_json checking::as_json() const {
       for (std::size_t i = 0; i < q.parts.size(); ++i) {
         const part& p = q.parts[i];
         const sum s = sum_of(q, i);
-        nlohmann::ordered_json one = {{"lock", p.what->name},  {"family", q.family},     {"client", p.client},
-                                      {"threads", p.threads},  {"passed", nullptr},      {"executions", s.executions},
+        nlohmann::ordered_json one = {{"lock", p.what->name},  {"family", q.family},  {"client", p.client},
+                                      {"threads", p.threads},  {"passed", nullptr},   {"executions", s.executions},
                                       {"seed", options_.seed}, {"seconds", s.seconds}};
         if (s.failure != nullptr || s.complete) one["passed"] = s.failure == nullptr;
         if (options_.scheduler != "random") one["programs"] = s.programs;
@@ -698,7 +704,8 @@ std::string list_of(const std::vector<checkable>& all, std::size_t width) {
 bool makes_sense(const check_options& o) {
   static const std::regex state("[0-9]{1,18}(:[0-9]{1,18}(:[0-9]{1,6}\\.[0-9]{1,3})*)?");
   if (o.locks.empty() && !o.all && !o.bugs && !o.list) {
-    complain("check: which locks? usher check LOCK..., --all, or --bugs for the seeded mistakes (see usher check --help)");
+    complain(
+        "check: which locks? usher check LOCK..., --all, or --bugs for the seeded mistakes (see usher check --help)");
     return false;
   }
   if (o.all && (o.bugs || !o.locks.empty())) {
@@ -760,7 +767,8 @@ int carry_out(check_options o) {
   c.run();
   fmt::print("{}", c.table(terminal_width()));
   std::fflush(stdout);
-  fmt::print("{}\n{}{}\n", c.interleavings(terminal_width()), interrupted() != 0 ? "Interrupted. So far: " : "", c.summary());
+  fmt::print("{}\n{}{}\n", c.interleavings(terminal_width()), interrupted() != 0 ? "Interrupted. So far: " : "",
+             c.summary());
   const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
   const bool written = !json.wanted() || json.write(c.as_json().dump(1, ' ', false, lenient) + "\n");
   if (interrupted() != 0) return 128 + interrupted();
@@ -798,7 +806,7 @@ subcommand check(CLI::App& app) {
   sub->add_option("--threads", o->threads, "2, 3, 4, or several of them (default: 3; --bugs: 2,3,4)")
       ->type_name("N,...")
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->check(CLI::Range(least_threads, most_threads));
   sub->add_option("--executions", o->executions, "Of each client, for each number of threads (default: 20000)")
       ->type_name("N")
@@ -810,9 +818,10 @@ subcommand check(CLI::App& app) {
   sub->add_option("--forms", o->forms, "These forms alone: plain, spin, park")
       ->type_name("F,...")
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"plain", "spin", "park"}));
-  sub->add_option("--replay", o->replay, "One execution, as a failure has named it: of one lock, client and number of threads")
+  sub->add_option("--replay", o->replay,
+                  "One execution, as a failure has named it: of one lock, client and number of threads")
       ->type_name("STATE");
   sub->add_option("--scheduler", o->scheduler,
                   "random, or bound: all executions of a program with few differences from the plain one, then of the "

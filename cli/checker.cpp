@@ -180,14 +180,14 @@ void run_side_by_side(unsigned jobs, const std::function<std::optional<command_t
     if (watched.empty()) continue;
     poll(watched.data(), watched.size(), 200);
     for (std::size_t i = now.size(); i-- > 0;) {
-      const bool over = (watched[i].revents & POLLIN) != 0;
+      const bool over = watched[i].revents != 0 && !now[i].program->running();
       if (!over && steady::now() < now[i].until) continue;
       ended_run result;
       result.timed_out = !over;
       result.end = over ? now[i].program->wait(0) : now[i].program->stop(2);
       if (result.end.way == ended::how::interrupted) break;
-      result.out = now[i].program->out().text(std::size_t{64} << 20);
-      result.err = now[i].program->err().text(1 << 16);
+      result.out = now[i].program->out().text();
+      result.err = now[i].program->err().tail(1 << 16);
       const std::size_t id = now[i].command.id;
       now.erase(now.begin() + static_cast<std::ptrdiff_t>(i));
       done(id, result);

@@ -84,9 +84,9 @@ The default is {}. A plain name (twa) polls for a moment, then sleeps: it never
 needs a CPU of its own. -park sleeps at once. -spin polls until it gets in; -yield
 polls for long, giving its CPU away, before it sleeps: both need a CPU of their own
 for every thread that waits. With more threads than CPUs they can be slow beyond
-use, and -spin may never finish. -sleep sleeps for a set time between looks; -mwait is
-the plain form with an instruction that waits for a write, where there is one. pthread and pthread-adaptive are the C library's
-own mutexes, to compare with.
+use, and -spin may never finish. -sleep sleeps for a set time between looks; -mwait
+is the plain form with an instruction that waits for a write, where there is one.
+pthread and pthread-adaptive are the C library's own mutexes, to compare with.
 
 fifo             threads get in in the order in which they arrived
 bypass           how often, at most, a waiter past the lock's doorway is overtaken

@@ -43,6 +43,17 @@ bool is_ours(std::string_view entry, const std::string& library) {
   return entry == library || fs::equivalent(fs::path(entry), library, none);
 }
 
+/// Of LD_PRELOAD.
+std::vector<std::string_view> entries(std::string_view list) {
+  std::vector<std::string_view> all;
+  for (std::size_t from = 0; from <= list.size();) {
+    const std::size_t to = std::min(list.find_first_of(" :", from), list.size());
+    if (to > from) all.push_back(list.substr(from, to - from));
+    from = to + 1;
+  }
+  return all;
+}
+
 }  // namespace
 
 bool is_sanitizer_runtime(std::string_view path) {
@@ -80,14 +91,23 @@ std::variant<preload_library, no_library> find_library() {
   return preload_library{path, elf->target};
 }
 
+bool has_usher(std::string_view preload, const std::string& library) {
+  const auto all = entries(preload);
+  return std::any_of(all.begin(), all.end(), [&](std::string_view e) { return is_ours(e, library); });
+}
+
+std::string without_usher(std::string_view existing, const std::string& library) {
+  std::string list;
+  for (const auto& entry : entries(existing))
+    if (!is_ours(entry, library)) list.append(list.empty() ? "" : ":").append(entry);
+  return list;
+}
+
 std::string preload_list(std::string_view existing, const std::string& library) {
   std::vector<std::string_view> sanitizers;
   std::vector<std::string_view> others;
-  for (std::size_t from = 0; from <= existing.size();) {
-    const std::size_t to = std::min(existing.find_first_of(" :", from), existing.size());
-    const std::string_view entry = existing.substr(from, to - from);
-    from = to + 1;
-    if (entry.empty() || is_ours(entry, library)) continue;
+  for (const auto& entry : entries(existing)) {
+    if (is_ours(entry, library)) continue;
     (is_sanitizer_runtime(entry) ? sanitizers : others).push_back(entry);
   }
   std::string list;

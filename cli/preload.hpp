@@ -26,6 +26,11 @@ std::variant<preload_library, no_library> find_library();
 /// runtimes.
 std::string preload_list(std::string_view existing, const std::string& library);
 
+bool has_usher(std::string_view preload, const std::string& library);
+
+/// LD_PRELOAD without Usher's library, wherever it is from.
+std::string without_usher(std::string_view existing, const std::string& library);
+
 /// Whether a library of that name or path is a sanitizer's runtime: these must come first.
 bool is_sanitizer_runtime(std::string_view name);
 

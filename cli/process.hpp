@@ -15,23 +15,33 @@ namespace usher::cli {
 
 using steady = std::chrono::steady_clock;
 
-/// Set by SIGINT, SIGTERM and SIGHUP once watch_for_interruption() was called.
+/// Set by SIGINT, SIGTERM, SIGHUP and SIGQUIT once watch_for_interruption() was called.
 int interrupted();  ///< the signal, or 0
 void watch_for_interruption();
+/// How often this process was continued (SIGCONT) since then: it had been stopped, and noticed nothing meanwhile.
+unsigned continuations();
 
-/// A file without a name, which is gone with the object.
+/// A file without a name, which is gone with the object. Of much output the first and the last `kept_end` bytes are kept.
 class scratch_file {
  public:
+  static constexpr std::size_t kept_end = std::size_t{32} << 20;
+
   scratch_file();
-  scratch_file(scratch_file&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  scratch_file& operator=(scratch_file&&) = delete;
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
   ~scratch_file();
   int descriptor() const { return descriptor_; }
-  /// From the beginning; at most `most` bytes.
-  std::string text(std::size_t most) const;
+  /// All that was kept.
+  std::string text() const;
+  std::string head(std::size_t most) const;
+  std::string tail(std::size_t most) const;
   std::size_t size() const;
+  bool is_cut() const { return size() > 2 * kept_end; }
+  /// Gives the memory back of what is not kept.
+  void cut() const;
 
  private:
+  std::string part(std::size_t begin, std::size_t end) const;
   int descriptor_;
 };
 
@@ -39,27 +49,36 @@ class scratch_file {
 using environment_changes = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
 struct ended {
-  enum class how { exited, signalled, timed_out, not_started, interrupted } way = how::exited;
+  enum class how { exited, signalled, timed_out, not_started, interrupted, stopped } way = how::exited;
   int status = 0;  ///< exit status, signal, or errno of the exec
   double seconds = 0;
-  rusage usage{};  ///< of the program and of those of its children that it waited for
+  rusage usage{};        ///< of the program and of those of its children that it waited for
+  pid_t survivor = 0;    ///< a process that could not be killed
+  int why_survived = 0;  ///< errno; 0: it was killed and did not go
 };
 
 /// A started program. Its standard input is ours if that is a file (from its beginning), else empty; output goes to
 /// files, so that no full pipe stops it and a terminal does not slow it down.
+///
+/// Between us and the program is its keeper, a process of ours that does nothing but wait. What the program leaves
+/// behind becomes the keeper's child and no one else's: so what is killed at the end is what this program has started,
+/// not what was our child before, nor what belongs to another program that runs beside it. And if we die, however we
+/// do, the keeper is there to clean up.
 class process {
  public:
-  process(char* const* command, const environment_changes& changes);
+  /// `inherited`: a descriptor that the program is to have, under the same number; -1: none.
+  process(char* const* command, const environment_changes& changes, int inherited = -1);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
   ~process();  ///< kills what is left
 
-  /// Waits until it ends, is interrupted by the user, or the time is over; then kills the group.
-  ended wait(double limit);
+  /// Waits until it ends, stops for good, is interrupted by the user, or the time is over; then kills all of it, unless
+  /// it has ended and `keep_the_rest` says that what it has left behind may live as long as this object.
+  ended wait(double limit, bool keep_the_rest = false);
   /// Whether it has ended already.
   bool running();
-  /// Readable for poll() once it has ended.
-  int handle() const { return handle_; }
+  /// For poll(): readable when there is news of it. Then running() says whether it has ended.
+  int handle() const { return line_; }
   /// Asks it to end; kills it if it does not within `patience` seconds.
   ended stop(double patience);
 
@@ -67,15 +86,16 @@ class process {
   const scratch_file& err() const { return err_; }
 
  private:
-  bool ended_within(double seconds);
-  ended reap(ended::how way);
+  bool heard_within(double seconds);
+  void read_report();
   void kill_all();
+  ended finish(ended::how way);
 
   scratch_file out_, err_;
-  pid_t pid_ = -1;
-  int handle_ = -1;
-  int start_error_ = 0;
-  bool reaped_ = false;
+  pid_t keeper_ = -1;
+  int line_ = -1;  ///< to the keeper
+  bool stopped_ = false, over_ = false, gone_ = false;
+  ended end_;
   steady::time_point start_;
 };
 
@@ -94,7 +114,7 @@ struct shell_command {
   shell_command& operator=(const shell_command&) = delete;
 };
 
-/// The CPU time that neither was idle nor went to this program and what it has started.
+/// The CPU time that neither was idle nor went to this program and what it has started; what the hypervisor took, too.
 class foreign_cpu {
  public:
   foreign_cpu() : from_(now()) {}

@@ -43,4 +43,26 @@ interval bootstrap(const std::vector<double>& values) {
   return {medians[at], medians[samples - 1 - at]};
 }
 
+interval between_values(std::vector<double> values, double error) {
+  const std::size_t n = values.size();
+  if (n == 0 || n < fewest_values(error)) return {-HUGE_VAL, HUGE_VAL};
+  std::sort(values.begin(), values.end());
+  // The chance that at most `left` of n values are on one side of the median; their number if it grows by one.
+  double chance = std::ldexp(1.0, -static_cast<int>(n)), next = chance;
+  std::size_t left = 0;
+  for (;;) {
+    next *= static_cast<double>(n - left) / static_cast<double>(left + 1);
+    if (2 * (chance + next) > error) break;
+    chance += next;
+    ++left;
+  }
+  return {values[left], values[n - 1 - left]};
+}
+
+std::size_t fewest_values(double error) {
+  std::size_t n = 1;
+  while (std::ldexp(2.0, -static_cast<int>(n)) > error) ++n;
+  return n;
+}
+
 }  // namespace usher::cli

@@ -1,5 +1,6 @@
 // usher try: which lock suits this program on this machine? Runs it under each, in turns, and compares.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,6 +27,7 @@
 #include "locks.hpp"
 #include "machine.hpp"
 #include "messages.hpp"
+#include "metric.hpp"
 #include "output_file.hpp"
 #include "output_pattern.hpp"
 #include "preload.hpp"
@@ -42,6 +45,7 @@ namespace usher::cli {
 namespace {
 
 constexpr const char* c_library = "pthread";  // what all others are compared with
+constexpr std::size_t fewest_rounds = 5;      // with fewer, whatever is seen is noise
 // One of each family: little, much and no order; restricted concurrency; the C library's own algorithm as a lock of ours.
 constexpr const char* short_list = "loiter,mcscr,twa,fairlock,ttas";
 
@@ -63,7 +67,28 @@ struct result {
   ended end;
   double metric = std::nan("");
   std::string trouble;  ///< empty: all went well
-  bool differs = false;
+  std::string said;     ///< what it printed last, if there was trouble
+  bool costly = false;  ///< it took the whole time limit: once is enough
+  std::size_t cut = 0;  ///< how much it printed, if not all of it was kept
+};
+
+/// A run, and what is not kept of it for good.
+struct attempt {
+  result seen;
+  std::optional<printed> output;
+  std::optional<counted_calls> calls;
+};
+
+/// A lock's runs against those of the C library's mutex in the same rounds: by their ratios or, where the metric is not
+/// above zero, by their differences.
+struct comparison {
+  bool is_ratio = true;
+  std::vector<double> values;
+  double middle = 0;
+  interval between{};
+
+  double neutral() const { return is_ratio ? 1 : 0; }
+  bool excludes_neutral(const interval& i) const { return i.low > neutral() || i.high < neutral(); }
 };
 
 /// A lock under the name that the user gave (NAME=LOCK, or its own), and what was seen of it.
@@ -76,6 +101,7 @@ struct candidate {
   std::vector<std::string> troubles;
   bool given_up = false;
   std::size_t first_difference = 0;
+  std::size_t cut = 0;  ///< the most that a run printed, if not all of it was kept
   counted_calls calls;
   bool counted = false;
 
@@ -91,10 +117,22 @@ double metric_of(const result& r) {
   return r.metric;
 }
 
+/// Four digits that say something, and no zeros after them.
+std::string small_quantity(double v) {
+  if (std::fabs(v) < 1e-9) return fmt::format("{:.4g}", v);
+  std::string text = fmt::format("{:.{}f}", v, 3 - static_cast<int>(std::floor(std::log10(std::fabs(v)))));
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
 std::string quantity(double v) {
   if (std::isnan(v)) return "-";
   const double size = std::fabs(v);
-  const int digits = v == std::floor(v) || size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4;
+  // Halves are what medians of counts are.
+  const int digits = v == std::floor(v) || size >= 100 ? 0 : size >= 10 || 2 * v == std::floor(2 * v) ? 1 : 2;
+  if (size > 0 && size < 1) return small_quantity(v);
+  if (size >= 1e15) return fmt::format("{:.4g}", v);
   std::string text = fmt::format("{:.{}f}", v, digits);
   const std::size_t point = std::min(text.find('.'), text.size());
   for (std::size_t i = point; i > 3 + (v < 0 ? 1 : 0) && size >= 1000; i -= 3) text.insert(i - 3, ",");
@@ -113,6 +151,9 @@ std::string say(const ended& e, double limit) {
       return fmt::format("cannot be started: {}", std::strerror(e.status));
     case ended::how::interrupted:
       return "interrupted";
+    case ended::how::stopped:
+      if (e.status == SIGTTIN || e.status == SIGTTOU) return "stopped: it wants the terminal";
+      return fmt::format("stopped by signal {} ({})", e.status, strsignal(e.status));
   }
   return "";
 }
@@ -124,6 +165,15 @@ std::string last_line(const std::string& text) {
   std::string line = printable(text.substr(begin + 1, end - begin));
   while (line.size() > 120) drop_last_character(line);
   return line;
+}
+
+constexpr std::size_t enough_for_a_line = 1 << 16;
+
+/// What it printed last: why it failed, as often as not.
+std::string last_words(const process& p, bool also_of_output) {
+  std::string said = last_line(p.err().tail(enough_for_a_line));
+  if (said.empty() && also_of_output) said = last_line(p.out().tail(enough_for_a_line));
+  return said;
 }
 
 std::string command_line(char** command) {
@@ -150,7 +200,7 @@ std::vector<std::size_t> order_of(std::size_t round, std::size_t n) {
 /// The counters' file, in memory, and the name under which the program's processes find it.
 class counters {
  public:
-  counters() : descriptor_(memfd_create("usher counters", 0)) {
+  counters() : descriptor_(memfd_create(counter_file::name, MFD_CLOEXEC)) {
     if (descriptor_ < 0 || ftruncate(descriptor_, sizeof(counter_file)) != 0) return;
     void* const memory = mmap(nullptr, sizeof(counter_file), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
     if (memory != MAP_FAILED) file_ = static_cast<counter_file*>(memory);
@@ -162,6 +212,7 @@ class counters {
   counters(const counters&) = delete;
   counters& operator=(const counters&) = delete;
 
+  int descriptor() const { return descriptor_; }
   std::string name() const { return fmt::format("/proc/{}/fd/{}", getpid(), descriptor_); }
   counted_calls sum() const { return file_ != nullptr ? file_->sum() : counted_calls{}; }
 
@@ -174,7 +225,7 @@ class counters {
 class trial {
  public:
   trial(const try_options& o, char** command, std::vector<candidate> candidates, const preload_library& library,
-        std::optional<std::regex> metric)
+        std::optional<metric_pattern> metric)
       : options_(o),
         command_(command),
         candidates_(std::move(candidates)),
@@ -192,7 +243,8 @@ class trial {
 
   const std::vector<candidate>& candidates() const { return candidates_; }
   bool lower_is_better() const { return options_.lower || (!metric_ && !options_.higher); }
-  std::optional<std::pair<double, interval>> ratio(const candidate& c) const;
+  std::optional<comparison> compared(const candidate& c) const;
+  std::optional<comparison> ratio(const candidate& c) const;
   bool is_noise(const candidate& c) const;
   double others() const { return others_; }
 
@@ -206,11 +258,20 @@ class trial {
   bool is_c_library(const candidate& c) const { return c.lock == base().lock; }
   std::string unit() const { return metric_ ? "" : " s"; }
 
-  result run_once(candidate& c, bool counting);
+  attempt run(candidate& c, bool counting);
+  attempt run_once(candidate& c, bool counting);
+  void run_program(process& p, attempt& a);
+  void run_server(process& p, result& r);
+  bool becomes_ready(process& p, result& r);
+  void prepare(process& p);
+  void check_end(const ended& e);
   void read_metric(result& r, const process& p) const;
-  std::string without_metric(const std::string& text) const;
+  void compare_output(candidate& c, printed output);
+  void note_trouble(candidate& c, const result& r) const;
   void one_run(candidate& c, int round);
-  void shell(const std::string& command, const char* option);
+  bool is_better(const comparison& k) const { return (k.middle > k.neutral()) != lower_is_better(); }
+  std::string verdict() const;
+  std::string how_much_better(const candidate& c, const comparison& k) const;
   std::vector<const candidate*> best_first() const;
   std::string remarks(const candidate& c) const;
   chart_row row_of(const candidate& c) const;
@@ -222,9 +283,11 @@ class trial {
   char** command_;
   std::vector<candidate> candidates_;
   const preload_library& library_;
-  std::optional<std::regex> metric_;
+  std::optional<metric_pattern> metric_;
   output_pattern expected_;
-  std::vector<std::pair<candidate*, std::string>> outputs_;  ///< to be compared when the base's pattern is known
+  std::vector<std::pair<candidate*, printed>> outputs_;  ///< that have not fitted yet: the base may print so, too
+  bool base_has_run_ = false;
+  int base_hangs_ = 0;
   progress bar_;
   double limit_ = 3600;  // until the first run has shown how long it takes
   double others_ = 0;
@@ -237,6 +300,10 @@ environment_changes trial::changes(const candidate& c, const std::string& counte
   // What all others are compared with is the program as it is, without a library of ours; under a second name, too.
   if (is_c_library(c) && counters_name.empty()) {
     e.emplace_back("USHER_LOCK", std::nullopt);
+    if (existing != nullptr) {
+      const std::string others = without_usher(existing, library_.path);
+      e.emplace_back("LD_PRELOAD", others.empty() ? std::nullopt : std::optional(others));
+    }
   } else {
     e.emplace_back("USHER_LOCK", c.lock->name);
     e.emplace_back("LD_PRELOAD", preload_list(existing == nullptr ? "" : existing, library_.path));
@@ -244,15 +311,25 @@ environment_changes trial::changes(const candidate& c, const std::string& counte
   return e;
 }
 
-void trial::shell(const std::string& command, const char* option) {
-  shell_command words(command);
-  process p(words.words(), {});
-  const ended e = p.wait(600);
-  if (e.way == ended::how::interrupted) throw stopped{128 + interrupted()};
+/// What cannot go on, whatever was run.
+void trial::check_end(const ended& e) {
+  if (e.survivor != 0) {
+    bar_.clear();
+    complain("cannot end process {}: {}", e.survivor,
+             e.why_survived != 0 ? std::strerror(e.why_survived) : "it has been killed and is still there");
+    throw stopped{1};
+  }
+  if (e.way == ended::how::interrupted || interrupted() != 0) throw stopped{128 + interrupted()};
+}
+
+void trial::prepare(process& p) {
+  constexpr double limit = 600;
+  const ended e = p.wait(limit, true);
+  check_end(e);
   if (e.way == ended::how::exited && e.status == 0) return;
-  const std::string said = last_line(p.err().text(1 << 16));
+  const std::string said = last_words(p, false);
   bar_.clear();
-  complain("{}: '{}': {}{}{}", option, command, say(e, 600), said.empty() ? "" : ": ", said);
+  complain("--before: '{}': {}{}{}", options_.before, say(e, limit), said.empty() ? "" : ": ", said);
   throw stopped{1};
 }
 
@@ -261,117 +338,186 @@ void trial::read_metric(result& r, const process& p) const {
     r.metric = r.end.seconds;
     return;
   }
-  constexpr std::size_t most = std::size_t{64} << 20;
-  for (const scratch_file* f : {&p.out(), &p.err()}) {
-    const std::string text = f->text(most);
-    // Line by line: std::regex recurses over what it matches.
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find('\n', begin), text.size());
-      std::smatch found;
-      const std::string line = text.substr(begin, std::min<std::size_t>(end - begin, 4096));
-      if (std::regex_search(line, found, *metric_) && found[1].matched) {
-        std::string number = found[1];
-        std::erase(number, ',');
-        char* rest = nullptr;
-        const double v = std::strtod(number.c_str(), &rest);
-        if (rest != number.c_str() && std::isfinite(v)) {
-          r.metric = v;
-          return;
-        }
-      }
-      begin = end + 1;
-    }
-  }
-  r.trouble = "the metric is not in its output";
-}
-
-/// What was measured is no difference.
-std::string trial::without_metric(const std::string& text) const {
-  if (!metric_) return text;
-  std::string rest;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch found;
-    const std::string start = line.substr(0, 4096);
-    if (std::regex_search(start, found, *metric_) && found[1].matched)
-      line.replace(static_cast<std::size_t>(found.position(1)), static_cast<std::size_t>(found.length(1)), "#");
-    rest += line + "\n";
-  }
-  return rest;
-}
-
-result trial::run_once(candidate& c, bool counting) {
-  if (!options_.before.empty()) shell(options_.before, "--before");
-  std::optional<counters> counted;
-  if (counting) counted.emplace();
-  result r;
-  process p(command_, changes(c, counted ? counted->name() : ""));
-  if (options_.until.empty()) {
-    r.end = p.wait(limit());
-    if (r.end.way != ended::how::exited || r.end.status != 0) r.trouble = say(r.end, limit());
-    if (r.trouble.empty()) read_metric(r, p);
-    if (r.end.way == ended::how::exited && r.end.status == 0)
-      outputs_.emplace_back(&c, without_metric(p.out().text(std::size_t{4} << 20)));
+  auto found = metric_->last_in(p.out().text());
+  if (!found) found = metric_->last_in(p.err().text());
+  if (!found) {
+    r.trouble = "the metric is not in its output";
+  } else if (const auto v = number_of(*found)) {
+    r.metric = *v;
   } else {
-    // A server. Not ready after the time limit, or gone: its trouble.
-    const auto give_up = steady::now() + std::chrono::duration<double>(std::min(limit(), 60.0));
-    for (bool ready = options_.ready.empty(); !ready;) {
-      shell_command words(options_.ready);
-      process probe(words.words(), {});
-      const ended e = probe.wait(10);
-      ready = e.way == ended::how::exited && e.status == 0;
-      if (interrupted() != 0) throw stopped{128 + interrupted()};
-      if (!ready && (!p.running() || steady::now() > give_up)) break;
-      if (!ready) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::string captured = printable(*found);
+    while (captured.size() > 40) drop_last_character(captured);
+    r.trouble = fmt::format("the metric captured '{}', which is no number", captured);
+  }
+}
+
+/// What fits what the base printed is not kept.
+void trial::compare_output(candidate& c, printed output) {
+  if (&c == &base()) {
+    expected_.learn(output);
+    if (expected_.is_settled())
+      std::erase_if(outputs_, [&](const auto& o) { return expected_.first_difference(o.second) == 0; });
+    return;
+  }
+  if (expected_.is_settled() && expected_.first_difference(output) == 0) return;
+  const auto same = [&](const auto& o) { return o.first == &c && o.second == output; };
+  if (std::none_of(outputs_.begin(), outputs_.end(), same)) outputs_.emplace_back(&c, std::move(output));
+}
+
+void trial::run_program(process& p, attempt& a) {
+  result& r = a.seen;
+  r.end = p.wait(limit());
+  check_end(r.end);
+  r.costly = r.end.way == ended::how::timed_out || r.end.way == ended::how::stopped;
+  const bool good = r.end.way == ended::how::exited && r.end.status == 0;
+  if (!good) {
+    r.trouble = say(r.end, limit());
+    if (r.end.way == ended::how::exited) r.said = last_words(p, false);
+    return;
+  }
+  read_metric(r, p);
+  for (const scratch_file* f : {&p.out(), &p.err()})
+    if (f->is_cut()) r.cut = std::max(r.cut, f->size());
+  constexpr std::size_t compared = 1 << 20;
+  std::function<void(std::string&)> mask;
+  if (metric_) mask = [this](std::string& line) { metric_->mask(line); };
+  a.output.emplace(p.out().head(compared), mask);
+}
+
+/// False, with the trouble, if it is not ready in time. True also if it has ended.
+bool trial::becomes_ready(process& p, result& r) {
+  const double patience = std::min(limit(), 60.0);
+  const auto begin = steady::now();
+  while (p.running()) {
+    const double left = patience - std::chrono::duration<double>(steady::now() - begin).count();
+    if (left <= 0) {
+      r.trouble = fmt::format("not ready after {} s", quantity(patience));
+      r.costly = true;
+      return false;
     }
+    shell_command words(options_.ready);
+    process probe(words.words(), {});
+    const ended e = probe.wait(std::min(left, 10.0));
+    check_end(e);
+    if (e.way == ended::how::exited && e.status == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
+void trial::run_server(process& p, result& r) {
+  bool loaded = options_.ready.empty() || becomes_ready(p, r);
+  loaded = loaded && p.running();
+  if (loaded) {
     shell_command words(options_.until);
     process load(words.words(), {});
     r.end = load.wait(limit());
-    const bool alive = p.running();
+    check_end(r.end);
+    r.costly = r.end.way == ended::how::timed_out || r.end.way == ended::how::stopped;
     if (r.end.way != ended::how::exited || r.end.status != 0) {
-      const std::string said = last_line(load.err().text(1 << 16));
-      r.trouble = "--until: " + say(r.end, limit()) + (said.empty() ? "" : ": " + said);
+      r.trouble = "--until: " + say(r.end, limit());
+      r.said = last_words(load, false);
     }
     if (r.trouble.empty()) read_metric(r, load);
-    const ended server = p.stop(10);
-    if (!alive) r.trouble = "the server ended early: " + say(server, limit());
-    r.end.usage = server.usage;  // what is of interest
-    if (server.way == ended::how::not_started) r.end = server;
   }
-  if (r.end.way == ended::how::interrupted) throw stopped{128 + interrupted()};
+  const bool alive = p.running();
+  const ended server = p.stop(10);
+  check_end(server);
+  if (!alive || !r.trouble.empty()) {
+    if (const std::string said = last_words(p, true); !alive || r.said.empty()) r.said = said;
+  }
+  if (!alive) r.trouble = "the server ended early: " + say(server, limit());
+  r.end.usage = server.usage;  // what is of interest
+  if (server.way == ended::how::not_started) r.end = server;
+}
+
+attempt trial::run_once(candidate& c, bool counting) {
+  attempt a;
+  // What it leaves running lives as long as this run.
+  std::optional<process> before;
+  if (!options_.before.empty()) {
+    shell_command words(options_.before);
+    before.emplace(words.words(), environment_changes{});
+    prepare(*before);
+  }
+  std::optional<counters> counted;
+  if (counting) counted.emplace();
+  {
+    process p(command_, changes(c, counted ? counted->name() : ""), counted ? counted->descriptor() : -1);
+    if (options_.until.empty())
+      run_program(p, a);
+    else
+      run_server(p, a.seen);
+  }
+  if (before) check_end(before->wait(0));
+  const result& r = a.seen;
   if (r.end.way == ended::how::not_started) {
     bar_.clear();
     complain("cannot run {}: {}", command_[0], std::strerror(r.end.status));
     throw stopped{r.end.status == ENOENT ? not_found : not_executable};
   }
-  if (!r.trouble.empty() && r.end.way == ended::how::exited && options_.until.empty()) {
-    if (const std::string said = last_line(p.err().text(1 << 16)); !said.empty()) r.trouble += ": " + said;
+  // A run that went wrong has not made all its calls.
+  if (counted && r.trouble.empty()) a.calls = counted->sum();
+  return a;
+}
+
+/// Again if we were stopped meanwhile (^Z): nobody watched the time then.
+attempt trial::run(candidate& c, bool counting) {
+  constexpr int most = 3;
+  for (int i = 1;; ++i) {
+    const unsigned before = continuations();
+    attempt a = run_once(c, counting);
+    if (continuations() == before) return a;
+    if (i == most) {
+      a.seen.trouble = "usher was stopped and continued meanwhile";
+      return a;
+    }
+    bar_.clear();
+    warn("stopped and continued while {} ran: that run is repeated", c.name);
   }
-  if (counted) {
-    c.calls = counted->sum();
-    c.counted = true;
-  }
-  return r;
+}
+
+/// Each kind of trouble once, with what the program said the first time.
+void trial::note_trouble(candidate& c, const result& r) const {
+  const auto known = [&](const std::string& t) { return t.starts_with(r.trouble); };
+  if (std::none_of(c.troubles.begin(), c.troubles.end(), known))
+    c.troubles.push_back(r.trouble + (r.said.empty() ? "" : ": " + r.said));
 }
 
 void trial::one_run(candidate& c, int round) {
   if (c.given_up) return;
-  const bool warmup = round < 0;
+  const bool warmup = round < 0, is_base = &c == &base();
   bar_.show(fmt::format("{}, {}", c.name, warmup ? std::string("warm-up") : fmt::format("round {}", round + 1)));
-  result r = run_once(c, round == -1);
-  bar_.one_done();
-  if (&c == &base() && r.trouble.empty()) limit_ = 10 * r.end.seconds + 10;
-  if (!r.trouble.empty()) {
-    if (std::find(c.troubles.begin(), c.troubles.end(), r.trouble) == c.troubles.end()) c.troubles.push_back(r.trouble);
-    // Once is enough of what costs the whole time limit.
-    c.given_up = r.end.way == ended::how::timed_out;
-    if (&c == &base()) {
-      bar_.clear();
-      complain("without any lock of Usher's: {}; there is nothing to compare with", r.trouble);
-      throw stopped{1};
-    }
-    if (c.given_up) bar_.skip(static_cast<std::size_t>(options_.rounds - std::max(round, 0)));
+  attempt a = run(c, round == -1);
+  if (is_base && !base_has_run_ && !a.seen.trouble.empty() && !a.seen.costly) {
+    note_trouble(c, a.seen);  // once may be chance; twice, at the very beginning, is not
+    a = run(c, round == -1);
   }
+  bar_.one_done();
+  result& r = a.seen;
+  if (!r.trouble.empty()) {
+    note_trouble(c, r);
+    if (is_base) {
+      base_hangs_ += r.costly ? 1 : 0;
+      if (!base_has_run_ || base_hangs_ > 1) {
+        bar_.clear();
+        complain("without any lock of Usher's: {}; there is nothing to compare with", c.troubles.back());
+        throw stopped{1};
+      }
+    } else if (r.costly) {
+      c.given_up = true;
+      bar_.skip(static_cast<std::size_t>(options_.rounds - std::max(round, 0)));
+    }
+  } else if (is_base) {
+    base_has_run_ = true;
+    limit_ = 10 * r.end.seconds + 10;
+  }
+  if (a.output) compare_output(c, std::move(*a.output));
+  if (a.calls) {
+    c.calls = *a.calls;
+    c.counted = true;
+  }
+  c.cut = std::max(c.cut, r.cut);
   if (!warmup) c.rounds[static_cast<std::size_t>(round)] = std::move(r);
 }
 
@@ -389,29 +535,36 @@ int trial::run_all() {
   }
   bar_.clear();
   others_ = foreign.share();
-  for (const auto& [c, text] : outputs_)
-    if (c == &base()) expected_.learn(text);
-  for (const auto& [c, text] : outputs_)
-    if (const std::size_t line = expected_.first_difference(text); line != 0 && c->first_difference == 0)
+  for (const auto& [c, output] : outputs_)
+    if (const std::size_t line = expected_.first_difference(output); line != 0 && c->first_difference == 0)
       c->first_difference = line;
   return status;
 }
 
-std::optional<std::pair<double, interval>> trial::ratio(const candidate& c) const {
-  std::vector<double> ratios;
+std::optional<comparison> trial::compared(const candidate& c) const {
+  std::vector<std::pair<double, double>> pairs;
+  comparison k;
   for (std::size_t i = 0; i < c.rounds.size(); ++i) {
     const auto &mine = c.rounds[i], &theirs = base().rounds[i];
-    if (mine && theirs && mine->trouble.empty() && theirs->trouble.empty() && theirs->metric != 0)
-      ratios.push_back(mine->metric / theirs->metric);
+    if (!mine || !theirs || !mine->trouble.empty() || !theirs->trouble.empty()) continue;
+    pairs.emplace_back(mine->metric, theirs->metric);
+    k.is_ratio = k.is_ratio && mine->metric > 0 && theirs->metric > 0;
   }
-  if (ratios.empty()) return std::nullopt;
-  return std::pair(median(ratios), bootstrap(ratios));
+  if (pairs.empty()) return std::nullopt;
+  for (const auto& [mine, theirs] : pairs) k.values.push_back(k.is_ratio ? mine / theirs : mine - theirs);
+  k.middle = median(k.values);
+  k.between = bootstrap(k.values);
+  return k;
+}
+
+std::optional<comparison> trial::ratio(const candidate& c) const {
+  auto k = compared(c);
+  return k && k->is_ratio ? k : std::nullopt;
 }
 
 bool trial::is_noise(const candidate& c) const {
-  const auto r = ratio(c);
-  const auto runs = c.values(metric_of).size();
-  return !r || runs < 5 || (r->second.low <= 1 && r->second.high >= 1);
+  const auto k = compared(c);
+  return !k || k->values.size() < fewest_rounds || !k->excludes_neutral(k->between);
 }
 
 std::vector<const candidate*> trial::best_first() const {
@@ -436,6 +589,12 @@ std::string trial::remarks(const candidate& c) const {
       std::count_if(c.rounds.begin(), c.rounds.end(), [](const auto& r) { return r && !r->trouble.empty(); });
   if (failed > 0 && !c.given_up) remark(fmt::format("{} of {} runs failed", failed, c.rounds.size()));
   if (c.first_difference != 0) remark(fmt::format("PRINTED SOMETHING ELSE (line {})", c.first_difference));
+  if (c.cut != 0)
+    remark(fmt::format("printed {} MiB: only the first and the last {} were read", c.cut >> 20,
+                       scratch_file::kept_end >> 20));
+  const auto k = compared(c);
+  if (k && !k->is_ratio) remark("no ratio: the metric is zero or negative");
+  if (!k && !c.values(metric_of).empty()) remark("no round in which the C library's mutex went well, too");
   return text;
 }
 
@@ -451,12 +610,18 @@ std::string trial::table_text(std::size_t width) const {
               quantity(*std::max_element(values.begin(), values.end()));
     }
     if (const auto r = ratio(*c); r && c != &base()) {
-      against = fmt::format("{:.2f}", r->first);
-      if (values.size() >= 2) between = fmt::format("{:.2f}–{:.2f}", r->second.low, r->second.high);
+      against = fmt::format("{:.2f}", r->middle);
+      if (r->values.size() >= 2) between = fmt::format("{:.2f}–{:.2f}", r->between.low, r->between.high);
     }
     std::string last = remarks(*c);
-    if (c != &base() && !values.empty() && is_noise(*c))
-      last.insert(0, last.empty() ? "within the noise" : "within the noise; ");
+    const auto k = compared(*c);
+    if (c != &base() && k && is_noise(*c)) {
+      const std::size_t n = k->values.size();
+      const std::string few = n < fewest_rounds ? fmt::format(": only {} round{}", n, n == 1 ? "" : "s") : "";
+      last.insert(0, "within the noise" + few + (last.empty() ? "" : "; "));
+    } else if (c != &base() && k && !k->is_ratio) {
+      last.insert(0, fmt::format("{} by {}; ", is_better(*k) ? "better" : "worse", quantity(std::fabs(k->middle))));
+    }
     std::string calls = "-", contended = "-";
     if (c->counted) {
       calls = quantity(static_cast<double>(c->calls.locks));
@@ -490,48 +655,81 @@ std::string trial::table_text(std::size_t width) const {
 }
 
 std::string trial::advice() const {
-  const bool loaded = std::any_of(candidates_.begin(), candidates_.end(),
-                                  [](const candidate& c) { return c.counted && c.calls.processes > 0; });
-  const bool counted =
-      std::any_of(candidates_.begin(), candidates_.end(), [](const candidate& c) { return c.counted; });
   std::uint64_t calls = 0;
-  for (const candidate& c : candidates_) calls = std::max(calls, c.calls.locks + c.calls.waits);
+  bool counted = false, loaded = false;
+  for (const candidate& c : candidates_) {
+    calls = std::max(calls, c.calls.locks + c.calls.waits + c.calls.semaphores);
+    counted = counted || c.counted;
+    loaded = loaded || c.calls.processes > 0;
+  }
   if (counted && !loaded)
-    return "The library was not loaded: the program does not use pthread locks (Go, a static or set-user-ID program).";
+    return "Its lock calls could not be counted: the library was not loaded (a Go, static or set-user-ID program), or "
+           "it "
+           "runs as another user and closes what it inherits. " +
+           verdict();
   // Libraries take a handful of locks when they are loaded.
   if (counted && calls < 100)
-    return fmt::format("The program does not use pthread locks ({} calls): Usher can do nothing for it.", calls);
-  const candidate* best = nullptr;
-  double best_gain = 1;
+    return fmt::format("The program does not use pthread locks or semaphores ({} calls): Usher can do nothing for it.",
+                       calls);
+  return verdict();
+}
+
+std::string trial::how_much_better(const candidate& c, const comparison& k) const {
+  if (!k.is_ratio) return fmt::format("{} was better by {} than", c.name, quantity(std::fabs(k.middle)));
+  return fmt::format("{} was {:.2f} times as good as", c.name, lower_is_better() ? 1 / k.middle : k.middle);
+}
+
+/// Among many locks that are no different, one will seem better by chance. So a lock is named only if it also is where each
+/// of them has its share of the chance of a mistake (Bonferroni).
+std::string trial::verdict() const {
+  constexpr double error = 0.05;
+  std::vector<std::pair<const candidate*, comparison>> better;
+  std::size_t locks = 0, most = 0;
   for (const candidate& c : candidates_) {
-    const auto r = ratio(c);
-    if (is_c_library(c) || !r || is_noise(c) || !c.troubles.empty() || c.first_difference != 0) continue;
-    const double gain = lower_is_better() ? 1 / r->first : r->first;
-    if (gain > best_gain) best = &c, best_gain = gain;
+    if (&c == &base()) continue;
+    ++locks;
+    const auto k = compared(c);
+    if (k) most = std::max(most, k->values.size());
+    if (is_c_library(c) || !k || is_noise(c) || !is_better(*k) || !c.troubles.empty() || c.first_difference != 0)
+      continue;
+    better.emplace_back(&c, *k);
   }
-  std::string text;
-  if (best == nullptr) {
-    text = base().values(metric_of).size() < 5 ? "Fewer than five rounds say nothing certain: try --rounds 5 or more."
-                                               : "Nothing was clearly better than the C library's mutex: keep it.";
-  } else {
-    text = fmt::format("{} was {:.2f} times as good as the C library's mutex: usher run --lock {} -- {}", best->name,
-                       best_gain, best->lock->name, command_line(command_));
-  }
-  return text;
+  if (most < fewest_rounds)
+    return options_.rounds < static_cast<int>(fewest_rounds)
+               ? "Fewer than five rounds say nothing certain: try --rounds 5 or more."
+               : "Fewer than five rounds went well, which says nothing certain.";
+  if (better.empty()) return "Nothing was clearly better than the C library's mutex: keep it.";
+  // Best first; differences, which have no common measure with ratios, after these.
+  const auto gain = [&](const comparison& k) { return !k.is_ratio ? 0 : lower_is_better() ? 1 / k.middle : k.middle; };
+  std::stable_sort(better.begin(), better.end(),
+                   [&](const auto& a, const auto& b) { return gain(a.second) > gain(b.second); });
+  const double share = error / static_cast<double>(locks);
+  for (const auto& [c, k] : better)
+    if (locks == 1 || k.excludes_neutral(between_values(k.values, share)))
+      return fmt::format("{} the C library's mutex: usher run --lock {} -- {}", how_much_better(*c, k), c->lock->name,
+                         command_line(command_));
+  std::string names;
+  for (const auto& [c, k] : better)
+    names += (names.empty() ? "" : ",") + (c->name == c->lock->name ? c->name : c->name + "=" + c->lock->name);
+  const auto now = static_cast<std::size_t>(options_.rounds);
+  std::size_t rounds = std::max(fewest_values(error / static_cast<double>(better.size())), now);
+  if (better.size() == locks && rounds == now) rounds = 2 * now;
+  return fmt::format("{} the C library's mutex, which may be chance among {} locks: try --rounds {} --locks {}",
+                     how_much_better(*better.front().first, better.front().second), locks, rounds, names);
 }
 
 std::string trial::plot(std::size_t width) const {
   const std::size_t room = std::clamp<std::size_t>(width == 0 ? 80 : width, 50, 120) - 30;
   double most = 1;
   for (const candidate& c : candidates_)
-    if (const auto r = ratio(c)) most = std::max(most, r->first);
+    if (const auto r = ratio(c)) most = std::max(most, r->middle);
   std::string text =
       fmt::format("ratio to the C library's mutex ({} is better)\n", lower_is_better() ? "less" : "more");
   for (const candidate& c : candidates_) {
     const auto r = ratio(c);
     if (!r) continue;
-    const auto bar = static_cast<std::size_t>(r->first / most * static_cast<double>(room));
-    text += fmt::format("{:<16} {}{} {:.2f}\n", c.name, std::string(bar, '#'), std::string(room - bar, ' '), r->first);
+    const auto bar = static_cast<std::size_t>(r->middle / most * static_cast<double>(room));
+    text += fmt::format("{:<16} {}{} {:.2f}\n", c.name, std::string(bar, '#'), std::string(room - bar, ' '), r->middle);
   }
   return text;
 }
@@ -541,18 +739,19 @@ chart_row trial::row_of(const candidate& c) const {
   row.label = c.name;
   row.remark = remarks(c);
   const auto r = ratio(c);
-  if (!r || !std::isfinite(r->first)) {
-    if (row.remark.empty()) row.remark = "not run";
-    return row;
-  }
-  row.value = r->first;
-  if (&c == &base()) {
+  if (&c == &base() && !c.values(metric_of).empty()) {
+    row.value = 1;
     row.kind = mark::reference;
     return row;
   }
-  row.low = r->second.low;
-  row.high = r->second.high;
-  row.kind = is_noise(c) ? mark::unclear : (r->first < 1) == lower_is_better() ? mark::good : mark::bad;
+  if (!r) {
+    if (row.remark.empty()) row.remark = "not run";
+    return row;
+  }
+  row.value = r->middle;
+  row.low = r->between.low;
+  row.high = r->between.high;
+  row.kind = is_noise(c) ? mark::unclear : is_better(*r) ? mark::good : mark::bad;
   return row;
 }
 
@@ -585,7 +784,7 @@ chart trial::as_chart() const {
   c.caption = {fmt::format("{}, {} CPU{}", cpu_name(), cpus, cpus == 1 ? "" : "s"),
                fmt::format("{} round{}{}", options_.rounds, options_.rounds == 1 ? "" : "s",
                            interrupted() != 0 ? ", interrupted" : ""),
-               fmt::format("other programs took {:.0f} % of the CPU time", 100 * others_), now_in_words(),
+               fmt::format("others and the hypervisor took {:.0f} % of the CPU time", 100 * others_), now_in_words(),
                fmt::format("usher {}", USHER_VERSION)};
   return c;
 }
@@ -616,13 +815,16 @@ nlohmann::ordered_json trial::as_json() const {
   all["candidates"] = nlohmann::ordered_json::array();
   for (const candidate& c : candidates_) {
     nlohmann::ordered_json one = {{"name", c.name}, {"lock", c.lock->name}};
-    if (const auto r = ratio(c)) {
-      one["ratio"] = r->first;
-      if (std::isfinite(r->second.low)) one["interval"] = {r->second.low, r->second.high};
+    if (const auto k = compared(c)) {
+      one[k->is_ratio ? "ratio" : "difference"] = k->middle;
+      if (std::isfinite(k->between.low)) one["interval"] = {k->between.low, k->between.high};
       one["noise"] = &c != &base() && is_noise(c);
     }
     if (c.counted)
-      one["calls"] = {{"locks", c.calls.locks}, {"contended", c.calls.contended}, {"condition_waits", c.calls.waits}};
+      one["calls"] = {{"locks", c.calls.locks},
+                      {"contended", c.calls.contended},
+                      {"condition_waits", c.calls.waits},
+                      {"semaphores", c.calls.semaphores}};
     one["troubles"] = c.troubles;
     one["output_differs_at_line"] = c.first_difference;
     one["runs"] = nlohmann::ordered_json::array();
@@ -637,7 +839,7 @@ nlohmann::ordered_json trial::as_json() const {
           {"voluntary_switches", u.ru_nvcsw},
           {"involuntary_switches", u.ru_nivcsw},
           {"peak_kib", u.ru_maxrss}};
-      if (!r->trouble.empty()) run["trouble"] = r->trouble;
+      if (!r->trouble.empty()) run["trouble"] = r->trouble + (r->said.empty() ? "" : ": " + r->said);
       one["runs"].push_back(std::move(run));
     }
     all["candidates"].push_back(std::move(one));
@@ -719,12 +921,27 @@ bool write_chart(output_file& file, const chart& c, image_format format) {
   }
 }
 
+bool is_same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  return fs::equivalent(a, b, none) ||
+         fs::weakly_canonical(fs::absolute(a), none) == fs::weakly_canonical(fs::absolute(b), none);
+}
+
+/// Why it is no time limit; empty: it is.
+std::string no_limit(const std::string& text) {
+  char* rest = nullptr;
+  const double v = std::strtod(text.c_str(), &rest);
+  const bool good = rest != text.c_str() && *rest == '\0' && std::isfinite(v) && v > 0;
+  return good ? "" : fmt::format("'{}' is no number of seconds above 0", text);
+}
+
 int carry_out(const try_options& o, char** command) {
   if (command[0] == nullptr) {
     complain("try: which command? usher try [OPTIONS] -- CMD [ARGS...] (see usher try --help)");
     return bad_usage;
   }
-  std::optional<std::regex> metric;
+  std::optional<metric_pattern> metric;
   if (!o.metric.empty()) {
     try {
       metric.emplace(o.metric);
@@ -732,7 +949,7 @@ int carry_out(const try_options& o, char** command) {
       complain("--metric '{}' is no regular expression: {}", o.metric, e.what());
       return bad_usage;
     }
-    if (metric->mark_count() < 1) {
+    if (!metric->has_group()) {
       complain("--metric '{}' has no group: put parentheses round the number, as in 'rate: ([0-9.]+)'", o.metric);
       return bad_usage;
     }
@@ -746,6 +963,10 @@ int carry_out(const try_options& o, char** command) {
     complain("--chart {}: the file's name must end in .svg or .png", o.chart);
     return bad_usage;
   }
+  if (!o.json.empty() && !o.chart.empty() && is_same_file(o.json, o.chart)) {
+    complain("--json and --chart are to write the same file, {}", o.chart);
+    return bad_usage;
+  }
   std::vector<candidate> candidates = choose(o);
   if (candidates.empty()) return bad_usage;
   const auto found = find_library();
@@ -756,6 +977,9 @@ int carry_out(const try_options& o, char** command) {
   const auto& library = std::get<preload_library>(found);
   if (const auto program = find_program(command[0]))
     for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
+
+  if (has_usher(environment("LD_PRELOAD"), library.path))
+    warn("LD_PRELOAD has Usher's library already: the C library's runs are without it");
 
   output_file json, picture;
   if (!json.open(o.json) || !picture.open(o.chart)) return cannot_start;
@@ -772,7 +996,7 @@ int carry_out(const try_options& o, char** command) {
     const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
     if (json.wanted()) written = json.write(t.as_json().dump(2, ' ', false, lenient) + "\n");
     if (format) written = write_chart(picture, t.as_chart(), *format) && written;
-    fmt::print("\nOther programs took {:.0f} % of the CPU time meanwhile.{}\n", 100 * t.others(),
+    fmt::print("\nOthers and the hypervisor took {:.0f} % of the CPU time meanwhile.{}\n", 100 * t.others(),
                t.others() > 0.1 ? " That is much: take the trial again when the machine is quiet." : "");
     if (stopped == 0) fmt::print("{}\n", t.advice());
   }
@@ -784,7 +1008,8 @@ int carry_out(const try_options& o, char** command) {
 }
 
 constexpr const char* more = R"text(Runs the command under the C library's mutex and under each lock, in turns, and
-compares. Standard input, if it is a file, is given to each run from its beginning.
+compares. Standard input, if it is a file, is given to each run from its beginning;
+otherwise it is empty.
 
 Examples:
   usher try -- ./bench
@@ -796,20 +1021,22 @@ Examples:
 
 Exit status: 0; 1 if a run failed, hung or printed something else than under the C
 library's mutex, or if the command fails without any lock of ours; 2 for bad usage or
-an unknown lock; 125, 126, 127 as usher run; 130 if interrupted: the table so far is
-printed, and the files so far are written.)text";
+an unknown lock; 125, 126, 127 as usher run; 130 if interrupted, 143 by SIGTERM, 129 by
+SIGHUP, 131 by SIGQUIT: the table so far is printed, and the files so far are written.)text";
 
 }  // namespace
 
 subcommand try_locks(CLI::App& app) {
   auto* sub = app.add_subcommand("try", "Find out which lock suits a program on this machine");
   auto o = std::make_shared<try_options>();
-  sub->add_option("--locks", o->locks,
-                  fmt::format("Which locks, beside {}; NAME=LOCK shows LOCK as NAME, so that one may be there twice "
-                              "(default: {})",
-                              c_library, short_list))
-      ->type_name("A,B,...");
-  sub->add_flag("--all", o->all, "All locks, each in its plain form");
+  auto* locks =
+      sub->add_option(
+             "--locks", o->locks,
+             fmt::format("Which locks, beside {}; NAME=LOCK shows LOCK as NAME, so that one may be there twice "
+                         "(default: {})",
+                         c_library, short_list))
+          ->type_name("A,B,...");
+  sub->add_flag("--all", o->all, "All locks, each in its plain form")->excludes(locks);
   sub->add_option("--rounds", o->rounds, "Runs of each lock that count (default: 5)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
@@ -817,21 +1044,24 @@ subcommand try_locks(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(0, 100));
   sub->add_option("--metric", o->metric,
-                  "A regular expression whose group is the number to compare, in the output; "
+                  "A regular expression whose group is the number to compare, in the output, where it matches last; "
                   "more is better (default: the time that a run takes)")
       ->type_name("REGEX");
   auto* lower = sub->add_flag("--lower", o->lower, "Less of the metric is better");
   sub->add_flag("--higher", o->higher, "More of it is better")->excludes(lower);
-  sub->add_option("--before", o->before, "A shell command that is run before each run")->type_name("CMD");
+  sub->add_option("--before", o->before,
+                  "A shell command before each run; what it leaves running lives as long as that run")
+      ->type_name("CMD");
   sub->add_option("--until", o->until,
                   "The command is a server: run this shell command beside it, take the metric from "
                   "that, and stop the server when it ends")
       ->type_name("CMD");
   sub->add_option("--ready", o->ready, "With --until: a shell command that succeeds once the server is ready")
       ->type_name("CMD");
-  sub->add_option("--timeout", o->timeout, "Kill a run after so long (default: 10 s and ten times the first run)")
+  sub->add_option("--timeout", o->timeout,
+                  "Kill a run after so long (default: 10 s and ten times the C library's latest good run)")
       ->type_name("S")
-      ->check(CLI::PositiveNumber);
+      ->check(no_limit);
   sub->add_option("--json", o->json, "Write every run to this file")->type_name("FILE");
   sub->add_option("--chart", o->chart, "Draw the ratios and their intervals into this file, .svg or .png")
       ->type_name("FILE");

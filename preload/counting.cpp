@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "preload/selection.hpp"
 #include "usher/platform/native.hpp"
@@ -23,6 +24,36 @@ void count_lock(bool at_once) {
   const bool shared = &mine == &f.of[counter_file::slots - 1];
   add_one(mine.locks, shared);
   if (!at_once) add_one(mine.contended, shared);
+}
+
+void count_in_open(int descriptor) {
+  if (syscall(SYS_lseek, descriptor, 0, SEEK_END) != long{sizeof(counter_file)}) return;
+  void* const memory = mmap(nullptr, sizeof(counter_file), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) return;
+  auto* const f = static_cast<counter_file*>(memory);
+  counter_file* none = nullptr;
+  if (counters.compare_exchange_strong(none, f, std::memory_order_acq_rel))
+    f->processes.fetch_add(1, std::memory_order_relaxed);
+  else
+    munmap(memory, sizeof(counter_file));
+}
+
+/// Our own descriptor of the number that the path ends in, if that is the counters' file; else -1.
+int inherited(const char* path) {
+  constexpr std::size_t longest = 9;
+  const char* const slash = std::strrchr(path, '/');
+  if (slash == nullptr || slash[1] == '\0' || std::strlen(slash + 1) > longest) return -1;
+  int number = 0;
+  for (const char* c = slash + 1; *c != '\0'; ++c) {
+    if (*c < '0' || *c > '9') return -1;
+    number = number * 10 + (*c - '0');
+  }
+  char own[32] = "/proc/self/fd/", target[64] = {};
+  std::strcat(own, slash + 1);
+  if (syscall(SYS_readlinkat, AT_FDCWD, own, target, sizeof target - 1) < 0) return -1;
+  constexpr std::size_t prefix = sizeof "/memfd:" - 1;
+  if (std::strncmp(target, "/memfd:", prefix) != 0) return -1;
+  return std::strncmp(target + prefix, counter_file::name, std::strlen(counter_file::name)) == 0 ? number : -1;
 }
 
 }  // namespace
@@ -46,19 +77,10 @@ void count_in(const char* file) {
   // Not open(), which is a cancellation point.
   const long descriptor = syscall(SYS_openat, AT_FDCWD, file, O_RDWR | O_CLOEXEC);
   if (descriptor >= 0) {
-    if (syscall(SYS_lseek, descriptor, 0, SEEK_END) == long{sizeof(counter_file)}) {
-      void* const memory =
-          mmap(nullptr, sizeof(counter_file), PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(descriptor), 0);
-      if (memory != MAP_FAILED) {
-        auto* const f = static_cast<counter_file*>(memory);
-        counter_file* none = nullptr;
-        if (counters.compare_exchange_strong(none, f, std::memory_order_acq_rel))
-          f->processes.fetch_add(1, std::memory_order_relaxed);
-        else
-          munmap(memory, sizeof(counter_file));
-      }
-    }
+    count_in_open(static_cast<int>(descriptor));
     syscall(SYS_close, descriptor);
+  } else if (const int own = inherited(file); own >= 0) {
+    count_in_open(own);  // and stays open, for those that this process starts
   }
   errno = saved;
 }

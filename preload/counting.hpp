@@ -31,6 +31,14 @@ inline void count_wait() {
   }
 }
 
+/// Counts a sem_post or a sem_*wait.
+inline void count_semaphore() {
+  if (counter_file* const f = counters.load(std::memory_order_acquire)) [[unlikely]] {
+    counter_file::slot& mine = own_slot(*f);
+    add_one(mine.semaphores, &mine == &f->of[counter_file::slots - 1]);
+  }
+}
+
 // The functions of the selected table, and count. Whether a lock has to be waited for shows in a trylock before it.
 int counted_lock(pthread_mutex_t*);
 int counted_trylock(pthread_mutex_t*);

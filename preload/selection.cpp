@@ -157,7 +157,9 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
     count_in(file.data());  // it ends where the variable does
   const mutex_table* none = nullptr;
   if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  owner_of_all.store(table->passes_through ? owner::c_library : owner::usher, std::memory_order_release);
+  const bool counting = counters.load(std::memory_order_acquire) != nullptr;
+  const owner ours = counting ? owner::counted_usher : owner::usher;
+  owner_of_all.store(table->passes_through ? owner::c_library : ours, std::memory_order_release);
   // One thread a process comes here.
   if (found == nullptr) complain_of_lock(name);
   if (refused) complain_of_none(found->name);

@@ -11,10 +11,12 @@ namespace usher::preload {
 /// The table that USHER_LOCK selects. Decided once, on the first call.
 const mutex_table& selected();
 
-enum class owner { undecided, usher, c_library };
+/// `counted_usher`: ours, but with counting; only the fast path of semaphores asks for the difference.
+enum class owner { undecided, usher, counted_usher, c_library };
 extern constinit std::atomic<owner> owner_of_all;
 
-/// Whether it is known already that the locks are ours: the first question of what is to be fast. If not, ask the next.
+/// Whether it is known already that the locks are ours, and that no calls are counted: the first question of what is to be
+/// fast. If not, ask the next.
 inline bool is_ushers() {
   return owner_of_all.load(std::memory_order_acquire) == owner::usher;
 }

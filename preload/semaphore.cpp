@@ -12,6 +12,7 @@
 
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
+#include "preload/counting.hpp"
 #include "preload/export.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
@@ -39,6 +40,13 @@ bool is_ours_for_certain(const sem_t* s) {
 }
 [[gnu::noinline]] bool is_ours(const sem_t* s) {
   return !passes_through() && !is_shared(s);
+}
+/// The same of a call that is counted, if calls are: those of semaphores that a lock of ours could serve.
+[[gnu::noinline]] bool is_ours_counted(const sem_t* s) {
+  const bool through = passes_through();  // first: it begins the counting
+  if (is_shared(s)) return false;
+  count_semaphore();
+  return !through;
 }
 
 int fail(int error) {
@@ -105,7 +113,7 @@ USHER_EXPORT int sem_destroy(sem_t* s) {
 
 USHER_EXPORT int sem_wait(sem_t* s) {
   if (!is_ours_for_certain(s)) [[unlikely]]
-    if (!is_ours(s)) return c_library::sem_wait(s);
+    if (!is_ours_counted(s)) return c_library::sem_wait(s);
   pthread_testcancel();  // a cancellation point, also where it need not wait
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, false, nullptr);
@@ -113,22 +121,22 @@ USHER_EXPORT int sem_wait(sem_t* s) {
 
 USHER_EXPORT int sem_trywait(sem_t* s) {
   if (!is_ours_for_certain(s)) [[unlikely]]
-    if (!is_ours(s)) return c_library::sem_trywait(s);
+    if (!is_ours_counted(s)) return c_library::sem_trywait(s);
   return core_of(s).try_acquire() ? 0 : fail(EAGAIN);
 }
 
 USHER_EXPORT int sem_timedwait(sem_t* s, const timespec* until) {
-  return is_ours(s) ? wait_until(s, CLOCK_REALTIME, until) : c_library::sem_timedwait(s, until);
+  return is_ours_counted(s) ? wait_until(s, CLOCK_REALTIME, until) : c_library::sem_timedwait(s, until);
 }
 
 USHER_EXPORT int sem_clockwait(sem_t* s, clockid_t clock, const timespec* until) {
-  if (!is_ours(s)) return c_library::sem_clockwait(s, clock, until);
+  if (!is_ours_counted(s)) return c_library::sem_clockwait(s, clock, until);
   return is_waitable(clock) ? wait_until(s, clock, until) : fail(EINVAL);
 }
 
 USHER_EXPORT int sem_post(sem_t* s) {
   if (!is_ours_for_certain(s)) [[unlikely]]
-    if (!is_ours(s)) return c_library::sem_post(s);
+    if (!is_ours_counted(s)) return c_library::sem_post(s);
   return core_of(s).release() ? 0 : fail(EOVERFLOW);
 }
 

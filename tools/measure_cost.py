@@ -62,7 +62,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--iterations", type=int, default=200000, help="pairs in a batch (200000)")
     parser.add_argument("--batches", type=int, default=10, help="batches in a round; the fastest counts (10)")
-    parser.add_argument("--locks", help="comma-separated (all plain names and the pass-through ones)")
+    parser.add_argument("--locks", help="comma-separated names or forms (all plain names and the pass-through ones)")
     parser.add_argument("--kinds", default="normal", help=f"comma-separated, of {', '.join(KINDS)} (normal)")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
@@ -78,7 +78,7 @@ def main():
     known = plain_locks(build) + harness.PASS_THROUGH
     chosen = options.locks.split(",") if options.locks else known
     for lock in chosen:
-        if lock not in known:
+        if lock not in known and re.sub("-(spin|stp|yield|park)$", "", lock) not in known:
             die(f"unknown lock '{lock}': {', '.join(known)}")
     locks = [NATIVE, UNSELECTED] + chosen
 

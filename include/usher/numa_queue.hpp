@@ -99,7 +99,7 @@ class remote_threads {
   /// Who is first, when `front` is all that is left of the queue: a thread from home, or somebody on the list, or nobody
   /// else than `front`. Home moves there.
   node_handle settle(node_handle front) {
-    if (!is_remote(front) || P::node(front).next.load(std::memory_order_acquire) != no_node) return front;
+    if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
       set(no_node, place_of(front));
       return front;

@@ -43,12 +43,12 @@ class timed_gate {
   /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it.
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& gate, Remaining remaining) {
-    gate.fetch_add(1, std::memory_order_acq_rel);
+    gate.fetch_add(1, std::memory_order_relaxed);  // it only counts
     // An unlock that looked at the gate just before we came frees the lock and wakes nobody. It is rare, so a look
     // every now and then is enough: after 0.2 ms, then twice as long each time, at most 10 ms.
     std::uint64_t look = 200000;
     for (;;) {
-      const std::uint32_t seen = gate.load(std::memory_order_acquire);
+      const std::uint32_t seen = gate.load(std::memory_order_relaxed);  // take() acquires, or the lock does
       if (seen & granted) {
         if (take(gate, seen)) return true;
         continue;

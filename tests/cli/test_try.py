@@ -125,7 +125,7 @@ class Try(unittest.TestCase):
         heading = done.stdout.splitlines()[0]
         for word in ("median", "range", "ratio", "95 %", "CPU s", "switches", "MiB", "lock calls", "contended"):
             self.assertIn(word, heading)
-        self.assertIn("within the noise", self.row(done, "mcs"))  # two rounds say nothing
+        self.assertIn("within the noise: only 2 rounds", self.row(done, "mcs"))
         self.assertIn("of the CPU time meanwhile", done.stdout)
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "loiter", "mcs"])
         for c in data["candidates"]:
@@ -154,10 +154,21 @@ class Try(unittest.TestCase):
 
     def test_advice_names_the_best_and_the_command(self):
         program = self.script(f'{self.locking()} 2000\ncase "$USHER_LOCK" in mcs) echo rate 3;; *) echo rate 1;; esac')
-        done = self.run_try("--locks", "twa,mcs", "--metric", "rate (.)", "--", program, "two words")
+        done = self.run_try("--locks", "twa,mcs", "--rounds", "7", "--metric", "rate (.)", "--", program, "two words")
         self.assertIn(f"usher run --lock mcs -- {program} 'two words'", done.stdout.splitlines()[-1])
         done = self.run_try("--locks", "twa", "--metric", "counted ([0-9]+)", "--", self.locking(), "2000")
         self.assertIn("keep it", done.stdout.splitlines()[-1])
+
+    def test_among_many_locks_one_may_seem_better_by_chance(self):
+        program = self.script(f'{self.locking()} 2000\ncase "$USHER_LOCK" in mcs) echo rate 3;; *) echo rate 1;; esac')
+        done, data = self.with_json("--locks", "twa,mine=mcs,ttas", "--metric", "rate (.)", "--", program)
+        last = done.stdout.splitlines()[-1]
+        self.assertIn("mine was 3.00 times as good", last)
+        self.assertIn("may be chance among 3 locks: try --rounds 6 --locks mine=mcs", last)
+        self.assertNotIn("usher run", last)
+        self.assertFalse(data["candidates"][2]["noise"])  # by itself
+        done = self.run_try("--locks", "twa,mine=mcs,ttas", "--rounds", "7", "--metric", "rate (.)", "--", program)
+        self.assertIn("usher run --lock mcs", done.stdout.splitlines()[-1])
 
     def test_before_every_run(self):
         state = os.path.join(self.folder, "state")
@@ -332,7 +343,12 @@ class Try(unittest.TestCase):
                 (["--metric", "[0-9]+", "--", "true"], 2, ["group"]),
                 (["--lower", "--higher", "--", "true"], 2, ["--lower"]),
                 (["--ready", "true", "--", "true"], 2, ["--until"]),
-                (["--timeout", "-1", "--", "true"], 2, ["--timeout"]),
+                (["--timeout", "-1", "--", "true"], 2, ["--timeout", "above 0"]),
+                (["--timeout", "0", "--", "true"], 2, ["--timeout", "above 0"]),
+                (["--timeout", "nan", "--", "true"], 2, ["--timeout", "above 0"]),
+                (["--timeout", "inf", "--", "true"], 2, ["--timeout", "above 0"]),
+                (["--all", "--locks", "mcs", "--", "true"], 2, ["--all", "--locks"]),
+                (["--json", "x.svg", "--chart", "./x.svg", "--", "true"], 2, ["same file", "x.svg"]),
                 (["--locks", "=mcs", "--", "true"], 2, ["=mcs", "no name"]),
                 (["--locks", "mcs,mine=", "--", "true"], 2, ["mine=", "no lock"]),
                 (["--locks", "mine=tva", "--", "true"], 2, ["tva", "twa"]),
@@ -381,6 +397,305 @@ class Try(unittest.TestCase):
         self.assertRegex(words, r"(?m)^twa: not run$")
         self.assertIn("interrupted", words)
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
+
+    # What it has started, and nothing else, ends with it
+
+    def start(self, *words):
+        return subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def wait_for(self, condition, seconds=20):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def test_children_from_before_are_left_alone(self):
+        mark = f"7{os.getpid()}.25"
+        # The second one's parent ends meanwhile.
+        text = f'sleep {mark} & (sleep 0.2; sleep {mark} & sleep 0.1) & exec "$0" try --locks mcs --rounds 1 -- sleep 0.5'
+        process = self.start("sh", "-c", text, USHER)
+        try:
+            process.wait(timeout=LIMIT)
+            self.assertEqual(process.returncode, 0, process)
+            self.assertEqual(len(self.left_behind(f"^sleep {mark}")), 2)
+        finally:
+            for pid in self.left_behind(f"^sleep {mark}"):
+                os.kill(int(pid), signal.SIGKILL)
+            process.communicate()
+
+    def test_a_storm_of_signals(self):
+        mark = f"6{os.getpid()}.25"
+        process = self.start(USHER, "try", "--locks", "mcs", "--until", f"sleep {mark}", "--", "sleep", mark)
+        self.wait_for(lambda: len(self.left_behind(f"^sleep {mark}")) == 2)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LIMIT)
+        self.assertEqual((process.returncode, out, err), (130, "", ""))
+        self.assertEqual(self.left_behind(f"^sleep {mark}"), [])
+
+    def test_however_it_ends(self):
+        for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131),
+                               (signal.SIGKILL, -9), (signal.SIGSEGV, -11)):
+            mark = f"5{os.getpid()}.{int(number)}"
+            process = self.start(USHER, "try", "--locks", "mcs", "--before", f"setsid sleep {mark} &", "--",
+                                 "sh", "-c", f"trap '' TERM; setsid sleep {mark} & sleep {mark}; true")
+            self.wait_for(lambda: len(self.left_behind(f"^sleep {mark}")) == 3)
+            process.send_signal(number)
+            process.communicate(timeout=LIMIT)
+            self.assertEqual(process.returncode, status)
+            self.wait_for(lambda: not self.left_behind(f"^sleep {mark}"))
+
+    def test_helpers_live_as_long_as_what_started_them(self):
+        mark, other = f"4{os.getpid()}.25", f"4{os.getpid()}.75"
+        ready = f'test $(pgrep -cfx "sleep {mark}") = 2'  # one of --before, one of the server
+        server = self.script(f"setsid sleep {mark} & exec sleep {other}")
+        done = self.run_try("--locks", "mcs", "--rounds", "2", "--before", f"setsid sleep {mark} > /dev/null &",
+                            "--ready", ready, "--until", f"true; {ready}", "--", server)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(self.left_behind(f"^sleep ({mark}|{other})"), [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a program that others may not kill")
+    def test_what_cannot_be_killed_is_said(self):
+        folder = tempfile.mkdtemp(prefix="usher-try-", dir="/var/tmp")
+        self.addCleanup(shutil.rmtree, folder, True)
+        os.chmod(folder, 0o755)
+        program = os.path.join(folder, "immune")
+        with open(program + ".c", "w") as file:
+            file.write("#include <unistd.h>\nint main(void) { return setuid(0) != 0 ? 1 : sleep(600); }\n")
+        subprocess.run([CC, program + ".c", "-o", program], check=True, timeout=LIMIT)
+        os.chmod(program, 0o4755)
+        begin = time.monotonic()
+        try:
+            done = self.run_try("--locks", "mcs", "--timeout", "1", "--", program, user=65534)
+            if done.returncode == 125 or "hung" in done.stderr:
+                self.skipTest("set-user-ID has no effect there, or another user cannot reach what was built")
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertRegex(done.stderr, r"usher: cannot end process [0-9]+: Operation not permitted\n")
+        finally:
+            for pid in self.left_behind(f"^{program}"):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def test_a_program_that_stops(self):
+        begin = time.monotonic()
+        self.assertIn("stopped: it wants the terminal", self.one_bad("kill -TTOU $$"))
+        self.assertIn("stopped by signal 19", self.one_bad("kill -STOP $$"))
+        self.assertLess(time.monotonic() - begin, 20)
+        # Not for good.
+        done = self.run_try("--locks", "mcs", "--rounds", "1", "--", "sh", "-c", "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait")
+        self.assertEqual(done.returncode, 0, done)
+
+    def test_a_run_during_which_usher_was_stopped_is_repeated(self):
+        runs = os.path.join(self.folder, "runs")
+        process = self.start(USHER, "try", "--locks", "mcs", "--rounds", "1", "--warmup", "0", "--timeout", "1", "--", "sh", "-c",
+                             f"echo >> {runs}; sleep 0.4")
+        self.wait_for(lambda: os.path.exists(runs))
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 0, (out, err))
+        self.assertIn("stopped and continued while pthread ran", err)
+        with open(runs) as file:
+            self.assertEqual(len(file.readlines()), 3)
+
+    # Servers that do not serve
+
+    def test_a_server_that_is_never_ready(self):
+        load = os.path.join(self.folder, "load")
+        until = ["--until", f"touch {load}"]
+        done = self.run_try("--locks", "mcs", "--timeout", "1", "--ready", "false", *until, "--", "sleep", "60")
+        self.assert_refused(done, 1, "not ready after 1 s")
+        self.assertFalse(os.path.exists(load))
+        server = self.script('test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; echo no such port >&2; exit 3')
+        # Dead before it is ready; and dead at once, with nobody who asks whether it is ready.
+        until = ["--until", f'cat /proc/*/environ 2> /dev/null | tr "\\0" "\\n" | grep -q "^USHER_LOCK=mcs" && touch {load}; true']
+        done = self.run_try("--locks", "mcs", "--rounds", "1", "--ready", "sleep 0.3", *until, "--", server)
+        self.assertIn("the server ended early: exit status 3: no such port", self.row(done, "mcs"))
+        self.assertEqual(done.returncode, 1)
+        done = self.run_try("--locks", "mcs", "--rounds", "1", "--until", "true", "--", self.script(
+            'test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; exit 3'))
+        self.assertRegex(self.row(done, "mcs"), "the server ended early: exit status 3: listening")
+
+    # The C library's own runs may fail, too
+
+    def test_a_run_of_the_base_that_fails(self):
+        state = os.path.join(self.folder, "base")
+        for bad, warmup in ((3, "1"), (0, "1"), (0, "0")):  # bad: so many good ones before
+            with open(state, "w") as file:
+                file.write("0\n")
+            program = self.script(f'''
+                {self.locking()} 2000 > /dev/null
+                test "$USHER_LOCK" = mcs && echo rate 3 && exit
+                test "$USHER_LOCK" = pthread && echo rate 1 && exit
+                read n < {state}; echo $((n + 1)) > {state}
+                test $n = {bad} && echo broken >&2 && exit 3
+                echo rate 1
+            ''')
+            done, data = self.with_json("--locks", "mcs", "--rounds", "6", "--warmup", warmup, "--metric", "rate (.)", "--", program)
+            self.assertEqual((done.returncode, done.stderr), (1, ""), done)
+            self.assertIn("exit status 3: broken", self.row(done, "pthread"))
+            self.assertIn("mcs was 3.00 times as good", done.stdout)
+            if bad == 3:
+                self.assertIn("1 of 6 runs failed", self.row(done, "pthread"))
+                self.assertEqual(sum("trouble" in r for r in data["candidates"][0]["runs"]), 1)
+
+    # The metric
+
+    def metric_of(self, output, *arguments, metric="rate ([^ ]*)"):
+        return self.with_json("--locks", "mcs", "--rounds", "1", "--warmup", "0", *arguments, "--metric", metric, "--",
+                              "sh", "-c", output)
+
+    def first_metric(self, *arguments, **more):
+        done, data = self.metric_of(*arguments, **more)
+        self.assertEqual(done.returncode, 0, done)
+        return data["candidates"][0]["runs"][0]["metric"]
+
+    def test_the_last_match_counts(self):
+        self.assertEqual(self.first_metric("echo rate 1; echo rate 2 rate 3; echo rates"), 3)
+        self.assertEqual(self.first_metric("echo rate 5 >&2"), 5)
+        self.assertEqual(self.first_metric("printf 'rate 1\\rrate 2\\r\\n'", metric="rate ([0-9]+)"), 2)
+
+    def test_long_lines(self):
+        for before in (4090, 4096, 6140, 20000):
+            text = f"head -c {before} /dev/zero | tr '\\0' x; echo ' rate 1234567'"
+            self.assertEqual(self.first_metric(text), 1234567)
+            self.assertEqual(self.first_metric(text, metric="([0-9]+)"), 1234567)
+        self.assertEqual(self.first_metric("echo ^rate 1; head -c 9000 /dev/zero | tr '\\0' x; echo 9", metric="^.rate ([0-9]+)"), 1)
+
+    def test_what_is_no_number(self):
+        for text in ("1,5", "12ms", "1.2.3", "nan", "0x10", ""):
+            done = self.run_try("--metric", "rate ([^ ]*)", "--", "echo", "rate " + text)
+            self.assert_refused(done, 1, f"the metric captured '{text}', which is no number")
+        for text, value in (("1,500.5", 1500.5), ("-3e+06", -3e6), (".5", 0.5), ("12.", 12), ("+7", 7)):
+            self.assertEqual(self.first_metric(f"echo rate {text}"), value)
+
+    def test_small_numbers(self):
+        for text, shown in (("0.00001234", "0.00001234"), ("0.5", "0.5"), ("0.36", "0.36"), ("2.5", "2.5"), ("3.14159", "3.14"), ("1e-12", "1e-12")):
+            done, _ = self.metric_of(f"echo rate {text}")
+            self.assertEqual(self.row(done, "pthread").split()[1], shown)
+
+    def test_metrics_of_zero_and_below(self):
+        chart = os.path.join(self.folder, "zero.svg")
+        def run(base, mcs, *more):
+            return self.with_json("--locks", "mcs", "--chart", chart, "--metric", "rate (.*)", *more, "--", self.script(
+                f'{self.locking()} 2000 > /dev/null; test "$USHER_LOCK" = mcs && echo rate {mcs} || echo rate {base}'))
+        for base, mcs, better, lower in ((0, 5, True, False), (-5, -2, True, False), (-2, -5, False, False), (5, 0, False, False),
+                                         (-5, -2, False, True), (3, -1, True, True)):
+            with self.subTest((base, mcs, lower)):
+                # The scripts' USHER_LOCK is pthread while calls are counted.
+                done, data = run(base, mcs, *(["--lower"] if lower else []))
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+                row = self.row(done, "mcs")
+                self.assertIn(f"{'better' if better else 'worse'} by {abs(mcs - base)}; no ratio: the metric is zero or negative", row)
+                self.assertNotIn("ratio", data["candidates"][1])
+                self.assertEqual(data["candidates"][1]["difference"], mcs - base)
+                self.assertNotIn("inf", done.stdout)
+                self.assertEqual(done.stdout.splitlines()[1].split()[0], "mcs" if better else "pthread")
+                last = done.stdout.splitlines()[-1]
+                self.assertIn("mcs was better by" if better else "keep it", last)
+                self.assertRegex(self.svg(chart)[2], r"(?m)^mcs: no ratio")
+        done, _ = run(0, 0)
+        self.assertIn("within the noise", self.row(done, "mcs"))
+
+    # What else is printed
+
+    def differs(self, base, mcs, rounds="2"):
+        """Under the C library's mutex and under mcs."""
+        done = self.run_try("--locks", "mcs", "--rounds", rounds, "--", self.script(
+            f'if [ "$USHER_LOCK" = mcs ]; then {mcs}; else {base}; fi'))
+        return "PRINTED SOMETHING ELSE" in self.row(done, "mcs")
+
+    def test_numbers_in_other_forms_are_no_difference(self):
+        for base, mcs in (("3.8e+06 ops", "379512 ops"), ("1.2 s", "950 ms"), ("rate 3.1M", "rate 900k"), ("3.1 MiB/s", "900 B/s"),
+                          ("diff -0.3", "diff 0.2"), ("at 0x7ffd1234 =1.5", "at 0x7ffd1234 =    11.5"), ("3 s", "4 s"),
+                          ("[===>   ] 0.1", "[======>] 10.5"), ("12.5%|", "  9.25 %|")):
+            with self.subTest((base, mcs)):
+                self.assertFalse(self.differs(f"echo '{base}'", f"echo '{mcs}'"))
+        self.assertFalse(self.differs("echo key $(date +%s%N | md5sum | head -c 8)", "echo key ab12cd34"))
+
+    def test_numbers_that_are_wrong_are_a_difference(self):
+        for base, mcs in (("sum 0x7ffd12", "sum 0x7ffd13"), ("sum 5", "sum -5"), ("sum 5", "sum 6"), ("took 1.5 s", "waited 1.5 s"),
+                          ("sum 100 MB", "lost 100 MB"), ("found 3 in 1.5 s", "found 2 in 1.4 s")):
+            with self.subTest((base, mcs)):
+                self.assertTrue(self.differs(f"echo '{base}'", f"echo '{mcs}'"))
+
+    def test_progress_is_no_difference(self):
+        one, three = 'echo done 10 of 30 at 0.5; ', 'for i in 1 2 3; do echo done $i of 30 at 0.$i; done; '
+        self.assertFalse(self.differs(one + "echo sum 5", three + "echo sum 5"))
+        self.assertFalse(self.differs(three + "echo sum 5", one + "echo sum 5"))
+        self.assertTrue(self.differs(one + "echo sum 5", three + "echo sum 4"))
+        self.assertTrue(self.differs(one + "echo sum 5", three + "true"))
+        self.assertTrue(self.differs("echo fine", "echo fine; echo fine"))
+        self.assertTrue(self.differs("echo fine", "echo fine; echo not fine"))
+        state = os.path.join(self.folder, "lines")
+        self.assertFalse(self.differs(f"echo >> {state}; cat {state}; echo end", "echo another"))
+
+    def test_much_output(self):
+        done = self.run_try("--locks", "mcs", "--rounds", "1", "--warmup", "0", "--metric", "rate ([0-9]+)", "--", "sh", "-c",
+                            "echo rate 1; head -c 200000000 /dev/zero | tr '\\0' '\\n'; sleep 0.3; echo rate 2")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(self.row(done, "mcs").split()[1], "2")
+        self.assertIn("printed 190 MiB: only the first and the last 32 were read", self.row(done, "mcs"))
+
+    # What is counted
+
+    def built(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path + ".c", "w") as file:
+            file.write(text)
+        subprocess.run([CC, "-O1", path + ".c", "-o", path, "-pthread"], check=True, timeout=LIMIT)
+        return path
+
+    SEMAPHORES = """
+    #include <semaphore.h>
+    #include <time.h>
+    int main(void) {
+      sem_t s, shared;
+      struct timespec past = {0, 0};
+      sem_init(&s, 0, 0);
+      sem_init(&shared, 1, 0);
+      for (int i = 0; i < 1000; i++) sem_post(&s), sem_wait(&s), sem_trywait(&s), sem_timedwait(&s, &past), sem_post(&shared);
+      return 0;
+    }
+    """
+
+    def test_semaphores_are_counted(self):
+        done, data = self.with_json("--locks", "mcs", "--", self.built("semaphores", self.SEMAPHORES))
+        self.assertNotIn("does not use", done.stdout)
+        self.assertEqual([c["calls"]["semaphores"] for c in data["candidates"]], [4000, 4000])
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become another user")
+    def test_another_user_is_counted(self):
+        folder = tempfile.mkdtemp(prefix="usher-try-", dir="/var/tmp")
+        self.addCleanup(shutil.rmtree, folder, True)
+        os.chmod(folder, 0o755)
+        program = shutil.copy(self.locking(), folder)
+        done, data = self.with_json("--locks", "mcs", "--rounds", "1", "--", "setpriv", "--reuid", "65534", "--clear-groups", program)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertGreaterEqual(data["candidates"][1]["calls"]["locks"], 200000)
+
+    def test_what_cannot_be_counted_is_not_said_to_be_nothing(self):
+        done = self.run_try("--locks", "mcs", "--", "env", "-u", "LD_PRELOAD", "-u", "USHER_COUNTERS", self.locking(), "100")
+        self.assertIn("does not use pthread locks", done.stdout)  # env could be counted
+        static = self.script("true")
+        subprocess.run([CC, "-static", "-x", "c", "-", "-o", static], input="int main(void) { return 0; }", text=True,
+                       check=True, timeout=LIMIT)
+        done = self.run_try("--locks", "mcs", "--", static)
+        self.assertIn("lock calls could not be counted", done.stdout)
+        self.assertNotIn("does not use", done.stdout)
+        crash = self.script('echo fine; test "$USHER_LOCK" && exit 3; exit 0')  # whenever its calls are counted
+        done = self.run_try("--locks", "mcs", "--", crash)
+        self.assertNotIn("does not use", done.stdout)
+
+    def test_a_preload_that_is_there_already(self):
+        env = self.environment() | {"LD_PRELOAD": LIBRARY}
+        done = subprocess.run([USHER, "try", "--locks", "again=pthread", "--rounds", "2", "--warmup", "0", "--", "sh", "-c",
+                               "echo preload ${LD_PRELOAD:-none} 1.5 > /dev/stderr; test -z \"$LD_PRELOAD\""],
+                              env=env, capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("LD_PRELOAD has Usher's library already", done.stderr)
 
     # Honesty
 

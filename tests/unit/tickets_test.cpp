@@ -118,7 +118,9 @@ TEST(twa, the_ten_steps) {
   std::jthread t3(waiter, 3);
   ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == at2; }));
   const auto third = trace::of(3);
-  const auto is_load = [](const void* w) { return [w](const event& e) { return e.what == action::load && e.word == w; }; };
+  const auto is_load = [](const void* w) {
+    return [w](const event& e) { return e.what == action::load && e.word == w; };
+  };
   const auto slot_read = std::find_if(third.begin(), third.end(), is_load(at2));
   ASSERT_NE(slot_read, third.end());
   EXPECT_NE(std::find_if(slot_read, third.end(), is_load(grant)), third.end()) << "the second look";
@@ -148,7 +150,8 @@ TEST(twa, the_ten_steps) {
   EXPECT_EQ(trace::watchers(grant), 1u);
   t1.join();
   const auto all_of_t1 = trace::of(1);
-  const auto handed = std::find_if(all_of_t1.begin(), all_of_t1.end(), [&](const event& e) { return e.what == action::store; });
+  const auto handed =
+      std::find_if(all_of_t1.begin(), all_of_t1.end(), [&](const event& e) { return e.what == action::store; });
   ASSERT_EQ(all_of_t1.end() - handed, 2) << "two writes end it";
   EXPECT_EQ(handed[0].word, grant);
   EXPECT_TRUE(handed[1].what == action::add && handed[1].word == at2);
@@ -192,7 +195,8 @@ void watchers_are_few(std::vector<const void*> near_words(const Lock&), unsigned
     EXPECT_TRUE(eventually([&] {
       return in == i && int(trace::watchers()) == waiters + 1 - i && near_watchers() <= most &&
              (i > waiters || near_watchers() >= 1);
-    })) << "turn " << i << ": " << near_watchers() << " near";
+    })) << "turn "
+        << i << ": " << near_watchers() << " near";
     go.release();
   }
   team.clear();
@@ -247,7 +251,11 @@ TEST(watchers, of_tkt_dual_are_one) {
 TEST(watchers, of_three_stage_are_one_at_each_of_the_last_two) {
   using lock = three_stage<traced, traced_spin>;
   watchers_are_few<lock>([](const lock& l) { return std::vector<const void*>{word_at(l, 12)}; }, 1, false);
-  watchers_are_few<lock>([](const lock& l) { return std::vector<const void*>{word_at(l, 8), word_at(l, 12)}; }, 2, false);
+  watchers_are_few<lock>(
+      [](const lock& l) {
+        return std::vector<const void*>{word_at(l, 8), word_at(l, 12)};
+      },
+      2, false);
 }
 TEST(watchers, of_qspinlock_are_the_pending_thread_and_the_head) {
   watchers_are_few<qspinlock<traced, traced_spin>>(first_word, 2, false);
@@ -305,8 +313,7 @@ TEST(twa, two_locks_in_step_do_not_meet) {
   // The lock is in the hash: without it they would share every slot.
   const auto locks = std::make_unique<twa<native, spin>[]>(64);
   for (int l = 1; l < 64; l++)
-    for (std::uint32_t n = 0; n < 5000; n++)
-      ASSERT_NE(&locks[0].slot_of(2 * n), &locks[l].slot_of(2 * n)) << n;
+    for (std::uint32_t n = 0; n < 5000; n++) ASSERT_NE(&locks[0].slot_of(2 * n), &locks[l].slot_of(2 * n)) << n;
 }
 
 TEST(twa, a_lock_meets_itself_after_4096_numbers) {
@@ -320,8 +327,15 @@ TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
   auto& cpus = usher_process_state.cpus;
   const auto really = native::cpus();
   EXPECT_GE(really, 1u);
-  for (const auto& [n, size] : {std::pair{1u, 64u}, {2u, 128u}, {3u, 256u}, {72u, 4096u}, {64u, 4096u}, {63u, 4096u},
-                                {32u, 2048u}, {5000u, 4096u}, {~0u, 4096u}}) {
+  for (const auto& [n, size] : {std::pair{1u, 64u},
+                                {2u, 128u},
+                                {3u, 256u},
+                                {72u, 4096u},
+                                {64u, 4096u},
+                                {63u, 4096u},
+                                {32u, 2048u},
+                                {5000u, 4096u},
+                                {~0u, 4096u}}) {
     cpus = n;
     EXPECT_EQ(array_by_cpus<native>::size(), size) << n;
     twa_sized<native, spin> lock{};
@@ -373,8 +387,7 @@ TEST(twa_id, a_spinning_unlock_stores_0_to_the_slot_of_the_next_but_one) {
     ASSERT_EQ(all.size(), 3u);
     EXPECT_EQ(all[0].what, action::load);
     EXPECT_TRUE(all[1].what == action::store && all[1].word == word_at(lock, 4));
-    const void* slot =
-        &traced::table<twa_id_array>()[(((n + 2) * 127) ^ traced::salt(&lock)) & 4095];
+    const void* slot = &traced::table<twa_id_array>()[(((n + 2) * 127) ^ traced::salt(&lock)) & 4095];
     EXPECT_TRUE(all[2].what == action::store && all[2].word == slot && all[2].value == 0);
   }
 }

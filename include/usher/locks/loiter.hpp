@@ -36,7 +36,8 @@
 //   instructions, unless the thread loses its CPU just there. The standby sleeps for 1 ms at the longest (P::nap), looks,
 //   takes the lock if it is free and else marks it anew: so what the window costs is at most 1 ms for the one standby, and
 //   the lock idle for as long if nobody else comes. (The paper stores first and loads then, which is a look at a lock that
-//   may be gone; its window is the processor's store buffer.)
+//   may be gone; its window is the processor's store buffer.) A schedule that meets the window each time lets the standby
+//   starve: so this form does not promise that nobody does.
 #pragma once
 
 #include <type_traits>
@@ -69,7 +70,7 @@ class basic_loiter {
       .summary = plain ? "test-and-set for those who circulate, MCS for the rest, direct hand-over to the impatient"
                        : "loiter with one of its parts changed: to measure what that is worth",
       .paper = "Malthusian Locks, appendix A.1",
-      .starvation_free = O.hand_over,
+      .starvation_free = O.hand_over && !O.plain_store,
       .restricts = true,
       .words = O.numa_aware_inner ? 4 : 3,
       .kinds = plain ? every_waiting_kind : unsigned(waiting_kind::spin_then_park),
@@ -231,8 +232,9 @@ class basic_loiter {
       const std::uint64_t waited = P::now() - since;
       const bool patient = !O.hand_over || waited < impatience;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
+      // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
       if ((w & marks) != marks &&
-          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_relaxed, std::memory_order_relaxed)) {
         if constexpr (counts) P::backoff(0);
         continue;
       }
@@ -252,13 +254,13 @@ class basic_loiter {
     if constexpr (W::parks)
       P::park_for(outer_, seen, every_sleeper, ns);
     else
-      P::await_for(outer_, may_enter, std::memory_order_acquire, ns);
+      P::await_for(outer_, may_enter, std::memory_order_relaxed, ns);
   }
   void wait_for_outer(std::uint32_t seen) {
     if constexpr (W::parks)
       P::park(outer_, seen, every_sleeper);
     else
-      P::await(outer_, may_enter, std::memory_order_acquire);
+      P::await(outer_, may_enter, std::memory_order_relaxed);
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {

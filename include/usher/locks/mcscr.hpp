@@ -42,7 +42,8 @@ class mcscr_with_node {
   void unlock(node_handle mine) {
     if (passive_head_.get() == no_node) [[likely]] {
       node_handle expected = mine;
-      if (P::node(mine).next.load(std::memory_order_acquire) == no_node &&
+      // Relaxed: a link is read again before it is followed.
+      if (P::node(mine).next.load(std::memory_order_relaxed) == no_node &&
           tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
     }
@@ -74,8 +75,10 @@ class mcscr_with_node {
         remove_latest();
         P::node(latest).next.store(no_node, std::memory_order_relaxed);
         node_handle expected = mine;
-        // (3) release for its next; the acquire half pairs with (1) of nobody: tail was ours.
-        if (tail_.compare_exchange_strong(expected, latest, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+        // (3) release: its next is no_node before an arrival that finds it in the tail, by (1), writes itself there. Weaker,
+        // the arrival's link could come first in the order of next's values and be lost: store next, store tail ‖ exchange
+        // tail, store next. relacy cannot show that: its order of values is that of execution. Tail was ours: no acquire.
+        if (tail_.compare_exchange_strong(expected, latest, std::memory_order_release, std::memory_order_relaxed)) {
           grant<P, W>(latest);
           return;
         }
@@ -97,7 +100,8 @@ class mcscr_with_node {
     P::node(eldest).next.store(no_node, std::memory_order_relaxed);
     if (next == no_node) {
       node_handle expected = mine;
-      if (tail_.compare_exchange_strong(expected, eldest, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
+      if (tail_.compare_exchange_strong(expected, eldest, std::memory_order_release, std::memory_order_relaxed))
+        return;  // as (3)
       next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
     }
     P::node(eldest).next.store(next, std::memory_order_relaxed);  // made visible by the grant

@@ -45,7 +45,7 @@ class mcscrn_with_node {
   void unlock(node_handle mine) {
     if (passive_.get() == no_node && remote_.empty()) [[likely]] {
       node_handle expected = mine;
-      if (P::node(mine).next.load(std::memory_order_acquire) == no_node &&
+      if (P::node(mine).next.load(std::memory_order_relaxed) == no_node &&  // successor() looks again
           tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
     }

@@ -94,6 +94,8 @@ class mcsg_with_node {
   /// Puts the guest's mark back, waits until it is gone, and returns the tail of the group that has meanwhile formed
   /// behind this thread.
   [[gnu::cold, gnu::noinline]] node_handle lead_group(node_handle mark) {
+    // (3) acquire: its owner has emptied the link of the node that we shall put into the tail, before an arrival finds it
+    // there and writes its own. relacy cannot show the need: it takes the order of a word's values for that of execution.
     const node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);
     const auto changed = [](node_handle t) { return !is_guest(t); };
     while (!W::poll(tail_, changed)) {

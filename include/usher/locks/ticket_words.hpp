@@ -73,8 +73,9 @@ template <class Word>
   if (ticket.load(std::memory_order_relaxed) != next) return;
   // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if its mark
   // came before this and is lost by it, then by acquiring it we also see the ticket, and put the mark back.
+  // The second look comes after that acquire and is relaxed: nothing is read by way of the ticket.
   grant.fetch_and(~asleep, std::memory_order_acq_rel);
-  if (ticket.load(std::memory_order_acquire) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
+  if (ticket.load(std::memory_order_relaxed) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
 }
 
 }  // namespace usher::ticket_words

@@ -74,6 +74,9 @@ void watch(Word& slot, Near near) {
 
 /// Counts on and takes the marks off: watchers set them again if they still wait. If somebody else has just
 /// done it, those who watch for us look at their lock, which has changed, before they mark again.
+/// The exchange could be relaxed: who finds its value marks the slot after it, and looks at the lock after that, both
+/// sequentially consistent as the caller's write to the lock and look at the slot are. It stays, so that (3) and (4) say all
+/// that there is to say of a value that has changed.
 template <platform P, class Word>
 [[gnu::cold, gnu::noinline]] void notify_watchers(Word& slot) {
   std::uint32_t seen = slot.load(std::memory_order_relaxed);

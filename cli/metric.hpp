@@ -1,0 +1,34 @@
+// The number in a program's output that is to be compared.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+
+namespace usher::cli {
+
+/// A regular expression whose first group is the number. Searched for line by line.
+class metric_pattern {
+ public:
+  explicit metric_pattern(const std::string& regex) : regex_(regex) {}  ///< throws std::regex_error
+  bool has_group() const { return regex_.mark_count() > 0; }
+
+  /// What the group was in the last match: programs that report their progress say the result last.
+  std::optional<std::string> last_in(std::string_view text) const;
+  /// Puts a fraction in the place of all that the group matches: what is measured is no difference.
+  void mask(std::string& line) const;
+
+ private:
+  /// Where in a line the group begins, and how long it is.
+  std::map<std::size_t, std::size_t> all_in(std::string_view line) const;
+
+  std::regex regex_;
+};
+
+/// Of a text that is a number as a whole: 12, 1,500.5, -3e+06. Not 1,5, which may be one and a half or be two numbers.
+std::optional<double> number_of(std::string text);
+
+}  // namespace usher::cli

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""`usher check` in half a minute: every lock in its plain and spinning forms a few hundred executions, and the mistakes that
+say most, each with a number of executions that is known to be enough. USHER_BIN is the command. Exit status 77: the checker
+was not built."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+USHER = os.environ["USHER_BIN"]
+CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
+LIMIT = 240
+SKIPPED = 77
+
+# The mistake, what it is, and where it shows.
+MISTAKES = {
+    # Named in the project's specification.
+    "twa-no-second-look": ("TWA without the second look at grant", "--forms spin --threads 2"),
+    "mcs-relaxed-hand-over": ("MCS with a relaxed hand-over", "--forms spin --threads 2"),
+    "mcscr-drops-passive": ("MCSCR that drops a passive thread when the queue empties", "--threads 3"),
+    "lifo-popped-by-waiter": ("LIFO-CR popped by another than the owner", "--forms park --client timed --threads 4"),
+    "mcsg++-no-acknowledgement": ("MCSg++ whose regular leaves without the acknowledgement", "--threads 2"),
+    "loiter-no-wake": ("LOITER without the standby's wake", "--threads 2"),
+    "ttas-looks-back": ("an unlock that reads the lock after it has freed it", "--forms spin --threads 2"),
+    "futex-key-too-late": ("an unlock that reads the lock to decide on the wake", "--threads 2"),
+    "mcs-node-after-hand-over": ("an unlock that reads the next node after it has been granted", "--threads 2"),
+    "queue-keeps-signal": ("a condition variable that loses a signal on cancellation", "--threads 3"),
+    "fairlock-as-printed": ("Fairlock with Figure 5's line 5 as printed", "--threads 2"),
+    # More of each kind: orders, lost wake-ups, lives, promises.
+    "twa-array-first": ("TWA that notifies before it hands over", "--threads 3"),
+    "twa-private-in-unlock": ("an unlock that notifies within the lock after the hand-over", "--threads 2"),
+    "ticket32-unmarks": ("a sleepers' mark that is lost", "--threads 3"),
+    "twa-id-displaces-sleeper": ("a sleeper displaced and not woken", "--threads 3"),
+    "tkt-dual-as-printed": ("a second word that is written after the hand-over", "--forms spin --threads 2"),
+    "qspinlock-loses-waiter": ("a tail that is overwritten", "--threads 2"),
+    "clh-gives-own-node": ("a node that goes back too early", "--threads 2"),
+    "mcsg-no-mark-back": ("a guest's mark that is not put back", "--threads 2"),
+    "mcs-pt-keeps-tail": ("an evicted waiter that stays the tail", "--threads 2"),
+    "cohort-passes-on": ("a lock that stays within a NUMA node without end", "--threads 3"),
+    "mcscr-claims-fifo": ("a promise of order that is not kept", "--threads 3"),
+    "fairlock-promises-too-much": ("a bound on bypass that is not kept", "--client plain --threads 3"),
+    "loiter-patient": ("a waiter that starves", "--client progress --threads 2"),
+    "compact-enters-closed": ("a large state entered after it has been closed", "--threads 2"),
+    "condition-stops": ("a broadcast that wakes the first alone", "--threads 3"),
+    "semaphore-release-leaves-it": ("a semaphore's credit that is left to nobody", "--threads 2"),
+}
+
+failures = []
+
+
+def check(*arguments):
+    """Whether it succeeded, and its verdicts."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "verdicts.json")
+        done = subprocess.run([USHER, "check", *arguments, "--json", file], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT)
+        if done.returncode not in (0, 1):
+            sys.exit(f"usher check {' '.join(arguments)}: exit status {done.returncode}: {done.stderr}")
+        with open(file) as f:
+            return done, json.load(f)
+
+
+def say(ok, text):
+    print(f"{'ok  ' if ok else 'FAIL'}  {text}", flush=True)
+    if not ok:
+        failures.append(text)
+
+
+def every_lock():
+    began = time.monotonic()
+    done, said = check("--all", "--forms", "plain,spin", "--threads", "3", "--executions", "500")
+    locks = {p["family"] for p in said["parts"]}
+    say(done.returncode == 0, f"{len(locks)} locks and others, {len(said['parts'])} runs of clients, "
+                              f"{sum(p['executions'] for p in said['parts'])} executions: "
+                              f"{'all pass' if said['good'] else 'not all pass'} ({time.monotonic() - began:.1f} s)")
+    if done.returncode != 0:
+        print(done.stdout)
+
+
+def every_mistake():
+    for name, (what, where) in MISTAKES.items():
+        _, said = check("--bugs", name, *where.split(), "--executions", "2000")
+        one = said["mistakes"][0]
+        how = f"{one['by']['client']}, seed {one['replay']}: {one['why']}" if one["caught"] else "NOT CAUGHT"
+        say(bool(one["caught"]), f"{what} ({name}): {how}")
+
+
+if __name__ == "__main__":
+    if not os.path.isfile(CHECKER):
+        print(f"{CHECKER} was not built: is relacy-dev installed?")
+        sys.exit(SKIPPED)
+    every_mistake()
+    every_lock()
+    print(f"{len(failures)} failed" if failures else "all as it should be")
+    sys.exit(1 if failures else 0)

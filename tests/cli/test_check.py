@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""`usher check` from outside: what passes, what fails and how that is told, what is refused. USHER_BIN is the command; the
+checker lies beside it. Exit status 77: it was not built, for lack of relacy."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+USHER = os.environ["USHER_BIN"]
+CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
+LIMIT = 60
+MISTAKE = "mcs-relaxed-hand-over"
+SKIPPED = 77
+
+
+class Check(unittest.TestCase):
+    maxDiff = None
+
+    def check(self, *arguments, env=None):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_")}
+        environment.update(env or {})
+        return subprocess.run([USHER, "check", *arguments], env=environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=LIMIT)
+
+    def assert_refused(self, done, status, *words):
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    # What passes
+
+    def test_a_lock_passes_in_all_its_forms(self):
+        done = self.check("ticket", "--executions", "200")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        for form in ("ticket", "ticket-spin", "ticket-park"):
+            self.assertRegex(done.stdout, rf"(?m)^{form} +3  plain stray .*  pass +1200  1–200 ")
+        self.assertIn("all pass", done.stdout)
+
+    def test_a_form_by_its_name(self):
+        done = self.check("ticket-spin", "--executions", "50", "--threads", "2,4", "--client", "plain", "--seed", "7")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(re.findall(r"(?m)^(ticket\S*) +(\d)  (\S+) +pass +(\d+)  (\S+)", done.stdout),
+                         [("ticket-spin", "2", "plain", "50", "7–56"), ("ticket-spin", "4", "plain", "50", "7–56")])
+
+    def test_the_name_in_full(self):
+        self.assertEqual(self.check("tas-stp", "--executions", "20").returncode, 0)
+
+    def test_forms(self):
+        done = self.check("ticket", "mcs", "--forms", "spin,park", "--executions", "20")
+        self.assertEqual(re.findall(r"(?m)^(\S+) .* pass ", done.stdout),
+                         ["ticket-spin", "ticket-park", "mcs-spin", "mcs-park"])
+
+    def test_programs_within_bounds(self):
+        done = self.check("tas-spin", "--scheduler", "bound", "--differences", "1", "--executions", "500", "--client",
+                          "plain")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("programs", done.stdout.splitlines()[0])
+
+    def test_all_executions_are_counted_whatever_the_parts(self):
+        for jobs in ("1", "3"):
+            done = self.check("tas-spin", "--client", "plain", "--executions", "25000", "--jobs", jobs)
+            self.assertIn("in 25000 executions: all pass", done.stdout)
+
+    def test_json(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "verdicts.json")
+            self.assertEqual(self.check("tas", "--executions", "30", "--json", file).returncode, 0)
+            with open(file) as f:
+                said = json.load(f)
+        self.assertTrue(said["good"])
+        self.assertEqual(said["executions"], 30)
+        self.assertEqual({p["lock"] for p in said["parts"]}, {"tas", "tas-spin", "tas-park"})
+        for p in said["parts"]:
+            self.assertEqual((p["family"], p["threads"], p["passed"], p["executions"], p["seed"]),
+                             ("tas", 3, True, 30, 1))
+
+    def test_what_can_be_checked(self):
+        done = self.check("--list")
+        self.assertEqual(done.returncode, 0)
+        for line in (r"twa +plain stray ", r"wait-queue ", rf"{MISTAKE}-spin .*hands over by a relaxed store$"):
+            self.assertRegex(done.stdout, "(?m)^" + line)
+
+    # What fails
+
+    def test_a_mistake_is_shown_step_by_step_and_again(self):
+        done = self.check(MISTAKE, "--executions", "500")
+        self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
+        self.assertRegex(done.stdout, rf"(?m)^{MISTAKE}-spin .*FAIL: data race")
+        # A column for each thread, and the line of the header that hands over.
+        self.assertRegex(done.stdout, r"step +thread 0 +thread 1 +thread 2 +source")
+        self.assertRegex(done.stdout, r"(?m)^ +\d+ .*node\d+\.flag := 1 \(relaxed\) .*/mcs_relaxed_hand_over\.hpp:\d+  .*"
+                                      r"flag\.store\(flag_granted, std::memory_order_relaxed\)")
+        head, _, rest = done.stdout.partition("\nAgain: ")
+        command = rest.splitlines()[0].split()
+        self.assertEqual(command[:2], ["usher", "check"])
+        again = self.check(*command[2:])
+        self.assertEqual(again.returncode, 1, again)
+        last = [line for line in head.splitlines() if line.strip()][-2:]
+        self.assertEqual(again.stdout.splitlines()[-2:], last)
+        self.assertEqual(self.check(*command[2:]).stdout, again.stdout)
+
+    def test_it_is_the_same_however_many_run_side_by_side(self):
+        told = [self.check(MISTAKE + "-spin", "--client", "plain", "--executions", "30000", "--jobs", jobs).stdout
+                for jobs in ("1", "4")]
+        self.assertEqual(*[re.findall(r"--replay (\S+)", text) for text in told])
+
+    def test_a_replay_that_passes(self):
+        done = self.check("tas-spin", "--client", "plain", "--threads", "3", "--replay", "5")
+        self.assertEqual((done.returncode, done.stdout), (0, "tas-spin, plain, 3 threads, seed 5: pass\n"), done)
+
+    def test_mistakes_must_be_caught(self):
+        done = self.check("--bugs", MISTAKE, "--executions", "500")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, rf"(?m)^{MISTAKE} +hands over by a relaxed store +caught +{MISTAKE}-spin ")
+        self.assertIn("1 seeded mistakes, 1 of them caught", done.stdout)
+
+    def test_one_that_is_not_caught(self):
+        # Where it parks there is no plain store.
+        done = self.check("--bugs", MISTAKE, "--forms", "park", "--executions", "20", "--threads", "2")
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("NOT CAUGHT", done.stdout)
+
+    def test_weakened_orders(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "orders.json")
+            done = self.check("--weaken", "tas", "--forms", "spin", "--client", "plain", "--executions", "200", "--json", file)
+            with open(file) as f:
+                orders = json.load(f)["orders"]
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"(?m)^tas +usher/locks/tas\.hpp:\d+ .* caught ")
+        caught = next(o for o in orders if o["file"] == "usher/locks/tas.hpp" and o["caught"])
+        self.assertIn("memory_order", caught["code"])
+
+    # What is refused
+
+    def test_unknown_locks(self):
+        self.assert_refused(self.check("ticked"), 2, "'ticked'", "'ticket'")
+        self.assert_refused(self.check("ticket", "mcz"), 2, "'mcz'")
+
+    def test_what_cannot_be_checked(self):
+        self.assert_refused(self.check("null"), 2, "null excludes nobody")
+        self.assert_refused(self.check("pthread"), 2, "the C library's own")
+        self.assert_refused(self.check("pthread-adaptive"), 2, "the C library's own")
+        self.assert_refused(self.check("mcs-yield"), 2, "as mcs does")
+
+    def test_nothing_to_do(self):
+        self.assert_refused(self.check(), 2, "which locks?", "--all")
+        self.assert_refused(self.check("twa", "--client", "nobody"), 2, "'nobody'")
+        self.assert_refused(self.check("--bugs", "twa"), 2, "twa")
+        self.assert_refused(self.check("loiter-eager", "--forms", "spin"), 2, "nothing is left")
+
+    def test_what_does_not_go_together(self):
+        self.assert_refused(self.check("--all", "twa"), 2, "--all")
+        self.assert_refused(self.check("--all", "--bugs"), 2, "--all")
+        self.assert_refused(self.check("wrong", "twa"), 2, "'wrong'")
+        self.assert_refused(self.check("--weaken", "--bugs"), 2, "--weaken")
+        self.assert_refused(self.check("twa", "--replay", "5"), 2, "--replay", "--client")
+        self.assert_refused(self.check("twa-spin", "--client", "plain", "--replay", "x"), 2, "'x'")
+        self.assert_refused(self.check("twa", "--weaken-at", "x:1:1"), 2, "--weaken-at")
+        for bad in (["--threads", "5"], ["--executions", "0"], ["--seed", "0"], ["--forms", "yield"],
+                    ["--scheduler", "best"], ["--jobs", "0"]):
+            self.assert_refused(self.check("twa", *bad), 2, bad[0])
+
+    def test_no_checker(self):
+        self.assert_refused(self.check("twa", env={"USHER_CHECKER": "/nowhere/usher_check"}), 125, "/nowhere/usher_check")
+        with tempfile.TemporaryDirectory() as folder:
+            alone = os.path.join(folder, "usher")
+            with open(USHER, "rb") as source, open(alone, "wb") as to:
+                to.write(source.read())
+            os.chmod(alone, 0o755)
+            done = subprocess.run([alone, "check", "twa"], capture_output=True, text=True, timeout=LIMIT)
+        self.assert_refused(done, 125, "relacy-dev", "make build")
+
+    def test_a_checker_that_does_not_work(self):
+        done = self.check("twa", env={"USHER_CHECKER": "/bin/false"})
+        self.assert_refused(done, 125, "/bin/false does not work")
+
+    def test_no_room_for_the_file(self):
+        self.assert_refused(self.check("tas", "--json", "/nowhere/verdicts.json"), 125, "/nowhere/verdicts.json")
+
+    # An interruption
+
+    def test_an_interruption_prints_what_there_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "verdicts.json")
+            process = subprocess.Popen([USHER, "check", "tas", "--executions", "100000000", "--jobs", "2", "--json", file],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                time.sleep(2)
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=20)
+            finally:
+                process.kill()
+            with open(file) as f:
+                said = json.load(f)
+        self.assertEqual((process.returncode, err), (130, ""))
+        self.assertRegex(out, r"(?m)^tas +3  plain +not finished ")
+        self.assertIn("Interrupted. So far: ", out)
+        self.assertTrue(said["interrupted"])
+
+
+if __name__ == "__main__":
+    if not os.path.isfile(CHECKER):
+        print(f"{CHECKER} was not built: is relacy-dev installed?")
+        sys.exit(SKIPPED)
+    unittest.main(verbosity=2)

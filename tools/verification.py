@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""What `usher check` has shown of every lock: verdicts, seeded mistakes, memory orders made relaxed one at a time. The results
+are in one file, lock by lock, and in the tables of docs/verification.md.
+
+  verification.py                                  everything that is not there yet; hours
+  verification.py --only twa,mcs --again           some of it once more
+  verification.py --merge FILE...                  take over what `usher check --json` has written
+  verification.py --write-doc                      set the results into docs/verification.md
+
+Executions: --executions at 3 threads, --executions-4 at 4 threads, --weaken for each order at 3 threads, --bugs for each
+seeded mistake."""
+
+import argparse
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import harness
+from harness import TREE, Build, clean_environment, die
+
+OUT = TREE / "docs" / "measurements" / "verification.json"
+DOC = TREE / "docs" / "verification.md"
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+def load(out):
+    if out.is_file():
+        return json.loads(out.read_text())
+    return {"verdicts": {}, "mistakes": {}, "orders": {}, "code": {}}
+
+
+def save(out, results):
+    """One line an entry."""
+    kinds = []
+    for kind, entries in results.items():
+        lines = [f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in sorted(entries.items())]
+        kinds.append(f' {json.dumps(kind)}: {{\n' + ",\n".join(lines) + "\n }")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("{\n" + ",\n".join(kinds) + "\n}\n")
+
+
+def by_lock(entries, key):
+    locks = {}
+    for e in entries:
+        locks.setdefault(e[key], []).append(e)
+    return locks
+
+
+def merge(results, said):
+    """One output of `usher check --json`. What it says of a lock and a number of threads replaces what was there."""
+    if said["interrupted"]:
+        return
+    for family, parts in by_lock(said["parts"], "family").items():
+        rows = {}
+        for p in parts:
+            key = f"{p['lock']} {p['threads']}"
+            row = rows.setdefault(key, {"lock": p["lock"], "family": family, "threads": p["threads"], "clients": [],
+                                        "executions": 0, "seeds": [p["seed"], p["seed"]], "failed": [],
+                                        "date": said["date"][:10]})
+            row["clients"].append(p["client"])
+            row["executions"] += p["executions"]
+            row["seeds"][1] = max(row["seeds"][1], p["seed"] + p["executions"] - 1)
+            if not p["passed"]:
+                row["failed"].append({"client": p["client"], "why": p["why"], "replay": p["replay"]})
+        results["verdicts"].update(rows)
+    for m in said["mistakes"]:
+        results["mistakes"][m["lock"]] = {"bug": m["bug"], "caught": m["caught"], "executions": m["executions"],
+                                          "by": m.get("by"), "why": m.get("why"), "replay": m.get("replay"),
+                                          "date": said["date"][:10]}
+    for lock, orders in by_lock(said["orders"], "lock").items():
+        places = results["orders"][lock] = {}
+        for o in orders:
+            place = f"{o['file']}:{o['line']}:{o['column']}"
+            results["code"][place] = o["code"]
+            places[place] = {"date": said["date"][:10], "caught": o["caught"], "executions": o["executions"]}
+            if o["caught"]:
+                by = o["by"]
+                places[place]["by"] = f"{by['lock']}, {by['client']}, {by['threads']} threads, seed {o['replay']}: {o['why']}"
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+def families(build):
+    """All that can be checked and has no seeded mistake, without the ways of waiting."""
+    done = subprocess.run([build.usher, "check", "--list"], capture_output=True, text=True, timeout=60,
+                          env=clean_environment())
+    if done.returncode != 0:
+        die(done.stderr.strip(), 1)
+    names = [cells[0] for cells in (re.split(r" {2,}", line.rstrip()) for line in done.stdout.splitlines()[1:])
+             if len(cells) == 2]
+    return [n for n in names if re.sub(r"-(spin|park)$", "", n) == n or re.sub(r"-(spin|park)$", "", n) not in names]
+
+
+def check(build, *arguments):
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        done = subprocess.run([build.usher, "check", *map(str, arguments), "--json", file.name], stdout=subprocess.DEVNULL,
+                              env=clean_environment())
+        if done.returncode not in (0, 1):
+            sys.exit(done.returncode)
+        return json.loads(Path(file.name).read_text())
+
+
+def measure(options, build):
+    results = load(options.out)
+    everything = families(build)
+    wanted = options.only.split(",") if options.only else everything
+    for lock in wanted:
+        if lock not in everything:
+            die(f"no lock {lock} to check (usher check --list shows which there are)")
+        for threads, executions in ((3, options.executions), (4, options.executions_4)):
+            if options.again or f"{lock} {threads}" not in results["verdicts"]:
+                print(f"{lock}: {threads} threads", flush=True)
+                merge(results, check(build, lock, "--threads", threads, "--executions", executions))
+                save(options.out, results)
+        if options.again or lock not in results["orders"]:
+            print(f"{lock}: orders made relaxed", flush=True)
+            merge(results, check(build, "--weaken", lock, "--executions", options.weaken))
+            save(options.out, results)
+    if not options.only:
+        print("seeded mistakes", flush=True)
+        merge(results, check(build, "--bugs", "--executions", options.bugs))
+        save(options.out, results)
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def code(text):
+    """A line of code, cut, as a cell."""
+    text = re.sub(r"\s*//.*", "", text)
+    return "`" + cell(text if len(text) <= 90 else text[:89] + "…") + "`"
+
+
+def names(locks, most=4):
+    locks = sorted(locks)
+    return ", ".join(locks) if len(locks) <= most else f"{', '.join(locks[:most])} and {len(locks) - most} more"
+
+
+def verdict_table(results):
+    rows = []
+    for v in results["verdicts"].values():
+        verdict = "pass" if not v["failed"] else "**fails**: " + "; ".join(
+            f"{f['client']}, seed {f['replay']}: {f['why']}" for f in v["failed"])
+        rows.append([v["lock"], str(v["threads"]), " ".join(v["clients"]), str(v["executions"]),
+                     f"{v['seeds'][0]}–{v['seeds'][1]}", verdict, v["date"]])
+    return harness.markdown(rows, ["lock", "threads", "clients", "executions", "seeds", "verdict", "date"])
+
+
+def mistake_table(results):
+    rows = []
+    for name, m in results["mistakes"].items():
+        by = f"{m['by']['lock']}, {m['by']['client']}, {m['by']['threads']} threads, seed {m['replay']}" if m["caught"] else ""
+        rows.append([name, cell(m["bug"]), m["why"] if m["caught"] else "**not caught**", by, m["date"]])
+    return harness.markdown(rows, ["name", "what is wrong", "caught: what happens", "by", "date"])
+
+
+def order_table(results):
+    """One row a place in the source, whatever locks come by it."""
+    sites = {}
+    for lock, places in results["orders"].items():
+        for place, o in places.items():
+            file, line, column = place.rsplit(":", 2)
+            s = sites.setdefault((file, int(line), int(column)), {"code": results["code"][place], "caught": [], "survives": []})
+            s["caught" if o["caught"] else "survives"].append((o["executions"], lock, o))
+    # A line with two operations has a row for each.
+    rows, needed = [], 0
+    for (file, line, _), s in sorted(sites.items()):
+        by = "**survives**"
+        if s["caught"]:
+            needed += 1
+            by = min(s["caught"], key=lambda c: c[:2])[2]["by"].split(": ")
+            by = f"{by[0]}: {by[1]}"
+        rest = names([lock for _, lock, _ in s["survives"]])
+        if rest:
+            rest += f" ({max(n for n, _, _ in s['survives'])})"
+        rows.append([f"{file.removeprefix('usher/')}:{line}", code(s["code"]), by, rest])
+    text = f"{len(rows)} places: {needed} are needed by some lock, {len(rows) - needed} survive in all.\n\n"
+    return text + harness.markdown(rows, ["place", "code", "caught by", "survives in (executions, at most)"])
+
+
+def between_markers(text, name, content):
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    if begin not in text or end not in text:
+        die(f"the page has no markers {begin} and {end}", 1)
+    head, rest = text.split(begin, 1)
+    return head + begin + "\n" + content + "\n" + end + rest.split(end, 1)[1]
+
+
+def write_doc(options):
+    results = load(options.out)
+    text = options.doc.read_text()
+    for name, table in (("verdicts", verdict_table), ("mistakes", mistake_table), ("orders", order_table)):
+        text = between_markers(text, name, table(results))
+    options.doc.write_text(text)
+    print(f"{len(results['verdicts'])} verdicts, {len(results['mistakes'])} mistakes, orders of {len(results['orders'])} "
+          f"locks are in {options.doc}")
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="LOCKS", help="comma-separated (all)")
+    parser.add_argument("--again", action="store_true", help="also what is there already")
+    parser.add_argument("--executions", type=int, default=100000, metavar="N")
+    parser.add_argument("--executions-4", type=int, default=20000, metavar="N")
+    parser.add_argument("--weaken", type=int, default=20000, metavar="N")
+    parser.add_argument("--bugs", type=int, default=100000, metavar="N")
+    parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--write-doc", action="store_true")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="FILE")
+    parser.add_argument("--doc", type=Path, default=DOC, metavar="FILE")
+    parser.add_argument("--build", default="build/release", metavar="DIR")
+    options = parser.parse_args()
+    if options.merge:
+        results = load(options.out)
+        for file in options.merge:
+            merge(results, json.loads(file.read_text()))
+        save(options.out, results)
+    elif not options.write_doc:
+        measure(options, Build(options.build))
+    if options.write_doc:
+        write_doc(options)
+
+
+if __name__ == "__main__":
+    main()
