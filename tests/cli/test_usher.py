@@ -507,7 +507,7 @@ class Run(Usher):
 
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
                  "bash": text("cli", "completion", "usher.bash"), "zsh": text("cli", "completion", "_usher")}
-        for subcommand in ("list", "run", "try"):
+        for subcommand in ("list", "run", "try", "check", "sim"):
             said = self.usher(subcommand, "--help").stdout.split("Examples:")[0]
             options = set(re.findall(r"^  +(?:-h,)?(--[a-z-]+)", said, re.M)) - {"--help"}
             self.assertGreater(len(options), 1, said)
