@@ -93,7 +93,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="usher-package-") as temporary:
         out, root, work = (Path(temporary).resolve() / name for name in ("out", "root", "work"))
         work.mkdir()
-        told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 350, 
+        told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 350,
                      env=dict(env, DEB_BUILD_OPTIONS="noopt", USHER_LOCKS="loiter;twa;mcscr;c-bo-mcs;pthread"))
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
         packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
