@@ -57,7 +57,7 @@ std::string sizes(const family& f) {
 // How narrow columns may become on a terminal: no narrower than their longest words, and 80 columns are
 // enough.
 const column guarantee_column = {"guarantees", false, 16};
-const column paper_column = {"paper", false, 12};
+const column paper_column = {"paper", false, 11};
 
 std::string grouped(std::size_t width) {
   std::vector<std::vector<std::string>> rows;
