@@ -57,18 +57,20 @@ std::string sizes(const family& f) {
 // How narrow columns may become on a terminal: no narrower than their longest words, and 80 columns are
 // enough.
 const column guarantee_column = {"guarantees", false, 16};
-const column paper_column = {"paper", false, 18};
+const column paper_column = {"paper", false, 11};
 
 std::string grouped(std::size_t width) {
   std::vector<std::vector<std::string>> rows;
   for (const family& f : families()) {
     const lock_table& plain = *f.front();
-    std::string variants;
-    for (const lock_table* lock : f) variants += (variants.empty() ? "" : ", ") + std::string(lock->name);
+    std::string variants;  // the endings
+    for (const lock_table* lock : f)
+      if (!lock->plain())
+        variants +=
+            (variants.empty() ? "" : ", ") + std::string(lock->name).substr(std::string_view(plain.family).size());
     rows.push_back({plain.family, variants, guarantees(*plain.traits), sizes(f), plain.traits->paper});
   }
-  return format_table({{"lock"}, {"variants", false, 16}, guarantee_column, {"bytes", true}, paper_column}, rows,
-                      width);
+  return format_table({{"lock"}, {"variants", false, 7}, guarantee_column, {"bytes", true}, paper_column}, rows, width);
 }
 
 std::string one_by_one(std::size_t width) {
@@ -81,7 +83,8 @@ std::string one_by_one(std::size_t width) {
 
 constexpr const char* legend = R"(
 The default is {}. A plain name (twa) polls for a moment, then sleeps: it never
-needs a CPU of its own. -park sleeps at once. -spin polls until it gets in; -yield
+needs a CPU of its own. A name with an ending (twa-park) waits in another way:
+-park sleeps at once. -spin polls until it gets in; -yield
 polls for long, giving its CPU away, before it sleeps: both need a CPU of their own
 for every thread that waits. With more threads than CPUs they can be slow beyond
 use, and -spin may never finish. -sleep sleeps for a set time between looks; -mwait

@@ -220,7 +220,9 @@ class List(Usher):
             families.setdefault(lock["family"], []).append(lock)
         self.assertEqual([row.split()[0] for row in rows], list(families))
         for row, variants in zip(rows, families.values()):
-            self.assertIn(", ".join(lock["name"] for lock in variants), row)
+            endings = [lock["name"][len(lock["family"]):] for lock in variants if not lock["plain"]]
+            self.assertIn(f"{variants[0]['name']} ", row)
+            self.assertIn(", ".join(endings), row)
             self.assertIn(variants[0]["paper"], row)
             self.assertIn(f" {variants[0]['size']}", row)
         for word in ("default is loiter", "-spin", "-yield", "CPU"):

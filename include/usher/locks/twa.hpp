@@ -33,7 +33,7 @@ class basic_twa {
  public:
   static constexpr lock_traits traits{
       .summary = Gang > 1 ? "TWA that brings waiters near in gangs" : Array::summary,
-      .paper = Gang > 1 ? "TWA (extended), section 6, TWA-Quantized" : Array::paper,
+      .paper = Gang > 1 ? "TWA (extended), section 6, quantized" : Array::paper,
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
