@@ -233,7 +233,8 @@ struct simulated {
     T& object_;
   };
 
-  static std::uint32_t thread_index() { return simulation::current().thread(); }
+  /// From 1 on, as natively: 0 is a thread without a record.
+  static std::uint32_t thread_index() { return simulation::current().thread() + 1; }
   static constexpr std::uint32_t most_numa_nodes = most_sockets;
   static std::uint32_t numa_node() { return simulation::current().socket(); }
   template <class Tag>

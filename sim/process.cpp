@@ -48,17 +48,17 @@ void process::pop_local(unsigned thread, std::size_t bytes) {
 }
 
 node_handle simulated::take_node() {
-  return process::current().take_node(thread_index());
+  return process::current().take_node(simulation::current().thread());
 }
 void simulated::give_node(node_handle h) {
   process::current().give_node(h);
 }
 node_handle simulated::borrow_node() {
-  node_handle& kept = process::current().kept(thread_index());
+  node_handle& kept = process::current().kept(simulation::current().thread());
   return kept != no_node ? std::exchange(kept, no_node) : take_node();
 }
 void simulated::keep_node(node_handle h) {
-  node_handle& kept = process::current().kept(thread_index());
+  node_handle& kept = process::current().kept(simulation::current().thread());
   if (kept == no_node)
     kept = h;
   else
@@ -77,16 +77,18 @@ wait_limits simulated::limits() {
   return process::current().limits;
 }
 void* simulated::push_local(std::size_t bytes) {
-  return process::current().push_local(thread_index(), bytes);
+  return process::current().push_local(simulation::current().thread(), bytes);
 }
 void simulated::pop_local(std::size_t bytes) {
-  process::current().pop_local(thread_index(), bytes);
+  process::current().pop_local(simulation::current().thread(), bytes);
 }
 void simulated::doorway(const void* lock) {
-  if (observer* const o = process::current().watched_by) o->doorway(lock, thread_index(), simulation::current().now());
+  if (observer* const o = process::current().watched_by)
+    o->doorway(lock, simulation::current().thread(), simulation::current().now());
 }
 void simulated::admitted(const void* lock) {
-  if (observer* const o = process::current().watched_by) o->admitted(lock, thread_index(), simulation::current().now());
+  if (observer* const o = process::current().watched_by)
+    o->admitted(lock, simulation::current().thread(), simulation::current().now());
 }
 
 }  // namespace usher::sim

@@ -38,7 +38,7 @@ class process {
   void* push_local(unsigned thread, std::size_t bytes);
   void pop_local(unsigned thread, std::size_t bytes);
 
-  wait_limits limits{5555, 1000000};  ///< as the native platform's defaults
+  wait_limits limits{5555, 1000000, 50000};  ///< as the native platform's defaults
   observer* watched_by = nullptr;
 
  private:

@@ -51,6 +51,7 @@ def check(what, done, expected=None):
 def everything_in_place(prefix, libdir):
     files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher_locks.a", f"{libdir}/pkgconfig/usher.pc",
              "include/usher/usher.h", "include/usher/mutex.hpp", "include/usher/locks/twa.hpp",
+             "share/usher/machines/x5-2.toml",
              f"{libdir}/cmake/usher/usher-config.cmake", f"{libdir}/cmake/usher/usher-config-version.cmake"]
     missing = [f for f in files if not (prefix / f).is_file()]
     strangers = [str(f.relative_to(prefix)) for f in (prefix / "include").rglob("*")

@@ -49,6 +49,7 @@ def clean_by_lintian(out, env):
 def in_its_place(usr, libdir, version):
     """What the install test does not know of: it is Debian that looks here."""
     for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
+                 "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
                  f"{libdir}/usher/libusher.so", f"{libdir}/libusher_locks.a"):
         expect(name, (usr / name).is_file(), "is missing")
