@@ -61,8 +61,9 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   P::node(c.last).next.store(no_node, std::memory_order_relaxed);
   if (next == no_node) {
     node_handle expected = mine;
-    // Release: the links; pairs with the exchange of tail by whoever arrives next and then writes into c.last.
-    if (tail.compare_exchange_strong(expected, c.last, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
+    // Release: its next is no_node before whoever arrives next finds it in the tail and writes itself there. mcscr.hpp (3) has
+    // the argument. Tail was ours: no acquire.
+    if (tail.compare_exchange_strong(expected, c.last, std::memory_order_release, std::memory_order_relaxed)) return;
     next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
   }
   P::node(c.last).next.store(next, std::memory_order_relaxed);  // made visible by the grant

@@ -98,11 +98,13 @@ template <platform P, class Lock>
 class with_thread_nodes {
  public:
   void lock() {
+    P::doorway(this);
     node_handle h;
     while ((h = P::take_node()) == no_node)
       P::backoff(1000000);  // the thread can have no record, and all shared nodes are in use
     lock_.lock(h);
     holder_.set(h);
+    P::admitted(this);
   }
 
   bool try_lock() {

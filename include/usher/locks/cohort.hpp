@@ -31,6 +31,7 @@
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/mcsg.hpp"
 #include "usher/locks/mcsg_plus.hpp"
+#include "usher/locks/partitioned.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/locks/ttas.hpp"
 
@@ -125,65 +126,10 @@ class cohort {
   home homes_[P::most_numa_nodes];
 };
 
-/// Partitioned ticket lock, as small as a global lock may be: a ticket lock whose grants go round some slots, so that waiters
-/// of different nodes watch different lines.
+/// A partitioned ticket lock with as few grant words as let waiters of different nodes watch different lines; chosen, not
+/// measured.
 template <platform P, class W>
-class cohort_ptl {
- public:
-  static constexpr lock_traits traits{.summary = "partitioned ticket lock",
-                                      .paper = "",
-                                      .fifo = true,
-                                      .bypass = 0,
-                                      .starvation_free = true,
-                                      .words = 6};
-
-  void lock() {
-    const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed);
-    auto& slot = slot_of(mine);
-    const auto served = [mine](std::uint32_t g) { return ticket_words::number(g) == mine; };
-    if (!served(slot.load(std::memory_order_acquire)) && !W::poll(slot, served)) {  // (1) acquire: pairs with (2)
-      if constexpr (W::parks)
-        for (std::uint32_t g; !served(g = slot.load(std::memory_order_acquire));)
-          ticket_words::park_on<P>(slot, g, every_sleeper);
-    }
-    holder_.set(mine);
-  }
-
-  bool try_lock() {
-    std::uint32_t next = ticket_.load(std::memory_order_relaxed);
-    // (1) As ticket_words::try_lock: if the exchange succeeds, nobody has drawn this number, and it is still served.
-    if (ticket_words::number(slot_of(next).load(std::memory_order_acquire)) != next) return false;
-    if (!ticket_.compare_exchange_strong(next, next + ticket_words::one, std::memory_order_relaxed,
-                                         std::memory_order_relaxed))
-      return false;
-    holder_.set(next);
-    return true;
-  }
-
-  void unlock() {
-    const std::uint32_t next = holder_.get() + ticket_words::one;
-    auto& slot = slot_of(next);
-    // (2) release. The mark, if any, goes: those who are not served by this number set it again.
-    if constexpr (W::parks) {
-      const wake_key key = P::key_of(slot);
-      if (slot.exchange(next, std::memory_order_release) & ticket_words::asleep) P::wake(key, every_sleeper, all);
-    } else {
-      slot.store(next, std::memory_order_release);
-    }
-  }
-
- private:
-  using word = typename P::template atomic<std::uint32_t>;
-  static constexpr std::uint32_t slots = 4;  // chosen, not measured
-  struct alignas(128) sector {
-    word grant;
-  };
-  word& slot_of(std::uint32_t number) { return grants_[number / ticket_words::one % slots].grant; }
-
-  word ticket_;
-  typename P::template plain<std::uint32_t> holder_;  // its number
-  sector grants_[slots];
-};
+using cohort_ptl = basic_partitioned<P, W, 4>;
 
 // BO, the paper's lock with back-off, is ttas.
 template <platform P, class W>

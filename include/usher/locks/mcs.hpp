@@ -49,9 +49,7 @@ class mcs_with_node {
 };
 
 template <platform P, class W>
-class mcs : with_thread_nodes<P, mcs_with_node<P, W>> {
-  using base = with_thread_nodes<P, mcs_with_node<P, W>>;
-
+class mcs : public with_thread_nodes<P, mcs_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
       .summary = "MCS queue lock: FIFO, each waiter watches its own word",
@@ -63,15 +61,6 @@ class mcs : with_thread_nodes<P, mcs_with_node<P, W>> {
       .words = 1,
       .kinds = every_waiting_kind_there_is,
   };
-
-  void lock() {
-    P::doorway(this);
-    base::lock();
-    P::admitted(this);
-  }
-  using base::alone;
-  using base::try_lock;
-  using base::unlock;
 };
 
 }  // namespace usher

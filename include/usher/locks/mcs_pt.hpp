@@ -31,7 +31,8 @@ class mcs_pt_with_node {
     for (unsigned evictions = 0;; evictions++) {
       const bool firm = evictions == most_evictions;
       prepare<P>(mine);
-      P::node(mine).mark.store(0, std::memory_order_relaxed);  // firm, until it says that it lives: no clock if nobody waits
+      P::node(mine).mark.store(
+          0, std::memory_order_relaxed);  // firm, until it says that it lives: no clock if nobody waits
       // (1) as MCS: release for the successor that finds this node, acquire pairs with (4) and (6).
       const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
       if (previous == no_node) [[likely]]
@@ -127,9 +128,7 @@ class mcs_pt_with_node {
 };
 
 template <platform P, class W>
-class mcs_pt : with_thread_nodes<P, mcs_pt_with_node<P, W>> {
-  using base = with_thread_nodes<P, mcs_pt_with_node<P, W>>;
-
+class mcs_pt : public with_thread_nodes<P, mcs_pt_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
       .summary = "MCS that passes over waiters which have lost their CPU: they arrive anew",
@@ -139,14 +138,6 @@ class mcs_pt : with_thread_nodes<P, mcs_pt_with_node<P, W>> {
       .words = 1,
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::yield_then_park,
   };
-
-  void lock() {
-    P::doorway(this);
-    base::lock();
-    P::admitted(this);
-  }
-  using base::try_lock;
-  using base::unlock;
 };
 
 }  // namespace usher

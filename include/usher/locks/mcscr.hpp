@@ -15,7 +15,7 @@
 //     passive:  head (latest to be culled) ─older→ … ─older→ eldest ← tail
 #pragma once
 
-#include "usher/queue_node.hpp"
+#include "usher/numa_queue.hpp"
 
 namespace usher {
 
@@ -60,7 +60,7 @@ class mcscr_with_node {
     if (passive_head_.get() != no_node && P::bernoulli(FairnessPeriod)) {
       const node_handle eldest = passive_tail_.get();
       remove_eldest();
-      graft(mine, eldest);
+      graft<P, W>(tail_, mine, {eldest, eldest});
       grant<P, W>(eldest);
       return;
     }
@@ -92,19 +92,6 @@ class mcscr_with_node {
       next = after;
     }
     grant<P, W>(next);  // (4)
-  }
-
-  /// Puts a passive thread into the queue right behind the holder.
-  void graft(node_handle mine, node_handle eldest) {
-    node_handle next = P::node(mine).next.load(std::memory_order_acquire);
-    P::node(eldest).next.store(no_node, std::memory_order_relaxed);
-    if (next == no_node) {
-      node_handle expected = mine;
-      if (tail_.compare_exchange_strong(expected, eldest, std::memory_order_release, std::memory_order_relaxed))
-        return;  // as (3)
-      next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
-    }
-    P::node(eldest).next.store(next, std::memory_order_relaxed);  // made visible by the grant
   }
 
   void insert_latest(node_handle h) {
@@ -142,9 +129,7 @@ class mcscr_with_node {
 };
 
 template <platform P, class W>
-class mcscr : with_thread_nodes<P, mcscr_with_node<P, W>> {
-  using base = with_thread_nodes<P, mcscr_with_node<P, W>>;
-
+class mcscr : public with_thread_nodes<P, mcscr_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
       .summary = "MCS that sets surplus threads aside: few circulate, fair in the long run",
@@ -155,15 +140,6 @@ class mcscr : with_thread_nodes<P, mcscr_with_node<P, W>> {
       .words = 3,
       .kinds = every_waiting_kind_there_is,
   };
-
-  void lock() {
-    P::doorway(this);
-    base::lock();
-    P::admitted(this);
-  }
-  using base::contended;
-  using base::try_lock;
-  using base::unlock;
 };
 
 }  // namespace usher

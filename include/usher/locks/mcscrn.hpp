@@ -119,9 +119,7 @@ class mcscrn_with_node {
 };
 
 template <platform P, class W>
-class mcscrn : with_thread_nodes<P, mcscrn_with_node<P, W>> {
-  using base = with_thread_nodes<P, mcscrn_with_node<P, W>>;
-
+class mcscrn : public with_thread_nodes<P, mcscrn_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
       .summary = "MCSCR that prefers threads of one NUMA node, which changes now and then",
@@ -131,15 +129,6 @@ class mcscrn : with_thread_nodes<P, mcscrn_with_node<P, W>> {
       .context = true,
       .words = 3,
   };
-
-  void lock() {
-    P::doorway(this);
-    base::lock();
-    P::admitted(this);
-  }
-  using base::contended;
-  using base::try_lock;
-  using base::unlock;
 };
 
 }  // namespace usher
