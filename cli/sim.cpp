@@ -22,7 +22,7 @@
 #include "output_file.hpp"
 #include "process.hpp"
 #include "progress.hpp"
-#include "sim/workload.hpp"
+#include "sim/point.hpp"
 #include "statistics.hpp"
 #include "subcommand.hpp"
 #include "table.hpp"
@@ -43,7 +43,8 @@ struct sim_options {
   unsigned seeds = 5, jobs = 0;
   double ms = 2, limit = 600;
   std::string json_file, csv_file, one_point;
-  bool list = false, list_points = false, quiet = false;
+  unsigned others = 0;
+  bool list = false, list_points = false, quiet = false, pinned = false;
 };
 
 /// A point with what the process that simulates it needs to know.
@@ -129,6 +130,8 @@ ordered_json to_json(const numbered_point& n, const std::string& machine) {
   j["seed"] = n.p.seed;
   j["run_ns"] = n.p.run_ns;
   if (n.jitter >= 0) j["jitter"] = n.jitter;
+  if (n.p.pinned) j["pinned"] = true;
+  if (n.p.others != 0) j["others"] = n.p.others;
   for (const auto& [name, value] : n.p.parameters) j["parameters"][name] = value;
   return j;
 }
@@ -141,28 +144,56 @@ numbered_point from_json(const ordered_json& j) {
   n.p.seed = j.at("seed");
   n.p.run_ns = j.at("run_ns");
   n.jitter = j.value("jitter", -1.0);
+  n.p.pinned = j.value("pinned", false);
+  n.p.others = j.value("others", 0u);
   if (j.contains("parameters"))
     for (const auto& [name, value] : j["parameters"].items()) n.p.parameters[name] = value;
   return n;
+}
+
+ordered_json to_json(const sim::durations& d) {
+  return {{"mean", d.mean}, {"median", d.median}, {"p99", d.p99}, {"longest", d.longest}};
 }
 
 ordered_json to_json(const sim::result& r) {
   ordered_json j;
   j["throughput"] = r.throughput;
   j["operations"] = r.operations;
+  j["sockets"] = r.sockets;
   j["gini"] = r.gini;
   j["relative_deviation"] = r.relative_deviation;
-  if (r.admissions != 0) {
+  if (!r.groups.empty()) {
     j["admissions"] = r.admissions;
+    j["found_free"] = r.found_free;
     j["lwss"] = r.working_set;
     j["mttr"] = r.reacquire;
     j["between_sockets"] = r.between_sockets;
     j["bypasses"] = r.bypasses;
-    j["wait_ns"] = {{"median", r.wait_median_ns}, {"p99", r.wait_99_ns}, {"longest", r.wait_longest_ns}};
+    j["utilisation"] = r.utilisation;
+    j["hold_ns"] = to_json(r.holds);
+  }
+  for (const sim::group& g : r.groups) {
+    ordered_json& to = g.name.empty() ? j : j["groups"][g.name];
+    if (!g.name.empty()) {
+      to["threads"] = g.threads;
+      to["throughput"] = g.throughput;
+    }
+    to["wait_ns"] = to_json(g.waits);
+    to["waiting_at_end"] = g.waiting_at_end;
   }
   j["voluntary_switches"] = r.voluntary;
   j["involuntary_switches"] = r.involuntary;
   j["migrations"] = r.migrations;
+  j["cpus_used"] = r.cpus_used;
+  j["cpus_without_pipeline"] = r.cpus_without_pipeline;
+  if (r.loads != 0) {
+    j["loads"] = r.loads;
+    j["private_hits"] = r.private_hits;
+    j["misses"] = r.misses;
+    j["displaced_own"] = r.own_displaced;
+    j["displaced_others"] = r.others_displaced;
+    j["tlb_misses"] = r.tlb_misses;
+  }
   j["events"] = r.events;
   j["looks"] = r.looks;
   j["cpu_s"] = r.cpu_seconds;
@@ -256,9 +287,9 @@ std::string csv_of(const std::vector<ordered_json>& points) {
 }
 
 int list_all() {
-  for (const sim::workload& w : sim::workloads()) {
+  for (const workloads::description& w : sim::programs()) {
     fmt::print("{}: {} ({})\n", w.name, w.summary, w.source);
-    for (const sim::parameter& p : w.parameters) fmt::print("    --set {}={}  {}\n", p.name, p.value, p.meaning);
+    for (const workloads::parameter& p : w.parameters) fmt::print("    --set {}={}  {}\n", p.name, p.value, p.meaning);
   }
   std::set<std::string> seen;
   fmt::print("\nMachines:\n");
@@ -276,7 +307,13 @@ int list_all() {
   return 0;
 }
 
-int show(const sim_options& o, const std::vector<ordered_json>& points, bool failed) {
+/// Where results go besides the terminal. Opened first: who cannot write should not work for hours.
+struct outputs {
+  output_file json, csv;
+  bool open(const sim_options& o) { return json.open(o.json_file) && csv.open(o.csv_file); }
+};
+
+int show(outputs& to, const std::vector<ordered_json>& points, bool failed) {
   figure f;
   std::vector<std::string> locks;
   for (const ordered_json& p : points) {
@@ -289,15 +326,15 @@ int show(const sim_options& o, const std::vector<ordered_json>& points, bool fai
                points.front()["workload"].get<std::string>(), points.front()["machine"].get<std::string>(),
                table_of(f, locks, terminal_width()), plot_of(f, locks));
   }
-  output_file json_out, csv_out;
-  if (!json_out.open(o.json_file) || !csv_out.open(o.csv_file)) return cannot_start;
   bool written = true;
-  if (json_out.wanted()) written = json_out.write(ordered_json{{"points", points}}.dump(1) + "\n") && written;
-  if (csv_out.wanted()) written = csv_out.write(csv_of(points)) && written;
+  if (to.json.wanted()) written = to.json.write(ordered_json{{"points", points}}.dump(1) + "\n") && written;
+  if (to.csv.wanted()) written = to.csv.write(csv_of(points)) && written;
   return !written ? cannot_start : failed ? 1 : 0;
 }
 
 int merge(const sim_options& o) {
+  outputs to;
+  if (!to.open(o)) return cannot_start;
   std::vector<ordered_json> points;
   for (const std::string& file : o.merge) {
     std::ifstream in(file);
@@ -322,7 +359,7 @@ int merge(const sim_options& o) {
       points.push_back(p);
     }
   }
-  return show(o, points, false);
+  return show(to, points, false);
 }
 
 std::vector<numbered_point> points_of(const sim_options& o, const sim::machine& m) {
@@ -343,7 +380,8 @@ std::vector<numbered_point> points_of(const sim_options& o, const sim::machine& 
       for (const double jitter : jitters)
         for (unsigned seed = 1; seed <= o.seeds; seed++) {
           numbered_point n;
-          n.p = {o.workload, lock, threads, seed, parameters, static_cast<std::uint64_t>(o.ms * 1e6), true};
+          n.p = {o.workload, lock,     threads, seed, parameters, static_cast<std::uint64_t>(o.ms * 1e6),
+                 o.pinned,   o.others, true};
           n.jitter = jitter;
           points.push_back(std::move(n));
         }
@@ -370,8 +408,8 @@ int carry_out(const sim_options& o) try {
       fmt::print("usher sim --point {}\n", shell_quoted(to_json(n, o.machine).dump()));
     return 0;
   }
-  output_file json_out, csv_out;  // who cannot write should not work for hours first
-  if (!json_out.open(o.json_file) || !csv_out.open(o.csv_file)) return cannot_start;
+  outputs to;
+  if (!to.open(o)) return cannot_start;
 
   progress bar(points.size(), o.quiet);
   std::size_t given = 0;
@@ -392,7 +430,9 @@ int carry_out(const sim_options& o) try {
         numbered_point& n = points[id];
         if (run.timed_out)
           n.trouble = fmt::format("no end after {:.0f} s", o.limit);
-        else if (run.end.way != ended::how::exited || run.end.status != 0)
+        else if (run.end.way != ended::how::exited)
+          n.trouble = fmt::format("was ended by signal {}", run.end.status);
+        else if (run.end.status != 0)
           n.trouble = last_line(run.err);
         else
           n.result = ordered_json::parse(run.out);
@@ -408,7 +448,7 @@ int carry_out(const sim_options& o) try {
     failed = true;
     complain("{}, {} threads, seed {}: {}", n.p.lock, n.p.threads, n.p.seed, n.trouble);
   }
-  const int status = show(o, results, failed);
+  const int status = show(to, results, failed);
   return interrupted() != 0 ? 128 + interrupted() : status;
 } catch (const sim::bad_machine& e) {
   complain("{}", e.what());
@@ -457,6 +497,10 @@ subcommand sim_command(CLI::App& app) {
   sub->add_option("--ms", o->ms, "Simulated milliseconds that are measured (default: 2)")
       ->type_name("T")
       ->check(CLI::Range(0.001, 100000.0));
+  sub->add_flag("--pinned", o->pinned, "Threads stay on their CPUs");
+  sub->add_option("--others", o->others, "Threads of other processes, each of which wants a CPU a quarter of the time")
+      ->type_name("N")
+      ->check(CLI::Range(0u, 1000u));
   sub->add_option("--set", o->settings, "A parameter of the workload")->type_name("NAME=N");
   sub->add_option("--json", o->json_file, "Write all points to this file")->type_name("F");
   sub->add_option("--csv", o->csv_file, "The same as lines")->type_name("F");

@@ -16,13 +16,14 @@ enum class event_kind : std::uint8_t {
   commit,  ///< a buffered store is written
   ready,   ///< a thread that was woken may run
   slice,   ///< a CPU's time slice is over
+  call,    ///< somebody who looks on wants to know
 };
 
 struct event {
   cycles time;
   std::uint32_t tie;
   std::uint32_t epoch;
-  std::uint32_t of;  ///< thread, or CPU
+  std::uint32_t of;  ///< thread, CPU, or call
   event_kind kind;
 };
 

@@ -205,15 +205,17 @@ machine read_machine(const std::string& file) {
     s.get("bytes", c.bytes, 1, std::uint64_t{1} << 40);
     s.get("ways", c.ways, 1, 64);
     s.get("line", c.line, 16, 1024);
+    s.get_if_there("private_bytes", c.private_bytes, 0, std::uint64_t{1} << 40);
+    if (c.private_bytes != 0) s.get("private_ways", c.private_ways, 1, 64);
+    s.get("access", c.access);
     s.get("hit", c.hit);
     s.get("miss", c.miss);
     s.get("channel", c.channel);
     s.get_if_there("tlb_entries", c.tlb_entries);
-    if (c.tlb_entries != 0) {
-      s.get("page", c.page, 1024, std::uint64_t{1} << 40);
-      s.get("tlb_miss", c.tlb_miss);
-    }
+    if (c.tlb_entries != 0) s.get("tlb_miss", c.tlb_miss);
     if (c.bytes % (std::uint64_t{c.ways} * c.line) != 0) s.wrong("bytes", "is no multiple of ways times line");
+    if (c.private_bytes % (std::uint64_t{c.private_ways} * c.line) != 0)
+      s.wrong("private_bytes", "is no multiple of private_ways times line");
     s.done();
   }
   return m;

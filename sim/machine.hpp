@@ -67,11 +67,13 @@ struct machine {
   struct cache {
     std::uint64_t bytes = 0;  ///< the last level of a socket
     unsigned ways = 16, line = 64;
-    cycles hit = 0;            ///< for each access that does not miss
-    cycles miss = 0;           ///< beyond that
-    cycles channel = 0;        ///< how long a miss keeps the memory channels busy
+    std::uint64_t private_bytes = 0;  ///< of a core, in front of it; 0: not modelled
+    unsigned private_ways = 8;
+    cycles access = 0;         ///< what a load and the loop around it take of the pipeline
+    cycles hit = 0;            ///< a load that the last level answers waits for so long …
+    cycles miss = 0;           ///< … and one that memory answers for so much longer
+    cycles channel = 0;        ///< how long a miss keeps the socket's memory channels busy
     unsigned tlb_entries = 0;  ///< of a core; 0: not modelled
-    std::uint64_t page = 0;
     cycles tlb_miss = 0;
   };
   std::optional<cache> capacity;

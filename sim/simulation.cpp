@@ -16,6 +16,7 @@ constexpr cycles start_skew = 2000;  // threads do not begin in the same cycle
 simulation::simulation(machine m, std::uint64_t seed)
     : machine_(std::move(m)),
       memory_(machine_, arena_),
+      capacity_(machine_),
       random_(seed),
       cpus_(machine_.cpus()),
       working_(machine_.all_cores()),
@@ -65,6 +66,18 @@ void simulation::add_thread(unsigned cpu, std::function<void()> body) {
   }
 }
 
+void simulation::at(cycles time, std::function<void()> call) {
+  events_.push({time, 0, 0, std::uint32_t(calls_.size()), event_kind::call});
+  calls_.push_back(std::move(call));
+}
+
+cycles simulation::cpu_time(cycles now) const {
+  cycles sum = cpu_time_;
+  for (const processor& p : cpus_)
+    if (p.runs != nullptr && p.runs->on_cpu_since < now) sum += now - p.runs->on_cpu_since;
+  return sum;
+}
+
 void simulation::run() {
   current_ = this;
   if (simulated_thread* const first = next()) {
@@ -91,6 +104,10 @@ simulation::simulated_thread* simulation::next() {
     counts_.events++;
     if (e.kind == event_kind::slice) {
       end_slice(e.of, e.time);
+      continue;
+    }
+    if (e.kind == event_kind::call) {
+      calls_[e.of]();
       continue;
     }
     simulated_thread& t = *threads_[e.of];
@@ -368,7 +385,25 @@ void simulation::compute(cycles n) {
     const cycles load = cycles{1024} * (1 + others) + cycles{machine_.weight_of_spin} * spin;
     slow = std::max(slow, load / machine_.pipelines);
   }
+  counts_.without_pipeline += n * slow / 1024 - n;
   t.now += n * slow / 1024;
+}
+
+void simulation::load(const capacity::block& b, std::uint64_t offset) {
+  sync();
+  const capacity::cost c = capacity_.load(b, offset, me_->cpu, me_->now);
+  compute(c.busy);
+  me_->now += c.stall;
+}
+
+void simulation::load_at_random(const capacity::block& b, std::uint64_t n) {
+  constexpr std::uint64_t at_once = 100;  // others' loads come between
+  for (; n != 0; n -= std::min(n, at_once)) {
+    sync();
+    const capacity::cost c = capacity_.load_at_random(b, std::min(n, at_once), me_->cpu, me_->now, me_->chance);
+    compute(c.busy);
+    me_->now += c.stall;
+  }
 }
 
 // ---- scheduler -------------------------------------------------------------------------------------------------------
@@ -384,6 +419,7 @@ void simulation::start(processor& p, simulated_thread& t, cycles at) {
   p.runs = &t;
   p.slice_end = at + change + (machine_.os ? machine_.os->slice : 0);
   t.on_cpu = true;
+  t.on_cpu_since = at;
   t.epoch++;
   t.now = at + change + t.owed;
   t.owed = 0;
@@ -409,6 +445,7 @@ void simulation::stop(simulated_thread& t, cycles at) {
   occupy(t, -1);
   t.owed = t.does == activity::works && t.now > at ? t.now - at : 0;
   t.on_cpu = false;
+  cpu_time_ += at - std::min(at, t.on_cpu_since);
   t.epoch++;
 }
 

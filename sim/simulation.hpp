@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "sim/arena.hpp"
+#include "sim/capacity.hpp"
 #include "sim/event_queue.hpp"
 #include "sim/machine.hpp"
 #include "sim/memory.hpp"
@@ -58,6 +59,9 @@ class simulation {
   /// Adds a thread that begins on this CPU. Throws bad_machine where the machine has no room for it.
   void add_thread(unsigned cpu, std::function<void()> body);
 
+  /// Calls at that time, without cost. May be called before run() only.
+  void at(cycles time, std::function<void()> call);
+
   /// Until all threads have ended. Throws deadlock, and what a thread throws.
   void run();
 
@@ -72,6 +76,11 @@ class simulation {
 
   /// Computes. Other strands of the core slow it down.
   void compute(cycles n);
+
+  /// Large arrays that are only read.
+  capacity::block make_block(std::uint64_t bytes, std::uint64_t page) { return capacity_.make_block(bytes, page); }
+  void load(const capacity::block& b, std::uint64_t offset);
+  void load_at_random(const capacity::block& b, std::uint64_t n);
 
   /// The value is then read by the caller. True: it is the one that waits in the thread's own store buffer, buffered().
   bool load(const void* word);
@@ -96,8 +105,12 @@ class simulation {
   struct counts {
     std::uint64_t events = 0, fiber_switches = 0, looks = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
+    cycles without_pipeline = 0;  ///< threads were ready and on a CPU, and others had the core's pipelines
   };
   const counts& counted() const { return counts_; }
+  const capacity::counts& capacity_counted() const { return capacity_.counted(); }
+  /// How long threads have had CPUs, all together. May be asked in a call of at().
+  cycles cpu_time(cycles now) const;
 
  private:
   using fiber = boost::context::fiber;
@@ -122,6 +135,7 @@ class simulation {
     std::uint32_t epoch = 0;  ///< events of an earlier one are void
     cycles now = 0;
     cycles owed = 0;  ///< taken from its CPU in the middle of something that takes so much longer
+    cycles on_cpu_since = 0;
     cycles deadline = 0;
     condition waits_for{};
     line* watched = nullptr;
@@ -182,6 +196,7 @@ class simulation {
   machine machine_;
   arena arena_;
   memory memory_;
+  capacity capacity_;
   random random_;
   event_queue events_;
   std::vector<std::unique_ptr<simulated_thread>> threads_;
@@ -193,6 +208,8 @@ class simulation {
   fiber main_;
   std::exception_ptr failure_;
   counts counts_;
+  cycles cpu_time_ = 0;
+  std::vector<std::function<void()>> calls_;
 };
 
 }  // namespace usher::sim

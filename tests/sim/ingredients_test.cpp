@@ -2,7 +2,7 @@
 // rests on an ingredient shows here.
 #include <gtest/gtest.h>
 
-#include "sim/workload.hpp"
+#include "sim/point.hpp"
 
 namespace usher::sim {
 namespace {

@@ -63,7 +63,9 @@ TEST_F(machine_file, has_what_it_says) {
   EXPECT_EQ(m.dirty[1], 280u);
   EXPECT_EQ(m.dirty[2], 280u) << "the last of the list stands for those beyond";
   EXPECT_EQ(m.jitter, 307u);
-  EXPECT_FALSE(m.os.has_value());
+  ASSERT_TRUE(m.os.has_value());
+  EXPECT_EQ(m.os->slice, m.from_ns(3000000));
+  EXPECT_FALSE(m.capacity.has_value());
   EXPECT_EQ(m.fitted, (std::vector<std::string>{"coherence.per_sharer", "coherence.per_read"}));
 }
 

@@ -1,0 +1,87 @@
+#include "sim/meter.hpp"
+
+#include <algorithm>
+
+#include "sim/metrics.hpp"
+
+namespace usher::sim {
+
+meter::meter(const machine& m, unsigned threads, cycles begin, cycles end)
+    : machine_(m), begin_(begin), end_(end), order_known_(m.from_ns(5000)), visitors_(threads) {}
+
+void meter::came(unsigned thread, cycles now) {
+  visitor& v = visitors_[thread];
+  v = {now, now, inside_ == 0 && waiting_ == 0};
+  waiting_++;
+}
+
+void meter::doorway(const void* lock, unsigned thread, cycles now) {
+  if (lock == lock_ && thread < visitors_.size() && visitors_[thread].came != nobody) visitors_[thread].order = now;
+}
+
+void meter::got_in(unsigned thread, unsigned socket, cycles now) {
+  visitor& v = visitors_[thread];
+  const visitor mine = v;
+  v.came = nobody;
+  waiting_--;
+  inside_++;
+  held_since_ = now;
+  if (!measured(now)) {
+    if (now > end_ && mine.came <= end_) late_.emplace_back(thread, mine.came);
+    return;
+  }
+  history_.push_back(std::uint16_t(thread));
+  waits_.push_back(now - mine.came);
+  found_free_ += mine.found_free ? 1 : 0;
+  between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;
+  last_socket_ = socket;
+  for (const visitor& other : visitors_)
+    if (other.came != nobody && other.order + order_known_ < mine.order) {
+      bypasses_++;
+      break;
+    }
+}
+
+void meter::left(cycles now) {
+  inside_--;
+  if (!measured(now)) return;
+  holds_.push_back(now - held_since_);
+  held_ += now - std::max(held_since_, begin_);
+}
+
+durations meter::of(std::vector<std::uint64_t>& values) const {
+  durations d;
+  d.count = values.size();
+  if (values.empty()) return d;
+  std::uint64_t sum = 0;
+  for (const std::uint64_t v : values) sum += v;
+  d.mean = static_cast<double>(sum) / static_cast<double>(values.size()) * 1000 / machine_.mhz;
+  d.median = machine_.to_ns(percentile(values, 0.5));
+  d.p99 = machine_.to_ns(percentile(values, 0.99));
+  d.longest = machine_.to_ns(percentile(values, 1));
+  return d;
+}
+
+durations meter::waits(const std::function<bool(unsigned)>& chosen) const {
+  std::vector<std::uint64_t> values;
+  for (std::size_t i = 0; i < history_.size(); i++)
+    if (chosen(history_[i])) values.push_back(waits_[i]);
+  for (const auto& [thread, came] : late_)
+    if (chosen(thread)) values.push_back(end_ - came);
+  return of(values);
+}
+
+durations meter::holds() const {
+  std::vector<std::uint64_t> values = holds_;
+  return of(values);
+}
+
+unsigned meter::waiting_at_end(const std::function<bool(unsigned)>& chosen) const {
+  return unsigned(std::count_if(late_.begin(), late_.end(), [&](const auto& l) { return chosen(l.first); }));
+}
+
+double meter::utilisation() const {
+  return static_cast<double>(held_) / static_cast<double>(end_ - begin_);
+}
+
+}  // namespace usher::sim

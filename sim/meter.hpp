@@ -1,0 +1,78 @@
+// What happened at one lock in the measured time: who came, who waited for how long, who got in, who held it. Whoever looks on
+// costs no simulated time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "sim/machine.hpp"
+#include "sim/process.hpp"
+
+namespace usher::sim {
+
+/// Times, in nanoseconds.
+struct durations {
+  std::uint64_t count = 0;
+  double mean = 0;
+  std::uint64_t median = 0, p99 = 0, longest = 0;
+};
+
+class meter : public observer {
+ public:
+  meter(const machine& m, unsigned threads, cycles begin, cycles end);
+
+  void watch(const void* lock) { lock_ = lock; }
+  bool watches(const void* lock) const { return lock == lock_; }
+
+  // ---- from around the lock ----
+  void came(unsigned thread, cycles now);
+  void got_in(unsigned thread, unsigned socket, cycles now);
+  void left(cycles now);
+
+  // ---- from within: the thread has its place in the order; not every lock says so ----
+  void doorway(const void* lock, unsigned thread, cycles now) override;
+  void admitted(const void*, unsigned, cycles) override {}
+
+  // ---- afterwards ----
+
+  const std::vector<std::uint16_t>& history() const { return history_; }
+  std::uint64_t between_sockets() const { return between_sockets_; }
+  /// Admissions while somebody waited who had come 5 µs earlier or more: a doorway takes its time, and who begins it first need not be
+  /// first.
+  std::uint64_t bypasses() const { return bypasses_; }
+  /// Of these threads. Includes what those have waited who were not in at the end: a lower bound of the longest.
+  durations waits(const std::function<bool(unsigned)>& of) const;
+  durations holds() const;
+  unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
+  /// Admissions of threads that had found the lock free.
+  std::uint64_t found_free() const { return found_free_; }
+  /// Part of the measured time in which the lock was held.
+  double utilisation() const;
+
+ private:
+  static constexpr cycles nobody = ~cycles{0};
+
+  durations of(std::vector<std::uint64_t>& cycles) const;
+  bool measured(cycles t) const { return t > begin_ && t <= end_; }
+
+  struct visitor {
+    cycles came = nobody, order = nobody;
+    bool found_free = false;
+  };
+
+  const machine& machine_;
+  const cycles begin_, end_, order_known_;
+  const void* lock_ = nullptr;
+  std::vector<visitor> visitors_;
+  unsigned inside_ = 0, waiting_ = 0, last_socket_ = 0;
+  cycles held_since_ = 0, held_ = 0;
+  std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0;
+  std::vector<std::uint16_t> history_;
+  std::vector<std::uint64_t> waits_;  // of each admission
+  std::vector<std::uint64_t> holds_;
+  std::vector<std::pair<unsigned, cycles>> late_;  // who got in after the end, and when it had come
+};
+
+}  // namespace usher::sim

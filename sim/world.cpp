@@ -1,0 +1,62 @@
+#include "sim/world.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace usher::sim {
+
+world::measured_lock::measured_lock(const simulated_lock& table, arena& a, meter* watched_by)
+    : table_(&table), state_(a.allocate(table.size, std::max(table.align, sector_bytes))), meter_(watched_by) {
+  table.make(state_);
+}
+
+void world::measured_lock::get_in(void (*how)(void*)) {
+  if (meter_ == nullptr) return how(state_);
+  simulation& s = simulation::current();
+  meter_->came(s.thread(), s.now());
+  how(state_);
+  meter_->got_in(s.thread(), s.socket(), s.now());
+}
+
+void world::measured_lock::unlock() {
+  if (meter_ != nullptr) meter_->left(simulation::current().now());
+  table_->unlock(state_);
+}
+
+void world::generator::step(std::uint64_t n) {
+  for (; n != 0; n--) {
+    std::uint64_t at = index_.get();
+    if (at == words) {
+      for (unsigned i = 0; i < words; i += words_a_line) state_[i].set(state_[i].get() + 1);  // the twist
+      at = 0;
+    }
+    state_[at].get();
+    index_.set(at + 1);
+    simulation::current().compute(cycles_a_step);
+  }
+}
+
+world::world(machine m, std::uint64_t seed, unsigned threads, unsigned others, const simulated_lock& table,
+             std::map<std::string, long> parameters, std::uint64_t run_ns, bool watch)
+    : table_(table),
+      parameters_(std::move(parameters)),
+      simulation_(std::move(m), seed),
+      process_(simulation_, threads + others),
+      begin_(simulation_.on().from_ns(run_ns / warm_up)),
+      end_(begin_ + simulation_.on().from_ns(run_ns)),
+      operations_(threads),
+      meter_(simulation_.on(), threads, begin_, end_),
+      watch_(watch) {
+  if (watch) process_.watched_by = &meter_;
+}
+
+world::lock world::make_lock() {
+  const bool first = std::exchange(watch_, false);
+  lock l(table_, simulation_.shared(), first ? &meter_ : nullptr);
+  if (first) meter_.watch(l.state());
+  return l;
+}
+
+static_assert(workloads::world<world>);
+
+}  // namespace usher::sim

@@ -1,0 +1,24 @@
+#include "workloads/programs/program.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace usher::workloads {
+
+void check_parameters(const description& d, const std::map<std::string, long>& asked) {
+  for (const auto& [name, value] : asked) {
+    const auto known = std::find_if(d.parameters.begin(), d.parameters.end(),
+                                    [&name = name](const parameter& k) { return name == k.name; });
+    if (known == d.parameters.end()) throw bad_program(std::string(d.name) + " has no parameter '" + name + "'");
+    if (value < known->least || value > known->most)
+      throw bad_program(std::string(d.name) + ": " + name + " must be between " + std::to_string(known->least) +
+                        " and " + std::to_string(known->most));
+  }
+}
+
+std::map<std::string, long> with_defaults(const description& d, std::map<std::string, long> asked) {
+  for (const parameter& p : d.parameters) asked.try_emplace(p.name, p.value);
+  return asked;
+}
+
+}  // namespace usher::workloads
