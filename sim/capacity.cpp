@@ -1,6 +1,7 @@
 #include "sim/capacity.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 namespace usher::sim {
@@ -14,25 +15,25 @@ std::uint64_t mixed(std::uint64_t v) {
 }  // namespace
 
 capacity::cache::cache(std::uint64_t sets, unsigned ways)
-    : ways_(ways), sets_(sets), tags_(sets * ways), used_(sets * ways), by_(sets * ways) {}
+    : ways_(ways), sets_(sets), mask_(std::has_single_bit(sets) ? sets - 1 : 0), tags_(sets * ways), by_(sets * ways) {}
 
 bool capacity::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) {
-  const std::size_t first = (mixed(line) % sets_) * ways_;
+  const std::uint64_t number = mixed(line), set = mask_ != 0 ? number & mask_ : number % sets_;
+  std::uint32_t* const tags = &tags_[set * ways_];
+  std::uint16_t* const by = &by_[set * ways_];
   const auto tag = static_cast<std::uint32_t>(line + 1);
-  now_++;
-  std::size_t oldest = first;
-  for (std::size_t i = first; i < first + ways_; i++) {
-    if (tags_[i] == tag) {
-      used_[i] = now_;
-      return true;
-    }
-    if (used_[i] < used_[oldest]) oldest = i;
-  }
-  displaced = tags_[oldest] == 0 ? -1 : by_[oldest];
-  tags_[oldest] = tag;
-  used_[oldest] = now_;
-  by_[oldest] = static_cast<std::uint16_t>(cpu);
-  return false;
+  // All of them, as a sum that compilers make vectors of: where a search ends cannot be foreseen.
+  std::uint32_t at = 0;
+  for (std::uint32_t i = 0; i < ways_; i++) at += tags[i] == tag ? i + 1 : 0;
+  const bool hit = at != 0;
+  at = (hit ? at : ways_) - 1;
+  if (!hit) displaced = tags[at] == 0 ? -1 : by[at];
+  const std::uint16_t mine = hit ? by[at] : static_cast<std::uint16_t>(cpu);
+  std::copy_backward(tags, tags + at, tags + at + 1);
+  std::copy_backward(by, by + at, by + at + 1);
+  tags[0] = tag;
+  by[0] = mine;
+  return hit;
 }
 
 bool capacity::tlb::look_up(std::uint64_t page, unsigned entries) {

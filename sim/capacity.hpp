@@ -61,11 +61,9 @@ class capacity {
 
    private:
     unsigned ways_;
-    std::uint64_t sets_;
-    std::vector<std::uint32_t> tags_;  // line + 1; 0: empty
-    std::vector<std::uint32_t> used_;
+    std::uint64_t sets_, mask_;        // mask_: of a number of sets that is a power of two
+    std::vector<std::uint32_t> tags_;  // of each set, used last first: line + 1; 0: empty
     std::vector<std::uint16_t> by_;
-    std::uint32_t now_ = 0;
   };
 
   /// Fully associative, exact.

@@ -50,8 +50,7 @@ cycles memory::one_way(line& l, unsigned core, bool write) {
   const unsigned here = socket_of(core);
   if (l.home == ~0u) l.home = machine_.home.value_or(here);
   if (l.owner != line::nobody)
-    return l.owner == std::int32_t(core) ? 0
-                                         : machine_.dirty[distance(here, socket_of(unsigned(l.owner)))] / 2;
+    return l.owner == std::int32_t(core) ? 0 : machine_.dirty[distance(here, socket_of(unsigned(l.owner)))] / 2;
   if (l.sockets == 0) return 0;
   if (write) return machine_.invalidate[distance(here, l.home)] / 2;
   return l.shared_by(core) ? 0 : machine_.clean[distance(here, supplier(l, here))] / 2;
