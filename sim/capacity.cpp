@@ -15,10 +15,10 @@ std::uint64_t mixed(std::uint64_t v) {
 }  // namespace
 
 capacity::cache::cache(std::uint64_t sets, unsigned ways)
-    : ways_(ways), sets_(sets), mask_(std::has_single_bit(sets) ? sets - 1 : 0), tags_(sets * ways), by_(sets * ways) {}
+    : ways_(ways), sets_(sets), power_of_two_(std::has_single_bit(sets)), tags_(sets * ways), by_(sets * ways) {}
 
 bool capacity::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) {
-  const std::uint64_t number = mixed(line), set = mask_ != 0 ? number & mask_ : number % sets_;
+  const std::uint64_t number = mixed(line), set = power_of_two_ ? number & (sets_ - 1) : number % sets_;
   std::uint32_t* const tags = &tags_[set * ways_];
   std::uint16_t* const by = &by_[set * ways_];
   const auto tag = static_cast<std::uint32_t>(line + 1);
@@ -36,24 +36,7 @@ bool capacity::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) 
   return hit;
 }
 
-bool capacity::tlb::look_up(std::uint64_t page, unsigned entries) {
-  now_++;
-  auto oldest = pages_.begin();
-  for (auto p = pages_.begin(); p != pages_.end(); ++p) {
-    if (p->first == page) {
-      p->second = now_;
-      return true;
-    }
-    if (p->second < oldest->second) oldest = p;
-  }
-  if (pages_.size() < entries)
-    pages_.emplace_back(page, now_);
-  else
-    *oldest = {page, now_};
-  return false;
-}
-
-capacity::capacity(const machine& m) : machine_(m), tlbs_(m.all_cores()), channels_free_(m.sockets) {}
+capacity::capacity(const machine& m) : machine_(m), channels_free_(m.sockets) {}
 
 void capacity::make_caches() {
   const machine::cache& c = *machine_.capacity;
@@ -63,6 +46,7 @@ void capacity::make_caches() {
   last_.assign(machine_.sockets, cache(sets(c.bytes, c.ways), c.ways));
   if (c.private_bytes != 0)
     private_.assign(machine_.all_cores(), cache(sets(c.private_bytes, c.private_ways), c.private_ways));
+  if (c.tlb_entries != 0) tlbs_.assign(machine_.all_cores(), cache(1, c.tlb_entries));
 }
 
 capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {
@@ -115,7 +99,8 @@ capacity::cost capacity::load(const block& b, std::uint64_t offset, unsigned cpu
   const machine::cache& c = *machine_.capacity;
   const level l = look_up(b.first + offset / c.line, cpu);
   cost k = cost_of(1, l == level::last, l == level::memory, cpu, now);
-  if (c.tlb_entries != 0 && !tlbs_[cpu / machine_.strands].look_up(b.first_page + offset / b.page, c.tlb_entries)) {
+  if (int nobody;
+      !tlbs_.empty() && !tlbs_[cpu / machine_.strands].look_up(b.first_page + offset / b.page, cpu, nobody)) {
     counts_.tlb_misses++;
     k.stall += c.tlb_miss;
   }
