@@ -13,16 +13,15 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "checker.hpp"
 #include "files.hpp"
 #include "help.hpp"
 #include "messages.hpp"
 #include "output_file.hpp"
 #include "process.hpp"
 #include "progress.hpp"
+#include "side_by_side.hpp"
 #include "sim/point.hpp"
 #include "statistics.hpp"
 #include "subcommand.hpp"
@@ -411,9 +410,8 @@ int carry_out(const sim_options& o) try {
   for (std::size_t i = 0; i < order.size(); i++) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return points[a].p.threads > points[b].p.threads; });
-  const unsigned jobs = o.jobs != 0 ? o.jobs : std::max(1u, std::thread::hardware_concurrency());
   run_side_by_side(
-      jobs,
+      o.jobs,
       [&]() -> std::optional<command_to_run> {
         if (given == order.size()) return std::nullopt;
         const std::size_t id = order[given++];
