@@ -169,6 +169,7 @@ ordered_json to_json(const sim::result& r) {
     j["bypasses"] = r.bypasses;
     j["utilisation"] = r.utilisation;
     j["hold_ns"] = to_json(r.holds);
+    j["unlock_ns"] = to_json(r.unlocks);
   }
   for (const sim::group& g : r.groups) {
     ordered_json& to = g.name.empty() ? j : j["groups"][g.name];

@@ -8,7 +8,9 @@ namespace usher::sim {
 void memory::grow(std::size_t index) {
   // Outside of the arena: a word that is not simulated memory. Better to stop than to count nonsense.
   if (index >= (arena_.used() + line_bytes - 1) / line_bytes) std::abort();
-  while (index / lines_a_block >= blocks_.size()) blocks_.push_back(std::make_unique<line[]>(lines_a_block));
+  const std::size_t block = index / lines_a_block;
+  if (block >= blocks_.size()) blocks_.resize(block + 1);
+  blocks_[block] = std::make_unique<line[]>(lines_a_block);
 }
 
 /// The socket that serves a read of a line that is clean.

@@ -49,7 +49,7 @@ class memory {
 
   line& at(const void* word) {
     const std::size_t index = arena_.offset_of(word) / line_bytes, block = index / lines_a_block;
-    if (block >= blocks_.size()) [[unlikely]]
+    if (block >= blocks_.size() || blocks_[block] == nullptr) [[unlikely]]
       grow(index);
     return blocks_[block][index % lines_a_block];
   }
@@ -71,7 +71,7 @@ class memory {
   static constexpr std::size_t line_bytes = 64;
 
  private:
-  static constexpr std::size_t lines_a_block = 4096;
+  static constexpr std::size_t lines_a_block = 256;
 
   struct fill {
     const line* which = nullptr;

@@ -76,6 +76,11 @@ durations meter::holds() const {
   return of(values);
 }
 
+durations meter::unlocks() const {
+  std::vector<std::uint64_t> values = unlocks_;
+  return of(values);
+}
+
 unsigned meter::waiting_at_end(const std::function<bool(unsigned)>& chosen) const {
   return unsigned(std::count_if(late_.begin(), late_.end(), [&](const auto& l) { return chosen(l.first); }));
 }

@@ -30,6 +30,9 @@ class meter : public observer {
   void came(unsigned thread, cycles now);
   void got_in(unsigned thread, unsigned socket, cycles now);
   void left(cycles now);
+  void has_unlocked(cycles began, cycles now) {
+    if (measured(now)) unlocks_.push_back(now - began);
+  }
 
   // ---- from within: the thread has its place in the order; not every lock says so ----
   void doorway(const void* lock, unsigned thread, cycles now) override;
@@ -45,6 +48,8 @@ class meter : public observer {
   /// Of these threads. Includes what those have waited who were not in at the end: a lower bound of the longest.
   durations waits(const std::function<bool(unsigned)>& of) const;
   durations holds() const;
+  /// What unlock() takes.
+  durations unlocks() const;
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
   /// Admissions of threads that had found the lock free.
   std::uint64_t found_free() const { return found_free_; }
@@ -71,7 +76,7 @@ class meter : public observer {
   std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0;
   std::vector<std::uint16_t> history_;
   std::vector<std::uint64_t> waits_;  // of each admission
-  std::vector<std::uint64_t> holds_;
+  std::vector<std::uint64_t> holds_, unlocks_;
   std::vector<std::pair<unsigned, cycles>> late_;  // who got in after the end, and when it had come
 };
 

@@ -107,6 +107,7 @@ void note_locks(result& r, world& w, const program& program) {
   r.found_free = m.found_free();
   r.utilisation = m.utilisation();
   r.holds = m.holds();
+  r.unlocks = m.unlocks();
 
   const auto add = [&](const char* name, const std::function<bool(unsigned)>& of) {
     group g;
