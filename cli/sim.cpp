@@ -176,6 +176,7 @@ ordered_json to_json(const sim::result& r) {
     if (!g.name.empty()) {
       to["threads"] = g.threads;
       to["throughput"] = g.throughput;
+      to["bypasses"] = g.bypasses;
     }
     to["wait_ns"] = to_json(g.waits);
     to["waiting_at_end"] = g.waiting_at_end;

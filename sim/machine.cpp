@@ -173,6 +173,7 @@ machine read_machine(const std::string& file) {
     s.get("leave", m.leave);
     s.get_in_1024("jitter", m.jitter, 0, 10);
     m.store_buffer = s.flag("store_buffer", true);
+    m.through_home = s.flag("through_home", false);
     if (s.has("home")) s.get("home", m.home.emplace(), 0, m.sockets - 1);
     s.done();
   }

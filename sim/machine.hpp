@@ -44,6 +44,7 @@ struct machine {
   cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
   bool store_buffer = true;
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
+  bool through_home = false;     ///< what another socket has is asked for by way of the line's home
   std::optional<unsigned> home;  ///< the socket at which all lines are at home; else where they were first used
 
   // ---- strands of a core ----

@@ -30,6 +30,17 @@ unsigned memory::supplier(const line& l, unsigned socket) const {
   return nearest;
 }
 
+/// There and back, of a line that some core has written.
+cycles memory::from_owner(const line& l, unsigned socket) const {
+  const unsigned owner = socket_of(unsigned(l.owner));
+  const cycles direct = machine_.dirty[machine_.distance(socket, owner)];
+  if (!machine_.through_home || owner == socket || l.home == socket || l.home == owner) return direct;
+  // A message's way is half of an invalidation's.
+  const auto way = [this](unsigned a, unsigned b) { return machine_.invalidate[machine_.distance(a, b)] / 2; };
+  const cycles detour = way(socket, l.home) + way(l.home, owner), straight = way(socket, owner);
+  return direct + (detour > straight ? detour - straight : 0);
+}
+
 unsigned memory::copies(const line& l, unsigned socket) const {
   unsigned n = 0;
   const unsigned end = (socket + 1) * machine_.cores;
@@ -45,9 +56,7 @@ unsigned memory::copies(const line& l, unsigned socket) const {
 cycles memory::one_way(line& l, unsigned core, bool write) {
   const unsigned here = socket_of(core);
   if (l.home == ~0u) l.home = machine_.home.value_or(here);
-  if (l.owner != line::nobody)
-    return l.owner == std::int32_t(core) ? 0
-                                         : machine_.dirty[machine_.distance(here, socket_of(unsigned(l.owner)))] / 2;
+  if (l.owner != line::nobody) return l.owner == std::int32_t(core) ? 0 : from_owner(l, here) / 2;
   if (l.sockets == 0) return 0;
   if (write) return machine_.invalidate[machine_.distance(here, l.home)] / 2;
   return l.shared_by(core) ? 0 : machine_.clean[machine_.distance(here, supplier(l, here))] / 2;
@@ -63,7 +72,7 @@ cycles memory::read(line& l, unsigned core, cycles t) {
   cycles done;
   if (l.owner != line::nobody) {
     const unsigned from = socket_of(unsigned(l.owner));
-    const cycles whole = machine_.dirty[machine_.distance(here, from)], half = whole / 2;
+    const cycles whole = from_owner(l, here), half = whole / 2;
     const cycles served = std::max(t + half, l.written);
     done = served + (whole - half);
     l.share(unsigned(l.owner));
@@ -104,7 +113,7 @@ memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {
     return {done, visible};
   }
   if (l.owner != line::nobody) {
-    const cycles whole = machine_.dirty[machine_.distance(here, socket_of(unsigned(l.owner)))], half = whole / 2;
+    const cycles whole = from_owner(l, here), half = whole / 2;
     visible = std::max(t + half, l.written);
     done = visible + (whole - half);
   } else if (l.sockets != 0) {

@@ -7,6 +7,7 @@
 //     read, this socket has it       clean latency. Each read keeps the socket's supplier busy for per_read: refetches queue
 //     read, other sockets have it    clean latency of the nearest (MESIF), of the home (MESI), of who wrote it last (MOESI)
 //     read or write, nobody has it   memory latency
+//     … on a machine with directories an owner in another socket is asked by way of the line's home
 //     write, others share it         an invalidation to each socket that has it, after the reads that wait there, and
 //                                    per_sharer for each copy; done when the last has answered
 //
@@ -81,6 +82,7 @@ class memory {
   void grow(std::size_t index);
   unsigned socket_of(unsigned core) const { return core / machine_.cores; }
   unsigned supplier(const line& l, unsigned socket) const;
+  cycles from_owner(const line& l, unsigned socket) const;
   unsigned copies(const line& l, unsigned socket) const;
 
   const machine& machine_;

@@ -35,11 +35,19 @@ void meter::got_in(unsigned thread, unsigned socket, cycles now) {
   found_free_ += mine.found_free ? 1 : 0;
   between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;
   last_socket_ = socket;
-  for (const visitor& other : visitors_)
-    if (other.came != nobody && other.order + order_known_ < mine.order) {
-      bypasses_++;
-      break;
-    }
+  count_bypass(thread, mine.order);
+}
+
+void meter::count_bypass(unsigned thread, cycles order) {
+  bool any = false, of_my_kind = false;
+  const auto is_one_of_some = [this](std::size_t t) { return t < is_one_of_some_.size() && is_one_of_some_[t]; };
+  for (std::size_t t = 0; t < visitors_.size() && !(any && of_my_kind); t++) {
+    if (visitors_[t].came == nobody || visitors_[t].order + order_known_ >= order) continue;
+    any = true;
+    of_my_kind = of_my_kind || is_one_of_some(t) == is_one_of_some(thread);
+  }
+  bypasses_ += any ? 1 : 0;
+  bypasses_among_[is_one_of_some(thread) ? 1 : 0] += of_my_kind ? 1 : 0;
 }
 
 void meter::left(cycles now) {

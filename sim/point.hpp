@@ -34,6 +34,7 @@ struct group {
   double throughput = 0;
   durations waits;
   unsigned waiting_at_end = 0;
+  std::uint64_t bypasses = 0;  ///< of each other
 };
 
 struct result {

@@ -38,8 +38,8 @@ struct deadlock : std::runtime_error {
 
 /// A condition on a word that a spinning or sleeping thread waits for.
 struct condition {
-  bool (*holds)(const void* context, const void* word);
-  const void* context;
+  bool (*holds)(void* context, const void* word);
+  void* context;
   const void* word;
 };
 

@@ -1,7 +1,11 @@
-// Locks that are simulated only: what the TWA paper says of its parameters is seen by changing them.
-#include <array>
+// Locks that are simulated only: what the papers say of parameters and layouts is seen by changing them.
+#include <utility>
 
 #include "sim/compile.hpp"
+#include "usher/locks/clh.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/mcsg.hpp"
+#include "usher/locks/mcsg_plus.hpp"
 #include "usher/locks/twa.hpp"
 
 namespace usher::sim {
@@ -36,7 +40,94 @@ using unsalted = basic_twa<P, W, unsalted_array<P>>;
 template <class P, class W>
 using gang_16 = basic_twa<P, W, shared_array<P>, 1, 16>;
 
+/// Callers bring their nodes, as in the MCSg paper's program: the lock need not remember its holder's. Each thread has one, and
+/// holds one lock at a time.
+template <class P, class Base, const lock_traits& Traits>
+class brings_node {
+ public:
+  static constexpr lock_traits traits = Traits;
+
+  void lock() {
+    P::doorway(this);
+    const node_handle mine = P::borrow_node();
+    base_.lock(mine);
+    P::keep_node(mine);
+    P::admitted(this);
+  }
+  bool try_lock() {
+    const node_handle mine = P::borrow_node();
+    const bool locked = base_.try_lock(mine);
+    P::keep_node(mine);
+    return locked;
+  }
+  void lock_as_guest()
+    requires requires(Base& b) { b.lock(); }
+  {
+    P::doorway(this);
+    base_.lock();
+    guest_ = true;
+    P::admitted(this);
+  }
+  void unlock() {
+    if constexpr (requires(Base& b) { b.unlock(); })
+      if (std::exchange(guest_, false)) return base_.unlock();
+    const node_handle mine = P::borrow_node();
+    base_.unlock(mine);
+    P::keep_node(mine);
+  }
+
+ private:
+  Base base_;
+  bool guest_ = false;  // known to whoever unlocks: costs nothing
+};
+template <class P, class W>
+using mcs_node = brings_node<P, mcs_with_node<P, W>, mcs<P, W>::traits>;
+template <class P, class W>
+using mcsg_node = brings_node<P, mcsg_with_node<P, W>, mcsg<P, W>::traits>;
+template <class P, class W>
+using mcsg_plus_node = brings_node<P, mcsg_plus_with_node<P, W, no_turns>, mcsg_plus<P, W>::traits>;
+template <class P, class W>
+using mcsg_plus_plus_node = brings_node<P, mcsg_plus_with_node<P, W, leader_turns<P, W>>, mcsg_plus_plus<P, W>::traits>;
+
+/// The classic CLH (Craig; Landin and Hagersten): a thread goes on with its predecessor's node, and nothing else knows of it.
+template <class P, class W>
+class clh_node {
+ public:
+  static constexpr lock_traits traits = clh<P, W>::traits;
+
+  void lock() {
+    P::doorway(this);
+    const node_handle mine = P::borrow_node();
+    prepare<P>(mine);
+    const node_handle before = tail_.exchange(mine, std::memory_order_acq_rel);
+    if (before != no_node) wait_for_grant<P, W>(before);
+    mine_ = mine;
+    before_ = before;
+    P::admitted(this);
+  }
+  bool try_lock() { return false; }
+  void unlock() {
+    const node_handle before = before_;
+    grant<P, W>(mine_);
+    P::keep_node(before != no_node ? before : P::take_node());
+  }
+
+ private:
+  typename P::template atomic<node_handle> tail_;
+  node_handle mine_ = no_node, before_ = no_node;  // known to whoever unlocks: cost nothing
+};
+
 constexpr family<simulated_lock> all[] = {
+    make_simulated_family<clh_node>(
+        {"clh-node", "clh-node-spin", "clh-node-yield", "clh-node-park", "clh-node-sleep", "clh-node-mwait"}),
+    make_simulated_family<mcs_node>(
+        {"mcs-node", "mcs-node-spin", "mcs-node-yield", "mcs-node-park", "mcs-node-sleep", "mcs-node-mwait"}),
+    make_simulated_family<mcsg_node>(
+        {"mcsg-node", "mcsg-node-spin", "mcsg-node-yield", "mcsg-node-park", "mcsg-node-sleep", "mcsg-node-mwait"}),
+    make_simulated_family<mcsg_plus_node>({"mcsg+-node", "mcsg+-node-spin", "mcsg+-node-yield", "mcsg+-node-park",
+                                           "mcsg+-node-sleep", "mcsg+-node-mwait"}),
+    make_simulated_family<mcsg_plus_plus_node>({"mcsg++-node", "mcsg++-node-spin", "mcsg++-node-yield",
+                                                "mcsg++-node-park", "mcsg++-node-sleep", "mcsg++-node-mwait"}),
     make_simulated_family<near_2>({"twa-near-2", "twa-near-2-spin", "twa-near-2-yield", "twa-near-2-park",
                                    "twa-near-2-sleep", "twa-near-2-mwait"}),
     make_simulated_family<near_4>({"twa-near-4", "twa-near-4-spin", "twa-near-4-yield", "twa-near-4-park",
