@@ -170,6 +170,7 @@ ordered_json to_json(const sim::result& r) {
     j["utilisation"] = r.utilisation;
     j["hold_ns"] = to_json(r.holds);
     j["unlock_ns"] = to_json(r.unlocks);
+    j["hand_over_ns"] = to_json(r.hand_overs);
   }
   for (const sim::group& g : r.groups) {
     ordered_json& to = g.name.empty() ? j : j["groups"][g.name];

@@ -185,6 +185,7 @@ machine read_machine(const std::string& file) {
       s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
     } else {
       s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
+      if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
     }
     s.done();
   }

@@ -52,6 +52,7 @@ struct machine {
   unsigned slowed_by_work = 1024;  ///< with one pipeline: computing takes so many 1/1024 while another strand works …
   unsigned slowed_by_spin = 1024;  ///< … or only spins
   unsigned weight_of_spin = 1024;  ///< with more pipelines: a spinning strand's part of one
+  unsigned alone = 1024;           ///< and a strand that is alone on its core computes so many 1/1024 as fast
 
   // ---- operating system; without it there is one thread a CPU at the most ----
   struct scheduler {

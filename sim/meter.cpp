@@ -31,6 +31,7 @@ void meter::got_in(unsigned thread, unsigned socket, cycles now) {
     return;
   }
   history_.push_back(std::uint16_t(thread));
+  if (handed_over_since_ != nobody) hand_overs_.push_back(now - handed_over_since_);
   waits_.push_back(now - mine.came);
   found_free_ += mine.found_free ? 1 : 0;
   between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;
@@ -52,6 +53,7 @@ void meter::count_bypass(unsigned thread, cycles order) {
 
 void meter::left(cycles now) {
   inside_--;
+  handed_over_since_ = waiting_ != 0 ? now : nobody;
   if (!measured(now)) return;
   holds_.push_back(now - held_since_);
   held_ += now - std::max(held_since_, begin_);
@@ -81,6 +83,11 @@ durations meter::waits(const std::function<bool(unsigned)>& chosen) const {
 
 durations meter::holds() const {
   std::vector<std::uint64_t> values = holds_;
+  return of(values);
+}
+
+durations meter::hand_overs() const {
+  std::vector<std::uint64_t> values = hand_overs_;
   return of(values);
 }
 

@@ -56,6 +56,8 @@ class meter : public observer {
   durations holds() const;
   /// What unlock() takes.
   durations unlocks() const;
+  /// From the beginning of unlock() to the next admission, where somebody waits.
+  durations hand_overs() const;
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
   /// Admissions of threads that had found the lock free.
   std::uint64_t found_free() const { return found_free_; }
@@ -85,7 +87,8 @@ class meter : public observer {
   std::array<std::uint64_t, 2> bypasses_among_{};
   std::vector<std::uint16_t> history_;
   std::vector<std::uint64_t> waits_;  // of each admission
-  std::vector<std::uint64_t> holds_, unlocks_;
+  std::vector<std::uint64_t> holds_, unlocks_, hand_overs_;
+  cycles handed_over_since_ = nobody;
   std::vector<std::pair<unsigned, cycles>> late_;  // who got in after the end, and when it had come
 };
 

@@ -108,6 +108,7 @@ void note_locks(result& r, world& w, const program& program) {
   r.utilisation = m.utilisation();
   r.holds = m.holds();
   r.unlocks = m.unlocks();
+  r.hand_overs = m.hand_overs();
 
   const auto add = [&](const char* name, std::uint64_t bypasses, const std::function<bool(unsigned)>& of) {
     group g;

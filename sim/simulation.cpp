@@ -384,8 +384,9 @@ void simulation::compute(cycles n) {
   } else {
     const cycles load = cycles{1024} * (1 + others) + cycles{machine_.weight_of_spin} * spin;
     slow = std::max(slow, load / machine_.pipelines);
+    if (others + spin == 0) slow = cycles{1024} * 1024 / machine_.alone;
   }
-  counts_.without_pipeline += n * slow / 1024 - n;
+  if (slow > 1024) counts_.without_pipeline += n * slow / 1024 - n;
   t.now += n * slow / 1024;
 }
 

@@ -87,6 +87,14 @@ def peak(lock, p, sweep=0):
     return max(p(lock, t, sweep=sweep) for t in p.counts(sweep))
 
 
+def skew(p, lock, threads, sweep=0):
+    """How many acquisitions the first node had for one of the second."""
+    nodes = {}
+    for operations, socket in zip(p(lock, threads, "operations", sweep), p(lock, threads, "sockets", sweep)):
+        nodes[socket] = nodes.get(socket, 0) + operations
+    return nodes[0] / max(1, nodes[1])
+
+
 def regulars(p, lock, sweep, of="throughput"):
     return p(lock, 224, "groups.regulars." + of, sweep)
 
@@ -96,17 +104,10 @@ def overtakings(p, lock, sweep):
     return regulars(p, lock, sweep, "bypasses") / max(1, regulars(p, lock, sweep) * 4000)
 
 
-def per_node(point):
-    nodes = {}
-    for operations, socket in zip(point["operations"], point["sockets"]):
-        nodes[socket] = nodes.get(socket, 0) + operations
-    return nodes
-
-
 FEW = ["ticket-spin", "twa-spin", "mcs-spin"]
 X5_2 = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 36, 48, 60, 72]
 NUMA = [1, 2, 4, 8, 14, 28, 56, 112, 168, 224]
-T5 = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256]
+T5 = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 128]
 CR = ["mcs-spin", "mcs", "mcscr-spin", "mcscr"]
 NODE = ["mcs-node-spin", "mcsg-node-spin", "mcsg+-node-spin", "mcsg++-node-spin"]
 POOL = [1, 8, 64, 512, 4096]
@@ -240,9 +241,9 @@ ROWS = [
     ]),
     Row("T28", [Sweep("mutexbench", "x5-2", ["ticket-spin", "ticket-backoff-spin", "partitioned-ticket-spin", "anderson-spin",
                                               "qspinlock-spin", "mcs-spin", "twa-spin"], [1, 4, 16, 36, 72])], [
-        Figure("looks an admission at 72, back-off / ticket", lambda p: (
-            p("ticket-backoff-spin", 72, "looks") / p("ticket-backoff-spin", 72, "admissions")
-            / (p("ticket-spin", 72, "looks") / p("ticket-spin", 72, "admissions"))), "fewer polls, < 1", at_most(1)),
+        Figure("events an admission at 72, back-off / ticket", lambda p: (
+            p("ticket-backoff-spin", 72, "events") / p("ticket-backoff-spin", 72, "admissions")
+            / (p("ticket-spin", 72, "events") / p("ticket-spin", 72, "admissions"))), "fewer polls, < 1", at_most(1)),
         Figure("qspinlock / MCS, best of 16–72", largest_ratio("qspinlock-spin", "mcs-spin", 16), "below, < 1", at_most(1)),
         Figure("TWA / partitioned ticket at 72", ratio("twa-spin", "partitioned-ticket-spin", 72)),
         Figure("TWA / Anderson at 72", ratio("twa-spin", "anderson-spin", 72)),
@@ -329,10 +330,167 @@ ROWS = [
         Figure("the same at 224", ratio("mcsg-node-spin", "mcs-node-spin", 224), "≥ 0.98", at_least(0.98)),
     ], remark="Whether a regular peeks before its first swap is in the code; back-off of guests is G5's."),
     Row("G14", [Sweep("mcsg-loop", "e7-4890", ["c-mcsg-mcs-spin", "c-bo-mcsg++-spin"], [224], {"guests": g}, ms=4) for g in (1, 224)], [
-        Figure("C-MCSg-MCS: the guest's acquisitions in 4 ms", lambda p: p("c-mcsg-mcs-spin", 224, "groups.guests.throughput") * 4000),
-        Figure("C-BO-MCSg++: the guest's acquisitions in 4 ms", lambda p: p("c-bo-mcsg++-spin", 224, "groups.guests.throughput") * 4000,
+        Figure("C-MCSg-MCS: a guest's acquisitions in 4 ms", lambda p: p("c-mcsg-mcs-spin", 224, "groups.guests.throughput") * 4000),
+        Figure("C-BO-MCSg++: a guest's acquisitions in 4 ms", lambda p: p("c-bo-mcsg++-spin", 224, "groups.guests.throughput") * 4000,
                "admits guests, > 0", at_least(1)),
         Figure("all users as guests, C-MCSg-MCS, M/s", lambda p: p("c-mcsg-mcs-spin", 224, sweep=1), "works, > 0", at_least(0.001)),
         Figure("all users as guests, C-BO-MCSg++, M/s", lambda p: p("c-bo-mcsg++-spin", 224, sweep=1), "works, > 0", at_least(0.001)),
     ]),
+    # ---- Malthusian ----
+    Row("M1", [Sweep("randarray", "t5", CR + ["null"], T5, ms=20, seeds=3),
+               Sweep("randarray", "t5", CR + ["null"], [160, 256], ms=200, seeds=3)], [
+        Figure("MCS-S peaks at", peak_at("mcs-spin"), "near 5, 4–6", within(4, 6)),
+        Figure("peak / one thread", lambda p: peak("mcs-spin", p) / p("mcs-spin", 1), "slightly more than 3, 2.8–3.9", within(2.8, 3.9)),
+        Figure("MCS-S at 8 / its peak", lambda p: p("mcs-spin", 8) / peak("mcs-spin", p), "falls from 6, < 0.97", at_most(0.97)),
+        Figure("MCS-S at 16 / MCSCR-S", ratio("mcs-spin", "mcscr-spin", 16), "parts at about 8, < 0.9", at_most(0.9)),
+        Figure("MCSCR-S at 64 / at 16", scaling("mcscr-spin", 64, 16), "fades from 16, < 0.9", at_most(0.9)),
+        Figure("MCS-S at 160 / at 128", lambda p: p("mcs-spin", 160, sweep=1) / p("mcs-spin", 128), "cliff, < 0.2", at_most(0.2)),
+        Figure("MCSCR-S at 160 / at 128", lambda p: p("mcscr-spin", 160, sweep=1) / p("mcscr-spin", 128), "cliff, < 0.2", at_most(0.2)),
+        Figure("MCSCR-STP at 256 / at 128", lambda p: p("mcscr", 256, sweep=1) / p("mcscr", 128), "holds, ≥ 0.9", at_least(0.9)),
+        Figure("MCSCR-STP / null at 64", ratio("mcscr", "null", 64), "above beyond 48, > 1", at_least(1)),
+        Figure("MCS-STP / MCS-S at 256", ratio("mcs", "mcs-spin", 256, sweep=1), "120, within 40–360", within(40, 360)),
+        Figure("MCS-STP / MCS-S at 8", ratio("mcs", "mcs-spin", 8), "poor, < 0.5", at_most(0.5)),
+    ], fitted="`access` (one thread's rate), `miss` and the wake-up latency (MCSCR)"),
+    Row("M2", [Sweep("randarray", "t5", CR, [32], ms=200, seeds=3)], [
+        Figure("throughput MCS-S, M/s", lambda p: p("mcs-spin", 32), "0.7"),
+        Figure("MCS-STP", lambda p: p("mcs", 32), "0.1"),
+        Figure("MCSCR-S", lambda p: p("mcscr-spin", 32), "1.3"),
+        Figure("MCSCR-STP", lambda p: p("mcscr", 32), "1.6"),
+        Figure("MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32), "1.9, > 1.2", at_least(1.2)),
+        Figure("MCSCR-STP / MCSCR-S", ratio("mcscr", "mcscr-spin", 32), "1.2, > 1", at_least(1)),
+        Figure("LWSS MCS-S", lambda p: p("mcs-spin", 32, "lwss"), "32", within(31, 32)),
+        Figure("LWSS MCSCR-S", lambda p: p("mcscr-spin", 32, "lwss"), "5.3, 4–8", within(4, 8)),
+        Figure("LWSS MCSCR-STP", lambda p: p("mcscr", 32, "lwss"), "5.1, 4–8", within(4, 8)),
+        Figure("MTTR MCS-S", lambda p: p("mcs-spin", 32, "mttr"), "31", within(31, 31)),
+        Figure("MTTR MCSCR-S", lambda p: p("mcscr-spin", 32, "mttr"), "3, 2–5", within(2, 5)),
+        Figure("MTTR MCSCR-STP", lambda p: p("mcscr", 32, "mttr"), "3, 2–5", within(2, 5)),
+        Figure("Gini MCSCR-S", lambda p: p("mcscr-spin", 32, "gini"), "0.076 over 10 s"),
+        Figure("voluntary switches a second MCS-STP", lambda p: p("mcs", 32, "voluntary_switches") * 5, "80 thousand"),
+        Figure("voluntary switches a second MCSCR-STP", lambda p: p("mcscr", 32, "voluntary_switches") * 5, "600"),
+        Figure("CPUs MCS-STP", lambda p: p("mcs", 32, "cpus_used"), "16.8"),
+        Figure("CPUs MCSCR-STP", lambda p: p("mcscr", 32, "cpus_used"), "5.2, 4–7", within(4, 7)),
+        Figure("CPUs MCSCR-STP / its LWSS", lambda p: p("mcscr", 32, "cpus_used") / p("mcscr", 32, "lwss"), "≈ 1, 0.7–1.3", within(0.7, 1.3)),
+        Figure("misses an operation MCS-S / MCSCR-S", lambda p: p("mcs-spin", 32, "misses") / p("mcs-spin", 32)
+               / (p("mcscr-spin", 32, "misses") / p("mcscr-spin", 32)), "130 (11 M/0.7 against 152 K/1.3), > 10", at_least(10)),
+        Figure("MCS-S: of displaced lines, another CPU's", lambda p: p("mcs-spin", 32, "displaced_others")
+               / (p("mcs-spin", 32, "displaced_others") + p("mcs-spin", 32, "displaced_own")), "extrinsic", at_least(0.5)),
+    ], remark="Watts need a meter.", fitted="`miss`, `access`, the wake-up latency"),
+    Row("M3", [Sweep("ringwalker", "t5", CR, [1, 4, 8, 12, 16, 20, 24, 32, 64], {"elements": e}, seeds=3) for e in (50, 20)], [
+        Figure("MCS-S: TLB misses an operation at 12", lambda p: p("mcs-spin", 12, "tlb_misses") / p("mcs-spin", 12) / 2000, "none, < 1",
+               at_most(1)),
+        Figure("at 24", lambda p: p("mcs-spin", 24, "tlb_misses") / p("mcs-spin", 24) / 2000, "many, > 5", at_least(5)),
+        Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "bends at 16, < 0.95", at_most(0.95)),
+        Figure("MCSCR-S at 32 / at 16", scaling("mcscr-spin", 32, 16), "does not, > MCS-S's"),
+        Figure("20 elements: TLB misses an operation at 24", lambda p: p("mcs-spin", 24, "tlb_misses", 1) / p("mcs-spin", 24, sweep=1)
+               / 2000, "fewer elements move the bend right, < 1", at_most(1)),
+    ]),
+    Row("M4", [Sweep("stress-latency", "t5", CR, [1, 2, 4, 8, 12, 16, 20, 24, 32, 64, 128], ms=5, seeds=3)], [
+        Figure("MCS-S peaks at", peak_at("mcs-spin"), "16, 12–20", within(12, 20)),
+        Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "falls, < 0.95", at_most(0.95)),
+    ], remark="That a strand alone on its core is faster by 1.3 is assumed; the paper says only that the pipelines fuse."),
+    Row("M13", [Sweep("randarray", "t5", ["mcscr", "loiter", "lifo-cr", "mcs"], [8, 16, 32, 64], ms=40, seeds=3)], [
+        Figure("LOITER / MCSCR at 32", ratio("loiter", "mcscr", 32), "approximately, ≥ 0.8", at_least(0.8)),
+        Figure("LIFO-CR / MCSCR at 32", ratio("lifo-cr", "mcscr", 32), "approximately, ≥ 0.8", at_least(0.8)),
+        Figure("LWSS LOITER at 32", lambda p: p("loiter", 32, "lwss")),
+        Figure("LWSS LIFO-CR at 32", lambda p: p("lifo-cr", 32, "lwss")),
+    ], remark="No figure in the paper."),
+    Row("M14", [Sweep("mutexbench", "x5-2", ["mcscrn-spin", "c-ptl-tkt-spin", "mcscr-spin", "mcs-spin"], [4, 16, 36, 72])], [
+        Figure("MCSCRN / C-PTL-TKT, worst of 16–72", worst_ratio("mcscrn-spin", "c-ptl-tkt-spin", 16), "≥ 1", at_least(1)),
+        Figure("hand-overs between nodes, MCSCRN at 72", lambda p: p("mcscrn-spin", 72, "between_sockets") / p("mcscrn-spin", 72, "admissions"),
+               "converges to the home node, < 0.1", at_most(0.1)),
+        Figure("the same, C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "between_sockets") / p("c-ptl-tkt-spin", 72, "admissions")),
+    ], remark="No figure in the paper; its size is static."),
+    Row("M16", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "lifo-cr-spin", "mcscr", "mcs"], [32], ms=10, seeds=3),
+                Sweep("stress-latency", "x5-2", ["mcs-spin", "mcscrn-spin"], [36], ms=5, seeds=3)], [
+        Figure("hand-over with waiters, longest: MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32, "hand_over_ns.longest"),
+               "none on purpose, ≤ 3", at_most(3)),
+        Figure("LIFO-CR-S / MCS-S", ratio("lifo-cr-spin", "mcs-spin", 32, "hand_over_ns.longest"), "≤ 3", at_most(3)),
+        Figure("MCSCRN-S / MCS-S", ratio("mcscrn-spin", "mcs-spin", 36, "hand_over_ns.longest", 1), "≤ 3", at_most(3)),
+    ], remark="The argument is in the headers; a checker's client looks for a set of sleepers with nobody to run."),
+    Row("M17", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "mcs", "mcscr"], [1, 2, 3, 4], {"cs": 100}, ms=5, seeds=3)], [
+        Figure("MCSCR-S / MCS-S, worst of 1–4", worst_ratio("mcscr-spin", "mcs-spin"), "equal below saturation, ≥ 0.95", at_least(0.95)),
+        Figure("MCSCR-STP / MCS-STP, worst of 1–4", worst_ratio("mcscr", "mcs"), "≥ 0.95", at_least(0.95)),
+    ]),
+    Row("M18", [Sweep("stress-latency", "t5", ["mcscr-spin", "mcscr", "lifo-spin", "lifo-cr-spin"], [10], {"cs": 3600, "ncs": 18000}, ms=50,
+                      seeds=3),
+                Sweep("stress-latency", "t5", ["mcscr-spin", "mcscr", "lifo-spin"], [16], {"cs": 3600, "ncs": 14400}, ms=50, seeds=3)], [
+        Figure("active set, 10 threads, NCS 5 CS: MCSCR-S", lambda p: p("mcscr-spin", 10, "lwss"), "6, 5–8", within(5, 8)),
+        Figure("MCSCR-STP", lambda p: p("mcscr", 10, "lwss"), "6, 5–8", within(5, 8)),
+        Figure("active set, 16 threads, NCS 4 CS: MCSCR-S", lambda p: p("mcscr-spin", 16, "lwss", 1), "5, 4–7", within(4, 7)),
+        Figure("LIFO-S, NCS 4 CS", lambda p: p("lifo-spin", 16, "lwss", 1), "the least"),
+        Figure("LIFO-S / MCSCR-S", lambda p: p("lifo-spin", 16, "lwss", 1) / p("mcscr-spin", 16, "lwss", 1), "the least, ≤ 1", at_most(1)),
+    ]),
+    Row("M19", [Sweep("mutexbench", "t5", ["mcs-spin", "mcscr-spin"], [1, 2], ms=2, seeds=3)], [
+        Figure("MCSCR / MCS alone", ratio("mcscr-spin", "mcs-spin", 1), "the lock path is MCS's, ≥ 0.95", at_least(0.95)),
+    ], remark="The shape itself is in the header and its tests."),
+    Row("M20", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-yield", "mcs-sleep", "mcs-park", "mcs", "mcscr-yield", "mcscr-sleep",
+                                               "mcscr-park", "mcscr", "mcs-mwait"], [32, 160], ms=100, seeds=3)], [
+        Figure("MCS at 160: yield / park", ratio("mcs-yield", "mcs-park", 160), "worse, < 1", at_most(1)),
+        Figure("MCS at 160: sleep / park", ratio("mcs-sleep", "mcs-park", 160), "worse, < 1", at_most(1)),
+        Figure("MCSCR at 160: yield / spin-then-park", ratio("mcscr-yield", "mcscr", 160), "worse, < 1", at_most(1)),
+        Figure("MCSCR at 160: sleep / spin-then-park", ratio("mcscr-sleep", "mcscr", 160), "worse, < 1", at_most(1)),
+        Figure("MCS at 160: spin / park", ratio("mcs-spin", "mcs-park", 160), "worse, < 1", at_most(1)),
+    ], remark="The limit of spinning is the paper's 20000 cycles. A monitor instruction is a spin loop here."),
+    Row("M21", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin", "ttas"], [1, 8, 32, 160], ms=50, seeds=3)], [
+        Figure("MCS at 32: spin-then-park / spin", ratio("mcs", "mcs-spin", 32), "hurts direct hand-over, < 0.9", at_most(0.9)),
+        Figure("LIFO at 32: spin-then-park / spin", ratio("lifo", "lifo-spin", 32), "suits LIFO order, ≥ 0.9", at_least(0.9)),
+        Figure("alone: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 1), "latency: TAS preferred, ≤ 1", at_most(1)),
+        Figure("contended, 32 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 32), "throughput: MCS preferred, > 1", at_least(1)),
+        Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160), "MCS suffers, < 0.5", at_most(0.5)),
+        Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0", at_least(0)),
+    ]),
+    Row("M23", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin", "mcscr-spin"], [32], ms=200, seeds=3)], [
+        Figure("LIFO-CR: least thread's share of the fair one", lambda p: min(p("lifo-cr-spin", 32, "operations")) * 32
+               / sum(p("lifo-cr-spin", 32, "operations")), "periodic grant to the eldest, > 0", at_least(0.01)),
+        Figure("LIFO: the same", lambda p: min(p("lifo-spin", 32, "operations")) * 32 / sum(p("lifo-spin", 32, "operations")), "starves, 0",
+               at_most(0.01)),
+        Figure("LIFO-CR / LIFO", ratio("lifo-cr-spin", "lifo-spin", 32), "≥ 0.9", at_least(0.9)),
+    ]),
+    Row("M25", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128, 160, 256], ms=300, seeds=3)], [
+        Figure("MCS-PT / MCS, spinning, at 160", ratio("mcs-pt-spin", "mcs-spin", 160), "better past the CPU count, > 1.5", at_least(1.5)),
+        Figure("at 256", ratio("mcs-pt-spin", "mcs-spin", 256), "> 1.5", at_least(1.5)),
+        Figure("at 128", ratio("mcs-pt-spin", "mcs-spin", 128)),
+    ]),
+    # ---- Fairlocks ----
+    Row("F1", [Sweep("quads", "numa-q", ["ttas-spin", "fairlock-spin"], [4], ms=500, pinned=True),
+               Sweep("quads", "numa-q", ["ttas-spin", "fairlock-spin"], [4], {"cs": 500, "ncs": 100}, ms=500, pinned=True)], [
+        Figure("test-and-set, quad 0 / quad 1", lambda p: skew(p, "ttas-spin", 4), "30, within 15–60", within(15, 60)),
+        Figure("fairlock", lambda p: skew(p, "fairlock-spin", 4), "1.33, within 1.2–1.47", within(1.2, 1.47)),
+        Figure("total, fairlock / test-and-set", ratio("fairlock-spin", "ttas-spin", 4), "0.67, within 0.6–0.74", within(0.6, 0.74)),
+        Figure("with 500 cycles inside and up to 100 outside: test-and-set", lambda p: skew(p, "ttas-spin", 4, 1), "(30)"),
+        Figure("fairlock", lambda p: skew(p, "fairlock-spin", 4, 1), "(1.33)"),
+        Figure("total", ratio("fairlock-spin", "ttas-spin", 4, sweep=1), "(0.67)"),
+    ], remark="The paper's loop does nothing but count. What the machine's numbers were once set with is a longer one: the second half.",
+        fitted="`dirty`, `jitter`: the size of test-and-set's skew is not thereby reproduced"),
+    Row("F2", [Sweep("quads", "numa-q", ["ttas-spin", "fairlock-spin"], [8], ms=1000, pinned=True, others=n, seeds=3) for n in (0, 4)], [
+        Figure("test-and-set, quad 0 / quad 1", lambda p: skew(p, "ttas-spin", 8), "4.1, within 2–8", within(2, 8)),
+        Figure("fairlock", lambda p: skew(p, "fairlock-spin", 8), "1.00, within 0.9–1.1", within(0.9, 1.1)),
+        Figure("with 4 other processes: test-and-set", lambda p: skew(p, "ttas-spin", 8, 1), "4.1, within 2–8", within(2, 8)),
+        Figure("fairlock", lambda p: skew(p, "fairlock-spin", 8, 1), "1.00, within 0.9–1.1", within(0.9, 1.1)),
+    ], fitted="`dirty`, `jitter`"),
+    Row("F3", [Sweep("quads", "numa-q", ["tas-spin", "ttas-spin", "fairlock-spin"], [1], ms=2, pinned=True)], [
+        Figure("fairlock's time / test-and-set's, uncontended", lambda p: p("ttas-spin", 1) / p("fairlock-spin", 1), "2.01, within 1.5–2.5",
+               within(1.5, 2.5)),
+    ], remark="The paper compares C with assembly; both are C++ here."),
+    Row("F4", [Sweep("quads", "numa-q", ["ttas-spin", "fairlock-spin"], [1, 2, 3, 4, 5, 6, 7, 8], ms=200, pinned=True, seeds=3)], [
+        Figure("fairlock / test-and-set, mean of 1–8", lambda p: sum(p("fairlock-spin", t) / p("ttas-spin", t) for t in range(1, 9)) / 8,
+               "0.64, within 0.58–0.7", within(0.58, 0.7)),
+        Figure("at 8", ratio("fairlock-spin", "ttas-spin", 8)),
+    ], fitted="`dirty`, `jitter`"),
+    Row("F5", [Sweep("reflex", "numa-q", ["ttas-spin", "fairlock-spin"], [8], ms=2000, pinned=True, seeds=3)], [
+        Figure("mean hold, fairlock / test-and-set", ratio("fairlock-spin", "ttas-spin", 8, "hold_ns.mean"), "1, within 0.8–1.25",
+               within(0.8, 1.25)),
+        Figure("mean wait", ratio("fairlock-spin", "ttas-spin", 8, "wait_ns.mean"), "0.70, < 1", at_most(1)),
+        Figure("acquisitions", ratio("fairlock-spin", "ttas-spin", 8, "admissions"), "0.86, within 0.7–1", within(0.7, 1)),
+        Figure("longest wait, test-and-set / fairlock", ratio("ttas-spin", "fairlock-spin", 8, "wait_ns.longest"), "2057, > 20",
+               at_least(20)),
+        Figure("fairlock: longest wait / longest hold", lambda p: p("fairlock-spin", 8, "wait_ns.longest") / p("fairlock-spin", 8, "hold_ns.longest"),
+               "3.5, < 8", at_most(8)),
+        Figure("test-and-set: longest wait / longest hold",
+               lambda p: p("ttas-spin", 8, "wait_ns.longest") / p("ttas-spin", 8, "hold_ns.longest"), "3400"),
+        Figure("utilisation, test-and-set", lambda p: p("ttas-spin", 8, "utilisation"), "0.32"),
+    ], fitted="`dirty`, `jitter`"),
+    Row("F6", [Sweep("reflex", "numa-q", ["ttas-spin", "fairlock-spin"], [1, 2, 4, 6, 8], ms=500, pinned=True, seeds=3)], [
+        Figure("tokens, fairlock / test-and-set, worst", worst_ratio("fairlock-spin", "ttas-spin"), "≈ or better, ≥ 0.9", at_least(0.9)),
+    ], fitted="`dirty`, `jitter`"),
 ]
