@@ -189,7 +189,7 @@ result run_point(const machine& asked, const point& p) {
       body(t);
     });
   }
-  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); });
+  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
   totals first, last;
   const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.capacity_counted(), s.cpu_time(now)}; };
   s.at(w.begin(), [&] { note(first, w.begin()); });
