@@ -191,7 +191,8 @@ machine read_machine(const std::string& file) {
   }
   if (const toml::table* table = find("scheduler")) {
     section s(file, "scheduler", *table, m.fitted);
-    machine::scheduler& os = m.os.emplace();
+    // Given one, for clang: within machine, scheduler and cache do not yet have their defaults.
+    machine::scheduler& os = m.os.emplace(machine::scheduler{});
     s.get("slice", os.slice, 1);
     s.get("change", os.change);
     s.get("call", os.call);
@@ -203,7 +204,7 @@ machine read_machine(const std::string& file) {
   }
   if (const toml::table* table = find("cache")) {
     section s(file, "cache", *table, m.fitted);
-    machine::cache& c = m.capacity.emplace();
+    machine::cache& c = m.capacity.emplace(machine::cache{});
     s.get("bytes", c.bytes, 1, std::uint64_t{1} << 40);
     s.get("ways", c.ways, 1, 64);
     s.get("line", c.line, 16, 1024);

@@ -46,7 +46,7 @@ struct line {
 
 class memory {
  public:
-  memory(const machine& m, const arena& a) : machine_(m), arena_(a), fills_(m.all_cores()) {}
+  memory(const machine& m, const arena& a);
 
   line& at(const void* word) {
     const std::size_t index = arena_.offset_of(word) / line_bytes, block = index / lines_a_block;
@@ -80,13 +80,16 @@ class memory {
   };
 
   void grow(std::size_t index);
-  unsigned socket_of(unsigned core) const { return core / machine_.cores; }
+  unsigned socket_of(unsigned core) const { return sockets_[core]; }
+  unsigned distance(unsigned a, unsigned b) const { return distances_[a][b]; }
   unsigned supplier(const line& l, unsigned socket) const;
   cycles from_owner(const line& l, unsigned socket) const;
   unsigned copies(const line& l, unsigned socket) const;
 
   const machine& machine_;
   const arena& arena_;
+  std::array<std::uint8_t, most_cores> sockets_{};  // asked at every access: not by division
+  std::array<std::array<std::uint8_t, most_sockets>, most_sockets> distances_{};
   std::vector<std::unique_ptr<line[]>> blocks_;  // lines stay where they are
   std::vector<fill> fills_;
 };

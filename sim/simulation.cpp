@@ -95,13 +95,12 @@ void simulation::run() {
 // ---- events ----------------------------------------------------------------------------------------------------------
 
 void simulation::push(cycles t, event_kind k, const simulated_thread& of) {
-  events_.push({t, std::uint32_t(random_.bits()), of.epoch, of.id, k});
+  events_.push(event_of(t, k, of));
 }
 
-/// Carries events out until one of them lets a thread go on. Null: there are none left.
-simulation::simulated_thread* simulation::next() {
-  while (!events_.empty()) {
-    const event e = events_.pop();
+/// Carries this event and further ones out until one of them lets a thread go on. Null: there are none left.
+simulation::simulated_thread* simulation::next(event e) {
+  do {
     counts_.events++;
     if (e.kind == event_kind::slice) {
       end_slice(e.of, e.time);
@@ -144,13 +143,12 @@ simulation::simulated_thread* simulation::next() {
       default:
         break;
     }
-  }
+  } while (events_.pop(e));
   return nullptr;
 }
 
-void simulation::give_way() {
+void simulation::give_way_to(simulated_thread* after) {
   simulated_thread* const before = me_;
-  simulated_thread* const after = next();
   if (after == before) return;
   counts_.fiber_switches++;
   const auto save = [before](fiber&& f) {

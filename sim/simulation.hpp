@@ -159,15 +159,21 @@ class simulation {
 
   // events
   void push(cycles t, event_kind k, const simulated_thread& of);
-  simulated_thread* next();
-  void carry_out(const event& e);
+  event event_of(cycles t, event_kind k, const simulated_thread& of) {
+    return {t, std::uint32_t(random_.bits()), of.epoch, of.id, k};
+  }
+  simulated_thread* next() {
+    event e;
+    return events_.pop(e) ? next(e) : nullptr;
+  }
+  simulated_thread* next(event e);
   /// The running thread gives way: it has an event under way, or somebody will give it one.
-  void give_way();
+  void give_way() { give_way_to(next()); }
+  void give_way_to(simulated_thread* after);
   void sync() {
     me_->synced = me_->now;
     if (events_.empty() || me_->now < events_.first_time()) return;
-    push(me_->now, event_kind::resume, *me_);
-    give_way();
+    give_way_to(next(events_.exchange(event_of(me_->now, event_kind::resume, *me_))));
   }
   fiber end_of_thread();
   void switch_to_main();
