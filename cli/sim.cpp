@@ -13,15 +13,15 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "checker.hpp"
+#include "files.hpp"
 #include "help.hpp"
 #include "messages.hpp"
 #include "output_file.hpp"
 #include "process.hpp"
 #include "progress.hpp"
+#include "side_by_side.hpp"
 #include "sim/point.hpp"
 #include "statistics.hpp"
 #include "subcommand.hpp"
@@ -60,24 +60,22 @@ struct numbered_point {
 std::vector<fs::path> machine_folders() {
   std::vector<fs::path> folders;
   if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace_back(own);
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error).parent_path();
-  folders.push_back(self.parent_path() / "share" / "usher" / "machines");
-  folders.push_back(self.parent_path() / USHER_DATADIR / "usher" / "machines");
+  const fs::path tree = own_path().parent_path().parent_path();
+  folders.push_back(tree / "share" / "usher" / "machines");
+  folders.push_back(tree / USHER_DATADIR / "usher" / "machines");
   return folders;
 }
 
 /// A name, or a path of a file. Throws sim::bad_machine.
 sim::machine find_machine(const std::string& name) {
-  std::error_code error;
   if (name.find('/') != std::string::npos || fs::path(name).extension() == ".toml") {
-    if (!fs::is_regular_file(name, error)) throw sim::bad_machine("there is no machine file " + name);
+    if (!is_file(name)) throw sim::bad_machine("there is no machine file " + name);
     return sim::read_machine(name);
   }
   std::set<std::string> known;
   for (const fs::path& folder : machine_folders()) {
-    if (const fs::path file = folder / (name + ".toml"); fs::is_regular_file(file, error))
-      return sim::read_machine(file);
+    if (const fs::path file = folder / (name + ".toml"); is_file(file)) return sim::read_machine(file);
+    std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder, error))
       if (entry.path().extension() == ".toml") known.insert(entry.path().stem());
   }
@@ -171,12 +169,15 @@ ordered_json to_json(const sim::result& r) {
     j["bypasses"] = r.bypasses;
     j["utilisation"] = r.utilisation;
     j["hold_ns"] = to_json(r.holds);
+    j["unlock_ns"] = to_json(r.unlocks);
+    j["hand_over_ns"] = to_json(r.hand_overs);
   }
   for (const sim::group& g : r.groups) {
     ordered_json& to = g.name.empty() ? j : j["groups"][g.name];
     if (!g.name.empty()) {
       to["threads"] = g.threads;
       to["throughput"] = g.throughput;
+      to["bypasses"] = g.bypasses;
     }
     to["wait_ns"] = to_json(g.waits);
     to["waiting_at_end"] = g.waiting_at_end;
@@ -210,13 +211,6 @@ int simulate(const sim_options& o) {
   all.update(to_json(sim::run_point(m, n.p)));
   fmt::print("{}\n", all.dump());
   return 0;
-}
-
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of(" \n");
-  if (end == std::string::npos) return "";
-  const std::size_t begin = text.find_last_of('\n', end);
-  return text.substr(begin + 1, end - begin);
 }
 
 // ---- what is shown ---------------------------------------------------------------------------------------------------
@@ -399,7 +393,8 @@ int carry_out(const sim_options& o) try {
   const sim::machine m = find_machine(o.machine);
   std::vector<numbered_point> points = points_of(o, m);
   for (const numbered_point& n : points) sim::check_point(m, n.p);  // before hours of work
-  const std::string self = fs::read_symlink("/proc/self/exe");
+  const std::string self = own_path();
+  if (self.empty()) throw std::runtime_error("cannot tell where this program is, to run it for each point");
   const auto words_of = [&](const numbered_point& n) {
     return std::vector<std::string>{self, "sim", "--point", to_json(n, o.machine).dump()};
   };
@@ -418,9 +413,8 @@ int carry_out(const sim_options& o) try {
   for (std::size_t i = 0; i < order.size(); i++) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return points[a].p.threads > points[b].p.threads; });
-  const unsigned jobs = o.jobs != 0 ? o.jobs : std::max(1u, std::thread::hardware_concurrency());
   run_side_by_side(
-      jobs,
+      o.jobs,
       [&]() -> std::optional<command_to_run> {
         if (given == order.size()) return std::nullopt;
         const std::size_t id = order[given++];

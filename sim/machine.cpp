@@ -173,6 +173,7 @@ machine read_machine(const std::string& file) {
     s.get("leave", m.leave);
     s.get_in_1024("jitter", m.jitter, 0, 10);
     m.store_buffer = s.flag("store_buffer", true);
+    m.through_home = s.flag("through_home", false);
     if (s.has("home")) s.get("home", m.home.emplace(), 0, m.sockets - 1);
     s.done();
   }
@@ -184,6 +185,7 @@ machine read_machine(const std::string& file) {
       s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
     } else {
       s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
+      if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
     }
     s.done();
   }

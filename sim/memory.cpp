@@ -14,7 +14,9 @@ memory::memory(const machine& m, const arena& a) : machine_(m), arena_(a), fills
 void memory::grow(std::size_t index) {
   // Outside of the arena: a word that is not simulated memory. Better to stop than to count nonsense.
   if (index >= (arena_.used() + line_bytes - 1) / line_bytes) std::abort();
-  while (index / lines_a_block >= blocks_.size()) blocks_.push_back(std::make_unique<line[]>(lines_a_block));
+  const std::size_t block = index / lines_a_block;
+  if (block >= blocks_.size()) blocks_.resize(block + 1);
+  blocks_[block] = std::make_unique<line[]>(lines_a_block);
 }
 
 /// The socket that serves a read of a line that is clean.
@@ -34,6 +36,17 @@ unsigned memory::supplier(const line& l, unsigned socket) const {
   return nearest;
 }
 
+/// There and back, of a line that some core has written.
+cycles memory::from_owner(const line& l, unsigned socket) const {
+  const unsigned owner = socket_of(unsigned(l.owner));
+  const cycles direct = machine_.dirty[distance(socket, owner)];
+  if (!machine_.through_home || owner == socket || l.home == socket || l.home == owner) return direct;
+  // A message's way is half of an invalidation's.
+  const auto way = [this](unsigned a, unsigned b) { return machine_.invalidate[distance(a, b)] / 2; };
+  const cycles detour = way(socket, l.home) + way(l.home, owner), straight = way(socket, owner);
+  return direct + (detour > straight ? detour - straight : 0);
+}
+
 unsigned memory::copies(const line& l, unsigned socket) const {
   unsigned n = 0;
   const unsigned end = (socket + 1) * machine_.cores;
@@ -49,8 +62,7 @@ unsigned memory::copies(const line& l, unsigned socket) const {
 cycles memory::one_way(line& l, unsigned core, bool write) {
   const unsigned here = socket_of(core);
   if (l.home == ~0u) l.home = machine_.home.value_or(here);
-  if (l.owner != line::nobody)
-    return l.owner == std::int32_t(core) ? 0 : machine_.dirty[distance(here, socket_of(unsigned(l.owner)))] / 2;
+  if (l.owner != line::nobody) return l.owner == std::int32_t(core) ? 0 : from_owner(l, here) / 2;
   if (l.sockets == 0) return 0;
   if (write) return machine_.invalidate[distance(here, l.home)] / 2;
   return l.shared_by(core) ? 0 : machine_.clean[distance(here, supplier(l, here))] / 2;
@@ -66,7 +78,7 @@ cycles memory::read(line& l, unsigned core, cycles t) {
   cycles done;
   if (l.owner != line::nobody) {
     const unsigned from = socket_of(unsigned(l.owner));
-    const cycles whole = machine_.dirty[distance(here, from)], half = whole / 2;
+    const cycles whole = from_owner(l, here), half = whole / 2;
     const cycles served = std::max(t + half, l.written);
     done = served + (whole - half);
     l.share(unsigned(l.owner));
@@ -107,7 +119,7 @@ memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {
     return {done, visible};
   }
   if (l.owner != line::nobody) {
-    const cycles whole = machine_.dirty[distance(here, socket_of(unsigned(l.owner)))], half = whole / 2;
+    const cycles whole = from_owner(l, here), half = whole / 2;
     visible = std::max(t + half, l.written);
     done = visible + (whole - half);
   } else if (l.sockets != 0) {

@@ -43,7 +43,7 @@ double median_reacquire(std::span<const std::uint16_t> history) {
   std::vector<std::size_t> last(std::size_t{1} << 16, ~std::size_t{0});
   std::vector<std::uint64_t> times;
   for (std::size_t i = 0; i < history.size(); i++) {
-    if (last[history[i]] != ~std::size_t{0}) times.push_back(i - last[history[i]]);
+    if (last[history[i]] != ~std::size_t{0}) times.push_back(i - last[history[i]] - 1);
     last[history[i]] = i;
   }
   return static_cast<double>(percentile(times, 0.5));

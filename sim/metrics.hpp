@@ -17,7 +17,7 @@ double relative_deviation(std::span<const std::uint64_t> shares);
 /// abutting windows. Fewer admissions than a window: of what there are.
 double working_set(std::span<const std::uint16_t> history, std::size_t window = 1000);
 
-/// Median time to reacquire (§1): admissions since the same thread's last one.
+/// Median time to reacquire (§1): admissions of others between two of a thread. 31 where 32 take turns.
 double median_reacquire(std::span<const std::uint16_t> history);
 
 /// The value that so large a part (0 to 1) does not exceed. Reorders. 0 of none.

@@ -135,16 +135,18 @@ struct simulated {
   static T await(const atomic<T>& w, Pred pred, std::memory_order o) {
     const T v = w.load(o);
     if (pred(v)) return v;
-    simulation::current().spin(condition_of(w, pred), 0);
-    return w.peek();
+    awaited<T, Pred> a{pred, v};
+    simulation::current().spin(a.on(w), 0);
+    return a.seen;
   }
   template <class T, class Pred>
   static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
     const T v = w.load(o);
     if (pred(v)) return v;
     auto& s = simulation::current();
-    if (ns == 0 || !s.spin(condition_of(w, pred), s.on().from_ns(ns))) return std::nullopt;
-    return w.peek();
+    awaited<T, Pred> a{pred, v};
+    if (ns == 0 || !s.spin(a.on(w), s.on().from_ns(ns))) return std::nullopt;
+    return a.seen;
   }
   /// Looks for about a microsecond, then offers the CPU to others between looks.
   template <class T, class Pred>
@@ -259,18 +261,26 @@ struct simulated {
   static void admitted(const void* lock);
 
  private:
+  /// What a thread waits for, and the value that it found at last: the word may change again before the thread goes on.
   template <class T, class Pred>
-  static condition condition_of(const atomic<T>& w, const Pred& pred) {
-    return {[](const void* context, const void* word) {
-              return bool((*static_cast<const Pred*>(context))(*static_cast<const T*>(word)));
-            },
-            &pred, w.place()};
-  }
+  struct awaited {
+    const Pred& pred;
+    T seen;
+
+    condition on(const atomic<T>& w) {
+      return {[](void* context, const void* word) {
+                auto& a = *static_cast<awaited*>(context);
+                a.seen = *static_cast<const T*>(word);
+                return bool(a.pred(a.seen));
+              },
+              this, w.place()};
+    }
+  };
 
   /// A 64-bit word is compared by its upper half.
   template <class T>
   static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, cycles limit) {
-    const condition unchanged{[](const void* context, const void* word) {
+    const condition unchanged{[](void* context, const void* word) {
                                 constexpr unsigned shift = sizeof(T) == 8 ? 32 : 0;
                                 return std::uint32_t(*static_cast<const T*>(word) >> shift) ==
                                        std::uint32_t(*static_cast<const T*>(context) >> shift);

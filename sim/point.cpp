@@ -107,10 +107,13 @@ void note_locks(result& r, world& w, const program& program) {
   r.found_free = m.found_free();
   r.utilisation = m.utilisation();
   r.holds = m.holds();
+  r.unlocks = m.unlocks();
+  r.hand_overs = m.hand_overs();
 
-  const auto add = [&](const char* name, const std::function<bool(unsigned)>& of) {
+  const auto add = [&](const char* name, std::uint64_t bypasses, const std::function<bool(unsigned)>& of) {
     group g;
     g.name = name;
+    g.bypasses = bypasses;
     std::uint64_t operations = 0;
     for (unsigned t = 0; t < w.threads(); t++)
       if (of(t)) {
@@ -124,10 +127,10 @@ void note_locks(result& r, world& w, const program& program) {
     g.waiting_at_end = m.waiting_at_end(of);
     r.groups.push_back(std::move(g));
   };
-  add("", [](unsigned) { return true; });
+  add("", m.bypasses(), [](unsigned) { return true; });
   if (program.is_one_of_some == nullptr) return;
-  add(program.about.some, [&](unsigned t) { return program.is_one_of_some(w, t); });
-  add(program.about.others, [&](unsigned t) { return !program.is_one_of_some(w, t); });
+  add(program.about.some, m.bypasses_among(true), [&](unsigned t) { return program.is_one_of_some(w, t); });
+  add(program.about.others, m.bypasses_among(false), [&](unsigned t) { return !program.is_one_of_some(w, t); });
 }
 
 }  // namespace
@@ -172,6 +175,11 @@ result run_point(const machine& asked, const point& p) {
           p.run_ns, p.watch && program.about.one_lock);
   simulation& s = w.sim();
   const auto body = program.make(w);
+  if (program.is_one_of_some != nullptr) {
+    std::vector<bool> kinds(p.threads);
+    for (unsigned t = 0; t < p.threads; t++) kinds[t] = program.is_one_of_some(w, t);
+    w.watched().kinds(std::move(kinds));
+  }
   result r;
   for (unsigned i = 0; i < p.threads; i++) {
     const unsigned cpu = cpu_of(m, program.about.where, i, p.threads);
@@ -181,7 +189,7 @@ result run_point(const machine& asked, const point& p) {
       body(t);
     });
   }
-  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); });
+  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
   totals first, last;
   const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.capacity_counted(), s.cpu_time(now)}; };
   s.at(w.begin(), [&] { note(first, w.begin()); });

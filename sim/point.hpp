@@ -34,6 +34,7 @@ struct group {
   double throughput = 0;
   durations waits;
   unsigned waiting_at_end = 0;
+  std::uint64_t bypasses = 0;  ///< of each other
 };
 
 struct result {
@@ -44,7 +45,7 @@ struct result {
   // of the program's lock, if it has one
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
-  durations holds;
+  durations holds, unlocks, hand_overs;
   std::vector<group> groups;
   // of the measured time
   std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;

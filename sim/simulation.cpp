@@ -30,7 +30,7 @@ simulation::~simulation() {
   current_ = nullptr;
 }
 
-void simulation::add_thread(unsigned cpu, std::function<void()> body) {
+void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgent) {
   if (cpu >= cpus_.size())
     throw bad_machine(machine_.name + ": there is no CPU " + std::to_string(cpu) + ", there are " +
                       std::to_string(cpus_.size()));
@@ -39,6 +39,7 @@ void simulation::add_thread(unsigned cpu, std::function<void()> body) {
   threads_.push_back(std::make_unique<simulated_thread>(unsigned(threads_.size()), random_.bits()));
   simulated_thread& t = *threads_.back();
   t.body = std::move(body);
+  t.urgent = urgent;
   t.cpu = cpu;
   t.core = cpu / machine_.strands;
   t.socket = t.core / machine_.cores;
@@ -386,6 +387,9 @@ bool simulation::spin(const condition& c, cycles limit) {
 
 void simulation::compute(cycles n) {
   simulated_thread& t = *me_;
+  // Who only computes must not be far ahead of the others: its CPU may be taken from it.
+  constexpr cycles far = 20000;
+  if (machine_.os && t.now - t.synced > far) sync();
   const unsigned others = working_[t.core] - 1, spin = spinning_[t.core];
   cycles slow = 1024;
   if (machine_.pipelines == 1) {
@@ -396,8 +400,9 @@ void simulation::compute(cycles n) {
   } else {
     const cycles load = cycles{1024} * (1 + others) + cycles{machine_.weight_of_spin} * spin;
     slow = std::max(slow, load / machine_.pipelines);
+    if (others + spin == 0) slow = cycles{1024} * 1024 / machine_.alone;
   }
-  counts_.without_pipeline += n * slow / 1024 - n;
+  if (slow > 1024) counts_.without_pipeline += n * slow / 1024 - n;
   t.now += n * slow / 1024;
 }
 
@@ -494,6 +499,9 @@ void simulation::make_ready(simulated_thread& t, cycles at) {
     const auto cpu = unsigned(p - cpus_.data());
     if (cpu != t.cpu) move(t, cpu);
     start(*p, t, at);
+  } else if (t.urgent && !cpus_[t.cpu].runs->urgent) {
+    cpus_[t.cpu].queue.push_front(&t);
+    preempt(cpus_[t.cpu], at);
   } else {
     cpus_[t.cpu].queue.push_back(&t);
     watch_slice(t.cpu);
@@ -538,6 +546,11 @@ void simulation::end_slice(unsigned cpu, cycles at) {
   p.slice_ends = false;
   if (p.queue.empty()) return;
   if (at < p.slice_end) return watch_slice(cpu);  // another thread has begun since
+  preempt(p, at);
+}
+
+/// The first in the queue has the CPU next.
+void simulation::preempt(processor& p, cycles at) {
   simulated_thread& before = *p.runs;
   counts_.involuntary++;
   stop(before, at);

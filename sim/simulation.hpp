@@ -38,8 +38,8 @@ struct deadlock : std::runtime_error {
 
 /// A condition on a word that a spinning or sleeping thread waits for.
 struct condition {
-  bool (*holds)(const void* context, const void* word);
-  const void* context;
+  bool (*holds)(void* context, const void* word);
+  void* context;
   const void* word;
 };
 
@@ -56,8 +56,9 @@ class simulation {
   arena& shared() { return arena_; }
   const machine& on() const { return machine_; }
 
-  /// Adds a thread that begins on this CPU. Throws bad_machine where the machine has no room for it.
-  void add_thread(unsigned cpu, std::function<void()> body);
+  /// Adds a thread that begins on this CPU; an urgent one, once woken, does not wait for the end of another's slice. Throws bad_machine
+  /// where the machine has no room for it.
+  void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false);
 
   /// Calls at that time, without cost. May be called before run() only.
   void at(cycles time, std::function<void()> call);
@@ -132,9 +133,11 @@ class simulation {
     activity does = activity::works;
     bool on_cpu = false;
     bool timed_out = false;
+    bool urgent = false;
     std::uint32_t epoch = 0;  ///< events of an earlier one are void
     cycles now = 0;
-    cycles owed = 0;  ///< taken from its CPU in the middle of something that takes so much longer
+    cycles synced = 0;  ///< when it last let others come first
+    cycles owed = 0;    ///< taken from its CPU in the middle of something that takes so much longer
     cycles on_cpu_since = 0;
     cycles deadline = 0;
     condition waits_for{};
@@ -168,6 +171,7 @@ class simulation {
   void give_way() { give_way_to(next()); }
   void give_way_to(simulated_thread* after);
   void sync() {
+    me_->synced = me_->now;
     if (events_.empty() || me_->now < events_.first_time()) return;
     give_way_to(next(events_.exchange(event_of(me_->now, event_kind::resume, *me_))));
   }
@@ -203,6 +207,7 @@ class simulation {
   void make_ready(simulated_thread& t, cycles at);
   void move(simulated_thread& t, unsigned cpu);
   void end_slice(unsigned cpu, cycles at);
+  void preempt(processor& p, cycles at);
   void watch_slice(unsigned cpu);
   processor* idle_for(const simulated_thread& t);
   [[noreturn]] void complain();

@@ -19,8 +19,12 @@ void world::measured_lock::get_in(void (*how)(void*)) {
 }
 
 void world::measured_lock::unlock() {
-  if (meter_ != nullptr) meter_->left(simulation::current().now());
+  if (meter_ == nullptr) return table_->unlock(state_);
+  simulation& s = simulation::current();
+  const cycles began = s.now();
+  meter_->left(began);
   table_->unlock(state_);
+  meter_->has_unlocked(began, s.now());
 }
 
 void world::generator::step(std::uint64_t n) {
