@@ -114,6 +114,34 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
   EXPECT_NEAR(throughput(m, "twa-spin", 24), throughput(all, "twa-spin", 24), 0.1) << "whose releases nobody waits for";
 }
 
+/// The table of docs/simulation.md: --gtest_also_run_disabled_tests --gtest_filter=*table. Takes half a minute.
+TEST(ingredients, DISABLED_table) {
+  const std::vector<std::pair<const char*, void (*)(machine&)>> variants{
+      {"all in", [](machine&) {}},
+      {"refetches do not queue (`per_read` 0)", [](machine& m) { m.per_read = 0; }},
+      {"no cost for each sharer (`per_sharer` 0)", [](machine& m) { m.per_sharer = 0; }},
+      {"neither", [](machine& m) { m.per_read = m.per_sharer = 0; }},
+      {"no jitter", [](machine& m) { m.jitter = 0; }},
+      {"misses ordered by departure", [](machine& m) { m.ordered_by_arrival = false; }},
+      {"fills not merged", [](machine& m) { m.merges_fills = false; }},
+      {"no store buffer", [](machine& m) { m.store_buffer = false; }},
+      {"pipelines not shared", [](machine& m) { m.slowed_by_work = m.slowed_by_spin = 1024; }}};
+  for (const auto& [name, leave_out] : variants) {
+    machine m = known("x5-2");
+    leave_out(m);
+    std::printf("| %s |", name);
+    for (const unsigned threads : {5, 24, 36, 72}) {
+      const char* between = " ";
+      for (const char* lock : {"ticket-spin", "twa-spin", "mcs-spin", "ttas-spin"}) {
+        std::printf("%s%.2f", between, run(m, {"mutexbench", lock, threads, 2000, {}, 5}).throughput);
+        between = "/";
+      }
+      std::printf(" |");
+    }
+    std::printf("\n");
+  }
+}
+
 // ---- order of misses ------------------------------------------------------------------------------------------------------------
 
 TEST(ingredients, by_departure_mcs_passes_twa) {
@@ -205,7 +233,8 @@ TEST(ingredients, without_shared_pipelines_spinners_are_free) {
 }
 
 TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_concurrency) {
-  const machine all = known("t5");
+  machine all = known("t5");
+  all.alone = 1024;  // a core to oneself is another gain
   machine m = all;
   m.capacity->miss = m.capacity->channel = 0;
   const auto at = [](const machine& on, const char* lock, unsigned threads) {
