@@ -399,13 +399,17 @@ ROWS = [
         Figure("hand-overs between nodes, MCSCRN at 72", lambda p: p("mcscrn-spin", 72, "between_sockets") / p("mcscrn-spin", 72, "admissions"),
                "converges to the home node, < 0.1", at_most(0.1)),
         Figure("the same, C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "between_sockets") / p("c-ptl-tkt-spin", 72, "admissions")),
-    ], remark="No figure in the paper; its size is static."),
+        Figure("mean unlock at 72, ns: MCSCRN", lambda p: p("mcscrn-spin", 72, "unlock_ns.mean")),
+        Figure("C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "unlock_ns.mean")),
+    ], remark="No figure in the paper; its size is static. Critical sections are so short here that what unlock does with its lists, in lines "
+              "that others have just written, is most of a hand-over; MCSCR loses against MCS for the same reason."),
     Row("M16", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "lifo-cr-spin", "mcscr", "mcs"], [32], ms=10, seeds=3),
                 Sweep("stress-latency", "x5-2", ["mcs-spin", "mcscrn-spin"], [36], ms=5, seeds=3)], [
-        Figure("hand-over with waiters, longest: MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32, "hand_over_ns.longest"),
-               "none on purpose, ≤ 3", at_most(3)),
-        Figure("LIFO-CR-S / MCS-S", ratio("lifo-cr-spin", "mcs-spin", 32, "hand_over_ns.longest"), "≤ 3", at_most(3)),
-        Figure("MCSCRN-S / MCS-S", ratio("mcscrn-spin", "mcs-spin", 36, "hand_over_ns.longest", 1), "≤ 3", at_most(3)),
+        Figure("longest hand-over while somebody waits, µs: MCSCR-S", lambda p: p("mcscr-spin", 32, "hand_over_ns.longest") / 1000,
+               "none on purpose, ≤ 10", at_most(10)),
+        Figure("LIFO-CR-S", lambda p: p("lifo-cr-spin", 32, "hand_over_ns.longest") / 1000, "≤ 10", at_most(10)),
+        Figure("MCSCRN-S on two sockets", lambda p: p("mcscrn-spin", 36, "hand_over_ns.longest", 1) / 1000, "≤ 10", at_most(10)),
+        Figure("MCS-S", lambda p: p("mcs-spin", 32, "hand_over_ns.longest") / 1000),
     ], remark="The argument is in the headers; a checker's client looks for a set of sleepers with nobody to run."),
     Row("M17", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "mcs", "mcscr"], [1, 2, 3, 4], {"cs": 100}, ms=5, seeds=3)], [
         Figure("MCSCR-S / MCS-S, worst of 1–4", worst_ratio("mcscr-spin", "mcs-spin"), "equal below saturation, ≥ 0.95", at_least(0.95)),
@@ -460,7 +464,8 @@ ROWS = [
         Figure("with 500 cycles inside and up to 100 outside: test-and-set", lambda p: skew(p, "ttas-spin", 4, 1), "(30)"),
         Figure("fairlock", lambda p: skew(p, "fairlock-spin", 4, 1), "(1.33)"),
         Figure("total", ratio("fairlock-spin", "ttas-spin", 4, sweep=1), "(0.67)"),
-    ], remark="The paper's loop does nothing but count. What the machine's numbers were once set with is a longer one: the second half.",
+    ], remark="The direction is there, the sizes are not. The paper's loop does nothing but count; what the machine's numbers were once set "
+              "with is a longer one: the second half.",
         fitted="`dirty`, `jitter`: the size of test-and-set's skew is not thereby reproduced"),
     Row("F2", [Sweep("quads", "numa-q", ["ttas-spin", "fairlock-spin"], [8], ms=1000, pinned=True, others=n, seeds=3) for n in (0, 4)], [
         Figure("test-and-set, quad 0 / quad 1", lambda p: skew(p, "ttas-spin", 8), "4.1, within 2–8", within(2, 8)),
@@ -489,7 +494,8 @@ ROWS = [
         Figure("test-and-set: longest wait / longest hold",
                lambda p: p("ttas-spin", 8, "wait_ns.longest") / p("ttas-spin", 8, "hold_ns.longest"), "3400"),
         Figure("utilisation, test-and-set", lambda p: p("ttas-spin", 8, "utilisation"), "0.32"),
-    ], fitted="`dirty`, `jitter`"),
+    ], remark="A fairlock takes the run queue to the other quad at nearly every hand-over, and on this machine that is most of a hold. The "
+              "paper's holds are equal: its scheduler's data move less, or cost less to move, than is modelled.", fitted="`dirty`, `jitter`"),
     Row("F6", [Sweep("reflex", "numa-q", ["ttas-spin", "fairlock-spin"], [1, 2, 4, 6, 8], ms=500, pinned=True, seeds=3)], [
         Figure("tokens, fairlock / test-and-set, worst", worst_ratio("fairlock-spin", "ttas-spin"), "≈ or better, ≥ 0.9", at_least(0.9)),
     ], fitted="`dirty`, `jitter`"),
