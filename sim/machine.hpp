@@ -80,6 +80,12 @@ struct machine {
   };
   std::optional<cache> capacity;
 
+  // ---- what can be left out, to see what breaks without it (docs/simulation.md). No file does ----
+  bool ordered_by_arrival = true;  ///< misses; else by departure: the near ones have no advantage
+  bool merges_fills = true;        ///< a read joins another strand's that is under way; else it hits
+  bool random_refetch =
+      true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
+
   std::vector<std::string> fitted;  ///< the keys that were set so that a figure came out
 
   unsigned all_cores() const { return sockets * cores; }

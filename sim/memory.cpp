@@ -72,7 +72,7 @@ cycles memory::read(line& l, unsigned core, cycles t) {
   const unsigned here = socket_of(core);
   if (l.owner == std::int32_t(core)) return std::max(t, l.written) + machine_.hit;
   if (l.shared_by(core)) {
-    if (fills_[core].which == &l) t = std::max(t, fills_[core].done);  // the other strand's
+    if (fills_[core].which == &l && machine_.merges_fills) t = std::max(t, fills_[core].done);  // the other strand's
     return t + machine_.hit;
   }
   cycles done;

@@ -198,6 +198,11 @@ cycles simulation::noisy(cycles one_way) {
   return one_way + random_.exponential(one_way * machine_.jitter / 1024);
 }
 
+/// Served at once; what is random about the way comes after that.
+simulation::journey simulation::by_departure(cycles one_way) {
+  return {0, noisy(one_way) - one_way};
+}
+
 bool simulation::load(const void* word) {
   simulated_thread& t = *me_;
   sync();
@@ -211,12 +216,12 @@ bool simulation::load(const void* word) {
     t.now = memory_.read(l, t.core, t.now);
     return false;
   }
-  const cycles one_way = memory_.one_way(l, t.core, false);
-  if (one_way != 0) {
-    t.now += noisy(one_way);
+  const auto [there, late] = travel(l, t.core, false);
+  if (there != 0) {
+    t.now += noisy(there);
     sync();
   }
-  t.now = std::max(t.now, memory_.read(l, t.core, t.now - one_way));
+  t.now = std::max(t.now, memory_.read(l, t.core, t.now - there) + late);
   return false;
 }
 
@@ -236,25 +241,25 @@ bool simulation::store(void* word, std::uint64_t value, unsigned size) {
     announce(l, w.visible);
     return false;
   }
-  const cycles one_way = memory_.one_way(l, t.core, true);
+  const auto [there, late] = travel(l, t.core, true);
   if (machine_.store_buffer) {
     t.store.pending = true;
-    push(t.now + noisy(one_way), event_kind::commit, t);
+    push(t.now + noisy(there), event_kind::commit, t);
     t.now += 1;
     return true;
   }
-  t.now += noisy(one_way);
+  t.now += noisy(there);
   sync();
-  const auto w = memory_.write(l, t.core, t.now - one_way, false);
-  t.now = std::max(t.now, w.done);
+  const auto w = memory_.write(l, t.core, t.now - there, false);
+  t.now = std::max(t.now, w.done + late);
   announce(l, w.visible);
   return false;
 }
 
 void simulation::commit(simulated_thread& t, cycles at) {
   line& l = memory_.at(t.store.word);
-  const cycles one_way = l.owner == std::int32_t(t.core) ? 0 : memory_.one_way(l, t.core, true);
-  const auto w = memory_.write(l, t.core, at - std::min(at, one_way), false);
+  const cycles there = l.owner == std::int32_t(t.core) ? 0 : travel(l, t.core, true).there;
+  const auto w = memory_.write(l, t.core, at - std::min(at, there), false);
   std::memcpy(t.store.word, &t.store.value, t.store.size);
   announce(l, w.visible);
   t.store.pending = false;
@@ -282,16 +287,16 @@ void simulation::modify(const void* word) {
   sync();
   counts_.events++;
   line& l = memory_.at(word);
-  cycles one_way = 0;
+  journey way{0, 0};
   if (l.owner != std::int32_t(t.core)) {
-    one_way = memory_.one_way(l, t.core, true);
-    if (one_way != 0) {
-      t.now += noisy(one_way);
+    way = travel(l, t.core, true);
+    if (way.there != 0) {
+      t.now += noisy(way.there);
       sync();
     }
   }
-  const auto w = memory_.write(l, t.core, t.now - one_way, true);
-  t.now = std::max(t.now, w.done);
+  const auto w = memory_.write(l, t.core, t.now - way.there, true);
+  t.now = std::max(t.now, w.done + way.late);
   announce(l, w.visible);
 }
 
@@ -299,13 +304,22 @@ void simulation::modify(const void* word) {
 void simulation::announce(line& l, cycles visible) {
   if (l.watchers.empty()) return;
   auto& w = l.watchers;
+  if (!machine_.random_refetch) {
+    for (const std::uint32_t id : w) {
+      simulated_thread& t = *threads_[id];
+      const cycles when = std::max(visible, t.last_look) + noisy(travel(l, t.core, false).there);
+      events_.push({when, id, t.epoch, id, event_kind::look});
+    }
+    w.clear();
+    return;
+  }
   for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[random_.below(std::uint32_t(i))]);
   for (const std::uint32_t id : w) {
     simulated_thread& t = *threads_[id];
     const bool alone = working_[t.core] + spinning_[t.core] <= 1;
     const cycles period = machine_.look * (alone ? 1 : 2);
     const cycles when = std::max(visible, t.last_look) + random_.below(std::uint32_t(period + 1));
-    push(when + noisy(memory_.one_way(l, t.core, false)), event_kind::look, t);
+    push(when + noisy(travel(l, t.core, false).there), event_kind::look, t);
   }
   w.clear();
 }
@@ -313,8 +327,8 @@ void simulation::announce(line& l, cycles visible) {
 void simulation::look(simulated_thread& t, cycles at) {
   counts_.looks++;
   line& l = *t.watched;
-  const cycles one_way = memory::has(l, t.core) ? 0 : memory_.one_way(l, t.core, false);
-  const cycles done = std::max(at, memory_.read(l, t.core, at - std::min(at, one_way)));
+  const auto [there, late] = memory::has(l, t.core) ? journey{0, 0} : travel(l, t.core, false);
+  const cycles done = std::max(at, memory_.read(l, t.core, at - std::min(at, there)) + late);
   t.last_look = done;
   if (!t.waits_for.holds(t.waits_for.context, t.waits_for.word)) {
     l.watchers.push_back(t.id);

@@ -185,6 +185,17 @@ class simulation {
   void look(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
+  struct journey {
+    cycles there;  ///< to who decides when the access is served
+    cycles late;   ///< by how much the answer is
+  };
+  journey travel(line& l, unsigned core, bool write) {
+    const cycles one_way = memory_.one_way(l, core, write);
+    if (machine_.ordered_by_arrival) [[likely]]
+      return {one_way, 0};
+    return by_departure(one_way);
+  }
+  journey by_departure(cycles one_way);
   void now_works(simulated_thread& t);
   void now_spins(simulated_thread& t);
 
