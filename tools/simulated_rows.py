@@ -338,7 +338,7 @@ ROWS = [
     ]),
     # ---- Malthusian ----
     Row("M1", [Sweep("randarray", "t5", CR + ["null"], T5, ms=20, seeds=3),
-               Sweep("randarray", "t5", CR + ["null"], [160, 256], ms=200, seeds=3)], [
+               Sweep("randarray", "t5", CR + ["null"], [160, 256], ms=100, seeds=3)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "near 5, 4–6", within(4, 6)),
         Figure("peak / one thread", lambda p: peak("mcs-spin", p) / p("mcs-spin", 1), "slightly more than 3, 2.8–3.9", within(2.8, 3.9)),
         Figure("MCS-S at 8 / its peak", lambda p: p("mcs-spin", 8) / peak("mcs-spin", p), "falls from 6, < 0.97", at_most(0.97)),
@@ -428,31 +428,31 @@ ROWS = [
         Figure("MCSCR / MCS alone", ratio("mcscr-spin", "mcs-spin", 1), "the lock path is MCS's, ≥ 0.95", at_least(0.95)),
     ], remark="The shape itself is in the header and its tests."),
     Row("M20", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-yield", "mcs-sleep", "mcs-park", "mcs", "mcscr-yield", "mcscr-sleep",
-                                               "mcscr-park", "mcscr", "mcs-mwait"], [32, 160], ms=100, seeds=3)], [
+                                               "mcscr-park", "mcscr", "mcs-mwait"], [160], ms=50, seeds=3)], [
         Figure("MCS at 160: yield / park", ratio("mcs-yield", "mcs-park", 160), "worse, < 1", at_most(1)),
         Figure("MCS at 160: sleep / park", ratio("mcs-sleep", "mcs-park", 160), "worse, < 1", at_most(1)),
         Figure("MCSCR at 160: yield / spin-then-park", ratio("mcscr-yield", "mcscr", 160), "worse, < 1", at_most(1)),
         Figure("MCSCR at 160: sleep / spin-then-park", ratio("mcscr-sleep", "mcscr", 160), "worse, < 1", at_most(1)),
         Figure("MCS at 160: spin / park", ratio("mcs-spin", "mcs-park", 160), "worse, < 1", at_most(1)),
     ], remark="The limit of spinning is the paper's 20000 cycles. A monitor instruction is a spin loop here."),
-    Row("M21", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin", "ttas"], [1, 8, 32, 160], ms=50, seeds=3)], [
-        Figure("MCS at 32: spin-then-park / spin", ratio("mcs", "mcs-spin", 32), "hurts direct hand-over, < 0.9", at_most(0.9)),
-        Figure("LIFO at 32: spin-then-park / spin", ratio("lifo", "lifo-spin", 32), "suits LIFO order, ≥ 0.9", at_least(0.9)),
+    Row("M21", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin"], [1, 32, 64, 160], ms=20, seeds=3)], [
+        Figure("MCS at 64: spin-then-park / spin", ratio("mcs", "mcs-spin", 64), "hurts direct hand-over, < 0.9", at_most(0.9)),
+        Figure("LIFO at 64: spin-then-park / spin", ratio("lifo", "lifo-spin", 64), "suits LIFO order, ≥ 0.9", at_least(0.9)),
         Figure("alone: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 1), "latency: TAS preferred, ≤ 1", at_most(1)),
         Figure("contended, 32 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 32), "throughput: MCS preferred, > 1", at_least(1)),
         Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160), "MCS suffers, < 0.5", at_most(0.5)),
         Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0", at_least(0)),
     ]),
-    Row("M23", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin", "mcscr-spin"], [32], ms=200, seeds=3)], [
+    Row("M23", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin"], [32], ms=200, seeds=3)], [
         Figure("LIFO-CR: least thread's share of the fair one", lambda p: min(p("lifo-cr-spin", 32, "operations")) * 32
                / sum(p("lifo-cr-spin", 32, "operations")), "periodic grant to the eldest, > 0", at_least(0.01)),
         Figure("LIFO: the same", lambda p: min(p("lifo-spin", 32, "operations")) * 32 / sum(p("lifo-spin", 32, "operations")), "starves, 0",
                at_most(0.01)),
         Figure("LIFO-CR / LIFO", ratio("lifo-cr-spin", "lifo-spin", 32), "≥ 0.9", at_least(0.9)),
     ]),
-    Row("M25", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128, 160, 256], ms=300, seeds=3)], [
+    Row("M25", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128, 160, 192], ms=100, seeds=3)], [
         Figure("MCS-PT / MCS, spinning, at 160", ratio("mcs-pt-spin", "mcs-spin", 160), "better past the CPU count, > 1.5", at_least(1.5)),
-        Figure("at 256", ratio("mcs-pt-spin", "mcs-spin", 256), "> 1.5", at_least(1.5)),
+        Figure("at 192", ratio("mcs-pt-spin", "mcs-spin", 192), "> 1.5", at_least(1.5)),
         Figure("at 128", ratio("mcs-pt-spin", "mcs-spin", 128)),
     ]),
     # ---- Fairlocks ----
