@@ -147,6 +147,9 @@ int carry_out(bench_options& o) try {
 } catch (const std::runtime_error& e) {
   complain("bench: {}", e.what());
   return bad_usage;
+} catch (const nlohmann::json::exception& e) {
+  complain("bench: neither a point nor a result: {}", e.what());
+  return bad_usage;
 }
 
 constexpr const char* more =

@@ -289,10 +289,15 @@ std::vector<double> values(const std::vector<const ordered_json*>& points, const
   return all;
 }
 
+std::string number(double v) {
+  if (v >= 1000) return fmt::format("{:.0f}", v);
+  return v >= 0.1 || v == 0 ? fmt::format("{:.3f}", v) : fmt::format("{:.3g}", v);
+}
+
 std::string median_and_range(const std::vector<double>& v) {
   if (v.empty()) return "-";
   const auto [low, high] = std::minmax_element(v.begin(), v.end());
-  return v.size() == 1 ? fmt::format("{:.3f}", v.front()) : fmt::format("{:.3f} {:.3f}–{:.3f}", median(v), *low, *high);
+  return v.size() == 1 ? number(v.front()) : fmt::format("{} {}–{}", number(median(v)), number(*low), number(*high));
 }
 
 std::set<unsigned> counts_of(const figure& f) {
@@ -337,7 +342,7 @@ std::string plot_of(const figure& f) {
     for (const auto& [threads, same] : s.points) most = std::max(most, median(values(same, "throughput")));
   if (most <= 0 || f.all.size() > letters) return "";
   const auto letter = [](std::size_t i) { return static_cast<char>('a' + i); };
-  std::string text = fmt::format("{:>7}  0{:>{}.3f} operations/µs\n", "threads", most, width - 1);
+  std::string text = fmt::format("{:>7}  0{:>{}} operations/µs\n", "threads", number(most), width - 1);
   for (const unsigned threads : counts_of(f)) {
     std::string line(width, ' ');
     for (std::size_t i = f.all.size(); i-- > 0;) {

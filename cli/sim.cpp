@@ -204,6 +204,9 @@ int carry_out(const sim_options& o) try {
 } catch (const std::runtime_error& e) {
   complain("sim: {}", e.what());
   return bad_usage;
+} catch (const nlohmann::json::exception& e) {
+  complain("sim: neither a point nor a result: {}", e.what());
+  return bad_usage;
 }
 
 constexpr const char* more =
