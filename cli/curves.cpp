@@ -9,19 +9,18 @@
 #include <set>
 
 #include "axis.hpp"
+#include "chart_style.hpp"
 
 namespace usher::cli {
 namespace {
 
-constexpr double width = 800, margin = 24, gap = 14;
-constexpr double line_height = 15, legend_height = 19, swatch = 26;
+using namespace style;
+
+constexpr double legend_height = 19, swatch = 26;
 constexpr double least_plot = 360, most_name = 190;
 constexpr double inset = 14;  // from the frame to the first and the last point
-constexpr double log_from = 8;
-constexpr std::size_t most_ticks = 8;
 
-constexpr font title_font{17, true}, subtitle_font{12}, name_font{12}, number_font{12}, small_font{11};
-constexpr colour black{0.13, 0.13, 0.13}, grey{0.42, 0.42, 0.42}, pale{0.88, 0.88, 0.88};
+constexpr font subtitle_font{12}, name_font{12};
 
 /// Okabe and Ito's, darker where they are too pale on white: to be told apart also by who does not see all colours.
 constexpr std::array<colour, 8> inks{{{0.00, 0.40, 0.66},
@@ -36,6 +35,8 @@ constexpr std::array<colour, 8> inks{{{0.00, 0.40, 0.66},
 colour ink_of(std::size_t curve) {
   return inks[curve % inks.size()];
 }
+
+constexpr double symbol_size = 5;  // at most, from the middle
 
 /// Five symbols and eight colours: forty curves before two look alike.
 void symbol(canvas& on, point at, std::size_t curve) {
@@ -151,12 +152,17 @@ class drawing {
     on.text({(left_ + right_) / 2, bottom_ + 34}, name, small_font, grey, align::centre);
   }
 
-  /// Where there are points, as many as there is room for; the last and the first before the others.
+  /// Where there are points; of many, at round values. As many as there is room for; the last and the first before the others.
   std::vector<double> x_ticks(canvas& on) const {
     std::set<double> values;
     for (const curve& one : chart_.curves)
       for (const curve_point& p : one.points) values.insert(p.x);
     if (values.empty()) return {};
+    const double first = *values.begin(), last = *values.rbegin();
+    if (values.size() > 2 * most_ticks) {
+      values = {first};
+      for (const tick& t : ticks(x_, most_ticks)) values.insert(t.value);
+    }
     std::vector<double> shown;
     const auto half = [&](double x) { return on.text_width(fmt::format("{:g}", x), number_font) / 2 + 4; };
     const auto add = [&](double x) {
@@ -164,7 +170,7 @@ class drawing {
         if (std::fabs(x_.at(x) - x_.at(s)) < half(x) + half(s)) return;
       shown.push_back(x);
     };
-    add(*values.rbegin());
+    add(last);
     for (const double x : values) add(x);
     return shown;
   }
@@ -185,9 +191,15 @@ class drawing {
 
   void line(canvas& on, std::size_t i) {
     std::vector<point> path;
+    path.reserve(chart_.curves[i].points.size());
     for (const curve_point& p : chart_.curves[i].points) path.push_back(at(p.x, p.middle));
     on.path(path, ink_of(i), 2);
-    for (const point& p : path) symbol(on, p, i);
+    const point* last = nullptr;
+    for (const point& p : path) {
+      if (last != nullptr && p.x - last->x < 2 * symbol_size) continue;
+      symbol(on, p, i);
+      last = &p;
+    }
   }
 
   void legend(canvas& on) {

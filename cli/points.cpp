@@ -408,7 +408,7 @@ std::string csv_cell(const ordered_json& point, const char* key) {
   const auto at = point.find(key);
   if (at == point.end()) return "";
   if (!at->is_string()) return at->dump();
-  const std::string text = *at;
+  std::string text = *at;
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted;
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

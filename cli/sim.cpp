@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -130,7 +131,7 @@ int simulate(const sim_options& o) {
   const ordered_json asked = ordered_json::parse(o.one_point);
   sim::machine m = find_machine(asked.at("machine"));
   if (const double jitter = asked.value("jitter", -1.0); jitter >= 0)
-    m.jitter = static_cast<unsigned>(jitter * 1024 + 0.5);
+    m.jitter = static_cast<unsigned>(std::lround(jitter * 1024));
   return print_result(asked, to_json(sim::run_point(m, from_json(asked))));
 }
 

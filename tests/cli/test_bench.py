@@ -49,8 +49,8 @@ class Bench(unittest.TestCase):
         with open(name) as file:
             return json.load(file)
 
-    def bench(self, workload, *arguments, **more):
-        return self.results(f"bench {workload}", "--rounds", "1", "--seconds", "0.02", *arguments, **more)
+    def bench(self, workload, *arguments, seconds="0.02", **more):
+        return self.results(f"bench {workload}", "--rounds", "1", "--seconds", seconds, *arguments, **more)
 
     def assert_refused(self, done, *words):
         self.assertEqual((done.returncode, done.stdout), (2, ""), done)
@@ -89,7 +89,7 @@ class Programs(Bench):
                     self.assertEqual(p["workload"], program)
                     self.assertEqual(len(p["operations"]), p["threads"])
                     if sum(p["operations"]) == 0:  # in 20 ms others may have had all CPUs
-                        p, = self.bench(program, "--locks", p["lock"], "--threads", str(p["threads"]), "--seconds", "1")["points"]
+                        p, = self.bench(program, "--locks", p["lock"], "--threads", str(p["threads"]), seconds="1")["points"]
                     self.assertGreater(p["throughput"], 0)
                     self.assertAlmostEqual(p["throughput"] * p["seconds"] * 1e6, sum(p["operations"]), delta=1)
 

@@ -87,6 +87,7 @@ class team {
   }
   std::vector<std::uint64_t> counts() const {
     std::vector<std::uint64_t> all;
+    all.reserve(members_.size());
     for (const auto& m : members_) all.push_back(m->counted());
     return all;
   }

@@ -17,14 +17,14 @@ namespace usher::bench {
 
 std::size_t histogram::place(std::uint64_t ns) {
   if (ns < 2 * parts) return ns;
-  const auto shift = static_cast<unsigned>(std::bit_width(ns)) - 5;  // leaves 16 to 31
+  const auto shift = static_cast<std::size_t>(std::bit_width(ns)) - 5;  // leaves 16 to 31
   return shift * parts + (ns >> shift);
 }
 
 /// The middle of what is counted there.
 std::uint64_t histogram::value(std::size_t place) {
   if (place < 2 * parts) return place;
-  const auto shift = static_cast<unsigned>(place / parts) - 1;
+  const std::size_t shift = place / parts - 1;
   const std::uint64_t least = (place - shift * parts) << shift;
   return least + (std::uint64_t{1} << shift) / 2;
 }

@@ -33,7 +33,7 @@ class histogram {
   std::uint64_t sum() const { return sum_; }
 
  private:
-  static constexpr unsigned parts = 16;  // of each power of two
+  static constexpr std::size_t parts = 16;  // of each power of two
   static std::size_t place(std::uint64_t ns);
   static std::uint64_t value(std::size_t place);
   std::uint64_t percentile(double part) const;
