@@ -37,7 +37,7 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
       ->type_name("a,b,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  to.add_option("--threads", o.threads, "How many: 1..72, or 1,2,4 (default: a sweep up to the CPUs)")
+  to.add_option("--threads", o.threads, "How many: 1..72, or 1,2,4 (default: a sweep)")
       ->type_name("N,A..B")
       ->delimiter(',')
       ->allow_extra_args(false);
