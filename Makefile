@@ -47,7 +47,7 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 	@python3 tools/measure_cost.py --build $(BUILD)
 	@python3 tools/count_instructions.py --build $(BUILD)
 	@$(BUILD)/workloads/embedded_cost
-	@$(BUILD)/workloads/mutexbench --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1
+	@$(BUILD)/bin/usher bench mutexbench --set shared=1 --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1 --details
 
 measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour)
 	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements

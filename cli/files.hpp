@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <system_error>
 
 namespace usher::cli {
@@ -15,6 +16,14 @@ inline bool is_file(const std::filesystem::path& path) {
 inline std::filesystem::path own_path() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+/// Whether both names mean one file, also if there is none yet.
+inline bool is_same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  return fs::equivalent(a, b, none) ||
+         fs::weakly_canonical(fs::absolute(a), none) == fs::weakly_canonical(fs::absolute(b), none);
 }
 
 }  // namespace usher::cli

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,6 +22,8 @@
 #include <vector>
 
 #include "chart.hpp"
+#include "chart_file.hpp"
+#include "files.hpp"
 #include "help.hpp"
 #include "locks.hpp"
 #include "machine.hpp"
@@ -889,23 +890,6 @@ std::vector<candidate> choose(const try_options& o) {
   return chosen;
 }
 
-/// False after a complaint.
-bool write_chart(output_file& file, const chart& c, image_format format) {
-  try {
-    return file.write(draw(c, format));
-  } catch (const std::exception& e) {
-    complain("--chart: cannot be drawn: {}", e.what());
-    return false;
-  }
-}
-
-bool is_same_file(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  std::error_code none;
-  return fs::equivalent(a, b, none) ||
-         fs::weakly_canonical(fs::absolute(a), none) == fs::weakly_canonical(fs::absolute(b), none);
-}
-
 /// Why it is no time limit; empty: it is.
 std::string no_limit(const std::string& text) {
   char* rest = nullptr;
@@ -937,10 +921,7 @@ int carry_out(const try_options& o, char** command) {
     return bad_usage;
   }
   const auto format = image_format_of(o.chart);
-  if (!o.chart.empty() && !format) {
-    complain("--chart {}: the file's name must end in .svg or .png", o.chart);
-    return bad_usage;
-  }
+  if (!is_chart_name(o.chart)) return bad_usage;
   if (!o.json.empty() && !o.chart.empty() && is_same_file(o.json, o.chart)) {
     complain("--json and --chart are to write the same file, {}", o.chart);
     return bad_usage;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/metrics.hpp"
-
 namespace usher::sim {
 
 meter::meter(const machine& m, unsigned threads, cycles begin, cycles end)
@@ -71,8 +69,8 @@ durations meter::of(std::vector<std::uint64_t>& values) const {
   std::uint64_t sum = 0;
   for (const std::uint64_t v : values) sum += v;
   d.mean = static_cast<double>(sum) / static_cast<double>(values.size()) * 1000 / machine_.mhz;
-  d.median = machine_.to_ns(percentile(values, 0.5));
-  d.p99 = machine_.to_ns(percentile(values, 0.99));
+  d.median = machine_.to_ns(workloads::percentile(values, 0.5));
+  d.p99 = machine_.to_ns(workloads::percentile(values, 0.99));
   d.longest = machine_.to_ns(*std::max_element(values.begin(), values.end()));
   return d;
 }

@@ -10,15 +10,11 @@
 
 #include "sim/machine.hpp"
 #include "sim/process.hpp"
+#include "workloads/programs/metrics.hpp"
 
 namespace usher::sim {
 
-/// Times, in nanoseconds.
-struct durations {
-  std::uint64_t count = 0;
-  double mean = 0;
-  std::uint64_t median = 0, p99 = 0, longest = 0;
-};
+using workloads::durations;
 
 class meter : public observer {
  public:

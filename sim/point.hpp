@@ -11,6 +11,7 @@
 
 #include "sim/machine.hpp"
 #include "sim/meter.hpp"
+#include "workloads/programs/metrics.hpp"
 #include "workloads/programs/program.hpp"
 
 namespace usher::sim {
@@ -27,13 +28,8 @@ struct point {
   bool watch = true;  ///< the lock, too: fairness in the short term, waits
 };
 
-/// Threads that do the same.
-struct group {
-  std::string name;  ///< empty: all
-  unsigned threads = 0;
-  double throughput = 0;
-  durations waits;
-  unsigned waiting_at_end = 0;
+/// What was seen of threads that do the same.
+struct group : workloads::group {
   std::uint64_t bypasses = 0;  ///< of each other
 };
 
@@ -58,7 +54,6 @@ struct result {
 
 /// What can be run.
 std::span<const workloads::description> programs();
-const workloads::description* find_program(std::string_view name);
 
 /// Whether the point can be run on the machine. Throws std::runtime_error, one line: an unknown program or lock, a parameter out of
 /// bounds, no room for so many threads.

@@ -338,7 +338,7 @@ ROWS = [
     ]),
     # ---- Malthusian ----
     Row("M1", [Sweep("randarray", "t5", CR + ["null"], T5, ms=20, seeds=3),
-               Sweep("randarray", "t5", CR + ["null"], [160, 256], ms=200, seeds=3)], [
+               Sweep("randarray", "t5", CR + ["null"], [160, 256], ms=100, seeds=3)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "near 5, 4–6", within(4, 6)),
         Figure("peak / one thread", lambda p: peak("mcs-spin", p) / p("mcs-spin", 1), "slightly more than 3, 2.8–3.9", within(2.8, 3.9)),
         Figure("MCS-S at 8 / its peak", lambda p: p("mcs-spin", 8) / peak("mcs-spin", p), "falls from 6, < 0.97", at_most(0.97)),
@@ -399,13 +399,17 @@ ROWS = [
         Figure("hand-overs between nodes, MCSCRN at 72", lambda p: p("mcscrn-spin", 72, "between_sockets") / p("mcscrn-spin", 72, "admissions"),
                "converges to the home node, < 0.1", at_most(0.1)),
         Figure("the same, C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "between_sockets") / p("c-ptl-tkt-spin", 72, "admissions")),
-    ], remark="No figure in the paper; its size is static."),
+        Figure("mean unlock at 72, ns: MCSCRN", lambda p: p("mcscrn-spin", 72, "unlock_ns.mean")),
+        Figure("C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "unlock_ns.mean")),
+    ], remark="No figure in the paper; its size is static. Critical sections are so short here that what unlock does with its lists, in lines "
+              "that others have just written, is most of a hand-over; MCSCR loses against MCS for the same reason."),
     Row("M16", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "lifo-cr-spin", "mcscr", "mcs"], [32], ms=10, seeds=3),
                 Sweep("stress-latency", "x5-2", ["mcs-spin", "mcscrn-spin"], [36], ms=5, seeds=3)], [
-        Figure("hand-over with waiters, longest: MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32, "hand_over_ns.longest"),
-               "none on purpose, ≤ 3", at_most(3)),
-        Figure("LIFO-CR-S / MCS-S", ratio("lifo-cr-spin", "mcs-spin", 32, "hand_over_ns.longest"), "≤ 3", at_most(3)),
-        Figure("MCSCRN-S / MCS-S", ratio("mcscrn-spin", "mcs-spin", 36, "hand_over_ns.longest", 1), "≤ 3", at_most(3)),
+        Figure("longest hand-over while somebody waits, µs: MCSCR-S", lambda p: p("mcscr-spin", 32, "hand_over_ns.longest") / 1000,
+               "none on purpose, ≤ 10", at_most(10)),
+        Figure("LIFO-CR-S", lambda p: p("lifo-cr-spin", 32, "hand_over_ns.longest") / 1000, "≤ 10", at_most(10)),
+        Figure("MCSCRN-S on two sockets", lambda p: p("mcscrn-spin", 36, "hand_over_ns.longest", 1) / 1000, "≤ 10", at_most(10)),
+        Figure("MCS-S", lambda p: p("mcs-spin", 32, "hand_over_ns.longest") / 1000),
     ], remark="The argument is in the headers; a checker's client looks for a set of sleepers with nobody to run."),
     Row("M17", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "mcs", "mcscr"], [1, 2, 3, 4], {"cs": 100}, ms=5, seeds=3)], [
         Figure("MCSCR-S / MCS-S, worst of 1–4", worst_ratio("mcscr-spin", "mcs-spin"), "equal below saturation, ≥ 0.95", at_least(0.95)),
@@ -424,31 +428,31 @@ ROWS = [
         Figure("MCSCR / MCS alone", ratio("mcscr-spin", "mcs-spin", 1), "the lock path is MCS's, ≥ 0.95", at_least(0.95)),
     ], remark="The shape itself is in the header and its tests."),
     Row("M20", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-yield", "mcs-sleep", "mcs-park", "mcs", "mcscr-yield", "mcscr-sleep",
-                                               "mcscr-park", "mcscr", "mcs-mwait"], [32, 160], ms=100, seeds=3)], [
+                                               "mcscr-park", "mcscr", "mcs-mwait"], [160], ms=50, seeds=3)], [
         Figure("MCS at 160: yield / park", ratio("mcs-yield", "mcs-park", 160), "worse, < 1", at_most(1)),
         Figure("MCS at 160: sleep / park", ratio("mcs-sleep", "mcs-park", 160), "worse, < 1", at_most(1)),
         Figure("MCSCR at 160: yield / spin-then-park", ratio("mcscr-yield", "mcscr", 160), "worse, < 1", at_most(1)),
         Figure("MCSCR at 160: sleep / spin-then-park", ratio("mcscr-sleep", "mcscr", 160), "worse, < 1", at_most(1)),
         Figure("MCS at 160: spin / park", ratio("mcs-spin", "mcs-park", 160), "worse, < 1", at_most(1)),
     ], remark="The limit of spinning is the paper's 20000 cycles. A monitor instruction is a spin loop here."),
-    Row("M21", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin", "ttas"], [1, 8, 32, 160], ms=50, seeds=3)], [
-        Figure("MCS at 32: spin-then-park / spin", ratio("mcs", "mcs-spin", 32), "hurts direct hand-over, < 0.9", at_most(0.9)),
-        Figure("LIFO at 32: spin-then-park / spin", ratio("lifo", "lifo-spin", 32), "suits LIFO order, ≥ 0.9", at_least(0.9)),
+    Row("M21", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin"], [1, 32, 64, 160], ms=20, seeds=3)], [
+        Figure("MCS at 64: spin-then-park / spin", ratio("mcs", "mcs-spin", 64), "hurts direct hand-over, < 0.9", at_most(0.9)),
+        Figure("LIFO at 64: spin-then-park / spin", ratio("lifo", "lifo-spin", 64), "suits LIFO order, ≥ 0.9", at_least(0.9)),
         Figure("alone: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 1), "latency: TAS preferred, ≤ 1", at_most(1)),
         Figure("contended, 32 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 32), "throughput: MCS preferred, > 1", at_least(1)),
         Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160), "MCS suffers, < 0.5", at_most(0.5)),
         Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0", at_least(0)),
     ]),
-    Row("M23", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin", "mcscr-spin"], [32], ms=200, seeds=3)], [
+    Row("M23", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin"], [32], ms=200, seeds=3)], [
         Figure("LIFO-CR: least thread's share of the fair one", lambda p: min(p("lifo-cr-spin", 32, "operations")) * 32
                / sum(p("lifo-cr-spin", 32, "operations")), "periodic grant to the eldest, > 0", at_least(0.01)),
         Figure("LIFO: the same", lambda p: min(p("lifo-spin", 32, "operations")) * 32 / sum(p("lifo-spin", 32, "operations")), "starves, 0",
                at_most(0.01)),
         Figure("LIFO-CR / LIFO", ratio("lifo-cr-spin", "lifo-spin", 32), "≥ 0.9", at_least(0.9)),
     ]),
-    Row("M25", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128, 160, 256], ms=300, seeds=3)], [
+    Row("M25", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128, 160, 192], ms=100, seeds=3)], [
         Figure("MCS-PT / MCS, spinning, at 160", ratio("mcs-pt-spin", "mcs-spin", 160), "better past the CPU count, > 1.5", at_least(1.5)),
-        Figure("at 256", ratio("mcs-pt-spin", "mcs-spin", 256), "> 1.5", at_least(1.5)),
+        Figure("at 192", ratio("mcs-pt-spin", "mcs-spin", 192), "> 1.5", at_least(1.5)),
         Figure("at 128", ratio("mcs-pt-spin", "mcs-spin", 128)),
     ]),
     # ---- Fairlocks ----
@@ -460,7 +464,8 @@ ROWS = [
         Figure("with 500 cycles inside and up to 100 outside: test-and-set", lambda p: skew(p, "ttas-spin", 4, 1), "(30)"),
         Figure("fairlock", lambda p: skew(p, "fairlock-spin", 4, 1), "(1.33)"),
         Figure("total", ratio("fairlock-spin", "ttas-spin", 4, sweep=1), "(0.67)"),
-    ], remark="The paper's loop does nothing but count. What the machine's numbers were once set with is a longer one: the second half.",
+    ], remark="The direction is there, the sizes are not. The paper's loop does nothing but count; what the machine's numbers were once set "
+              "with is a longer one: the second half.",
         fitted="`dirty`, `jitter`: the size of test-and-set's skew is not thereby reproduced"),
     Row("F2", [Sweep("quads", "numa-q", ["ttas-spin", "fairlock-spin"], [8], ms=1000, pinned=True, others=n, seeds=3) for n in (0, 4)], [
         Figure("test-and-set, quad 0 / quad 1", lambda p: skew(p, "ttas-spin", 8), "4.1, within 2–8", within(2, 8)),
@@ -489,7 +494,8 @@ ROWS = [
         Figure("test-and-set: longest wait / longest hold",
                lambda p: p("ttas-spin", 8, "wait_ns.longest") / p("ttas-spin", 8, "hold_ns.longest"), "3400"),
         Figure("utilisation, test-and-set", lambda p: p("ttas-spin", 8, "utilisation"), "0.32"),
-    ], fitted="`dirty`, `jitter`"),
+    ], remark="A fairlock takes the run queue to the other quad at nearly every hand-over, and on this machine that is most of a hold. The "
+              "paper's holds are equal: its scheduler's data move less, or cost less to move, than is modelled.", fitted="`dirty`, `jitter`"),
     Row("F6", [Sweep("reflex", "numa-q", ["ttas-spin", "fairlock-spin"], [1, 2, 4, 6, 8], ms=500, pinned=True, seeds=3)], [
         Figure("tokens, fairlock / test-and-set, worst", worst_ratio("fairlock-spin", "ttas-spin"), "≈ or better, ≥ 0.9", at_least(0.9)),
     ], fitted="`dirty`, `jitter`"),

@@ -1,10 +1,10 @@
-#include "sim/metrics.hpp"
+#include "workloads/programs/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-namespace usher::sim {
+namespace usher::workloads {
 
 double gini(std::span<const std::uint64_t> shares) {
   std::vector<std::uint64_t> sorted(shares.begin(), shares.end());
@@ -26,6 +26,14 @@ double relative_deviation(std::span<const std::uint64_t> shares) {
   const double mean = sum / n;
   for (const std::uint64_t s : shares) squares += (static_cast<double>(s) - mean) * (static_cast<double>(s) - mean);
   return std::sqrt(squares / n) / mean;
+}
+
+double smallest_share(std::span<const std::uint64_t> shares) {
+  double sum = 0;
+  for (const std::uint64_t s : shares) sum += static_cast<double>(s);
+  if (sum == 0) return 0;
+  const auto least = static_cast<double>(*std::min_element(shares.begin(), shares.end()));
+  return least * static_cast<double>(shares.size()) / sum;
 }
 
 double working_set(std::span<const std::uint16_t> history, std::size_t window) {
@@ -56,4 +64,4 @@ std::uint64_t percentile(std::vector<std::uint64_t>& values, double part) {
   return values[at];
 }
 
-}  // namespace usher::sim
+}  // namespace usher::workloads
