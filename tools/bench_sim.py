@@ -140,7 +140,7 @@ def main():
         options.markdown.write_text(
             "# How fast the simulator is\n\n"
             f"The fastest of {options.rounds} rounds, in CPU time of one core. `make bench-sim` takes them again, and fails "
-            "beyond a limit.\n\n"
+            "beyond a limit. CPU time, too, grows by up to a quarter where others are busy: they share the caches.\n\n"
             f"{harness.markdown(rows, heading)}\n\n"
             "Instructions an event, by callgrind: what grows with a longer run, divided by the events that grow. A test keeps "
             f"them within {BAND:.0%} of [the record](../../tests/cost/simulator.json).\n\n"
