@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/machine.hpp"
@@ -21,28 +22,29 @@ enum class event_kind : std::uint8_t {
 
 struct event {
   cycles time;
-  std::uint32_t tie;
+  std::uint32_t tie;  ///< of which the upper 23 bits count
   std::uint32_t epoch;
   std::uint32_t of;  ///< thread, CPU, or call
   event_kind kind;
 };
 
-/// A heap. Behind its end stand events that never happen: four that are compared are always there.
+/// A heap. An event's time and as much of its tie as there is room for are one number: one comparison a pair, and no branch that
+/// could not be foreseen. Behind the end stand events that never happen: there are always four to compare.
 class event_queue {
  public:
   bool empty() const { return size_ == 0; }
-  cycles first_time() const { return heap_[0].time; }
+  cycles first_time() const { return heap_[0].order >> tie_bits; }
 
   void push(const event& e) {
     if (size_ + arity >= heap_.size()) heap_.resize(2 * heap_.size(), never);
-    rise(size_++, e);
+    rise(size_++, packed(e));
   }
 
   /// False: there is none.
   bool pop(event& to) {
     if (size_ == 0) return false;
-    to = heap_[0];
-    const event last = heap_[--size_];
+    to = unpacked(heap_[0]);
+    const entry last = heap_[--size_];
     heap_[size_] = never;
     if (size_ != 0) refill(last);
     return true;
@@ -50,26 +52,36 @@ class event_queue {
 
   /// The same as to push this one and to pop the first.
   event exchange(const event& e) {
-    if (size_ == 0 || before(e, heap_[0])) return e;
-    const event first = heap_[0];
-    refill(e);
+    const entry mine = packed(e);
+    if (size_ == 0 || mine.order < heap_[0].order) return e;
+    const event first = unpacked(heap_[0]);
+    refill(mine);
     return first;
   }
 
  private:
+  struct entry {
+    std::uint64_t order;
+    std::uint32_t epoch, what;
+  };
   static constexpr std::size_t arity = 4;
-  static constexpr event never{~cycles{0}, ~std::uint32_t{0}, 0, 0, event_kind::resume};
+  static constexpr unsigned tie_bits = 23, kind_bits = 4;
+  static constexpr entry never{~std::uint64_t{0} >> 1, 0, 0};
 
-  /// As one number: which of two comes first cannot be foreseen, and a branch would be foretold wrong.
-  __extension__ using number = unsigned __int128;
-  static number order(const event& e) { return number{e.time} << 64 | std::uint64_t{e.tie} << 32; }
-  static bool before(const event& a, const event& b) { return order(a) < order(b); }
+  static entry packed(const event& e) {
+    if (e.time >> (63 - tie_bits) != 0) [[unlikely]]
+      throw std::length_error("the simulated time is longer than 2^40 cycles");
+    return {e.time << tie_bits | e.tie >> (32 - tie_bits), e.epoch, e.of << kind_bits | std::uint32_t(e.kind)};
+  }
+  static event unpacked(const entry& e) {
+    return {e.order >> tie_bits, 0, e.epoch, e.what >> kind_bits, event_kind(e.what & ((1u << kind_bits) - 1))};
+  }
 
   /// To its place, from a free one at the end.
-  void rise(std::size_t at, const event& e) {
+  void rise(std::size_t at, const entry& e) {
     while (at != 0) {
       const std::size_t above = (at - 1) / arity;
-      if (!before(e, heap_[above])) break;
+      if (heap_[above].order <= e.order) break;
       heap_[at] = heap_[above];
       at = above;
     }
@@ -77,19 +89,20 @@ class event_queue {
   }
 
   /// The first place is free: the earlier ones move up, down to the end, where what comes from the end mostly belongs.
-  void refill(const event& e) {
+  void refill(const entry& e) {
+    const auto earlier = [this](std::size_t a, std::size_t b) {
+      return a + (b - a) * std::size_t((heap_[b].order - heap_[a].order) >> 63);  // a choice would become a branch
+    };
     std::size_t at = 0;
     for (std::size_t below = 1; below < size_; below = arity * at + 1) {
-      const std::size_t left = below + std::size_t(before(heap_[below + 1], heap_[below]));
-      const std::size_t right = below + 2 + std::size_t(before(heap_[below + 3], heap_[below + 2]));
-      const std::size_t least = left + (right - left) * std::size_t(before(heap_[right], heap_[left]));
+      const std::size_t least = earlier(earlier(below, below + 1), earlier(below + 2, below + 3));
       heap_[at] = heap_[least];
       at = least;
     }
     rise(at, e);
   }
 
-  std::vector<event> heap_ = std::vector<event>(64, never);
+  std::vector<entry> heap_ = std::vector<entry>(64, never);
   std::size_t size_ = 0;
 };
 

@@ -11,6 +11,7 @@ void meter::came(unsigned thread, cycles now) {
   visitor& v = visitors_[thread];
   v = {now, now, inside_ == 0 && waiting_ == 0};
   waiting_++;
+  eldest_ = std::min(eldest_, now);
 }
 
 void meter::doorway(const void* lock, unsigned thread, cycles now) {
@@ -38,10 +39,14 @@ void meter::got_in(unsigned thread, unsigned socket, cycles now) {
 }
 
 void meter::count_bypass(unsigned thread, cycles order) {
+  if (eldest_ + order_known_ >= order) return;
   bool any = false, of_my_kind = false;
   const auto is_one_of_some = [this](std::size_t t) { return t < is_one_of_some_.size() && is_one_of_some_[t]; };
-  for (std::size_t t = 0; t < visitors_.size() && !(any && of_my_kind); t++) {
-    if (visitors_[t].came == nobody || visitors_[t].order + order_known_ >= order) continue;
+  eldest_ = order;
+  for (std::size_t t = 0; t < visitors_.size(); t++) {
+    if (visitors_[t].came == nobody) continue;
+    eldest_ = std::min(eldest_, visitors_[t].order);
+    if (visitors_[t].order + order_known_ >= order) continue;
     any = true;
     of_my_kind = of_my_kind || is_one_of_some(t) == is_one_of_some(thread);
   }
@@ -66,7 +71,7 @@ durations meter::of(std::vector<std::uint64_t>& values) const {
   d.mean = static_cast<double>(sum) / static_cast<double>(values.size()) * 1000 / machine_.mhz;
   d.median = machine_.to_ns(workloads::percentile(values, 0.5));
   d.p99 = machine_.to_ns(workloads::percentile(values, 0.99));
-  d.longest = machine_.to_ns(workloads::percentile(values, 1));
+  d.longest = machine_.to_ns(*std::max_element(values.begin(), values.end()));
   return d;
 }
 

@@ -78,6 +78,7 @@ class meter : public observer {
   std::vector<visitor> visitors_;
   std::vector<bool> is_one_of_some_;
   unsigned inside_ = 0, waiting_ = 0, last_socket_ = 0;
+  cycles eldest_ = 0;  ///< nobody who waits has come earlier: most admissions need not look at all of them
   cycles held_since_ = 0, held_ = 0;
   std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0;
   std::array<std::uint64_t, 2> bypasses_among_{};

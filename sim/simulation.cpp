@@ -308,7 +308,7 @@ void simulation::announce(line& l, cycles visible) {
     for (const std::uint32_t id : w) {
       simulated_thread& t = *threads_[id];
       const cycles when = std::max(visible, t.last_look) + noisy(travel(l, t.core, false).there);
-      events_.push({when, id, t.epoch, id, event_kind::look});
+      events_.push({when, id << 16, t.epoch, id, event_kind::look});
     }
     w.clear();
     return;

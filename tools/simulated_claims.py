@@ -3,7 +3,7 @@
 
 Each row runs `usher sim` with five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
 seed and jitter, and says whether the medians are as the paper says. Written down are a JSON file a row under
-docs/measurements/simulated/ and, with --write-doc, the table in docs/simulation.md and the verdicts in docs/claims.md.
+docs/measurements/simulated/ and, with --write-doc, the table in docs/simulated-claims.md and the verdicts in docs/claims.md.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import harness
 from simulated_rows import ROWS
 
 FOLDER = harness.TREE / "docs" / "measurements" / "simulated"
-DOC = harness.TREE / "docs" / "simulation.md"
+DOC = harness.TREE / "docs" / "simulated-claims.md"
 LEDGER = harness.TREE / "docs" / "claims.md"
 
 
@@ -175,7 +175,7 @@ def with_verdicts(ledger):
             last = re.sub(r"(; )?\[simulated\].*$", "", last)
             last = last.replace("waits: kernel, simulator", "waits: kernel")
             last = re.sub(r"(^|\.\s+|;\s+)([^.;]*: )?waits: [^.;]*simulator[^.;]*$", "", last)
-            text = "[simulated](simulation.md#the-papers-claims): " + "; ".join(verdicts)
+            text = "[simulated](simulated-claims.md): " + "; ".join(verdicts)
             cells[-1] = (last + "; " if last else "") + text + " |"
             line = " | ".join(cells)
         lines.append(line)
@@ -186,7 +186,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", help="of these rows only")
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
-    parser.add_argument("--write-doc", action="store_true", help="the table in docs/simulation.md, the verdicts in docs/claims.md")
+    parser.add_argument("--write-doc", action="store_true", help="the table in docs/simulated-claims.md, the verdicts in docs/claims.md")
     parser.add_argument("--no-run", action="store_true", help="with --write-doc: from what was written down")
     options = parser.parse_args()
     known = {row.id for row in ROWS}

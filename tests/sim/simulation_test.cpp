@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sim/process.hpp"
 
 namespace usher::sim {
@@ -293,6 +295,46 @@ TEST(simulation, machines_without_fetch_and_add_loop) {
     });
   s.run();
   EXPECT_EQ(w.peek(), 200u);
+}
+
+TEST(events, come_in_the_order_of_time_and_then_of_their_ties) {
+  random chance(5);
+  event_queue q;
+  std::vector<std::pair<cycles, std::uint32_t>> waiting;
+  const auto take_first = [&] {
+    const auto first = *std::ranges::min_element(waiting);
+    std::erase(waiting, first);
+    return first;
+  };
+  const auto make = [&](std::uint32_t n) {
+    const event e{chance.below(50), n << 9, n, n, event_kind::look};
+    waiting.emplace_back(e.time, e.tie);
+    return e;
+  };
+  const auto expect_first = [&](const event& e) {
+    const auto [time, tie] = take_first();
+    EXPECT_EQ(e.time, time);
+    EXPECT_EQ(e.of << 9, tie);
+    EXPECT_EQ(e.epoch, e.of);
+    EXPECT_EQ(e.kind, event_kind::look);
+  };
+  event e;
+  EXPECT_FALSE(q.pop(e));
+  for (std::uint32_t n = 0; n < 20000; n++) {
+    const auto what = chance.below(n < 10000 ? 4 : 6);  // first it grows
+    if (what < 2) {
+      q.push(make(n));
+    } else if (what < 4) {
+      expect_first(q.exchange(make(n)));
+    } else if (!waiting.empty()) {
+      EXPECT_EQ(q.first_time(), std::ranges::min(waiting).first);
+      ASSERT_TRUE(q.pop(e));
+      expect_first(e);
+    }
+  }
+  while (q.pop(e)) expect_first(e);
+  EXPECT_TRUE(waiting.empty());
+  EXPECT_THROW(q.push({cycles{1} << 40, 0, 0, 0, event_kind::look}), std::length_error);
 }
 
 TEST(chance, exponential_has_its_mean) {
