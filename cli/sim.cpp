@@ -26,6 +26,7 @@
 #include "statistics.hpp"
 #include "subcommand.hpp"
 #include "table.hpp"
+#include "trace.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
@@ -44,6 +45,7 @@ struct sim_options {
   double ms = 2, limit = 600;
   std::string json_file, csv_file, one_point;
   unsigned others = 0;
+  trace_options trace;
   bool list = false, list_points = false, quiet = false, pinned = false;
 };
 
@@ -388,6 +390,15 @@ std::vector<numbered_point> points_of(const sim_options& o, const sim::machine& 
   return points;
 }
 
+/// What differs by the seed only is one point.
+int trace_of(const std::vector<numbered_point>& points, sim::machine m, const trace_options& o) {
+  std::vector<sim::point> first;
+  for (const numbered_point& n : points)
+    if (n.p.seed == 1) first.push_back(n.p);
+  if (points.front().jitter >= 0) m.jitter = static_cast<unsigned>(points.front().jitter * 1024 + 0.5);
+  return show_trace(m, first, o);
+}
+
 int carry_out(const sim_options& o) try {
   if (o.list) return list_all();
   if (!o.one_point.empty()) return simulate(o);
@@ -399,6 +410,7 @@ int carry_out(const sim_options& o) try {
   const sim::machine m = find_machine(o.machine);
   std::vector<numbered_point> points = points_of(o, m);
   for (const numbered_point& n : points) sim::check_point(m, n.p);  // before hours of work
+  if (o.trace.us > 0) return trace_of(points, m, o.trace);
   const std::string self = fs::read_symlink("/proc/self/exe");
   const auto words_of = [&](const numbered_point& n) {
     return std::vector<std::string>{self, "sim", "--point", to_json(n, o.machine).dump()};
@@ -515,6 +527,7 @@ subcommand sim_command(CLI::App& app) {
   sub->add_option("--point", o->one_point, "One point as --list-points prints it: its result is a line of JSON")
       ->type_name("JSON");
   sub->add_option("--merge", o->merge, "Show results that were made elsewhere")->type_name("F")->expected(1, -1);
+  add_trace_options(*sub, o->trace);
   sub->add_flag("--quiet", o->quiet, "No progress bar");
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(more);

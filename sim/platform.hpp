@@ -29,12 +29,12 @@ class simulated_atomic {
 
   T load(order = seq_cst) const {
     auto& s = simulation::current();
-    return s.load(&value_) ? static_cast<T>(s.buffered()) : value_;
+    return s.load(&value_, sizeof value_) ? static_cast<T>(s.buffered()) : value_;
   }
   void store(T v, order o = seq_cst) {
     auto& s = simulation::current();
     if (o == seq_cst)  // as the hardware does it: by an exchange
-      s.modify(&value_);
+      s.modify(&value_, sizeof value_);
     else if (s.store(&value_, v, sizeof v))
       return;
     value_ = v;
@@ -59,7 +59,7 @@ class simulated_atomic {
     return fetch([v](T old) { return T(old ^ v); });
   }
   bool compare_exchange_strong(T& expected, T v, order, order) {
-    simulation::current().modify(&value_);
+    simulation::current().modify(&value_, sizeof value_);
     if (value_ == expected) {
       value_ = v;
       return true;
@@ -78,7 +78,7 @@ class simulated_atomic {
  private:
   template <class Operation>
   T modify(Operation operation) {
-    simulation::current().modify(&value_);
+    simulation::current().modify(&value_, sizeof value_);
     const T old = value_;
     value_ = operation(old);
     return old;
@@ -107,7 +107,7 @@ class simulated_plain {
 
   T get() const {
     auto& s = simulation::current();
-    if (!s.load(&value_)) return value_;
+    if (!s.load(&value_, sizeof value_)) return value_;
     const std::uint64_t bits = s.buffered();
     T v;
     std::memcpy(&v, &bits, sizeof v);
@@ -264,7 +264,7 @@ struct simulated {
     return {[](const void* context, const void* word) {
               return bool((*static_cast<const Pred*>(context))(*static_cast<const T*>(word)));
             },
-            &pred, w.place()};
+            &pred, w.place(), sizeof(T)};
   }
 
   /// A 64-bit word is compared by its upper half.
@@ -275,7 +275,7 @@ struct simulated {
                                 return std::uint32_t(*static_cast<const T*>(word) >> shift) ==
                                        std::uint32_t(*static_cast<const T*>(context) >> shift);
                               },
-                              &expected, w.place()};
+                              &expected, w.place(), sizeof(T)};
     simulation::current().sleep(unchanged, mask, limit);
   }
 

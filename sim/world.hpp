@@ -30,13 +30,16 @@ class world {
     void lock_as_guest() { get_in(table_->lock_as_guest); }
     void unlock();
     const void* state() const { return state_; }
+    void be_named(arena& a, unsigned number) const;
 
    private:
     void get_in(void (*how)(void* state));
+    void get_in_traced(void (*how)(void* state));
 
     const simulated_lock* table_;
     void* state_;
     meter* meter_;
+    cycles since_ = 0;  ///< the owner is in; where somebody looks on
   };
   using lock = measured_lock;
 
@@ -90,7 +93,9 @@ class world {
   }
   template <class T>
   T* make_array(std::size_t n) {
-    return simulation_.shared().make_array<T>(n, sector_bytes);
+    T* const made = simulation_.shared().make_array<T>(n, sector_bytes);
+    simulation_.shared().name(made, n * sizeof(T), arena::plus("object " + std::to_string(++objects_)));
+    return made;
   }
 
   // ---- for who runs the program ----
@@ -114,6 +119,7 @@ class world {
   std::vector<std::uint64_t> operations_;
   meter meter_;
   bool watch_;
+  unsigned locks_ = 0, objects_ = 0;
 };
 
 }  // namespace usher::sim
