@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "calibrate.hpp"
 #include "checker.hpp"
 #include "help.hpp"
 #include "messages.hpp"
@@ -27,6 +28,7 @@
 #include "subcommand.hpp"
 #include "table.hpp"
 #include "trace.hpp"
+#include "validate.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
@@ -531,7 +533,12 @@ subcommand sim_command(CLI::App& app) {
   sub->add_flag("--quiet", o->quiet, "No progress bar");
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(more);
-  return {sub, [o](char**) { return carry_out(*o); }};
+  const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};
+  return {sub, [=](char** command) {
+            for (const subcommand& p : parts)
+              if (p.options->parsed()) return p.carry_out(command);
+            return carry_out(*o);
+          }};
 }
 
 }  // namespace usher::cli

@@ -155,6 +155,7 @@ machine read_machine(const std::string& file) {
     s.get_if_there("used_cores", m.used_cores, 1, m.cores);
     m.fetch_add = s.flag("fetch_add", true);
     m.swap = s.flag("swap", true);
+    s.get_if_there("step", m.step, 1);
     if (m.all_cores() > most_cores) s.wrong("cores", "make more than " + std::to_string(most_cores) + " in all");
     s.done();
   }

@@ -32,6 +32,7 @@ struct machine {
   unsigned group = 0;                  ///< sockets that are one hop apart; others are two. 0: all are one hop apart
   unsigned used_cores = 0;             ///< of each socket, by threads that are placed compactly. 0: all
   bool fetch_add = true, swap = true;  ///< else: loops of compare-and-swap
+  cycles step = 9;                     ///< of a std::mt19937, the programs' unit of work. 9: measured for the prototype
 
   // ---- coherence ----
   protocol coherence = protocol::mesif;

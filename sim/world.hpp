@@ -14,9 +14,6 @@
 
 namespace usher::sim {
 
-/// What a step of a std::mt19937 takes. Measured for the prototype (natively, twisting spread over the steps).
-inline constexpr cycles cycles_a_step = 9;
-
 class world {
  public:
   using platform = simulated;
@@ -64,7 +61,7 @@ class world {
       if (now > world_.begin_ && now <= world_.end_) world_.operations_[index_]++;
     }
     std::uint32_t uniform(std::uint32_t below) { return below == 0 ? 0 : world_.simulation_.chance().below(below); }
-    void steps(std::uint64_t n) { world_.simulation_.compute(n * cycles_a_step); }
+    void steps(std::uint64_t n) { world_.simulation_.compute(n * world_.simulation_.on().step); }
     void steps(generator& g, std::uint64_t n) { g.step(n); }
     void delay(std::uint64_t n) { world_.simulation_.compute(n); }
     void overhead(std::uint32_t at_least, std::uint32_t spread) {
