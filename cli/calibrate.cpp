@@ -113,6 +113,7 @@ void write_coherence(machine_text& t, const native_machine& m, const core_costs&
     clean.push_back(l->clean);
     memory.push_back(l->memory);
   }
+  if (memory.empty() && core.memory.count != 0) memory.push_back(core.memory);
   const double modify = t.cycles(core.modify.median) - t.cycles(core.store.median);
   const std::string why = m.cpus.size() == 1 ? "with one CPU it cannot be measured" : "it could not be measured here";
 
@@ -173,7 +174,7 @@ void write_scheduler(machine_text& t, const native_machine& m) {
 
   t.section("scheduler");
   if (c.slice)
-    t.cost("slice", *c.slice, "two threads on one CPU: for how long one is away", 1);
+    t.cost("slice", *c.slice, "two threads on one CPU: for how long one has it", 1);
   else
     t.number("slice", t.whole(t.cycles(3e6)), "assumed: Linux, 3 ms");
   t.cost("change", c.change, "two threads of a CPU that wake each other, less their calls");

@@ -144,59 +144,6 @@ class pinned {
   bool known_, done_;
 };
 
-/// Lines in a random circle, each in a sector of its own.
-class circle {
- public:
-  struct alignas(sector) place {
-    place* next = nullptr;
-    std::atomic<std::uint64_t> word{0};
-  };
-
-  explicit circle(std::size_t n) : places_(n) {
-    std::vector<std::size_t> order(n);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::mt19937 chance(1);
-    std::shuffle(order.begin(), order.end(), chance);
-    for (std::size_t i = 0; i < n; i++) places_[order[i]].next = &places_[order[(i + 1) % n]];
-  }
-
-  std::size_t size() const { return places_.size(); }
-  /// Once round, each load after the one before.
-  void follow(std::size_t n) const {
-    const place* p = places_.data();
-    for (std::size_t i = 0; i < n; i++) {
-      p = p->next;
-      use(p);
-    }
-  }
-  void read() const {
-    follow(size());
-    settle();
-  }
-  void write() {
-    place* p = places_.data();
-    for (std::size_t i = 0; i < size(); i++, p = p->next) p->word.store(i, relaxed);
-    settle();
-  }
-  void modify(std::size_t n) {
-    place* p = places_.data();
-    for (std::size_t i = 0; i < n; i++, p = p->next) p->word.fetch_add(1, relaxed);
-  }
-  bool flush_all() const {
-    bool can = true;
-    for (const place& p : places_) can = flush(&p) && can;
-    settle();
-    return can;
-  }
-
- private:
-  std::vector<place> places_;
-};
-
-long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
-  return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
-}
-
 /// Memory on large pages, if there are any.
 class large_array {
  public:
@@ -221,6 +168,73 @@ class large_array {
   char *mapped_, *begin_;
 };
 
+/// Lines in a random circle, each in a sector of its own. They are at home where the thread runs that makes them.
+class circle {
+ public:
+  struct alignas(sector) place {
+    place* next = nullptr;
+    std::atomic<std::uint64_t> word{0};
+  };
+
+  explicit circle(std::size_t n) : memory_(n * sizeof(place), false), places_(n) {
+    std::vector<std::size_t> order(n);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::mt19937 chance(1);
+    std::shuffle(order.begin(), order.end(), chance);
+    auto* const first = reinterpret_cast<place*>(memory_.bytes());
+    for (std::size_t i = 0; i < n; i++) places_[i] = ::new (first + i) place;
+    for (std::size_t i = 0; i < n; i++) places_[order[i]]->next = places_[order[(i + 1) % n]];
+  }
+
+  std::size_t size() const { return places_.size(); }
+  /// Once round, each load after the one before.
+  void follow(std::size_t n) const {
+    const place* p = places_.front();
+    for (std::size_t i = 0; i < n; i++) {
+      p = p->next;
+      use(p);
+    }
+  }
+  void read() const {
+    follow(size());
+    settle();
+  }
+  void write() {
+    place* p = places_.front();
+    for (std::size_t i = 0; i < size(); i++, p = p->next) p->word.store(i, relaxed);
+    settle();
+  }
+  void modify(std::size_t n) {
+    place* p = places_.front();
+    for (std::size_t i = 0; i < n; i++, p = p->next) p->word.fetch_add(1, relaxed);
+  }
+  bool flush_all() const {
+    bool can = true;
+    for (const place* p : places_) can = flush(p) && can;
+    settle();
+    return can;
+  }
+
+ private:
+  large_array memory_;
+  std::vector<place*> places_;
+};
+
+constexpr std::size_t lines_at_once = 64;  // a first-level cache has room for all
+
+/// Nothing where lines cannot be flushed.
+measured from_memory(const circle& c) {
+  if (!c.flush_all()) return {};
+  return repeat(301, [&] {
+    c.flush_all();
+    return each(c.size(), [&](std::size_t n) { c.follow(n); });
+  });
+}
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
+  return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
 }  // namespace
 
 measured over(std::vector<double> values) {
@@ -232,8 +246,8 @@ measured over(std::vector<double> values) {
 
 std::optional<measured> cycle() {
 #if defined(__x86_64__) || defined(__aarch64__)
-  return repeat(25, [] {
-    return each(100000,
+  return repeat(401, [] {
+    return each(4000,
                 [](std::size_t n) {
                   std::uint64_t x = 1, y = n;
                   for (std::size_t i = 0; i < n; i++) {
@@ -254,7 +268,7 @@ std::optional<measured> cycle() {
 
 core_costs costs_of_core(unsigned cpu) {
   const pinned here(cpu);
-  constexpr std::size_t times = 41, turns = 20000;
+  constexpr std::size_t times = 201, turns = 2000;
   core_costs c;
   circle few(16);
   few.read();
@@ -284,6 +298,8 @@ core_costs costs_of_core(unsigned cpu) {
       use(sum);
     });
   });
+  circle more(lines_at_once);
+  c.memory = from_memory(more);
   // Branches that cannot be predicted, every second one wrong, against those that are always the same.
   std::vector<std::uint8_t> same(turns, 1), any(turns);
   const auto branches = [](const std::vector<std::uint8_t>& which) {
@@ -308,8 +324,10 @@ std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other) {
   const pinned here(cpu);
   partner there(other);
   if (!here || !there.pinned()) return std::nullopt;
-  constexpr std::size_t times = 301, lines = 64;  // so few that a first-level cache has room for all
-  circle c(lines);
+  std::optional<circle> made;
+  there.carry_out([&] { made.emplace(lines_at_once); });
+  circle& c = *made;
+  constexpr std::size_t lines = lines_at_once, times = 301;
   const auto in_turns = [&](const std::function<void()>& first, const std::function<void()>& they,
                             const std::function<void(std::size_t)>& we) {
     return repeat(times, [&] {
@@ -324,7 +342,7 @@ std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other) {
   l.dirty = in_turns([] {}, [&] { c.write(); }, follow);
   if (c.flush_all()) {
     l.clean = in_turns([&] { c.flush_all(); }, [&] { c.read(); }, follow);
-    l.memory = in_turns([&] { c.flush_all(); }, [] {}, follow);
+    l.memory = from_memory(c);
   }
   l.invalidate = in_turns([&] { c.read(); }, [&] { c.read(); }, [&](std::size_t n) { c.modify(n); });
   alignas(sector) std::atomic<std::uint32_t> ball{0};
@@ -353,7 +371,7 @@ std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other) 
   const pinned here(cpu);
   partner there(other);
   if (!here || !there.pinned()) return std::nullopt;
-  constexpr std::size_t times = 41, turns = 5000;
+  constexpr std::size_t times = 101, turns = 2000;
   std::mt19937 generator(1);
   const auto work = [&] {
     return each(turns, [&](std::size_t n) {
@@ -395,36 +413,32 @@ std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other) 
 
 namespace {
 
-/// From one thread to another of the same CPU and back, by futexes: of each of the two ways.
+/// From one thread to another of the same CPU, by a futex.
 std::optional<measured> hop(unsigned cpu) {
   const pinned here(cpu);
   if (!here) return std::nullopt;
-  constexpr std::size_t times = 25;
-  constexpr std::uint32_t hops = 400;
-  std::atomic<std::uint32_t> turn{0};
+  constexpr std::uint32_t at_once = 20, times = 401, last = 2 * at_once * times, nobodys = ~0u;
+  std::atomic<std::uint32_t> turn{nobodys};
+  std::vector<double> values;
   const auto play = [&](std::uint32_t mine) {
-    for (std::uint32_t i = mine; i < 2 * hops; i += 2) {
+    double begin = now();
+    for (std::uint32_t i = mine; i < last; i += 2) {
       for (std::uint32_t seen; (seen = turn.load(std::memory_order_acquire)) != i;) futex(turn, FUTEX_WAIT, seen);
+      if (mine == 0 && i != 0 && i % (2 * at_once) == 0) {
+        const double end = now();
+        values.push_back((end - begin) / (2 * at_once));
+        begin = end;
+      }
       turn.store(i + 1, std::memory_order_release);
       futex(turn, FUTEX_WAKE, 1);
     }
   };
-  return repeat(times, [&] {
-    turn.store(2 * hops, relaxed);  // nobody's
-    std::thread second([&] {
-      for (std::uint32_t seen; (seen = turn.load(std::memory_order_acquire)) == 2 * hops;)
-        futex(turn, FUTEX_WAIT, seen);
-      play(1);
-    });
-    sched_yield();
-    turn.store(0, std::memory_order_release);
-    futex(turn, FUTEX_WAKE, 1);
-    const double begin = now();
-    play(0);
-    const double took = now() - begin;
-    second.join();
-    return took / (2 * hops);
-  });
+  std::thread second(play, 1);  // where its maker is pinned
+  turn.store(0, std::memory_order_release);
+  futex(turn, FUTEX_WAKE, 1);
+  play(0);
+  second.join();
+  return over(std::move(values));
 }
 
 struct wakings {
@@ -469,22 +483,26 @@ std::optional<wakings> wake_often(unsigned cpu, unsigned other, bool same, std::
   return w;
 }
 
-/// Two threads want the same CPU: for how long does one see nothing of it?
+/// Two threads want the same CPU: for how long does one have it?
 std::optional<measured> slices(unsigned cpu) {
-  constexpr double run = 0.6e9, shortest = 0.2e6;
-  std::vector<double> gaps[2];
+  constexpr double run = 0.6e9, interruption = 50e3, shortest = 0.2e6;
+  std::vector<double> had[2];
   std::atomic<bool> could{true};
   std::thread threads[2];
   for (int t = 0; t < 2; t++)
     threads[t] = std::thread([&, t] {
       if (!pin_to(cpu)) could = false;
-      const double begin = now();
-      for (double last = begin, n; (n = now()) < begin + run; last = n)
-        if (n - last > shortest) gaps[t].push_back(n - last);
+      const double end = now() + run;
+      double first = now();
+      for (double last = first, n; (n = now()) < end; last = n) {
+        if (n - last < interruption) continue;
+        if (last - first > shortest) had[t].push_back(last - first);
+        first = n;
+      }
     });
   for (std::thread& t : threads) t.join();
-  std::vector<double> all = gaps[0];
-  all.insert(all.end(), gaps[1].begin(), gaps[1].end());
+  std::vector<double> all = had[0];
+  all.insert(all.end(), had[1].begin(), had[1].end());
   if (!could || all.size() < 5) return std::nullopt;
   return over(std::move(all));
 }
@@ -494,12 +512,12 @@ std::optional<measured> slices(unsigned cpu) {
 scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other) {
   scheduler_costs c;
   std::atomic<std::uint32_t> word{0};
-  c.call = repeat(41, [&] {
-    return each(1000, [&](std::size_t n) {
+  c.call = repeat(401, [&] {
+    return each(100, [&](std::size_t n) {
       for (std::size_t i = 0; i < n; i++) futex(word, FUTEX_WAKE, 1);
     });
   });
-  constexpr std::size_t times = 1000;
+  constexpr std::size_t times = 2000;
   measured local = c.call;
   if (const auto w = wake_often(cpu, cpu, true, times)) local = over(w->call);
   if (const auto h = hop(cpu)) {
@@ -537,10 +555,9 @@ class chain {
   }
   /// A load, once all have been there.
   measured load(std::size_t times) {
-    constexpr std::size_t most = 2000000, at_once = 50000;
+    constexpr std::size_t most = 2000000, at_once = 8192;
     follow(std::min(n_, most));
-    return repeat(times,
-                  [&] { return each(std::clamp<std::size_t>(n_, 8192, at_once), [&](std::size_t n) { follow(n); }); });
+    return repeat(times, [&] { return each(at_once, [&](std::size_t n) { follow(n); }); });
   }
 
  private:
@@ -562,7 +579,7 @@ std::uint64_t found_capacity(const large_array& a, std::uint64_t from, std::uint
   std::vector<std::pair<std::uint64_t, double>> seen;
   for (std::uint64_t bytes = from; bytes <= to; bytes *= 2)
     seen.emplace_back(bytes,
-                      chain(a.bytes(), bytes / line, chance, [](std::size_t i) { return i * line; }).load(9).median);
+                      chain(a.bytes(), bytes / line, chance, [](std::size_t i) { return i * line; }).load(51).median);
   std::uint64_t found = from;
   for (const auto& [bytes, ns] : seen)
     if (ns * ns < seen.front().second * seen.back().second) found = bytes;
@@ -573,7 +590,7 @@ std::uint64_t found_capacity(const large_array& a, std::uint64_t from, std::uint
 
 array_costs costs_of_arrays(const native_machine& m) {
   const pinned here(m.cpus.front().number);
-  constexpr std::size_t times = 25, loads = 40000;
+  constexpr std::size_t times = 201, loads = 4000;
   array_costs c;
   const std::uint64_t own = m.own.bytes != 0 ? m.own.bytes : m.last.bytes / 8;
   const auto available = std::uint64_t(sysconf(_SC_AVPHYS_PAGES)) * std::uint64_t(sysconf(_SC_PAGESIZE));
@@ -597,23 +614,24 @@ array_costs costs_of_arrays(const native_machine& m) {
   c.memory = in(c.memory_bytes);
 
   // All cores of the first socket read parts of the array.
-  std::vector<unsigned> readers;
+  std::vector<std::unique_ptr<partner>> readers;
   for (const native_cpu& p : m.cpus)
-    if (p.socket == 0 && p.strand == 0) readers.push_back(p.number);
-  const std::size_t part = c.memory_bytes / readers.size() / line * line;
-  c.channel = repeat(9, [&] {
-    std::vector<std::thread> team;
+    if (p.socket == 0 && p.strand == 0) readers.push_back(std::make_unique<partner>(p.number));
+  constexpr std::size_t at_once = std::size_t{512} << 10;
+  const std::size_t part = c.memory_bytes / readers.size() / at_once * at_once;
+  std::size_t at = 0;
+  c.channel = repeat(101, [&] {
     const double begin = now();
     for (std::size_t i = 0; i < readers.size(); i++)
-      team.emplace_back([&, i] {
-        pin_to(readers[i]);
+      readers[i]->begin([&a, from = i * part + at] {
         std::uint64_t sum = 0;
-        const auto* const first = reinterpret_cast<const std::uint64_t*>(a.bytes() + i * part);
-        for (const std::uint64_t* p = first; p < first + part / sizeof *p; p += line / sizeof *p) sum += *p;
+        const auto* const first = reinterpret_cast<const std::uint64_t*>(a.bytes() + from);
+        for (const std::uint64_t* p = first; p < first + at_once / sizeof *p; p += line / sizeof *p) sum += *p;
         use(sum);
       });
-    for (std::thread& t : team) t.join();
-    return (now() - begin) / static_cast<double>(part / line * readers.size());
+    for (const auto& r : readers) r->wait();
+    at = (at + at_once) % part;
+    return (now() - begin) / static_cast<double>(at_once / line * readers.size());
   });
   return c;
 }
@@ -627,8 +645,8 @@ std::optional<tlb_costs> costs_of_pages(unsigned cpu) {
   const auto extra = [&](std::size_t n) {
     measured apart = chain(a.bytes(), n, chance, [](std::size_t i) {
                        return i * page + i % (page / line) * line;  // or all would want the same sets of the caches
-                     }).load(15);
-    const double together = chain(a.bytes(), n, chance, [](std::size_t i) { return i * line; }).load(15).median;
+                     }).load(51);
+    const double together = chain(a.bytes(), n, chance, [](std::size_t i) { return i * line; }).load(51).median;
     for (double* v : {&apart.median, &apart.low, &apart.high}) *v -= together;
     return apart;
   };

@@ -28,6 +28,7 @@ struct core_costs {
   measured look;     ///< once round a loop that waits for a word
   measured mistake;  ///< a branch that was predicted wrong
   measured step;     ///< of std::mt19937
+  measured memory;   ///< a line that nobody has; count 0: not known how
 };
 core_costs costs_of_core(unsigned cpu);
 

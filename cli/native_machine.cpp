@@ -75,6 +75,10 @@ cache_of_cpu caches_of(const std::string& cpu) {
 }  // namespace
 
 native_machine look_around() {
+  return look_around("/sys/devices/system/cpu", allowed_cpus());
+}
+
+native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus) {
   native_machine m;
   m.processor = cpu_name();
   m.vendor = cpuinfo("vendor_id");
@@ -83,9 +87,8 @@ native_machine look_around() {
   std::map<unsigned, std::map<std::string, unsigned>> cores;
   std::map<std::pair<unsigned, unsigned>, unsigned> strands;
   std::map<long, unsigned> packages;
-  for (const unsigned number : allowed_cpus()) {
-    std::string folder = "/sys/devices/system/cpu/cpu";
-    folder += std::to_string(number);
+  for (const unsigned number : cpus) {
+    const std::string folder = sysfs + "/cpu" + std::to_string(number);
     const long package = std::max(0L, number_in(folder + "/topology/physical_package_id", 0));
     const cache_of_cpu caches = caches_of(folder);
     std::string siblings = first_line(folder + "/topology/thread_siblings_list");

@@ -43,6 +43,8 @@ struct native_machine {
 };
 
 native_machine look_around();
+/// Of these CPUs, by what the kernel says in this folder.
+native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus);
 
 /// False: the kernel refuses.
 bool pin_to(unsigned cpu);
