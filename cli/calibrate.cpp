@@ -95,7 +95,7 @@ void write_topology(machine_text& t, const native_machine& m, double mhz, const 
   t.number("cores", m.cores, sysfs);
   t.number("strands", m.strands, sysfs);
   if (m.packages > 1 && m.packages < m.sockets) t.number("group", m.sockets / m.packages, sysfs);
-  t.cost("step", step, "a step of std::mt19937", 1);
+  t.factor("step", t.cycles(step.median), t.said(step, "a step of std::mt19937"));
 }
 
 void write_coherence(machine_text& t, const native_machine& m, const core_costs& core) {
@@ -179,6 +179,10 @@ void write_scheduler(machine_text& t, const native_machine& m) {
     t.number("slice", t.whole(t.cycles(3e6)), "assumed: Linux, 3 ms");
   t.cost("change", c.change, "two threads of a CPU that wake each other, less their calls");
   t.cost("call", c.call, "a futex call that wakes nobody");
+  if (c.queue)
+    t.cost("wake_queued", *c.queue, "a futex call that wakes a thread of the own CPU, which has to wait for it", 1,
+           call, "call");
+  t.number("polite_from", 32, "assumed: what Usher's locks do natively, include/usher/platform/native.hpp");
   const char* const alone = "assumed: with one CPU it cannot be measured";
   if (!c.wake) {
     t.number("wake", t.whole(t.cycles(1100)), alone);

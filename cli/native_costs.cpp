@@ -445,8 +445,9 @@ struct wakings {
   std::vector<double> call, until_it_runs;
 };
 
-/// Wakes a thread of that CPU again and again, after it has slept for a little.
-std::optional<wakings> wake_often(unsigned cpu, unsigned other, bool same, std::size_t times) {
+/// Wakes a thread of another CPU again and again, after it has slept for a little.
+std::optional<wakings> wake_elsewhere(unsigned cpu, unsigned other, std::size_t times) {
+  constexpr double asleep = 30000;  // ns; chosen, not measured
   const pinned here(cpu);
   if (!here) return std::nullopt;
   alignas(sector) std::atomic<std::uint32_t> word{0};
@@ -455,9 +456,6 @@ std::optional<wakings> wake_often(unsigned cpu, unsigned other, bool same, std::
   std::atomic<bool> could{true};
   std::thread sleeper([&] {
     if (!pin_to(other)) could = false;
-    // On the waker's own CPU it must not take that away from it in the middle of what is measured.
-    const sched_param none{};
-    if (same && sched_setscheduler(0, SCHED_BATCH, &none) != 0) could = false;
     for (std::uint32_t i = 1; i <= times; i++) {
       came.store(i, std::memory_order_release);
       while (word.load(std::memory_order_acquire) != i) futex(word, FUTEX_WAIT, i - 1);
@@ -467,20 +465,50 @@ std::optional<wakings> wake_often(unsigned cpu, unsigned other, bool same, std::
   });
   wakings w;
   for (std::uint32_t i = 1; i <= times; i++) {
-    while (came.load(std::memory_order_acquire) != i) same ? void(usleep(20)) : relax();
-    const double asleep = now() + 30000;
-    if (same) usleep(20);
-    while (!same && now() < asleep) relax();
+    while (came.load(std::memory_order_acquire) != i) relax();
+    for (const double until = now() + asleep; now() < until;) relax();
     word.store(i, std::memory_order_release);
     const double begin = now();
     futex(word, FUTEX_WAKE, 1);
     w.call.push_back(now() - begin);
-    while (came.load(std::memory_order_acquire) != i + 1) same ? void(usleep(20)) : relax();
+    while (came.load(std::memory_order_acquire) != i + 1) relax();
     w.until_it_runs.push_back(ran.load(std::memory_order_acquire) - begin);
   }
   sleeper.join();
   if (!could) return std::nullopt;
   return w;
+}
+
+/// Wakes threads of the own CPU, one after the other: what each call takes.
+std::optional<measured> wake_here(unsigned cpu) {
+  const pinned here(cpu);
+  if (!here) return std::nullopt;
+  constexpr std::uint32_t sleepers = 8, times = 200;
+  std::atomic<std::uint32_t> word{0}, came{0};
+  std::atomic<bool> could{true};
+  std::vector<std::thread> team;
+  for (std::uint32_t t = 0; t < sleepers; t++)
+    team.emplace_back([&] {  // where its maker is pinned
+      // They must not take the CPU away in the middle of what is measured.
+      const sched_param none{};
+      if (sched_setscheduler(0, SCHED_BATCH, &none) != 0) could = false;
+      for (std::uint32_t i = 1; i <= times; i++) {
+        came.fetch_add(1);
+        while (word.load(std::memory_order_acquire) != i) futex(word, FUTEX_WAIT, i - 1);
+      }
+    });
+  std::vector<double> values;
+  for (std::uint32_t i = 1; i <= times; i++) {
+    while (came.load() != i * sleepers) usleep(20);
+    usleep(20);  // the last one, too, is asleep
+    word.store(i, std::memory_order_release);
+    values.push_back(each(sleepers, [&](std::size_t n) {
+      for (std::size_t k = 0; k < n; k++) futex(word, FUTEX_WAKE, 1);
+    }));
+  }
+  for (std::thread& t : team) t.join();
+  if (!could) return std::nullopt;
+  return over(std::move(values));
 }
 
 /// Two threads want the same CPU: for how long does one have it?
@@ -517,16 +545,14 @@ scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other) 
       for (std::size_t i = 0; i < n; i++) futex(word, FUTEX_WAKE, 1);
     });
   });
-  constexpr std::size_t times = 2000;
-  measured local = c.call;
-  if (const auto w = wake_often(cpu, cpu, true, times)) local = over(w->call);
+  c.queue = wake_here(cpu);
   if (const auto h = hop(cpu)) {
     c.change = *h;
-    const double calls = c.call.median + local.median;  // one that sleeps, one that wakes
+    const double calls = c.call.median + c.queue.value_or(c.call).median;  // one that sleeps, one that wakes
     for (double* v : {&c.change.median, &c.change.low, &c.change.high}) *v = std::max(0.0, *v - calls);
   }
   if (other)
-    if (auto w = wake_often(cpu, *other, false, times)) {
+    if (auto w = wake_elsewhere(cpu, *other, 2000)) {
       c.wake = over(w->call);
       auto& after = w->until_it_runs;
       std::sort(after.begin(), after.end());

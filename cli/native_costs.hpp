@@ -47,13 +47,17 @@ struct neighbour_costs {
 std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other);
 
 struct scheduler_costs {
-  measured call;                 ///< a futex call that has nothing to do
-  measured change;               ///< from one thread of a CPU to another
-  std::optional<measured> wake;  ///< a futex call that wakes a thread on another CPU
-  std::optional<measured>
-      woken_after;                ///< from before that call to when the thread runs, every tenth left out as too long
-  double woken_least = 0;         ///< of these, what one in fifty stays below
-  std::optional<measured> slice;  ///< for how long a thread runs while another waits for its CPU
+  measured call;    ///< a futex call that has nothing to do
+  measured change;  ///< from one thread of a CPU to another
+  /// A futex call that wakes a thread of the own CPU, which has to wait for that.
+  std::optional<measured> queue;
+  /// A futex call that wakes a thread of another CPU, which has nothing to do.
+  std::optional<measured> wake;
+  /// From before that call to when the thread runs; every tenth, the longest, left out.
+  std::optional<measured> woken_after;
+  double woken_least = 0;  ///< of these, what one in fifty stays below
+  /// For how long a thread runs while another waits for its CPU.
+  std::optional<measured> slice;
 };
 scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other);
 

@@ -142,8 +142,11 @@ struct simulated {
   static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
     const T v = w.load(o);
     if (pred(v)) return v;
+    if (ns == 0) return std::nullopt;
     auto& s = simulation::current();
-    if (ns == 0 || !s.spin(condition_of(w, pred), s.on().from_ns(ns))) return std::nullopt;
+    const cycles limit = s.on().from_ns(ns), plain = s.on().os ? s.on().os->polite_from * s.on().look : 0;
+    if (plain != 0 && plain < limit) return await_politely(w, pred, o, plain, limit);
+    if (!s.spin(condition_of(w, pred), limit)) return std::nullopt;
     return w.peek();
   }
   /// Looks for about a microsecond, then offers the CPU to others between looks.
@@ -265,6 +268,20 @@ struct simulated {
               return bool((*static_cast<const Pred*>(context))(*static_cast<const T*>(word)));
             },
             &pred, w.place(), sizeof(T)};
+  }
+
+  template <class T, class Pred>
+  static std::optional<T> await_politely(const atomic<T>& w, Pred pred, std::memory_order o, cycles plain,
+                                         cycles limit) {
+    auto& s = simulation::current();
+    const cycles end = s.now() + limit;
+    if (s.spin(condition_of(w, pred), plain)) return w.peek();
+    while (s.now() < end) {
+      s.yield();
+      const T v = w.load(o);
+      if (pred(v)) return v;
+    }
+    return std::nullopt;
   }
 
   /// A 64-bit word is compared by its upper half.

@@ -681,6 +681,11 @@ void simulation::wake(const void* key, std::uint32_t mask, int most) {
     s.epoch++;  // a limit is void
     if (trace_ != nullptr) [[unlikely]]
       trace_->wakes(s.id);
+    if (os.wake_queued != 0 && idle_for(s) == nullptr) {
+      t.now += os.wake_queued;
+      push(t.now, event_kind::ready, s);
+      continue;
+    }
     push(t.now + os.latency_least + random_.exponential(os.latency_mean - os.latency_least), event_kind::ready, s);
     t.now += os.wake;
   }

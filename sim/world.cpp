@@ -54,7 +54,7 @@ void world::generator::step(std::uint64_t n) {
     }
     state_[at].get();
     index_.set(at + 1);
-    simulation::current().compute(simulation::current().on().step);
+    simulation::current().compute(simulation::current().on().step / 1024);
   }
 }
 

@@ -61,7 +61,7 @@ class world {
       if (now > world_.begin_ && now <= world_.end_) world_.operations_[index_]++;
     }
     std::uint32_t uniform(std::uint32_t below) { return below == 0 ? 0 : world_.simulation_.chance().below(below); }
-    void steps(std::uint64_t n) { world_.simulation_.compute(n * world_.simulation_.on().step); }
+    void steps(std::uint64_t n) { world_.simulation_.compute(n * world_.simulation_.on().step / 1024); }
     void steps(generator& g, std::uint64_t n) { g.step(n); }
     void delay(std::uint64_t n) { world_.simulation_.compute(n); }
     void overhead(std::uint32_t at_least, std::uint32_t spread) {

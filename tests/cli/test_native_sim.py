@@ -16,7 +16,7 @@ LIMIT = 100
 KEYS = {"machine": ["title", "mhz", "sockets", "cores", "strands", "step"],
         "coherence": ["protocol", "hit", "modify", "clean", "dirty", "invalidate", "memory", "per_sharer", "per_read", "look",
                       "leave", "jitter"],
-        "scheduler": ["slice", "change", "call", "wake", "latency_least", "latency_mean"]}
+        "scheduler": ["slice", "change", "call", "wake", "wake_queued", "polite_from", "latency_least", "latency_mean"]}
 
 
 def sim(*arguments, on_one_cpu=False):
