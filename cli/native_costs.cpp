@@ -413,32 +413,45 @@ std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other) 
 
 namespace {
 
-/// From one thread to another of the same CPU, by a futex.
-std::optional<measured> hop(unsigned cpu) {
+struct hops {
+  measured whole;  ///< from one thread to another of the same CPU, by a futex
+  measured wake;   ///< the call of it that wakes
+};
+
+std::optional<hops> hop(unsigned cpu) {
   const pinned here(cpu);
   if (!here) return std::nullopt;
   constexpr std::uint32_t at_once = 20, times = 401, last = 2 * at_once * times, nobodys = ~0u;
   std::atomic<std::uint32_t> turn{nobodys};
-  std::vector<double> values;
+  std::atomic<bool> could{true};
+  std::vector<double> wholes, wakes;
   const auto play = [&](std::uint32_t mine) {
-    double begin = now();
+    // Or the one that is woken would take the CPU away in the middle of the call.
+    const sched_param none{};
+    if (sched_setscheduler(0, SCHED_BATCH, &none) != 0) could = false;
+    double begin = now(), waking = 0;
     for (std::uint32_t i = mine; i < last; i += 2) {
       for (std::uint32_t seen; (seen = turn.load(std::memory_order_acquire)) != i;) futex(turn, FUTEX_WAIT, seen);
       if (mine == 0 && i != 0 && i % (2 * at_once) == 0) {
         const double end = now();
-        values.push_back((end - begin) / (2 * at_once));
+        wholes.push_back((end - begin) / (2 * at_once));
+        wakes.push_back(waking / at_once);
         begin = end;
+        waking = 0;
       }
       turn.store(i + 1, std::memory_order_release);
+      const double before = mine == 0 ? now() : 0;
       futex(turn, FUTEX_WAKE, 1);
+      if (mine == 0) waking += now() - before;
     }
   };
-  std::thread second(play, 1);  // where its maker is pinned
+  std::thread first(play, 0), second(play, 1);  // where their maker is pinned
   turn.store(0, std::memory_order_release);
   futex(turn, FUTEX_WAKE, 1);
-  play(0);
+  first.join();
   second.join();
-  return over(std::move(values));
+  if (!could) return std::nullopt;
+  return hops{over(std::move(wholes)), over(std::move(wakes))};
 }
 
 struct wakings {
@@ -479,38 +492,6 @@ std::optional<wakings> wake_elsewhere(unsigned cpu, unsigned other, std::size_t 
   return w;
 }
 
-/// Wakes threads of the own CPU, one after the other: what each call takes.
-std::optional<measured> wake_here(unsigned cpu) {
-  const pinned here(cpu);
-  if (!here) return std::nullopt;
-  constexpr std::uint32_t sleepers = 8, times = 200;
-  std::atomic<std::uint32_t> word{0}, came{0};
-  std::atomic<bool> could{true};
-  std::vector<std::thread> team;
-  for (std::uint32_t t = 0; t < sleepers; t++)
-    team.emplace_back([&] {  // where its maker is pinned
-      // They must not take the CPU away in the middle of what is measured.
-      const sched_param none{};
-      if (sched_setscheduler(0, SCHED_BATCH, &none) != 0) could = false;
-      for (std::uint32_t i = 1; i <= times; i++) {
-        came.fetch_add(1);
-        while (word.load(std::memory_order_acquire) != i) futex(word, FUTEX_WAIT, i - 1);
-      }
-    });
-  std::vector<double> values;
-  for (std::uint32_t i = 1; i <= times; i++) {
-    while (came.load() != i * sleepers) usleep(20);
-    usleep(20);  // the last one, too, is asleep
-    word.store(i, std::memory_order_release);
-    values.push_back(each(sleepers, [&](std::size_t n) {
-      for (std::size_t k = 0; k < n; k++) futex(word, FUTEX_WAKE, 1);
-    }));
-  }
-  for (std::thread& t : team) t.join();
-  if (!could) return std::nullopt;
-  return over(std::move(values));
-}
-
 /// Two threads want the same CPU: for how long does one have it?
 std::optional<measured> slices(unsigned cpu) {
   constexpr double run = 0.6e9, interruption = 50e3, shortest = 0.2e6;
@@ -545,10 +526,10 @@ scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other) 
       for (std::size_t i = 0; i < n; i++) futex(word, FUTEX_WAKE, 1);
     });
   });
-  c.queue = wake_here(cpu);
   if (const auto h = hop(cpu)) {
-    c.change = *h;
-    const double calls = c.call.median + c.queue.value_or(c.call).median;  // one that sleeps, one that wakes
+    c.queue = h->wake;
+    c.change = h->whole;
+    const double calls = h->wake.median + c.call.median;  // one that wakes, one that sleeps
     for (double* v : {&c.change.median, &c.change.low, &c.change.high}) *v = std::max(0.0, *v - calls);
   }
   if (other)
