@@ -257,18 +257,15 @@ std::string calibrate(const std::string& command) {
     throw sim::bad_machine(
         fmt::format("this machine has {} sockets with {} cores each, more than can be simulated", m.sockets, m.cores));
   if (!pin_to(m.cpus.front().number)) complain("threads cannot be pinned to CPUs here: much will be assumed");
-  // A clock that slows down for want of work does not do so after a while of it.
-  std::optional<measured> clock = cycle();
-  if (clock) clock = cycle();
+  const core_costs core = costs_of_core(m.cpus.front().number);
   double mhz = 1000;
   std::string source = "assumed: how to measure it on this processor is not known";
-  if (clock) {
-    mhz = 1000 / clock->median;
-    source = fmt::format("measured: dependent additions, median of {}, range {:.0f}–{:.0f}", clock->count,
-                         1000 / clock->high, 1000 / clock->low);
+  if (core.cycle.count != 0) {
+    mhz = 1000 / core.cycle.median;
+    source = fmt::format("measured: dependent additions, median of {}, range {:.0f}–{:.0f}", core.cycle.count,
+                         1000 / core.cycle.high, 1000 / core.cycle.low);
   }
   machine_text t(mhz);
-  const core_costs core = costs_of_core(m.cpus.front().number);
   write_topology(t, m, mhz, source, core.step);
   if (!m.even) t.comment("Not all sockets have as many cores, or cores as many strands: the most are given.");
   unpin(m);

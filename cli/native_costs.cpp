@@ -222,13 +222,9 @@ class circle {
 
 constexpr std::size_t lines_at_once = 64;  // a first-level cache has room for all
 
-/// Nothing where lines cannot be flushed.
-measured from_memory(const circle& c) {
-  if (!c.flush_all()) return {};
-  return repeat(301, [&] {
-    c.flush_all();
-    return each(c.size(), [&](std::size_t n) { c.follow(n); });
-  });
+double from_memory(const circle& c) {
+  c.flush_all();
+  return each(c.size(), [&](std::size_t n) { c.follow(n); });
 }
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
@@ -244,62 +240,39 @@ measured over(std::vector<double> values) {
   return {n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2, values.front(), values.back(), n};
 }
 
-std::optional<measured> cycle() {
+namespace {
+
+/// A dependent addition, which takes a cycle; 0 where this is not known how to do.
+double addition() {
 #if defined(__x86_64__) || defined(__aarch64__)
-  return repeat(401, [] {
-    return each(4000,
-                [](std::size_t n) {
-                  std::uint64_t x = 1, y = n;
-                  for (std::size_t i = 0; i < n; i++) {
+  const auto loop = [](std::size_t n) {
+    std::uint64_t x = 1, y = n;
+    for (std::size_t i = 0; i < n; i++) {
 #if defined(__x86_64__)
-                    asm volatile(".rept 32\n\tadd %1, %0\n\t.endr" : "+r"(x) : "r"(y));
+      asm volatile(".rept 32\n\tadd %1, %0\n\t.endr" : "+r"(x) : "r"(y));
 #else
-               asm volatile(".rept 32\n\tadd %0, %0, %1\n\t.endr" : "+r"(x) : "r"(y));
+      asm volatile(".rept 32\n\tadd %0, %0, %1\n\t.endr" : "+r"(x) : "r"(y));
 #endif
-                  }
-                  use(x);
-                }) /
-           32;
-  });
+    }
+    use(x);
+  };
+  return each(2000, loop) / 32;
 #else
-  return std::nullopt;
+  return 0;
 #endif
 }
 
+}  // namespace
+
 core_costs costs_of_core(unsigned cpu) {
+  // Clocks change, and neighbours come and go: short looks over half a second see more of that than a long one.
+  constexpr unsigned passes = 40, times = 5, apart_us = 8000;
+  constexpr std::size_t turns = 2000;
   const pinned here(cpu);
-  constexpr std::size_t times = 201, turns = 2000;
-  core_costs c;
-  circle few(16);
+  circle few(16), more(lines_at_once);
   few.read();
-  c.hit = repeat(times, [&] { return each(turns, [&](std::size_t n) { few.follow(n); }); });
-  alignas(sector) std::atomic<std::uint64_t> word{0};
-  c.store = repeat(times, [&] {
-    return each(turns, [&](std::size_t n) {
-      for (std::size_t i = 0; i < n; i++) word.store(i, relaxed);
-    });
-  });
-  c.modify = repeat(times, [&] {
-    return each(turns, [&](std::size_t n) {
-      for (std::size_t i = 0; i < n; i++) use(word.fetch_add(1, relaxed));
-    });
-  });
-  word.store(1, relaxed);
-  c.look = repeat(times, [&] {
-    return each(turns, [&](std::size_t n) {
-      for (std::size_t i = 0; i < n && word.load(std::memory_order_acquire) != 0; i++) relax();
-    });
-  });
+  alignas(sector) std::atomic<std::uint64_t> word{1};
   std::mt19937 generator(1);
-  c.step = repeat(times, [&] {
-    return each(turns, [&](std::size_t n) {
-      std::uint32_t sum = 0;
-      for (std::size_t i = 0; i < n; i++) sum += std::uint32_t(generator());
-      use(sum);
-    });
-  });
-  circle more(lines_at_once);
-  c.memory = from_memory(more);
   // Branches that cannot be predicted, every second one wrong, against those that are always the same.
   std::vector<std::uint8_t> same(turns, 1), any(turns);
   const auto branches = [](const std::vector<std::uint8_t>& which) {
@@ -313,11 +286,46 @@ core_costs costs_of_core(unsigned cpu) {
       use(sum);
     });
   };
-  c.mistake = repeat(times, [&] {
-    for (auto& a : any) a = generator() >> 31;
-    return 2 * (branches(any) - branches(same));
-  });
-  return c;
+
+  std::vector<double> cycles, hits, stores, modifies, looks, steps, mistakes, memory;
+  const auto note = [](std::vector<double>& to, auto f) {
+    f();
+    for (unsigned i = 0; i < times; i++) to.push_back(f());
+  };
+  for (unsigned pass = 0; pass < passes; pass++) {
+    if (pass != 0) usleep(apart_us);
+    if (addition() > 0) note(cycles, addition);
+    note(hits, [&] { return each(turns, [&](std::size_t n) { few.follow(n); }); });
+    note(stores, [&] {
+      return each(turns, [&](std::size_t n) {
+        for (std::size_t i = 0; i < n; i++) word.store(i + 1, relaxed);
+      });
+    });
+    note(modifies, [&] {
+      return each(turns, [&](std::size_t n) {
+        for (std::size_t i = 0; i < n; i++) use(word.fetch_add(1, relaxed));
+      });
+    });
+    note(looks, [&] {
+      return each(turns, [&](std::size_t n) {
+        for (std::size_t i = 0; i < n && word.load(std::memory_order_acquire) != 0; i++) relax();
+      });
+    });
+    note(steps, [&] {
+      return each(turns, [&](std::size_t n) {
+        std::uint32_t sum = 0;
+        for (std::size_t i = 0; i < n; i++) sum += std::uint32_t(generator());
+        use(sum);
+      });
+    });
+    note(mistakes, [&] {
+      for (auto& a : any) a = generator() >> 31;
+      return 2 * (branches(any) - branches(same));
+    });
+    if (more.flush_all()) note(memory, [&] { return from_memory(more); });
+  }
+  return {over(std::move(cycles)), over(std::move(hits)),  over(std::move(stores)),   over(std::move(modifies)),
+          over(std::move(looks)),  over(std::move(steps)), over(std::move(mistakes)), over(std::move(memory))};
 }
 
 std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other) {
@@ -330,7 +338,9 @@ std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other) {
   constexpr std::size_t lines = lines_at_once, times = 301;
   const auto in_turns = [&](const std::function<void()>& first, const std::function<void()>& they,
                             const std::function<void(std::size_t)>& we) {
+    unsigned round = 0;
     return repeat(times, [&] {
+      if (round++ % 30 == 29) usleep(5000);  // as in costs_of_core()
       first();
       there.carry_out(they);
       return each(lines, we);
@@ -342,7 +352,7 @@ std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other) {
   l.dirty = in_turns([] {}, [&] { c.write(); }, follow);
   if (c.flush_all()) {
     l.clean = in_turns([&] { c.flush_all(); }, [&] { c.read(); }, follow);
-    l.memory = from_memory(c);
+    l.memory = repeat(times, [&] { return from_memory(c); });
   }
   l.invalidate = in_turns([&] { c.read(); }, [&] { c.read(); }, [&](std::size_t n) { c.modify(n); });
   alignas(sector) std::atomic<std::uint32_t> ball{0};

@@ -18,16 +18,14 @@ struct measured {
 };
 measured over(std::vector<double> values);
 
-/// One cycle: a dependent addition. Nothing where this is not known how to do.
-std::optional<measured> cycle();
-
 struct core_costs {
+  measured cycle;    ///< a dependent addition; count 0: not known how
   measured hit;      ///< a load that depends on the one before
   measured store;    ///< of a line that is there
   measured modify;   ///< a read-modify-write of it
   measured look;     ///< once round a loop that waits for a word
-  measured mistake;  ///< a branch that was predicted wrong
   measured step;     ///< of std::mt19937
+  measured mistake;  ///< a branch that was predicted wrong
   measured memory;   ///< a line that nobody has; count 0: not known how
 };
 core_costs costs_of_core(unsigned cpu);
