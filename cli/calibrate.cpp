@@ -84,7 +84,9 @@ constexpr std::uint64_t per_sharer = 2, per_read = 6;
 void write_topology(machine_text& t, const native_machine& m, double mhz, const std::string& mhz_source,
                     const measured& step) {
   t.section("machine");
-  t.plain("title", fmt::format("{}, {} CPU{} of a {} machine", m.processor, m.cpus.size(),
+  const std::string numbers =
+      m.family.empty() || m.model.empty() ? "" : fmt::format(" (family {}, model {})", m.family, m.model);
+  t.plain("title", fmt::format("{}{}, {} CPU{} of a {} machine", m.processor, numbers, m.cpus.size(),
                                m.cpus.size() == 1 ? "" : "s", m.hypervisor ? "virtual" : "real"));
   t.number("mhz", static_cast<std::uint64_t>(std::llround(mhz)), mhz_source);
   const char* const sysfs = "the kernel's topology in /sys";

@@ -82,6 +82,8 @@ native_machine look_around(const std::string& sysfs, const std::vector<unsigned>
   native_machine m;
   m.processor = cpu_name();
   m.vendor = cpuinfo("vendor_id");
+  m.family = cpuinfo("cpu family");
+  m.model = cpuinfo("model\t");
   m.hypervisor = cpuinfo("flags").find(" hypervisor") != std::string::npos;
   std::map<std::pair<long, std::string>, unsigned> sockets;  // package and who shares its last cache
   std::map<unsigned, std::map<std::string, unsigned>> cores;

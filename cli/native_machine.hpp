@@ -29,6 +29,7 @@ struct native_machine {
   bool hypervisor = false;
   native_cache last, own;  ///< bytes 0: not known
   std::string processor, vendor;
+  std::string family, model;  ///< numbers, on x86; names of processors in virtual machines say little
 
   /// As sim::machine::distance().
   unsigned distance(const native_cpu& a, const native_cpu& b) const {
