@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test test-all check check-aa compat soak measure measure-waits try-cases format check-format tidy install deb clean
+.PHONY: help deps build demo test test-all check check-aa compat soak measure measure-waits bench-sim try-cases format check-format tidy install deb clean
 
 help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -47,10 +47,13 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 	@python3 tools/measure_cost.py --build $(BUILD)
 	@python3 tools/count_instructions.py --build $(BUILD)
 	@$(BUILD)/workloads/embedded_cost
-	@$(BUILD)/workloads/mutexbench --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1
+	@$(BUILD)/bin/usher bench mutexbench --set shared=1 --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1 --details
 
 measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour)
 	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements
+
+bench-sim: build ## how fast the simulator is, in CPU time; fails beyond its limits (about a minute)
+	@python3 tools/bench_sim.py --build $(BUILD)
 
 try-cases: build ## usher try on real programs, into docs/try.md (over half an hour; resumes where it ended)
 	@tools/deps.sh try

@@ -45,7 +45,7 @@ inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind
 
 template <class Lock>
 constexpr lock_table make_lock_table(const family_names& names, waiting_kind kind) {
-  return {
+  lock_table t{
       .name = names.of(kind),
       .family = names.family,
       .kind = kind,
@@ -55,7 +55,11 @@ constexpr lock_table make_lock_table(const family_names& names, waiting_kind kin
       .lock = [](void* state) { static_cast<Lock*>(state)->lock(); },
       .try_lock = [](void* state) { return static_cast<Lock*>(state)->try_lock(); },
       .unlock = [](void* state) { static_cast<Lock*>(state)->unlock(); },
+      .lock_as_guest = nullptr,
   };
+  if constexpr (requires(Lock& l) { l.lock_as_guest(); })
+    t.lock_as_guest = [](void* state) { static_cast<Lock*>(state)->lock_as_guest(); };
+  return t;
 }
 
 /// One family: a table for each kind at most; `count` of them are filled.

@@ -77,6 +77,23 @@ void canvas::line(point from, point to, colour c, double width) {
   cairo_stroke(context_.get());
 }
 
+void canvas::path(const std::vector<point>& points, colour c, double width) {
+  ink(c);
+  cairo_set_line_width(context_.get(), width);
+  cairo_set_line_join(context_.get(), CAIRO_LINE_JOIN_ROUND);
+  cairo_new_path(context_.get());  // text leaves a point behind
+  for (const point& p : points) cairo_line_to(context_.get(), p.x, p.y);
+  cairo_stroke(context_.get());
+}
+
+void canvas::area(const std::vector<point>& outline, colour c, double opacity) {
+  cairo_set_source_rgba(context_.get(), c.red, c.green, c.blue, opacity);
+  cairo_new_path(context_.get());
+  for (const point& p : outline) cairo_line_to(context_.get(), p.x, p.y);
+  cairo_close_path(context_.get());
+  cairo_fill(context_.get());
+}
+
 void canvas::box(point corner, double width, double height, colour c) {
   ink(c);
   cairo_rectangle(context_.get(), corner.x, corner.y, width, height);

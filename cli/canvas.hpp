@@ -37,6 +37,10 @@ class canvas {
   canvas(image_format format, double width, double height);
 
   void line(point from, point to, colour ink, double width = 1);
+  /// From one to the next, with rounded corners.
+  void path(const std::vector<point>& points, colour ink, double width);
+  /// What these enclose; what lies below shows through, unless `opacity` is 1.
+  void area(const std::vector<point>& outline, colour ink, double opacity);
   void box(point corner, double width, double height, colour ink);
   void dot(point centre, double radius, colour ink);
   void ring(point centre, double radius, colour ink);

@@ -6,19 +6,20 @@
 #include <cmath>
 
 #include "axis.hpp"
+#include "chart_style.hpp"
 
 namespace usher::cli {
 namespace {
 
-constexpr double width = 800, margin = 24, gap = 14;
-constexpr double row_height = 26, line_height = 15;
+using namespace style;
+
+constexpr double row_height = 26;
 constexpr double most_label = 200;  // pixels
-constexpr double log_from = 8, whisker_factor = 3;
-constexpr std::size_t most_ticks = 8;
+constexpr double whisker_factor = 3;
 
-constexpr font title_font{17, true}, command_font{12, false, true}, label_font{13}, number_font{12}, small_font{11};
+constexpr font command_font{12, false, true}, label_font{13};
 
-constexpr colour black{0.13, 0.13, 0.13}, grey{0.42, 0.42, 0.42}, pale{0.88, 0.88, 0.88}, white{1, 1, 1};
+constexpr colour white{1, 1, 1};
 constexpr colour blue{0.07, 0.40, 0.66}, orange{0.80, 0.36, 0.05}, faded{0.60, 0.66, 0.72}, red{0.66, 0.12, 0.12};
 
 colour colour_of(mark m) {

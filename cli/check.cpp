@@ -12,7 +12,6 @@
 #include <regex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "checker.hpp"
@@ -23,6 +22,7 @@
 #include "output_file.hpp"
 #include "process.hpp"
 #include "progress.hpp"
+#include "side_by_side.hpp"
 #include "subcommand.hpp"
 #include "table.hpp"
 
@@ -738,7 +738,6 @@ int carry_out(check_options o) {
     complain("{}", none->reason);
     return cannot_start;
   }
-  if (o.jobs == 0) o.jobs = std::max(1u, std::thread::hardware_concurrency());
   const std::string checker = std::get<std::string>(found);
   watch_for_interruption();
   auto all = what_can_be_checked(checker);

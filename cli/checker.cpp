@@ -1,18 +1,17 @@
 #include "checker.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
+
+#include "files.hpp"
+#include "words.hpp"
 
 namespace usher::cli {
 namespace {
@@ -21,17 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* checker_name = "usher_check";
 constexpr const char* room = USHER_LIBEXECDIR "/usher";  // of an installed tree
-
-bool is_file(const fs::path& path) {
-  std::error_code none;
-  return fs::is_regular_file(path, none);
-}
-
-fs::path own_folder() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : self.parent_path();
-}
 
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
@@ -42,17 +30,15 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  if (end == std::string::npos) return "";
-  const std::size_t begin = text.find_last_of('\n', end);
-  return text.substr(begin + 1, std::min<std::size_t>(end - begin, 200));
+/// What it printed last, cut: a program that fails may print anything.
+std::string last_words(const ended_run& run) {
+  return last_line(run.err).substr(0, 200);
 }
 
 /// Where the file is now, or nowhere.
 fs::path find_source(const std::string& file) {
   if (is_file(file)) return file;
-  const fs::path tree = own_folder().parent_path();
+  const fs::path tree = own_path().parent_path().parent_path();
   for (const auto& [mark, folder] : {std::pair<const char*, fs::path>{"/include/usher/", tree / "include" / "usher"},
                                      {"/check/changed/", tree / room / "changed"}})
     if (const std::size_t at = file.rfind(mark); at != std::string::npos)
@@ -63,17 +49,17 @@ fs::path find_source(const std::string& file) {
 }  // namespace
 
 std::variant<std::string, no_checker> find_checker() {
-  if (const char* named = std::getenv("USHER_CHECKER"); named != nullptr && *named != '\0') {
-    if (is_file(named)) return std::string(named);
+  if (const std::string named = environment("USHER_CHECKER"); !named.empty()) {
+    if (is_file(named)) return named;
     return no_checker{fmt::format("USHER_CHECKER names no file: {}", named)};
   }
-  const fs::path folder = own_folder();
+  const fs::path folder = own_path().parent_path();
   for (const fs::path& place : {folder, folder.parent_path() / room, folder.parent_path() / "libexec/usher"})
     if (is_file(place / checker_name)) return (place / checker_name).native();
-  return no_checker{
-      fmt::format("there is no {} near {}: it is built where relacy is installed. On Debian: apt-get install relacy-dev, "
-                  "then build Usher again (make build)",
-                  checker_name, folder.native())};
+  return no_checker{fmt::format(
+      "there is no {} near {}: it is built where relacy is installed. On Debian: apt-get install relacy-dev, "
+      "then build Usher again (make build)",
+      checker_name, folder.native())};
 }
 
 std::string source_line(const std::string& file, unsigned line) {
@@ -108,7 +94,7 @@ std::vector<checkable> what_can_be_checked(const std::string& checker) {
     if (auto fields = split(line, '\t'); fields.size() == 4)
       all.push_back({fields[0], fields[1], fields[2], split(fields[3], ',')});
   if (run.end.way != ended::how::exited || run.end.status != 0 || all.empty())
-    throw std::runtime_error(fmt::format("{} does not work: {}", checker, last_line(run.err)));
+    throw std::runtime_error(fmt::format("{} does not work: {}", checker, last_words(run)));
   return all;
 }
 
@@ -143,70 +129,12 @@ answer understand(const ended_run& run, double limit) {
     bad.why = fmt::format("crashed: signal {} ({})", run.end.status, strsignal(run.end.status));
   } else if (run.end.way != ended::how::exited || run.end.status > 1) {
     bad.way = verdict::kind::broken;
-    bad.why = fmt::format("the checker ended with status {}: {}", run.end.status, last_line(run.err));
+    bad.why = fmt::format("the checker ended with status {}: {}", run.end.status, last_words(run));
   } else {
     return a;
   }
   a.verdicts.push_back(bad);
   return a;
-}
-
-void run_side_by_side(unsigned jobs, const std::function<std::optional<command_to_run>()>& next,
-                      const std::function<void(std::size_t, const ended_run&)>& done) {
-  struct running {
-    std::unique_ptr<process> program;
-    command_to_run command;
-    steady::time_point until;
-  };
-  std::vector<running> now;
-  bool more = true;
-  while (interrupted() == 0 && (more || !now.empty())) {
-    while (more && now.size() < jobs) {
-      auto command = next();
-      if (!command) {
-        more = !now.empty();  // what ends may lead to more
-        break;
-      }
-      std::vector<char*> words;
-      for (std::string& w : command->words) words.push_back(w.data());
-      words.push_back(nullptr);
-      auto program = std::make_unique<process>(words.data(), environment_changes{});
-      const auto until = steady::now() + std::chrono::duration_cast<steady::duration>(
-                                             std::chrono::duration<double>(command->limit));
-      now.push_back({std::move(program), std::move(*command), until});
-    }
-    std::vector<pollfd> watched;
-    for (const running& r : now) watched.push_back({r.program->handle(), POLLIN, 0});
-    if (watched.empty()) continue;
-    poll(watched.data(), watched.size(), 200);
-    for (std::size_t i = now.size(); i-- > 0;) {
-      const bool over = watched[i].revents != 0 && !now[i].program->running();
-      if (!over && steady::now() < now[i].until) continue;
-      ended_run result;
-      result.timed_out = !over;
-      result.end = over ? now[i].program->wait(0) : now[i].program->stop(2);
-      if (result.end.way == ended::how::interrupted) break;
-      result.out = now[i].program->out().text();
-      result.err = now[i].program->err().tail(1 << 16);
-      const std::size_t id = now[i].command.id;
-      now.erase(now.begin() + static_cast<std::ptrdiff_t>(i));
-      done(id, result);
-      more = true;
-    }
-  }
-}
-
-ended_run run_command(const std::vector<std::string>& words, double limit) {
-  ended_run result;
-  bool given = false;
-  run_side_by_side(
-      1,
-      [&]() -> std::optional<command_to_run> {
-        if (std::exchange(given, true)) return std::nullopt;
-        return command_to_run{words, limit, 0};
-      },
-      [&](std::size_t, const ended_run& r) { result = r; });
-  return result;
 }
 
 }  // namespace usher::cli

@@ -3,14 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "process.hpp"
+#include "side_by_side.hpp"
 
 namespace usher::cli {
 
@@ -66,26 +64,7 @@ struct answer {
   std::vector<std::string> other;  ///< lines that are neither
 };
 
-struct ended_run {
-  ended end;
-  bool timed_out = false;
-  std::string out, err;
-};
-
 /// Understands a run's output. A run that crashed or hung has a last verdict that says so.
 answer understand(const ended_run& run, double limit);
-
-/// Runs commands side by side, at most `jobs` at a time, until `next` has none left or the user interrupts. A command that
-/// is not done within its limit is ended.
-struct command_to_run {
-  std::vector<std::string> words;
-  double limit = 0;
-  std::size_t id = 0;
-};
-void run_side_by_side(unsigned jobs, const std::function<std::optional<command_to_run>()>& next,
-                      const std::function<void(std::size_t id, const ended_run&)>& done);
-
-/// One command, waited for.
-ended_run run_command(const std::vector<std::string>& words, double limit);
 
 }  // namespace usher::cli

@@ -21,6 +21,7 @@ constexpr const char* examples = R"(Examples:
   usher try -- ./bench              find out which lock suits a program
   usher check twa                   look for mistakes in a lock
   usher sim mutexbench              simulate a benchmark on another machine
+  usher bench mutexbench            run it on this one
 
 'usher SUBCOMMAND --help' says more.)";
 
@@ -63,7 +64,8 @@ int start(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.formatter(std::make_shared<help>("usher SUBCOMMAND [OPTIONS]"));
   app.footer(examples);
-  const std::vector<subcommand> subcommands = {list(app), run(app), try_locks(app), check(app), sim_command(app)};
+  const std::vector<subcommand> subcommands = {list(app),  run(app),         try_locks(app),
+                                               check(app), sim_command(app), bench_command(app)};
 
   // Our own words, up to the command to start.
   int own = argc;

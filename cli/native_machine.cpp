@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <tuple>
+#include <utility>
 
 #include "machine.hpp"
+#include "workloads/native/topology.hpp"
 
 namespace usher::cli {
 namespace {
@@ -34,16 +35,6 @@ std::string cpuinfo(const std::string& key) {
       return at == std::string::npos ? "" : line.substr(at + 2);
     }
   return "";
-}
-
-std::vector<unsigned> allowed_cpus() {
-  std::vector<unsigned> cpus;
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (unsigned c = 0; c < CPU_SETSIZE; c++)
-      if (CPU_ISSET(c, &set)) cpus.push_back(c);
-  if (cpus.empty()) cpus.push_back(0);
-  return cpus;
 }
 
 /// Of the highest level that holds data.
@@ -75,7 +66,9 @@ cache_of_cpu caches_of(const std::string& cpu) {
 }  // namespace
 
 native_machine look_around() {
-  return look_around("/sys/devices/system/cpu", allowed_cpus());
+  std::vector<unsigned> ids;
+  for (const bench::cpu& c : bench::usable_cpus()) ids.push_back(c.id);
+  return look_around("/sys/devices/system/cpu", ids);
 }
 
 native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus) {
@@ -85,32 +78,22 @@ native_machine look_around(const std::string& sysfs, const std::vector<unsigned>
   m.family = cpuinfo("cpu family");
   m.model = cpuinfo("model\t");
   m.hypervisor = cpuinfo("flags").find(" hypervisor") != std::string::npos;
-  std::map<std::pair<long, std::string>, unsigned> sockets;  // package and who shares its last cache
-  std::map<unsigned, std::map<std::string, unsigned>> cores;
-  std::map<std::pair<unsigned, unsigned>, unsigned> strands;
-  std::map<long, unsigned> packages;
-  for (const unsigned number : cpus) {
-    const std::string folder = sysfs + "/cpu" + std::to_string(number);
-    const long package = std::max(0L, number_in(folder + "/topology/physical_package_id", 0));
-    const cache_of_cpu caches = caches_of(folder);
-    std::string siblings = first_line(folder + "/topology/thread_siblings_list");
-    if (siblings.empty()) siblings = std::to_string(number);
-    native_cpu c;
-    c.number = number;
-    c.package = packages.try_emplace(package, unsigned(packages.size())).first->second;
-    c.socket = sockets.try_emplace({package, caches.shared_by}, unsigned(sockets.size())).first->second;
-    auto& known = cores[c.socket];
-    c.core = known.try_emplace(siblings, unsigned(known.size())).first->second;
-    c.strand = strands[{c.socket, c.core}]++;
-    m.cpus.push_back(c);
+  std::map<std::pair<unsigned, std::string>, unsigned> sockets;  // package and who shares its last cache
+  std::map<unsigned, std::map<unsigned, unsigned>> cores;        // of a socket, as the package counts them
+  for (const bench::cpu& known : bench::cpus_of(sysfs, cpus)) {
+    std::string folder = sysfs + "/cpu";
+    const cache_of_cpu caches = caches_of(folder += std::to_string(known.id));
+    native_cpu c{known.id, known.socket, 0, 0, known.strand};
+    c.socket = sockets.try_emplace({c.package, caches.shared_by}, unsigned(sockets.size())).first->second;
+    auto& here = cores[c.socket];
+    c.core = here.try_emplace(known.core, unsigned(here.size())).first->second;
+    m.packages = std::max(m.packages, c.package + 1);
+    m.sockets = std::max(m.sockets, c.socket + 1);
+    m.cores = std::max(m.cores, c.core + 1);
+    m.strands = std::max(m.strands, c.strand + 1);
     if (m.last.bytes == 0) m.last = caches.last, m.own = caches.own;
+    m.cpus.push_back(c);
   }
-  m.packages = unsigned(packages.size());
-  m.sockets = unsigned(sockets.size());
-  for (const auto& [socket, known] : cores) {
-    m.cores = std::max(m.cores, unsigned(known.size()));
-  }
-  for (const auto& [place, n] : strands) m.strands = std::max(m.strands, n);
   m.even = m.cpus.size() == std::size_t{m.sockets} * m.cores * m.strands;
   return m;
 }
@@ -127,14 +110,6 @@ std::vector<native_cpu> native_machine::siblings() const {
     for (const native_cpu& b : cpus)
       if (a.socket == b.socket && a.core == b.core && a.strand < b.strand) return {a, b};
   return {};
-}
-
-std::vector<native_cpu> native_machine::scattered() const {
-  std::vector<native_cpu> order = cpus;
-  std::stable_sort(order.begin(), order.end(), [](const native_cpu& a, const native_cpu& b) {
-    return std::tuple(a.strand, a.core, a.socket) < std::tuple(b.strand, b.core, b.socket);
-  });
-  return order;
 }
 
 bool pin_to(unsigned cpu) {

@@ -39,8 +39,6 @@ struct native_machine {
   std::vector<native_cpu> pair_at(unsigned distance) const;
   /// Two strands of a core.
   std::vector<native_cpu> siblings() const;
-  /// Round the sockets, every core's first strand before any second: where simulated threads begin.
-  std::vector<native_cpu> scattered() const;
 };
 
 native_machine look_around();

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <vector>
+
+#include "files.hpp"
+#include "words.hpp"
 
 namespace usher::cli {
 namespace {
@@ -18,11 +20,6 @@ constexpr std::string_view library_name = "libusher.so";
 
 std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: all of it
-}
-
-bool is_file(const fs::path& path) {
-  std::error_code none;
-  return fs::is_regular_file(path, none);
 }
 
 /// The library in the tree that `program` is installed in (<tree>/bin/usher), wherever that was moved to.
@@ -45,13 +42,7 @@ bool is_ours(std::string_view entry, const std::string& library) {
 
 /// Of LD_PRELOAD.
 std::vector<std::string_view> entries(std::string_view list) {
-  std::vector<std::string_view> all;
-  for (std::size_t from = 0; from <= list.size();) {
-    const std::size_t to = std::min(list.find_first_of(" :", from), list.size());
-    if (to > from) all.push_back(list.substr(from, to - from));
-    from = to + 1;
-  }
-  return all;
+  return parts_of(list, " :");
 }
 
 }  // namespace
@@ -65,15 +56,15 @@ bool is_sanitizer_runtime(std::string_view path) {
 
 std::variant<preload_library, no_library> find_library() {
   fs::path found;
-  if (const char* named = std::getenv("USHER_LIBRARY"); named != nullptr && *named != '\0') {
+  if (const std::string named = environment("USHER_LIBRARY"); !named.empty()) {
     // Absolute, because the program may change its directory; not resolved, so that a link can give a library
     // a path without spaces.
     found = fs::absolute(named);
     if (!is_file(found)) return no_library{fmt::format("USHER_LIBRARY names no file: {}", named)};
   } else {
-    std::error_code error;
-    const fs::path self = fs::read_symlink("/proc/self/exe", error);
-    if (error) return no_library{"cannot tell where this program is, to find libusher.so: name it in USHER_LIBRARY"};
+    const fs::path self = own_path();
+    if (self.empty())
+      return no_library{"cannot tell where this program is, to find libusher.so: name it in USHER_LIBRARY"};
     found = library_near(self);
     if (found.empty())
       return no_library{fmt::format("cannot find libusher.so near {}: name it in USHER_LIBRARY", self.native())};

@@ -26,5 +26,6 @@ subcommand run(CLI::App& app);
 subcommand try_locks(CLI::App& app);
 subcommand check(CLI::App& app);
 subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's namespace
+subcommand bench_command(CLI::App& app);
 
 }  // namespace usher::cli

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,6 +22,8 @@
 #include <vector>
 
 #include "chart.hpp"
+#include "chart_file.hpp"
+#include "files.hpp"
 #include "help.hpp"
 #include "locks.hpp"
 #include "machine.hpp"
@@ -158,22 +159,12 @@ std::string say(const ended& e, double limit) {
   return "";
 }
 
-std::string last_line(const std::string& text) {
-  std::size_t end = text.find_last_not_of(" \t\r\n");
-  if (end == std::string::npos) return "";
-  const std::size_t begin = text.find_last_of('\n', end);
-  std::string line = printable(text.substr(begin + 1, end - begin));
-  while (line.size() > 120) drop_last_character(line);
-  return line;
-}
-
-constexpr std::size_t enough_for_a_line = 1 << 16;
-
 /// What it printed last: why it failed, as often as not.
 std::string last_words(const process& p, bool also_of_output) {
+  constexpr std::size_t enough_for_a_line = 1 << 16;
   std::string said = last_line(p.err().tail(enough_for_a_line));
   if (said.empty() && also_of_output) said = last_line(p.out().tail(enough_for_a_line));
-  return said;
+  return printable(said, 120);
 }
 
 std::string command_line(char** command) {
@@ -345,9 +336,7 @@ void trial::read_metric(result& r, const process& p) const {
   } else if (const auto v = number_of(*found)) {
     r.metric = *v;
   } else {
-    std::string captured = printable(*found);
-    while (captured.size() > 40) drop_last_character(captured);
-    r.trouble = fmt::format("the metric captured '{}', which is no number", captured);
+    r.trouble = fmt::format("the metric captured '{}', which is no number", printable(*found, 40));
   }
 }
 
@@ -847,16 +836,6 @@ nlohmann::ordered_json trial::as_json() const {
   return all;
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 /// LOCK or NAME=LOCK, to be added to `chosen`. False after a complaint.
 bool add_choice(const std::string& text, std::vector<candidate>& chosen) {
   const std::size_t sign = text.find('=');
@@ -898,7 +877,7 @@ std::vector<candidate> choose(const try_options& o) {
     for (const lock_table* lock : catalog())
       if (lock->plain() && lock->traits->excludes) names.emplace_back(lock->name);
   } else {
-    names = split(o.locks);
+    for (const std::string_view name : parts_of(o.locks, ",")) names.emplace_back(name);
   }
   std::vector<candidate> chosen;
   chosen.emplace_back(c_library, find_lock(c_library));
@@ -909,23 +888,6 @@ std::vector<candidate> choose(const try_options& o) {
     return {};
   }
   return chosen;
-}
-
-/// False after a complaint.
-bool write_chart(output_file& file, const chart& c, image_format format) {
-  try {
-    return file.write(draw(c, format));
-  } catch (const std::exception& e) {
-    complain("--chart: cannot be drawn: {}", e.what());
-    return false;
-  }
-}
-
-bool is_same_file(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  std::error_code none;
-  return fs::equivalent(a, b, none) ||
-         fs::weakly_canonical(fs::absolute(a), none) == fs::weakly_canonical(fs::absolute(b), none);
 }
 
 /// Why it is no time limit; empty: it is.
@@ -959,10 +921,7 @@ int carry_out(const try_options& o, char** command) {
     return bad_usage;
   }
   const auto format = image_format_of(o.chart);
-  if (!o.chart.empty() && !format) {
-    complain("--chart {}: the file's name must end in .svg or .png", o.chart);
-    return bad_usage;
-  }
+  if (!is_chart_name(o.chart)) return bad_usage;
   if (!o.json.empty() && !o.chart.empty() && is_same_file(o.json, o.chart)) {
     complain("--json and --chart are to write the same file, {}", o.chart);
     return bad_usage;

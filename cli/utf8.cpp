@@ -27,7 +27,7 @@ std::size_t utf8_length(std::string_view text) {
   return wrong ? 0 : length;
 }
 
-std::string printable(std::string_view text) {
+std::string printable(std::string_view text, std::size_t most) {
   std::string all;
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
@@ -41,6 +41,7 @@ std::string printable(std::string_view text) {
       all += character;
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
+  while (all.size() > most) drop_last_character(all);
   return all;
 }
 

@@ -1,50 +1,41 @@
 #include "validate.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "calibrate.hpp"
+#include "files.hpp"
 #include "help.hpp"
 #include "locks.hpp"
 #include "machine.hpp"
 #include "messages.hpp"
 #include "native_machine.hpp"
 #include "output_file.hpp"
+#include "points.hpp"
 #include "process.hpp"
 #include "progress.hpp"
 #include "sim/lock_table.hpp"
 #include "sim/point.hpp"
 #include "statistics.hpp"
 #include "table.hpp"
+#include "workloads/native/point.hpp"
 
 namespace usher::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr unsigned cs = 4, ncs = 200;  // MutexBench's (TWA, extended, §4.2)
-constexpr std::size_t sector = 128;
 
 struct validate_options {
   std::string machine, json_file;
@@ -62,66 +53,23 @@ struct compared_point {
   double error() const { return median(simulated) / median(native) - 1; }
 };
 
-/// MutexBench natively: what workloads/programs/mutexbench.hpp does, with a generator for each thread. Operations a microsecond
-/// of all threads. In a process of its own, so that a lock that gets nowhere ends. `on`: a CPU for each thread; empty: any.
-std::optional<double> run_natively(const lock_table& lock, unsigned threads, const std::vector<native_cpu>& on,
-                                   double seconds) {
-  struct alignas(sector) padded_count {
-    std::atomic<std::uint64_t> value{0};
-  };
-  void* const page = mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) throw std::bad_alloc();
-  double& rate = *static_cast<double*>(page);
-  rate = -1;
-  std::fflush(stdout);
-  const pid_t parent = getpid(), child = fork();
-  if (child < 0) throw std::runtime_error("validate: no process can be started");
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    alarm(static_cast<unsigned>(20 + 10 * seconds));
-    const std::size_t align = std::max(lock.align, sector);
-    void* const state = std::aligned_alloc(align, (std::max<std::size_t>(lock.size, 1) + align - 1) / align * align);
-    std::memset(state, 0, lock.size);
-    std::vector<padded_count> counts(threads);
-    padded_count stop;
-    for (unsigned i = 0; i < threads; i++)
-      std::thread([&, i] {
-        if (!on.empty()) pin_to(on[i % on.size()].number);
-        std::mt19937 own(i + 1);
-        std::uint32_t sum = 0;
-        const auto steps = [&](std::uint32_t n) {
-          for (; n != 0; n--) sum += static_cast<std::uint32_t>(own());
-          asm volatile("" : : "r"(sum));
-        };
-        for (auto& mine = counts[i].value; stop.value.load(std::memory_order_relaxed) == 0;) {
-          lock.lock(state);
-          steps(cs);
-          lock.unlock(state);
-          mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-          steps(static_cast<std::uint32_t>(std::uint64_t{static_cast<std::uint32_t>(own())} * ncs >> 32));
-        }
-      }).detach();
-    const auto sum = [&] {
-      double all = 0;
-      for (const padded_count& c : counts) all += static_cast<double>(c.value.load(std::memory_order_relaxed));
-      return all;
-    };
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds / 5));  // as long as the simulation warms up
-    const auto begin = steady::now();
-    const double before = sum();
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    const double done = sum() - before;
-    rate = done / std::chrono::duration<double, std::micro>(steady::now() - begin).count();
-    _exit(0);  // and the threads with it
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  const double found = rate;
-  munmap(page, sizeof(double));
-  if (found < 0) return std::nullopt;
-  return found;
+/// By `usher bench`, in a process of its own. Nothing if it does not end in time, or fails.
+std::optional<double> run_natively(const compared_point& c, const validate_options& o, unsigned round) {
+  bench::point p;
+  p.workload = "mutexbench";
+  p.lock = c.lock->name;
+  p.threads = c.threads;
+  p.seed = round;
+  p.run_ns = static_cast<std::uint64_t>(o.seconds * 1e9);
+  p.pinned = o.pinned;
+  std::string words[] = {own_path().string(), "bench", "--point", point_to_json(p, cpu_name(), "round").dump()};
+  char* const command[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
+  process run(command, {});
+  const ended end = run.wait(20 + 10 * o.seconds);
+  if (end.way != ended::how::exited || end.status != 0) return std::nullopt;
+  const auto said = ordered_json::parse(run.out().text(), nullptr, false);
+  if (said.is_discarded() || !said.contains("throughput")) return std::nullopt;
+  return said["throughput"].get<double>();
 }
 
 double simulate(const sim::machine& m, const compared_point& c, const validate_options& o, unsigned seed) {
@@ -202,11 +150,10 @@ int carry_out(const validate_options& o, const std::function<sim::machine(const 
   progress bar(points.size() * (o.rounds + o.seeds), o.quiet);
   const foreign_cpu others;
   std::vector<std::string> stuck;
-  const std::vector<native_cpu> on = o.pinned ? here.scattered() : std::vector<native_cpu>{};
-  for (unsigned round = 0; round < o.rounds; round++)  // in turns: what others do meanwhile falls on all alike
+  for (unsigned round = 1; round <= o.rounds; round++)  // in turns: what others do meanwhile falls on all alike
     for (compared_point& c : points) {
       bar.show(c.lock->name);
-      if (const auto rate = run_natively(*c.lock, c.threads, on, o.seconds))
+      if (const auto rate = run_natively(c, o, round))
         c.native.push_back(*rate);
       else
         stuck.push_back(fmt::format("{}, {} threads: the native run did not end", c.lock->name, c.threads));

@@ -1,8 +1,11 @@
-// Words of the environment and of the shell.
+// Words of the environment, of the shell, and of what programs print.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace usher::cli {
 
@@ -16,6 +19,25 @@ inline std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+/// What is between these characters, but for what is empty.
+inline std::vector<std::string_view> parts_of(std::string_view text, const char* separators) {
+  std::vector<std::string_view> parts;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t to = std::min(text.find_first_of(separators, from), text.size());
+    if (to > from) parts.push_back(text.substr(from, to - from));
+    from = to + 1;
+  }
+  return parts;
+}
+
+/// The last line that is not blank: of what a program printed, most often why it failed.
+inline std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  if (end == std::string::npos) return "";
+  const std::size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin + 1, end - begin);
 }
 
 }  // namespace usher::cli

@@ -1,6 +1,7 @@
 #include "sim/capacity.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 namespace usher::sim {
@@ -14,45 +15,28 @@ std::uint64_t mixed(std::uint64_t v) {
 }  // namespace
 
 capacity::cache::cache(std::uint64_t sets, unsigned ways)
-    : ways_(ways), sets_(sets), tags_(sets * ways), used_(sets * ways), by_(sets * ways) {}
+    : ways_(ways), sets_(sets), power_of_two_(std::has_single_bit(sets)), tags_(sets * ways), by_(sets * ways) {}
 
 bool capacity::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) {
-  const std::size_t first = (mixed(line) % sets_) * ways_;
+  const std::uint64_t number = mixed(line), set = power_of_two_ ? number & (sets_ - 1) : number % sets_;
+  std::uint32_t* const tags = &tags_[set * ways_];
+  std::uint16_t* const by = &by_[set * ways_];
   const auto tag = static_cast<std::uint32_t>(line + 1);
-  now_++;
-  std::size_t oldest = first;
-  for (std::size_t i = first; i < first + ways_; i++) {
-    if (tags_[i] == tag) {
-      used_[i] = now_;
-      return true;
-    }
-    if (used_[i] < used_[oldest]) oldest = i;
-  }
-  displaced = tags_[oldest] == 0 ? -1 : by_[oldest];
-  tags_[oldest] = tag;
-  used_[oldest] = now_;
-  by_[oldest] = static_cast<std::uint16_t>(cpu);
-  return false;
+  // All of them, as a sum that compilers make vectors of: where a search ends cannot be foreseen.
+  std::uint32_t at = 0;
+  for (std::uint32_t i = 0; i < ways_; i++) at += tags[i] == tag ? i + 1 : 0;
+  const bool hit = at != 0;
+  at = (hit ? at : ways_) - 1;
+  if (!hit) displaced = tags[at] == 0 ? -1 : by[at];
+  const std::uint16_t mine = hit ? by[at] : static_cast<std::uint16_t>(cpu);
+  std::copy_backward(tags, tags + at, tags + at + 1);
+  std::copy_backward(by, by + at, by + at + 1);
+  tags[0] = tag;
+  by[0] = mine;
+  return hit;
 }
 
-bool capacity::tlb::look_up(std::uint64_t page, unsigned entries) {
-  now_++;
-  auto oldest = pages_.begin();
-  for (auto p = pages_.begin(); p != pages_.end(); ++p) {
-    if (p->first == page) {
-      p->second = now_;
-      return true;
-    }
-    if (p->second < oldest->second) oldest = p;
-  }
-  if (pages_.size() < entries)
-    pages_.emplace_back(page, now_);
-  else
-    *oldest = {page, now_};
-  return false;
-}
-
-capacity::capacity(const machine& m) : machine_(m), tlbs_(m.all_cores()), channels_free_(m.sockets) {}
+capacity::capacity(const machine& m) : machine_(m), channels_free_(m.sockets) {}
 
 void capacity::make_caches() {
   const machine::cache& c = *machine_.capacity;
@@ -62,6 +46,7 @@ void capacity::make_caches() {
   last_.assign(machine_.sockets, cache(sets(c.bytes, c.ways), c.ways));
   if (c.private_bytes != 0)
     private_.assign(machine_.all_cores(), cache(sets(c.private_bytes, c.private_ways), c.private_ways));
+  if (c.tlb_entries != 0) tlbs_.assign(machine_.all_cores(), cache(1, c.tlb_entries));
 }
 
 capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {
@@ -114,7 +99,8 @@ capacity::cost capacity::load(const block& b, std::uint64_t offset, unsigned cpu
   const machine::cache& c = *machine_.capacity;
   const level l = look_up(b.first + offset / c.line, cpu);
   cost k = cost_of(1, l == level::last, l == level::memory, cpu, now);
-  if (c.tlb_entries != 0 && !tlbs_[cpu / machine_.strands].look_up(b.first_page + offset / b.page, c.tlb_entries)) {
+  if (int nobody;
+      !tlbs_.empty() && !tlbs_[cpu / machine_.strands].look_up(b.first_page + offset / b.page, cpu, nobody)) {
     counts_.tlb_misses++;
     k.stall += c.tlb_miss;
   }

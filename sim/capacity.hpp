@@ -51,7 +51,7 @@ class capacity {
   const counts& counted() const { return counts_; }
 
  private:
-  /// The simulated sets of one cache.
+  /// The simulated sets of one cache, or a TLB: of one set, with pages for lines.
   class cache {
    public:
     cache(std::uint64_t sets, unsigned ways);
@@ -62,20 +62,9 @@ class capacity {
    private:
     unsigned ways_;
     std::uint64_t sets_;
-    std::vector<std::uint32_t> tags_;  // line + 1; 0: empty
-    std::vector<std::uint32_t> used_;
+    bool power_of_two_;
+    std::vector<std::uint32_t> tags_;  // of each set, used last first: line + 1; 0: empty
     std::vector<std::uint16_t> by_;
-    std::uint32_t now_ = 0;
-  };
-
-  /// Fully associative, exact.
-  class tlb {
-   public:
-    bool look_up(std::uint64_t page, unsigned entries);
-
-   private:
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> pages_;  // page, time of use
-    std::uint64_t now_ = 0;
   };
 
   enum class level { own, last, memory };
@@ -87,8 +76,7 @@ class capacity {
   static constexpr std::uint32_t every = 4;  // set, where a sample will do
 
   const machine& machine_;
-  std::vector<cache> last_, private_;
-  std::vector<tlb> tlbs_;
+  std::vector<cache> last_, private_, tlbs_;
   std::vector<cycles> channels_free_;
   std::uint32_t sample_ = every;
   std::vector<std::array<std::uint64_t, 2>>

@@ -27,16 +27,48 @@ struct event {
   event_kind kind;
 };
 
+/// A heap. Behind its end stand events that never happen: four that are compared are always there.
 class event_queue {
  public:
-  bool empty() const { return heap_.empty(); }
-  cycles first_time() const { return heap_.front().time; }
+  bool empty() const { return size_ == 0; }
+  cycles first_time() const { return heap_[0].time; }
 
   void push(const event& e) {
-    std::size_t at = heap_.size();
-    heap_.push_back(e);
+    if (size_ + arity >= heap_.size()) heap_.resize(2 * heap_.size(), never);
+    rise(size_++, e);
+  }
+
+  /// False: there is none.
+  bool pop(event& to) {
+    if (size_ == 0) return false;
+    to = heap_[0];
+    const event last = heap_[--size_];
+    heap_[size_] = never;
+    if (size_ != 0) refill(last);
+    return true;
+  }
+
+  /// The same as to push this one and to pop the first.
+  event exchange(const event& e) {
+    if (size_ == 0 || before(e, heap_[0])) return e;
+    const event first = heap_[0];
+    refill(e);
+    return first;
+  }
+
+ private:
+  static constexpr std::size_t arity = 4;
+  static constexpr event never{~cycles{0}, ~std::uint32_t{0}, 0, 0, event_kind::resume};
+
+  /// As one number: which of two comes first cannot be foreseen, and a branch would be foretold wrong.
+  __extension__ using number = unsigned __int128;
+  static number order(const event& e) { return number{e.time} << 64 | std::uint64_t{e.tie} << 32; }
+  static bool before(const event& a, const event& b) { return order(a) < order(b); }
+
+  /// To its place, from a free one at the end.
+  void rise(std::size_t at, const event& e) {
     while (at != 0) {
-      const std::size_t above = (at - 1) / 2;
+      const std::size_t above = (at - 1) / arity;
       if (!before(e, heap_[above])) break;
       heap_[at] = heap_[above];
       at = above;
@@ -44,31 +76,21 @@ class event_queue {
     heap_[at] = e;
   }
 
-  event pop() {
-    const event first = heap_.front(), last = heap_.back();
-    heap_.pop_back();
-    if (!heap_.empty()) sink(last);
-    return first;
-  }
-
- private:
-  static bool before(const event& a, const event& b) { return a.time != b.time ? a.time < b.time : a.tie < b.tie; }
-
-  void sink(const event& e) {
-    const std::size_t size = heap_.size();
+  /// The first place is free: the earlier ones move up, down to the end, where what comes from the end mostly belongs.
+  void refill(const event& e) {
     std::size_t at = 0;
-    for (;;) {
-      std::size_t below = 2 * at + 1;
-      if (below >= size) break;
-      if (below + 1 < size && before(heap_[below + 1], heap_[below])) below++;
-      if (!before(heap_[below], e)) break;
-      heap_[at] = heap_[below];
-      at = below;
+    for (std::size_t below = 1; below < size_; below = arity * at + 1) {
+      const std::size_t left = below + std::size_t(before(heap_[below + 1], heap_[below]));
+      const std::size_t right = below + 2 + std::size_t(before(heap_[below + 3], heap_[below + 2]));
+      const std::size_t least = left + (right - left) * std::size_t(before(heap_[right], heap_[left]));
+      heap_[at] = heap_[least];
+      at = least;
     }
-    heap_[at] = e;
+    rise(at, e);
   }
 
-  std::vector<event> heap_;
+  std::vector<event> heap_ = std::vector<event>(64, never);
+  std::size_t size_ = 0;
 };
 
 }  // namespace usher::sim

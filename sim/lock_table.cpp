@@ -18,9 +18,14 @@ std::span<const simulated_lock* const> simulated_locks() {
 }
 
 const simulated_lock* find_simulated_lock(std::string_view name) {
+  const auto is_meant = [name](const simulated_lock& l) {
+    return name == l.name || (l.kind == waiting_kind::spin_then_park && name == std::string(l.family) + "-stp");
+  };
   for (const simulated_lock* l : simulated_locks())
-    if (name == l->name || (l->kind == waiting_kind::spin_then_park && name == std::string(l->family) + "-stp"))
-      return l;
+    if (is_meant(*l)) return l;
+  for (const auto& f : simulated_variants())
+    for (std::size_t i = 0; i < f.count; i++)
+      if (is_meant(f.tables[i])) return &f.tables[i];
   return nullptr;
 }
 

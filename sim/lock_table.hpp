@@ -27,7 +27,7 @@ struct simulated_lock {
 
 std::span<const simulated_lock* const> simulated_locks();
 
-/// Null if there is no such lock.
+/// Also one of variants.cpp. Null if there is no such lock.
 const simulated_lock* find_simulated_lock(std::string_view name);
 
 }  // namespace usher::sim

@@ -174,6 +174,7 @@ machine read_machine(const std::string& file) {
     s.get("leave", m.leave);
     s.get_in_1024("jitter", m.jitter, 0, 10);
     m.store_buffer = s.flag("store_buffer", true);
+    m.through_home = s.flag("through_home", false);
     if (s.has("home")) s.get("home", m.home.emplace(), 0, m.sockets - 1);
     s.done();
   }
@@ -185,12 +186,14 @@ machine read_machine(const std::string& file) {
       s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
     } else {
       s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
+      if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
     }
     s.done();
   }
   if (const toml::table* table = find("scheduler")) {
     section s(file, "scheduler", *table, m.fitted);
-    machine::scheduler& os = m.os.emplace();
+    // Given one, for clang: within machine, scheduler and cache do not yet have their defaults.
+    machine::scheduler& os = m.os.emplace(machine::scheduler{});
     s.get("slice", os.slice, 1);
     s.get("change", os.change);
     s.get("call", os.call);
@@ -204,7 +207,7 @@ machine read_machine(const std::string& file) {
   }
   if (const toml::table* table = find("cache")) {
     section s(file, "cache", *table, m.fitted);
-    machine::cache& c = m.capacity.emplace();
+    machine::cache& c = m.capacity.emplace(machine::cache{});
     s.get("bytes", c.bytes, 1, std::uint64_t{1} << 40);
     s.get("ways", c.ways, 1, 64);
     s.get("line", c.line, 16, 1024);

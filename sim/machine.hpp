@@ -46,6 +46,7 @@ struct machine {
   cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
   bool store_buffer = true;
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
+  bool through_home = false;     ///< what another socket has is asked for by way of the line's home
   std::optional<unsigned> home;  ///< the socket at which all lines are at home; else where they were first used
 
   // ---- strands of a core ----
@@ -53,6 +54,7 @@ struct machine {
   unsigned slowed_by_work = 1024;  ///< with one pipeline: computing takes so many 1/1024 while another strand works …
   unsigned slowed_by_spin = 1024;  ///< … or only spins
   unsigned weight_of_spin = 1024;  ///< with more pipelines: a spinning strand's part of one
+  unsigned alone = 1024;           ///< and a strand that is alone on its core computes so many 1/1024 as fast
 
   // ---- operating system; without it there is one thread a CPU at the most ----
   struct scheduler {
@@ -82,6 +84,12 @@ struct machine {
     cycles tlb_miss = 0;
   };
   std::optional<cache> capacity;
+
+  // ---- what can be left out, to see what breaks without it (docs/simulation.md). No file does ----
+  bool ordered_by_arrival = true;  ///< misses; else by departure: the near ones have no advantage
+  bool merges_fills = true;        ///< a read joins another strand's that is under way; else it hits
+  bool random_refetch =
+      true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
 
   std::vector<std::string> fitted;  ///< the keys that were set so that a figure came out
 

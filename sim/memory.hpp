@@ -7,6 +7,7 @@
 //     read, this socket has it       clean latency. Each read keeps the socket's supplier busy for per_read: refetches queue
 //     read, other sockets have it    clean latency of the nearest (MESIF), of the home (MESI), of who wrote it last (MOESI)
 //     read or write, nobody has it   memory latency
+//     … on a machine with directories an owner in another socket is asked by way of the line's home
 //     write, others share it         an invalidation to each socket that has it, after the reads that wait there, and
 //                                    per_sharer for each copy; done when the last has answered
 //
@@ -45,11 +46,11 @@ struct line {
 
 class memory {
  public:
-  memory(const machine& m, const arena& a) : machine_(m), arena_(a), fills_(m.all_cores()) {}
+  memory(const machine& m, const arena& a);
 
   line& at(const void* word) {
     const std::size_t index = arena_.offset_of(word) / line_bytes, block = index / lines_a_block;
-    if (block >= blocks_.size()) [[unlikely]]
+    if (block >= blocks_.size() || blocks_[block] == nullptr) [[unlikely]]
       grow(index);
     return blocks_[block][index % lines_a_block];
   }
@@ -71,7 +72,7 @@ class memory {
   static constexpr std::size_t line_bytes = 64;
 
  private:
-  static constexpr std::size_t lines_a_block = 4096;
+  static constexpr std::size_t lines_a_block = 256;
 
   struct fill {
     const line* which = nullptr;
@@ -79,12 +80,16 @@ class memory {
   };
 
   void grow(std::size_t index);
-  unsigned socket_of(unsigned core) const { return core / machine_.cores; }
+  unsigned socket_of(unsigned core) const { return sockets_[core]; }
+  unsigned distance(unsigned a, unsigned b) const { return distances_[a][b]; }
   unsigned supplier(const line& l, unsigned socket) const;
+  cycles from_owner(const line& l, unsigned socket) const;
   unsigned copies(const line& l, unsigned socket) const;
 
   const machine& machine_;
   const arena& arena_;
+  std::array<std::uint8_t, most_cores> sockets_{};  // asked at every access: not by division
+  std::array<std::array<std::uint8_t, most_sockets>, most_sockets> distances_{};
   std::vector<std::unique_ptr<line[]>> blocks_;  // lines stay where they are
   std::vector<fill> fills_;
 };

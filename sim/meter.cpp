@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/metrics.hpp"
-
 namespace usher::sim {
 
 meter::meter(const machine& m, unsigned threads, cycles begin, cycles end)
@@ -31,19 +29,29 @@ void meter::got_in(unsigned thread, unsigned socket, cycles now) {
     return;
   }
   history_.push_back(std::uint16_t(thread));
+  if (handed_over_since_ != nobody) hand_overs_.push_back(now - handed_over_since_);
   waits_.push_back(now - mine.came);
   found_free_ += mine.found_free ? 1 : 0;
   between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;
   last_socket_ = socket;
-  for (const visitor& other : visitors_)
-    if (other.came != nobody && other.order + order_known_ < mine.order) {
-      bypasses_++;
-      break;
-    }
+  count_bypass(thread, mine.order);
+}
+
+void meter::count_bypass(unsigned thread, cycles order) {
+  bool any = false, of_my_kind = false;
+  const auto is_one_of_some = [this](std::size_t t) { return t < is_one_of_some_.size() && is_one_of_some_[t]; };
+  for (std::size_t t = 0; t < visitors_.size() && !(any && of_my_kind); t++) {
+    if (visitors_[t].came == nobody || visitors_[t].order + order_known_ >= order) continue;
+    any = true;
+    of_my_kind = of_my_kind || is_one_of_some(t) == is_one_of_some(thread);
+  }
+  bypasses_ += any ? 1 : 0;
+  bypasses_among_[is_one_of_some(thread) ? 1 : 0] += of_my_kind ? 1 : 0;
 }
 
 void meter::left(cycles now) {
   inside_--;
+  handed_over_since_ = waiting_ != 0 ? now : nobody;
   if (!measured(now)) return;
   holds_.push_back(now - held_since_);
   held_ += now - std::max(held_since_, begin_);
@@ -56,9 +64,9 @@ durations meter::of(std::vector<std::uint64_t>& values) const {
   std::uint64_t sum = 0;
   for (const std::uint64_t v : values) sum += v;
   d.mean = static_cast<double>(sum) / static_cast<double>(values.size()) * 1000 / machine_.mhz;
-  d.median = machine_.to_ns(percentile(values, 0.5));
-  d.p99 = machine_.to_ns(percentile(values, 0.99));
-  d.longest = machine_.to_ns(percentile(values, 1));
+  d.median = machine_.to_ns(workloads::percentile(values, 0.5));
+  d.p99 = machine_.to_ns(workloads::percentile(values, 0.99));
+  d.longest = machine_.to_ns(workloads::percentile(values, 1));
   return d;
 }
 
@@ -73,6 +81,16 @@ durations meter::waits(const std::function<bool(unsigned)>& chosen) const {
 
 durations meter::holds() const {
   std::vector<std::uint64_t> values = holds_;
+  return of(values);
+}
+
+durations meter::hand_overs() const {
+  std::vector<std::uint64_t> values = hand_overs_;
+  return of(values);
+}
+
+durations meter::unlocks() const {
+  std::vector<std::uint64_t> values = unlocks_;
   return of(values);
 }
 

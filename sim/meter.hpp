@@ -2,6 +2,7 @@
 // costs no simulated time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -9,19 +10,18 @@
 
 #include "sim/machine.hpp"
 #include "sim/process.hpp"
+#include "workloads/programs/metrics.hpp"
 
 namespace usher::sim {
 
-/// Times, in nanoseconds.
-struct durations {
-  std::uint64_t count = 0;
-  double mean = 0;
-  std::uint64_t median = 0, p99 = 0, longest = 0;
-};
+using workloads::durations;
 
 class meter : public observer {
  public:
   meter(const machine& m, unsigned threads, cycles begin, cycles end);
+
+  /// Threads of two kinds: overtakings are also counted among those of one.
+  void kinds(std::vector<bool> is_one_of_some) { is_one_of_some_ = std::move(is_one_of_some); }
 
   void watch(const void* lock) { lock_ = lock; }
   bool watches(const void* lock) const { return lock == lock_; }
@@ -30,6 +30,9 @@ class meter : public observer {
   void came(unsigned thread, cycles now);
   void got_in(unsigned thread, unsigned socket, cycles now);
   void left(cycles now);
+  void has_unlocked(cycles began, cycles now) {
+    if (measured(now)) unlocks_.push_back(now - began);
+  }
 
   // ---- from within: the thread has its place in the order; not every lock says so ----
   void doorway(const void* lock, unsigned thread, cycles now) override;
@@ -42,9 +45,15 @@ class meter : public observer {
   /// Admissions while somebody waited who had come 5 µs earlier or more: a doorway takes its time, and who begins it first need not be
   /// first.
   std::uint64_t bypasses() const { return bypasses_; }
+  /// Of those, of somebody of the same kind.
+  std::uint64_t bypasses_among(bool some) const { return bypasses_among_[some ? 1 : 0]; }
   /// Of these threads. Includes what those have waited who were not in at the end: a lower bound of the longest.
   durations waits(const std::function<bool(unsigned)>& of) const;
   durations holds() const;
+  /// What unlock() takes.
+  durations unlocks() const;
+  /// From the beginning of unlock() to the next admission, where somebody waits.
+  durations hand_overs() const;
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
   /// Admissions of threads that had found the lock free.
   std::uint64_t found_free() const { return found_free_; }
@@ -54,6 +63,7 @@ class meter : public observer {
  private:
   static constexpr cycles nobody = ~cycles{0};
 
+  void count_bypass(unsigned thread, cycles order);
   durations of(std::vector<std::uint64_t>& cycles) const;
   bool measured(cycles t) const { return t > begin_ && t <= end_; }
 
@@ -66,12 +76,15 @@ class meter : public observer {
   const cycles begin_, end_, order_known_;
   const void* lock_ = nullptr;
   std::vector<visitor> visitors_;
+  std::vector<bool> is_one_of_some_;
   unsigned inside_ = 0, waiting_ = 0, last_socket_ = 0;
   cycles held_since_ = 0, held_ = 0;
   std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0;
+  std::array<std::uint64_t, 2> bypasses_among_{};
   std::vector<std::uint16_t> history_;
   std::vector<std::uint64_t> waits_;  // of each admission
-  std::vector<std::uint64_t> holds_;
+  std::vector<std::uint64_t> holds_, unlocks_, hand_overs_;
+  cycles handed_over_since_ = nobody;
   std::vector<std::pair<unsigned, cycles>> late_;  // who got in after the end, and when it had come
 };
 

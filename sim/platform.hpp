@@ -135,8 +135,9 @@ struct simulated {
   static T await(const atomic<T>& w, Pred pred, std::memory_order o) {
     const T v = w.load(o);
     if (pred(v)) return v;
-    simulation::current().spin(condition_of(w, pred), 0);
-    return w.peek();
+    awaited<T, Pred> a{pred, v};
+    simulation::current().spin(a.on(w), 0);
+    return a.seen;
   }
   template <class T, class Pred>
   static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
@@ -144,10 +145,11 @@ struct simulated {
     if (pred(v)) return v;
     if (ns == 0) return std::nullopt;
     auto& s = simulation::current();
-    const cycles limit = s.on().from_ns(ns), plain = s.on().os ? s.on().os->polite_from * s.on().look : 0;
-    if (plain != 0 && plain < limit) return await_politely(w, pred, o, plain, limit);
-    if (!s.spin(condition_of(w, pred), limit)) return std::nullopt;
-    return w.peek();
+    const cycles limit = s.on().from_ns(ns), polite_from = s.on().os ? s.on().os->polite_from * s.on().look : 0;
+    if (polite_from != 0 && polite_from < limit) return await_politely(w, pred, o, polite_from, limit);
+    awaited<T, Pred> a{pred, v};
+    if (!s.spin(a.on(w), limit)) return std::nullopt;
+    return a.seen;
   }
   /// Looks for about a microsecond, then offers the CPU to others between looks.
   template <class T, class Pred>
@@ -262,20 +264,29 @@ struct simulated {
   static void admitted(const void* lock);
 
  private:
+  /// What a thread waits for, and the value that it found at last: the word may change again before the thread goes on.
   template <class T, class Pred>
-  static condition condition_of(const atomic<T>& w, const Pred& pred) {
-    return {[](const void* context, const void* word) {
-              return bool((*static_cast<const Pred*>(context))(*static_cast<const T*>(word)));
-            },
-            &pred, w.place(), sizeof(T)};
-  }
+  struct awaited {
+    const Pred& pred;
+    T seen;
+
+    condition on(const atomic<T>& w) {
+      return {[](void* context, const void* word) {
+                auto& a = *static_cast<awaited*>(context);
+                a.seen = *static_cast<const T*>(word);
+                return bool(a.pred(a.seen));
+              },
+              this, w.place(), sizeof(T)};
+    }
+  };
 
   template <class T, class Pred>
-  static std::optional<T> await_politely(const atomic<T>& w, Pred pred, std::memory_order o, cycles plain,
+  static std::optional<T> await_politely(const atomic<T>& w, Pred pred, std::memory_order o, cycles polite_from,
                                          cycles limit) {
     auto& s = simulation::current();
     const cycles end = s.now() + limit;
-    if (s.spin(condition_of(w, pred), plain)) return w.peek();
+    awaited<T, Pred> a{pred, {}};
+    if (s.spin(a.on(w), polite_from)) return a.seen;
     while (s.now() < end) {
       s.yield();
       const T v = w.load(o);
@@ -287,7 +298,7 @@ struct simulated {
   /// A 64-bit word is compared by its upper half.
   template <class T>
   static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, cycles limit) {
-    const condition unchanged{[](const void* context, const void* word) {
+    const condition unchanged{[](void* context, const void* word) {
                                 constexpr unsigned shift = sizeof(T) == 8 ? 32 : 0;
                                 return std::uint32_t(*static_cast<const T*>(word) >> shift) ==
                                        std::uint32_t(*static_cast<const T*>(context) >> shift);

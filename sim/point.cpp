@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 
-#include "sim/metrics.hpp"
 #include "sim/world.hpp"
 #include "workloads/programs/all.hpp"
+#include "workloads/programs/metrics.hpp"
 
 namespace usher::sim {
 namespace {
@@ -16,37 +15,10 @@ namespace {
 using workloads::description;
 using workloads::placement;
 
-/// A program compiled for the simulated machine.
-struct program {
-  description about;
-  /// Makes it for a run. It is then called by each thread, and returns when the time is over.
-  std::function<void(world::thread&)> (*make)(world& w);
-  bool (*is_one_of_some)(world& w, unsigned thread);
-};
-
-const std::vector<program>& all_programs() {
-  static const std::vector<program> all = [] {
-    std::vector<program> list;
-    workloads::for_each_program<world>([&]<class P>() {
-      program entry{P::about(),
-                    [](world& w) -> std::function<void(world::thread&)> {
-                      return [p = std::make_shared<P>(w)](world::thread& t) {
-                        while (!t.over()) (*p)(t);
-                      };
-                    },
-                    nullptr};
-      if constexpr (requires(world& w) { P::is_one_of_some(w, 0u); }) entry.is_one_of_some = P::is_one_of_some;
-      list.push_back(std::move(entry));
-    });
-    return list;
-  }();
-  return all;
-}
+using program = workloads::compiled_program<world>;
 
 const program& known_program(const std::string& name) {
-  for (const program& p : all_programs())
-    if (name == p.about.name) return p;
-  throw std::runtime_error("unknown workload '" + name + "'");
+  return workloads::known_program<world>(name);
 }
 
 const simulated_lock& known_lock(const std::string& name) {
@@ -100,17 +72,20 @@ struct totals {
 void note_locks(result& r, world& w, const program& program) {
   const meter& m = w.watched();
   r.admissions = m.history().size();
-  r.working_set = working_set(m.history());
-  r.reacquire = median_reacquire(m.history());
+  r.working_set = workloads::working_set(m.history());
+  r.reacquire = workloads::median_reacquire(m.history());
   r.between_sockets = m.between_sockets();
   r.bypasses = m.bypasses();
   r.found_free = m.found_free();
   r.utilisation = m.utilisation();
   r.holds = m.holds();
+  r.unlocks = m.unlocks();
+  r.hand_overs = m.hand_overs();
 
-  const auto add = [&](const char* name, const std::function<bool(unsigned)>& of) {
+  const auto add = [&](const char* name, std::uint64_t bypasses, const std::function<bool(unsigned)>& of) {
     group g;
     g.name = name;
+    g.bypasses = bypasses;
     std::uint64_t operations = 0;
     for (unsigned t = 0; t < w.threads(); t++)
       if (of(t)) {
@@ -124,10 +99,10 @@ void note_locks(result& r, world& w, const program& program) {
     g.waiting_at_end = m.waiting_at_end(of);
     r.groups.push_back(std::move(g));
   };
-  add("", [](unsigned) { return true; });
+  add("", m.bypasses(), [](unsigned) { return true; });
   if (program.is_one_of_some == nullptr) return;
-  add(program.about.some, [&](unsigned t) { return program.is_one_of_some(w, t); });
-  add(program.about.others, [&](unsigned t) { return !program.is_one_of_some(w, t); });
+  add(program.about.some, m.bypasses_among(true), [&](unsigned t) { return program.is_one_of_some(w, t); });
+  add(program.about.others, m.bypasses_among(false), [&](unsigned t) { return !program.is_one_of_some(w, t); });
 }
 
 }  // namespace
@@ -135,22 +110,17 @@ void note_locks(result& r, world& w, const program& program) {
 std::span<const description> programs() {
   static const std::vector<description> all = [] {
     std::vector<description> list;
-    for (const program& p : all_programs()) list.push_back(p.about);
+    for (const program& p : workloads::all_programs<world>()) list.push_back(p.about);
     return list;
   }();
   return all;
-}
-
-const description* find_program(std::string_view name) {
-  for (const description& d : programs())
-    if (name == d.name) return &d;
-  return nullptr;
 }
 
 void check_point(const machine& m, const point& p) {
   const description& about = known_program(p.workload).about;
   const simulated_lock& lock = known_lock(p.lock);
   workloads::check_parameters(about, p.parameters);
+  workloads::check_exclusion(about, lock.name, *lock.traits);
   if (m.os) return;
   if (lock.parks())
     throw std::runtime_error(m.name + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
@@ -174,6 +144,11 @@ result run_point(const machine& asked, const point& p, trace* by) {
   if (by != nullptr) by->follow(s.shared(), m, w.begin());
   s.be_traced_by(by);
   const auto body = program.make(w);
+  if (program.is_one_of_some != nullptr) {
+    std::vector<bool> kinds(p.threads);
+    for (unsigned t = 0; t < p.threads; t++) kinds[t] = program.is_one_of_some(w, t);
+    w.watched().kinds(std::move(kinds));
+  }
   result r;
   for (unsigned i = 0; i < p.threads; i++) {
     const unsigned cpu = cpu_of(m, program.about.where, i, p.threads);
@@ -183,7 +158,7 @@ result run_point(const machine& asked, const point& p, trace* by) {
       body(t);
     });
   }
-  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); });
+  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
   totals first, last;
   const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.capacity_counted(), s.cpu_time(now)}; };
   s.at(w.begin(), [&] {
@@ -198,8 +173,8 @@ result run_point(const machine& asked, const point& p, trace* by) {
   std::uint64_t sum = 0;
   for (const std::uint64_t n : r.operations) sum += n;
   r.throughput = static_cast<double>(sum) / (static_cast<double>(p.run_ns) / 1000);
-  r.gini = gini(r.operations);
-  r.relative_deviation = relative_deviation(r.operations);
+  r.gini = workloads::gini(r.operations);
+  r.relative_deviation = workloads::relative_deviation(r.operations);
   if (p.watch && program.about.one_lock) note_locks(r, w, program);
 
   const auto time = static_cast<double>(w.end() - w.begin());

@@ -12,6 +12,7 @@
 #include "sim/machine.hpp"
 #include "sim/meter.hpp"
 #include "sim/trace.hpp"
+#include "workloads/programs/metrics.hpp"
 #include "workloads/programs/program.hpp"
 
 namespace usher::sim {
@@ -28,13 +29,9 @@ struct point {
   bool watch = true;  ///< the lock, too: fairness in the short term, waits
 };
 
-/// Threads that do the same.
-struct group {
-  std::string name;  ///< empty: all
-  unsigned threads = 0;
-  double throughput = 0;
-  durations waits;
-  unsigned waiting_at_end = 0;
+/// What was seen of threads that do the same.
+struct group : workloads::group {
+  std::uint64_t bypasses = 0;  ///< of each other
 };
 
 struct result {
@@ -45,7 +42,7 @@ struct result {
   // of the program's lock, if it has one
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
-  durations holds;
+  durations holds, unlocks, hand_overs;
   std::vector<group> groups;
   // of the measured time
   std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
@@ -58,7 +55,6 @@ struct result {
 
 /// What can be run.
 std::span<const workloads::description> programs();
-const workloads::description* find_program(std::string_view name);
 
 /// Whether the point can be run on the machine. Throws std::runtime_error, one line: an unknown program or lock, a parameter out of
 /// bounds, no room for so many threads.

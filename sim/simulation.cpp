@@ -32,7 +32,7 @@ simulation::~simulation() {
   current_ = nullptr;
 }
 
-void simulation::add_thread(unsigned cpu, std::function<void()> body) {
+void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgent) {
   if (cpu >= cpus_.size())
     throw bad_machine(machine_.name + ": there is no CPU " + std::to_string(cpu) + ", there are " +
                       std::to_string(cpus_.size()));
@@ -41,6 +41,7 @@ void simulation::add_thread(unsigned cpu, std::function<void()> body) {
   threads_.push_back(std::make_unique<simulated_thread>(unsigned(threads_.size()), random_.bits()));
   simulated_thread& t = *threads_.back();
   t.body = std::move(body);
+  t.urgent = urgent;
   t.cpu = cpu;
   t.core = cpu / machine_.strands;
   t.socket = t.core / machine_.cores;
@@ -96,13 +97,12 @@ void simulation::run() {
 // ---- events ----------------------------------------------------------------------------------------------------------
 
 void simulation::push(cycles t, event_kind k, const simulated_thread& of) {
-  events_.push({t, std::uint32_t(random_.bits()), of.epoch, of.id, k});
+  events_.push(event_of(t, k, of));
 }
 
-/// Carries events out until one of them lets a thread go on. Null: there are none left.
-simulation::simulated_thread* simulation::next() {
-  while (!events_.empty()) {
-    const event e = events_.pop();
+/// Carries this event and further ones out until one of them lets a thread go on. Null: there are none left.
+simulation::simulated_thread* simulation::next(event e) {
+  do {
     counts_.events++;
     if (e.kind == event_kind::slice) {
       end_slice(e.of, e.time);
@@ -147,13 +147,12 @@ simulation::simulated_thread* simulation::next() {
       default:
         break;
     }
-  }
+  } while (events_.pop(e));
   return nullptr;
 }
 
-void simulation::give_way() {
+void simulation::give_way_to(simulated_thread* after) {
   simulated_thread* const before = me_;
-  simulated_thread* const after = next();
   if (after == before) return;
   counts_.fiber_switches++;
   const auto save = [before](fiber&& f) {
@@ -221,6 +220,11 @@ cycles simulation::noisy(cycles one_way) {
   return one_way + random_.exponential(one_way * machine_.jitter / 1024);
 }
 
+/// Served at once; what is random about the way comes after that.
+simulation::journey simulation::by_departure(cycles one_way) {
+  return {0, noisy(one_way) - one_way};
+}
+
 template <bool Traced>
 bool simulation::load_as(const void* word, unsigned size) {
   simulated_thread& t = *me_;
@@ -241,13 +245,13 @@ bool simulation::load_as(const void* word, unsigned size) {
     }
     return false;
   }
-  const cycles one_way = memory_.one_way(l, t.core, false);
-  if (one_way != 0) {
-    t.now += noisy(one_way);
+  const auto [there, late] = travel(l, t.core, false);
+  if (there != 0) {
+    t.now += noisy(there);
     sync();
   }
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
-  t.now = std::max(t.now, memory_.read(l, t.core, t.now - one_way));
+  t.now = std::max(t.now, memory_.read(l, t.core, t.now - there) + late);
   if constexpr (Traced) trace_->reads({t.id, word, size, t.now - begun});
   return false;
 }
@@ -273,24 +277,24 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
     announce(l, w.visible);
     return false;
   }
-  const cycles one_way = memory_.one_way(l, t.core, true);
+  const auto [there, late] = travel(l, t.core, true);
   if (machine_.store_buffer) {
     t.store.pending = true;
     if constexpr (Traced) {
       t.store.begun = t.now;
       trace_->buffers({t.id, word, size, 1}, t.now, value);
     }
-    push(t.now + noisy(one_way), event_kind::commit, t);
+    push(t.now + noisy(there), event_kind::commit, t);
     t.now += 1;
     return true;
   }
   const cycles begun = t.now;
-  t.now += noisy(one_way);
+  t.now += noisy(there);
   sync();
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
-  const auto w = memory_.write(l, t.core, t.now - one_way, false);
-  if constexpr (Traced) trace_->writes({t.id, word, size, std::max(t.now, w.done) - begun}, value);
-  t.now = std::max(t.now, w.done);
+  const auto w = memory_.write(l, t.core, t.now - there, false);
+  if constexpr (Traced) trace_->writes({t.id, word, size, std::max(t.now, w.done + late) - begun}, value);
+  t.now = std::max(t.now, w.done + late);
   announce(l, w.visible);
   return false;
 }
@@ -298,9 +302,9 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
 template <bool Traced>
 void simulation::commit_as(simulated_thread& t, cycles at) {
   line& l = memory_.at(t.store.word);
-  const cycles one_way = l.owner == std::int32_t(t.core) ? 0 : memory_.one_way(l, t.core, true);
+  const cycles there = l.owner == std::int32_t(t.core) ? 0 : travel(l, t.core, true).there;
   if constexpr (Traced) trace_->at_line(l, t.core, at);
-  const auto w = memory_.write(l, t.core, at - std::min(at, one_way), false);
+  const auto w = memory_.write(l, t.core, at - std::min(at, there), false);
   if constexpr (Traced)
     trace_->writes({t.id, t.store.word, t.store.size, std::max(w.done, at) - t.store.begun}, t.store.value);
   std::memcpy(t.store.word, &t.store.value, t.store.size);
@@ -332,17 +336,17 @@ void simulation::modify_as(const void* word, unsigned size) {
   counts_.events++;
   const cycles begun = t.now;
   line& l = memory_.at(word);
-  cycles one_way = 0;
+  journey way{0, 0};
   if (l.owner != std::int32_t(t.core)) {
-    one_way = memory_.one_way(l, t.core, true);
-    if (one_way != 0) {
-      t.now += noisy(one_way);
+    way = travel(l, t.core, true);
+    if (way.there != 0) {
+      t.now += noisy(way.there);
       sync();
     }
   }
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
-  const auto w = memory_.write(l, t.core, t.now - one_way, true);
-  t.now = std::max(t.now, w.done);
+  const auto w = memory_.write(l, t.core, t.now - way.there, true);
+  t.now = std::max(t.now, w.done + way.late);
   if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
   announce(l, w.visible);
 }
@@ -351,13 +355,22 @@ void simulation::modify_as(const void* word, unsigned size) {
 void simulation::announce(line& l, cycles visible) {
   if (l.watchers.empty()) return;
   auto& w = l.watchers;
+  if (!machine_.random_refetch) {
+    for (const std::uint32_t id : w) {
+      simulated_thread& t = *threads_[id];
+      const cycles when = std::max(visible, t.last_look) + noisy(travel(l, t.core, false).there);
+      events_.push({when, id, t.epoch, id, event_kind::look});
+    }
+    w.clear();
+    return;
+  }
   for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[random_.below(std::uint32_t(i))]);
   for (const std::uint32_t id : w) {
     simulated_thread& t = *threads_[id];
     const bool alone = working_[t.core] + spinning_[t.core] <= 1;
     const cycles period = machine_.look * (alone ? 1 : 2);
     const cycles when = std::max(visible, t.last_look) + random_.below(std::uint32_t(period + 1));
-    push(when + noisy(memory_.one_way(l, t.core, false)), event_kind::look, t);
+    push(when + noisy(travel(l, t.core, false).there), event_kind::look, t);
   }
   w.clear();
 }
@@ -366,10 +379,10 @@ template <bool Traced>
 void simulation::look_as(simulated_thread& t, cycles at) {
   counts_.looks++;
   line& l = *t.watched;
-  const cycles one_way = memory::has(l, t.core) ? 0 : memory_.one_way(l, t.core, false);
-  const cycles departed = at - std::min(at, one_way);
+  const auto [there, late] = memory::has(l, t.core) ? journey{0, 0} : travel(l, t.core, false);
+  const cycles departed = at - std::min(at, there);
   if constexpr (Traced) trace_->at_line(l, t.core, at);
-  const cycles done = std::max(at, memory_.read(l, t.core, departed));
+  const cycles done = std::max(at, memory_.read(l, t.core, departed) + late);
   t.last_look = done;
   const bool goes_on = t.waits_for.holds(t.waits_for.context, t.waits_for.word);
   if constexpr (Traced) trace_->looks({t.id, t.waits_for.word, t.waits_for.size, done - departed}, goes_on);
@@ -436,6 +449,9 @@ bool simulation::spin(const condition& c, cycles limit) {
 
 void simulation::compute(cycles n) {
   simulated_thread& t = *me_;
+  // Who only computes must not be far ahead of the others: its CPU may be taken from it.
+  constexpr cycles far = 20000;
+  if (machine_.os && t.now - t.synced > far) sync();
   const unsigned others = working_[t.core] - 1, spin = spinning_[t.core];
   cycles slow = 1024;
   if (machine_.pipelines == 1) {
@@ -446,8 +462,9 @@ void simulation::compute(cycles n) {
   } else {
     const cycles load = cycles{1024} * (1 + others) + cycles{machine_.weight_of_spin} * spin;
     slow = std::max(slow, load / machine_.pipelines);
+    if (others + spin == 0) slow = cycles{1024} * 1024 / machine_.alone;
   }
-  counts_.without_pipeline += n * slow / 1024 - n;
+  if (slow > 1024) counts_.without_pipeline += n * slow / 1024 - n;
   t.now += n * slow / 1024;
 }
 
@@ -568,6 +585,9 @@ void simulation::make_ready(simulated_thread& t, cycles at) {
     const auto cpu = unsigned(p - cpus_.data());
     if (cpu != t.cpu) move(t, cpu);
     start(*p, t, at);
+  } else if (t.urgent && !cpus_[t.cpu].runs->urgent) {
+    cpus_[t.cpu].queue.push_front(&t);
+    preempt(cpus_[t.cpu], at);
   } else {
     cpus_[t.cpu].queue.push_back(&t);
     watch_slice(t.cpu);
@@ -614,6 +634,11 @@ void simulation::end_slice(unsigned cpu, cycles at) {
   p.slice_ends = false;
   if (p.queue.empty()) return;
   if (at < p.slice_end) return watch_slice(cpu);  // another thread has begun since
+  preempt(p, at);
+}
+
+/// The first in the queue has the CPU next.
+void simulation::preempt(processor& p, cycles at) {
   simulated_thread& before = *p.runs;
   counts_.involuntary++;
   stop(before, at);

@@ -40,8 +40,8 @@ struct deadlock : std::runtime_error {
 
 /// A condition on a word that a spinning or sleeping thread waits for.
 struct condition {
-  bool (*holds)(const void* context, const void* word);
-  const void* context;
+  bool (*holds)(void* context, const void* word);
+  void* context;
   const void* word;
   unsigned size;  ///< of the word
 };
@@ -59,8 +59,9 @@ class simulation {
   arena& shared() { return arena_; }
   const machine& on() const { return machine_; }
 
-  /// Adds a thread that begins on this CPU. Throws bad_machine where the machine has no room for it.
-  void add_thread(unsigned cpu, std::function<void()> body);
+  /// Adds a thread that begins on this CPU; an urgent one, once woken, does not wait for the end of another's slice. Throws bad_machine
+  /// where the machine has no room for it.
+  void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false);
 
   /// Calls at that time, without cost. May be called before run() only.
   void at(cycles time, std::function<void()> call);
@@ -141,9 +142,11 @@ class simulation {
     activity does = activity::works;
     bool on_cpu = false;
     bool timed_out = false;
+    bool urgent = false;
     std::uint32_t epoch = 0;  ///< events of an earlier one are void
     cycles now = 0;
-    cycles owed = 0;  ///< taken from its CPU in the middle of something that takes so much longer
+    cycles synced = 0;  ///< when it last let others come first
+    cycles owed = 0;    ///< taken from its CPU in the middle of something that takes so much longer
     cycles on_cpu_since = 0;
     cycles deadline = 0;
     condition waits_for{};
@@ -165,14 +168,21 @@ class simulation {
 
   // events
   void push(cycles t, event_kind k, const simulated_thread& of);
-  simulated_thread* next();
-  void carry_out(const event& e);
+  event event_of(cycles t, event_kind k, const simulated_thread& of) {
+    return {t, std::uint32_t(random_.bits()), of.epoch, of.id, k};
+  }
+  simulated_thread* next() {
+    event e;
+    return events_.pop(e) ? next(e) : nullptr;
+  }
+  simulated_thread* next(event e);
   /// The running thread gives way: it has an event under way, or somebody will give it one.
-  void give_way();
+  void give_way() { give_way_to(next()); }
+  void give_way_to(simulated_thread* after);
   void sync() {
+    me_->synced = me_->now;
     if (events_.empty() || me_->now < events_.first_time()) return;
-    push(me_->now, event_kind::resume, *me_);
-    give_way();
+    give_way_to(next(events_.exchange(event_of(me_->now, event_kind::resume, *me_))));
   }
   fiber end_of_thread();
   void switch_to_main();
@@ -194,6 +204,17 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
+  struct journey {
+    cycles there;  ///< to who decides when the access is served
+    cycles late;   ///< by how much the answer is
+  };
+  journey travel(line& l, unsigned core, bool write) {
+    const cycles one_way = memory_.one_way(l, core, write);
+    if (machine_.ordered_by_arrival) [[likely]]
+      return {one_way, 0};
+    return by_departure(one_way);
+  }
+  journey by_departure(cycles one_way);
   void now_works(simulated_thread& t);
   void now_spins(simulated_thread& t);
 
@@ -205,6 +226,7 @@ class simulation {
   void make_ready(simulated_thread& t, cycles at);
   void move(simulated_thread& t, unsigned cpu);
   void end_slice(unsigned cpu, cycles at);
+  void preempt(processor& p, cycles at);
   void watch_slice(unsigned cpu);
   processor* idle_for(const simulated_thread& t);
   [[noreturn]] void complain();

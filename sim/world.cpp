@@ -39,10 +39,13 @@ void world::measured_lock::get_in_traced(void (*how)(void*)) {
 
 void world::measured_lock::unlock() {
   simulation& s = simulation::current();
+  const cycles began = s.now();
   if (s.traced() != nullptr) [[unlikely]]
-    s.traced()->notes(trace::what::leaves, s.thread(), s.now(), state_, s.now() - since_);
-  if (meter_ != nullptr) meter_->left(s.now());
+    s.traced()->notes(trace::what::leaves, s.thread(), began, state_, began - since_);
+  if (meter_ == nullptr) return table_->unlock(state_);
+  meter_->left(began);
   table_->unlock(state_);
+  meter_->has_unlocked(began, s.now());
 }
 
 void world::generator::step(std::uint64_t n) {

@@ -98,7 +98,7 @@ class world {
   // ---- for who runs the program ----
 
   simulation& sim() { return simulation_; }
-  const meter& watched() const { return meter_; }
+  meter& watched() { return meter_; }
   const std::vector<std::uint64_t>& operations() const { return operations_; }
   cycles begin() const { return begin_; }
   cycles end() const { return end_; }

@@ -237,7 +237,7 @@ def provenance_line(p):
             f"{p['date']}; `{p['command']}`; others took {100 * p['others_cpu_share']:.1f} % of the CPU time.")
 
 
-# ---- tables ----------------------------------------------------------------------------------------------------------
+# ---- tables and pages ------------------------------------------------------------------------------------------------
 
 def median_range(values, form="{:.2f}"):
     if not values:
@@ -260,3 +260,12 @@ def table(rows, heading, right=()):
 def markdown(rows, heading):
     lines = ["| " + " | ".join(heading) + " |", "|" + "---|" * len(heading)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def between_markers(text, name, content):
+    """`text`, a page, with what lies between the markers of that name replaced."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        die(f"the page must have one {begin} and, after it, one {end}", 1)
+    head, rest = text.split(begin)
+    return f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"

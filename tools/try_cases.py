@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import harness
-from harness import TREE, Build, Process, clean_environment, die
+from harness import TREE, Build, Process, between_markers, clean_environment, die
 
 C_LIBRARY = "pthread"
 LOCKS = "loiter,mcscr,twa,fairlock,ttas"
@@ -576,27 +576,20 @@ def machine_line(folder):
     documents = [d for case in CASES for d in load(case, folder).values()]
     if not documents:
         return "Not measured yet."
-    places = []
+    commits = {}  # by what else a result says of its place
     for d in documents:
         m = d["machine"]
         place = (f"{m['cpu']}, {m['cpus']} CPUs{', virtual machine' if m.get('virtual') else ''}, {m['kernel']}, "
-                 f"{m['libc']}; {d['compiler']}; commit {d['commit']}; {d['rounds']} rounds after {d['warmup']} "
-                 f"warm-up, runs of {d['seconds']} s")
-        if place not in places:
-            places.append(place)
+                 f"{m['libc']}; {d['compiler']}; {d['rounds']} rounds after {d['warmup']} warm-up, runs of "
+                 f"{d['seconds']} s")
+        of = commits.setdefault(place, [])
+        if d["commit"] not in of:
+            of.append(d["commit"])
+    places = [f"{place}; commit{'s' if len(of) > 1 else ''} {', '.join(of)}" for place, of in commits.items()]
     days = sorted({d["date"][:10] for d in documents})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     shares = [d["result"]["others_cpu_share"] for d in documents]
     return f"{' / '.join(places)}; {when}; other programs took {percent_range(shares)} of the CPU time."
-
-
-def between_markers(text, name, content):
-    """`text` with what lies between the markers of that name replaced."""
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        die(f"the page must have one {begin} and, after it, one {end}", 1)
-    head, rest = text.split(begin)
-    return f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"
 
 
 def write_doc(options):

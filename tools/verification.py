@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 import harness
-from harness import TREE, Build, clean_environment, die
+from harness import TREE, Build, between_markers, clean_environment, die
 
 OUT = TREE / "docs" / "measurements" / "verification.json"
 DOC = TREE / "docs" / "verification.md"
@@ -184,14 +184,6 @@ def order_table(results):
         rows.append([f"{file.removeprefix('usher/')}:{line}", code(s["code"]), by, rest])
     text = f"{len(rows)} places: {needed} are needed by some lock, {len(rows) - needed} survive in all.\n\n"
     return text + harness.markdown(rows, ["place", "code", "caught by", "survives in (executions, at most)"])
-
-
-def between_markers(text, name, content):
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    if begin not in text or end not in text:
-        die(f"the page has no markers {begin} and {end}", 1)
-    head, rest = text.split(begin, 1)
-    return head + begin + "\n" + content + "\n" + end + rest.split(end, 1)[1]
 
 
 def write_doc(options):

@@ -22,6 +22,7 @@ struct lock_table {
   void (*lock)(void* state);
   bool (*try_lock)(void* state);
   void (*unlock)(void* state);
+  void (*lock_as_guest)(void* state);  ///< without a queue node; null where there are no guests
 
   /// A plain name is the spin-then-park form: it never needs a CPU of its own to make progress.
   bool plain() const { return std::string_view(name) == family; }

@@ -32,8 +32,8 @@ def trial(chosen, build, folder):
     """All that `usher try` says of the C library's mutex under a second name."""
     file = os.path.join(folder, "trial.json")
     command = [build / "bin" / "usher", "try", "--quiet", "--locks", "again=pthread", "--rounds", str(chosen.rounds),
-               "--metric", "pthread_mutex[:a-z]* +([0-9.]+)", "--json", file, "--", build / "workloads" / "mutexbench", "--pthread",
-               "--threads", chosen.threads, "--seconds", chosen.seconds, "--rounds", "1"]
+               "--metric", f"^ +{chosen.threads} +([0-9.]+)", "--json", file, "--", build / "bin" / "usher", "bench", "mutexbench",
+               "--set", "shared=1", "--locks", "pthread", "--threads", chosen.threads, "--seconds", chosen.seconds, "--rounds", "1"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
     environment["USHER_LIBRARY"] = str(build / "lib" / "libusher.so")
     limit = 60 + 4 * (chosen.rounds + 1) * (float(chosen.seconds) + 10)

@@ -509,7 +509,7 @@ class Run(Usher):
 
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
                  "bash": text("cli", "completion", "usher.bash"), "zsh": text("cli", "completion", "_usher")}
-        for subcommand in ("list", "run", "try", "check", "sim", "sim calibrate", "sim validate"):
+        for subcommand in ("list", "run", "try", "check", "sim", "sim calibrate", "sim validate", "bench"):
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]
             options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
             self.assertGreater(len(options), 0, said)
@@ -534,6 +534,7 @@ class Run(Usher):
                                                                 "mcscrn", "mcscrn-spin", "mcscrn-yield", "mcscrn-park"])
         self.assertIn("twa,loiter", completed("try", "--locks", "twa,lo"))
         self.assertEqual(completed("try", "--warm"), ["--warmup"])
+        self.assertEqual(completed("bench", "mutex"), ["mutexbench"])
         # As bash splits first=tw, and first=twa,second=tw.
         self.assertIn("twa", completed("try", "--locks", "first", "=", "tw"))
         self.assertIn("twa", completed("try", "--locks", "first", "=", "twa,second", "=", "tw"))

@@ -355,5 +355,91 @@ TEST(chance, exponential_has_its_mean) {
   EXPECT_NEAR(sum / 100000, 1000, 15);
 }
 
+TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
+  // Not the one that the word has when the waiter goes on: a spin loop that has read a value goes on with that.
+  machine m = plain();
+  m.leave = 500;
+  m.home = 0;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  std::uint32_t seen = 0;
+  s.add_thread(0, [&] {
+    seen = simulated::await(
+        w, [](std::uint32_t v) { return v == 1; }, acquire);
+  });
+  s.add_thread(1, [&] {
+    s.compute(5000);
+    w.fetch_add(1);
+    s.compute(300);  // the waiter has looked, and is on its way out of its loop
+    w.fetch_add(1);
+  });
+  s.run();
+  EXPECT_EQ(seen, 1u);
+  EXPECT_EQ(w.peek(), 2u);
+}
+
+TEST(simulation, with_directories_an_owner_is_asked_by_way_of_the_home) {
+  machine m = plain();
+  m.sockets = 3;
+  m.cores = 1;
+  m.home = 2;
+  const auto cost = [](const machine& with) {
+    simulation s(with, 1);
+    word& w = shared_word(s);
+    cycles cost = 0;
+    s.add_thread(0, [&] { w.store(1); });
+    s.add_thread(1, [&] {
+      s.compute(50000);
+      const cycles begin = s.now();
+      w.load(relaxed);
+      cost = s.now() - begin;
+    });
+    s.run();
+    return cost;
+  };
+  EXPECT_EQ(cost(m), 2000u);
+  m.through_home = true;
+  EXPECT_EQ(cost(m), 2300u) << "a message's way more: half of an invalidation's 600";
+  m.home = 1;
+  EXPECT_EQ(cost(m), 2000u) << "the reader's own socket is the home";
+}
+
+TEST(simulation, a_strand_alone_on_its_core_is_faster_where_pipelines_fuse) {
+  machine m = plain();
+  m.strands = 4;
+  m.pipelines = 2;
+  m.alone = 1536;
+  const auto time = [&](unsigned strands) {
+    simulation s(m, 1);
+    cycles time = 0;
+    for (unsigned i = 0; i < strands; i++)
+      s.add_thread(i, [&] {
+        const cycles begin = s.now();
+        s.compute(3000);
+        time = s.now() - begin;
+        s.compute(30000);
+      });
+    s.run();
+    return time;
+  };
+  EXPECT_NEAR(double(time(1)), 2000, 5);
+  EXPECT_NEAR(double(time(2)), 3000, 5);
+  EXPECT_NEAR(double(time(4)), 6000, 5) << "four strands, two pipelines";
+}
+
+TEST(simulation, calls_come_at_their_time_and_see_how_long_cpus_were_used) {
+  simulation s(with_scheduler(), 1);
+  cycles at_1000 = 0, at_20000 = 0;
+  word& w = shared_word(s);
+  s.at(1000, [&] { at_1000 = s.cpu_time(1000); });
+  s.at(20000, [&] { at_20000 = s.cpu_time(20000); });
+  s.add_thread(0, [&] { s.compute(40000); });
+  s.add_thread(1, [&] { simulated::park_for(w, 0, 1, 100000); });  // sleeps
+  s.run();
+  EXPECT_LE(at_1000, 2000u);
+  EXPECT_GT(at_20000, 17000u);
+  EXPECT_LT(at_20000, 24000u) << "a sleeping thread uses none";
+}
+
 }  // namespace
 }  // namespace usher::sim

@@ -16,40 +16,17 @@
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/mcscrn.hpp"
 #include "usher/platform/native.hpp"
+#include "waiters.hpp"
 
 namespace usher {
 namespace {
 
 using std::chrono::milliseconds;
+using test::admission_order;
+using test::word;
 using stp = waiting<native, waiting_kind::spin_then_park>;
 using spin = waiting<native, waiting_kind::spin>;
 using park = waiting<native, waiting_kind::park>;
-
-/// A lock's words as its header describes them.
-template <class Lock>
-std::uint32_t word(const Lock& lock, std::size_t i) {
-  return __atomic_load_n(reinterpret_cast<const std::uint32_t*>(&lock) + i, __ATOMIC_RELAXED);
-}
-
-/// Lets n threads come one after the other while the lock is held, and returns the order in which they get in.
-template <class Lock>
-std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
-  std::vector<unsigned> order;
-  lock.lock();
-  {
-    std::vector<std::jthread> team;
-    for (unsigned i = 0; i < n; i++) {
-      team.emplace_back([&, i] {
-        lock.lock();
-        order.push_back(i);
-        lock.unlock();
-      });
-      std::this_thread::sleep_for(milliseconds(10));  // it waits by now: asleep, if it parks
-    }
-    lock.unlock();
-  }
-  return order;
-}
 
 const std::vector<unsigned> last_first{5, 4, 3, 2, 1, 0};
 
@@ -95,7 +72,7 @@ constexpr std::uint32_t held = 1, asleep = 4, impatient = 8, one_spins = 256;
 
 template <class Lock>
 void set_outer(Lock& lock, std::uint32_t w) {
-  __atomic_store_n(reinterpret_cast<std::uint32_t*>(&lock), w, __ATOMIC_RELAXED);
+  test::set_word(lock, 0, w);
 }
 
 TEST(loiter_parts, plain_loiter_is_as_large_as_it_was) {
@@ -320,24 +297,7 @@ TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
 TEST(fairlock_wide, many_waiters_in_the_compact_form) {
   compact<native, stp, fairlock_wide<native, stp>> lock{};
   static_assert(sizeof lock == 8);
-  constexpr unsigned threads = 80;
-  unsigned entered = 0;
-  lock.lock();
-  {
-    std::vector<std::jthread> team;
-    for (unsigned i = 0; i < threads; i++)
-      team.emplace_back([&] {
-        for (int k = 0; k < 5; k++) {
-          lock.lock();
-          entered++;
-          lock.unlock();
-        }
-      });
-    std::this_thread::sleep_for(milliseconds(100));
-    lock.unlock();
-  }
-  EXPECT_EQ(entered, threads * 5);
-  EXPECT_TRUE(lock.try_lock());
+  test::lets_a_crowd_in(lock, 80);
 }
 
 // ---- ways of waiting

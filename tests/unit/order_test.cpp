@@ -17,43 +17,17 @@
 #include "usher/locks/twa.hpp"
 #include "usher/mutex.hpp"
 #include "usher/platform/native.hpp"
+#include "waiters.hpp"
 
 namespace usher {
 namespace {
 
 using std::chrono::milliseconds;
+using test::admission_order;
+using test::set_word;
+using test::word;
 using stp = waiting<native, waiting_kind::spin_then_park>;
 using spin = waiting<native, waiting_kind::spin>;
-
-/// A lock's words as its header describes them.
-template <class Lock>
-std::uint32_t word(const Lock& lock, std::size_t i) {
-  return __atomic_load_n(reinterpret_cast<const std::uint32_t*>(&lock) + i, __ATOMIC_RELAXED);
-}
-template <class Lock>
-void set_word(Lock& lock, std::size_t i, std::uint32_t w) {
-  __atomic_store_n(reinterpret_cast<std::uint32_t*>(&lock) + i, w, __ATOMIC_RELAXED);
-}
-
-/// Lets n threads queue one after the other behind a holder, and returns the order in which they get in.
-template <class Lock>
-std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
-  std::vector<unsigned> order;
-  lock.lock();
-  {
-    std::vector<std::jthread> team;
-    for (unsigned i = 0; i < n; i++) {
-      team.emplace_back([&, i] {
-        lock.lock();
-        order.push_back(i);
-        lock.unlock();
-      });
-      std::this_thread::sleep_for(milliseconds(10));  // it is in the queue by now: and asleep, if it parks
-    }
-    lock.unlock();
-  }
-  return order;
-}
 
 const std::vector<unsigned> in_order{0, 1, 2, 3, 4, 5};
 
@@ -199,24 +173,7 @@ TEST(fairlock, figure_3) {
 
 TEST(fairlock, more_waiters_than_bits) {
   fair lock{};
-  constexpr unsigned threads = 45;
-  unsigned entered = 0;
-  lock.lock();
-  {
-    std::vector<std::jthread> team;
-    for (unsigned i = 0; i < threads; i++)
-      team.emplace_back([&] {
-        for (int k = 0; k < 5; k++) {
-          lock.lock();
-          entered++;
-          lock.unlock();
-        }
-      });
-    std::this_thread::sleep_for(milliseconds(100));
-    lock.unlock();
-  }
-  EXPECT_EQ(entered, threads * 5);
-  EXPECT_TRUE(lock.try_lock());
+  test::lets_a_crowd_in(lock, 45);
 }
 
 TEST(fairlock, try_lock_never_overtakes_a_waiter) {

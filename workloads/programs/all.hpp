@@ -1,6 +1,12 @@
 // All benchmark programs: a new one is a header beside this and a line here.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "workloads/programs/ideal.hpp"
 #include "workloads/programs/interlock.hpp"
 #include "workloads/programs/invalidation.hpp"
@@ -29,6 +35,44 @@ void for_each_program(const F& f) {
   f.template operator()<ring_walker<W>>();
   f.template operator()<quads<W>>();
   f.template operator()<reflex<W>>();
+}
+
+/// A program compiled for a world.
+template <world W>
+struct compiled_program {
+  description about;
+  /// Makes it for a run. It is then called by each thread, and returns when the time is over.
+  std::function<void(typename W::thread&)> (*make)(W& w);
+  /// Null where all threads do the same.
+  bool (*is_one_of_some)(W& w, unsigned thread);
+};
+
+template <world W>
+const std::vector<compiled_program<W>>& all_programs() {
+  static const std::vector<compiled_program<W>> all = [] {
+    std::vector<compiled_program<W>> list;
+    for_each_program<W>([&]<class P>() {
+      compiled_program<W> entry{P::about(),
+                                [](W& w) -> std::function<void(typename W::thread&)> {
+                                  return [p = std::make_shared<P>(w)](typename W::thread& t) {
+                                    while (!t.over()) (*p)(t);
+                                  };
+                                },
+                                nullptr};
+      if constexpr (requires(W& w) { P::is_one_of_some(w, 0u); }) entry.is_one_of_some = P::is_one_of_some;
+      list.push_back(std::move(entry));
+    });
+    return list;
+  }();
+  return all;
+}
+
+/// Throws bad_program.
+template <world W>
+const compiled_program<W>& known_program(std::string_view name) {
+  for (const compiled_program<W>& p : all_programs<W>())
+    if (name == p.about.name) return p;
+  throw bad_program("unknown workload '" + std::string(name) + "'");
 }
 
 }  // namespace usher::workloads

@@ -16,6 +16,11 @@ void check_parameters(const description& d, const std::map<std::string, long>& a
   }
 }
 
+void check_exclusion(const description& d, std::string_view lock, const lock_traits& traits) {
+  if (d.guards && !traits.excludes)
+    throw bad_program(std::string(d.name) + " breaks under " + std::string(lock) + ", which does not exclude");
+}
+
 std::map<std::string, long> with_defaults(const description& d, std::map<std::string, long> asked) {
   for (const parameter& p : d.parameters) asked.try_emplace(p.name, p.value);
   return asked;

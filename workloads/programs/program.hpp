@@ -11,9 +11,11 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "usher/platform.hpp"
+#include "usher/traits.hpp"
 
 namespace usher::workloads {
 
@@ -39,6 +41,7 @@ struct description {
   placement where = placement::scattered;
   bool one_lock = true;          ///< whose admissions are of interest
   bool metered = false;          ///< waits and holds are of interest: natively the clock is read for them
+  bool guards = false;           ///< breaks where a lock does not exclude, rather than being counted wrong
   const char* some = nullptr;    ///< what threads are called that do something else than the others, if there are such
   const char* others = nullptr;  ///< and the others
 };
@@ -50,6 +53,9 @@ struct bad_program : std::runtime_error {
 
 /// Throws bad_program for a parameter that the program does not have, and for a value out of bounds.
 void check_parameters(const description& d, const std::map<std::string, long>& asked);
+
+/// Throws bad_program for a lock that does not exclude under a program that breaks without.
+void check_exclusion(const description& d, std::string_view lock, const lock_traits& traits);
 
 /// What was asked, and the usual value of what was not.
 std::map<std::string, long> with_defaults(const description& d, std::map<std::string, long> asked);

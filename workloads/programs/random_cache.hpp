@@ -18,7 +18,8 @@ class random_cache {
             .parameters = {{"capacity", 10000, 1, 1000000, "elements"},
                            {"keys", 50000, 1, 100000000, "keys are below this"},
                            {"fresh", 10, 0, 100, "accesses of a hundred that take a new key"},
-                           {"delay", 200, 0, 1000000, "at most so many PRNG steps between accesses"}}};
+                           {"delay", 200, 0, 1000000, "at most so many PRNG steps between accesses"}},
+            .guards = true};
   }
 
   explicit random_cache(W& w)

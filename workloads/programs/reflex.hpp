@@ -23,7 +23,8 @@ class reflex {
             .parameters = {{"sets", 12, 1, 1000, "that pass a token each"},
                            {"members", 4, 2, 1000, "tasks of a set"},
                            {"work", 300, 0, 1000000, "cycles of a system call outside of the lock"}},
-            .metered = true};
+            .metered = true,
+            .guards = true};
   }
 
   explicit reflex(W& w)
@@ -133,9 +134,10 @@ class reflex {
       }
     }
     if (!idle) return;
-    // Told by whoever cleared `idle`, after that, or by the end. (1) acquire: pairs with the release there.
+    // Told by whoever cleared `idle`, after that, or by the end. (1) acquire: pairs with the release there. Where the end
+    // comes at any moment, its word may be overwritten below.
     W::platform::await(
-        here.told, [](std::uint32_t v) { return v != 0; }, std::memory_order_acquire);
+        here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire);
     here.told.store(0, std::memory_order_relaxed);
   }
 

@@ -1,10 +1,10 @@
-#include "sim/metrics.hpp"
+#include "workloads/programs/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-namespace usher::sim {
+namespace usher::workloads {
 
 double gini(std::span<const std::uint64_t> shares) {
   std::vector<std::uint64_t> sorted(shares.begin(), shares.end());
@@ -28,6 +28,14 @@ double relative_deviation(std::span<const std::uint64_t> shares) {
   return std::sqrt(squares / n) / mean;
 }
 
+double smallest_share(std::span<const std::uint64_t> shares) {
+  double sum = 0;
+  for (const std::uint64_t s : shares) sum += static_cast<double>(s);
+  if (sum == 0) return 0;
+  const auto least = static_cast<double>(*std::min_element(shares.begin(), shares.end()));
+  return least * static_cast<double>(shares.size()) / sum;
+}
+
 double working_set(std::span<const std::uint16_t> history, std::size_t window) {
   if (history.empty()) return 0;
   if (history.size() < window) window = history.size();
@@ -43,7 +51,7 @@ double median_reacquire(std::span<const std::uint16_t> history) {
   std::vector<std::size_t> last(std::size_t{1} << 16, ~std::size_t{0});
   std::vector<std::uint64_t> times;
   for (std::size_t i = 0; i < history.size(); i++) {
-    if (last[history[i]] != ~std::size_t{0}) times.push_back(i - last[history[i]]);
+    if (last[history[i]] != ~std::size_t{0}) times.push_back(i - last[history[i]] - 1);
     last[history[i]] = i;
   }
   return static_cast<double>(percentile(times, 0.5));
@@ -56,4 +64,4 @@ std::uint64_t percentile(std::vector<std::uint64_t>& values, double part) {
   return values[at];
 }
 
-}  // namespace usher::sim
+}  // namespace usher::workloads

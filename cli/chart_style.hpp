@@ -1,0 +1,18 @@
+// What all charts look like. Lengths are pixels.
+#pragma once
+
+#include <cstddef>
+
+#include "canvas.hpp"
+
+namespace usher::cli::style {
+
+inline constexpr double width = 800, margin = 24, gap = 14;
+inline constexpr double line_height = 15;  // of small text
+inline constexpr double log_from = 8;      // an axis that spans more than this factor is logarithmic
+inline constexpr std::size_t most_ticks = 8;
+
+inline constexpr font title_font{17, true}, number_font{12}, small_font{11};
+inline constexpr colour black{0.13, 0.13, 0.13}, grey{0.42, 0.42, 0.42}, pale{0.88, 0.88, 0.88};
+
+}  // namespace usher::cli::style

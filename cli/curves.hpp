@@ -1,0 +1,30 @@
+// A chart of curves: what comes of a number, one line a name, its range as a band. Data in, file out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "canvas.hpp"
+
+namespace usher::cli {
+
+struct curve_point {
+  double x, middle, low, high;
+};
+
+struct curve {
+  std::string name;
+  std::vector<curve_point> points;  ///< by x
+};
+
+struct curve_chart {
+  std::string title, subtitle;
+  std::string x_name, y_name;
+  std::vector<curve> curves;
+  std::vector<std::string> caption;
+};
+
+/// The file's content, 800 pixels wide. The horizontal axis is logarithmic where it spans more than a factor of 8.
+std::string draw(const curve_chart& c, image_format format);
+
+}  // namespace usher::cli

@@ -1,0 +1,569 @@
+#include "points.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "chart_file.hpp"
+#include "curves.hpp"
+#include "files.hpp"
+#include "messages.hpp"
+#include "process.hpp"
+#include "progress.hpp"
+#include "side_by_side.hpp"
+#include "statistics.hpp"
+#include "table.hpp"
+#include "words.hpp"
+
+namespace usher::cli {
+
+using nlohmann::ordered_json;
+using points_as_json = std::vector<ordered_json>;
+
+// ---- what is asked ---------------------------------------------------------------------------------------------------
+
+void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit) {
+  to.add_option("workload", o.workload, "Which program; --list shows them")->type_name("WORKLOAD");
+  std::string locks;
+  for (const std::string& l : o.locks) locks += (locks.empty() ? "" : ",") + l;
+  to.add_option("--locks", o.locks, "Which locks, or all (default: " + locks + ")")
+      ->type_name("a,b,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  to.add_option("--threads", o.threads, "How many: 1..72, or 1,2,4 (default: a sweep)")
+      ->type_name("N,A..B")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  to.add_flag("--pinned", o.pinned, "Threads stay on the CPUs that the workload wants them on");
+  to.add_option("--set", o.settings, "A parameter of the workload")->type_name("NAME=N");
+  to.add_option("--json", o.json_file, "Write all points to this file")->type_name("F");
+  to.add_option("--csv", o.csv_file, "The same as lines")->type_name("F");
+  to.add_option("--chart", o.chart_file, "Draw the throughput into this file, .svg or .png")->type_name("F");
+  to.add_flag("--details", o.details, "Show also how even the threads' shares are, and how often threads are switched");
+  to.add_option("--timeout", o.limit, "Of one point, in seconds (default: " + default_limit + ")")
+      ->type_name("S")
+      ->check(CLI::Range(0.1, 1e6));
+  to.add_flag("--list", o.list, "Show workloads with their parameters, and what they can run on");
+  to.add_flag("--list-points", o.list_points, "Print a command for each point, and do nothing");
+  to.add_option("--point", o.one_point, "One point as --list-points prints it: its result is a line of JSON")
+      ->type_name("JSON");
+  to.add_option("--merge", o.merge, "Show results that were made elsewhere")->type_name("F")->expected(1, -1);
+  to.add_flag("--quiet", o.quiet, "No progress bar");
+}
+
+std::vector<unsigned> thread_counts(const std::vector<std::string>& texts) {
+  std::vector<unsigned> counts;
+  const auto number = [](const std::string& text) {
+    if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos || text.size() > 4 ||
+        std::stoul(text) == 0)
+      throw std::runtime_error("--threads: '" + text + "' is not a number of threads");
+    return static_cast<unsigned>(std::stoul(text));
+  };
+  for (const std::string& text : texts) {
+    const std::size_t dots = text.find("..");
+    if (dots == std::string::npos) {
+      counts.push_back(number(text));
+      continue;
+    }
+    const unsigned from = number(text.substr(0, dots)), to = number(text.substr(dots + 2));
+    if (from > to) throw std::runtime_error("--threads: " + text + " goes backwards");
+    for (unsigned n = from; n <= to; n++) counts.push_back(n);
+  }
+  return counts;
+}
+
+std::vector<unsigned> default_counts(unsigned cpus) {
+  std::vector<unsigned> counts;
+  for (const unsigned n :
+       {1u, 2u, 3u, 4u, 5u, 6u, 8u, 10u, 12u, 16u, 20u, 24u, 28u, 36u, 48u, 60u, 72u, 96u, 128u, 192u, 256u})
+    if (n < cpus) counts.push_back(n);
+  counts.push_back(cpus);
+  return counts;
+}
+
+std::map<std::string, long> parameters_of(const std::vector<std::string>& settings) {
+  std::map<std::string, long> parameters;
+  for (const std::string& s : settings) {
+    const std::size_t at = s.find('=');
+    char* end = nullptr;
+    const long value = at == std::string::npos ? 0 : std::strtol(s.c_str() + at + 1, &end, 10);
+    if (at == std::string::npos || at + 1 == s.size() || *end != '\0')
+      throw std::runtime_error("--set: '" + s + "' is not NAME=NUMBER");
+    parameters[s.substr(0, at)] = value;
+  }
+  return parameters;
+}
+
+std::vector<std::string> chosen_locks(const std::vector<std::string>& names, const std::vector<std::string>& all) {
+  std::vector<std::string> chosen;
+  for (const std::string& name : names)
+    if (name == "all")
+      chosen.insert(chosen.end(), all.begin(), all.end());
+    else
+      chosen.push_back(name);
+  return chosen;
+}
+
+void list_workloads(std::span<const workloads::description> programs) {
+  for (const workloads::description& w : programs) {
+    fmt::print("{}: {} ({})\n", w.name, w.summary, w.source);
+    for (const workloads::parameter& p : w.parameters) fmt::print("    --set {}={}  {}\n", p.name, p.value, p.meaning);
+  }
+}
+
+// ---- points as JSON --------------------------------------------------------------------------------------------------
+
+ordered_json durations_to_json(const workloads::durations& d) {
+  return {{"mean", d.mean}, {"median", d.median}, {"p99", d.p99}, {"longest", d.longest}};
+}
+
+void add_operations(ordered_json& to, double throughput, const std::vector<std::uint64_t>& operations) {
+  to["throughput"] = throughput;
+  to["operations"] = operations;
+  to["gini"] = workloads::gini(operations);
+  to["relative_deviation"] = workloads::relative_deviation(operations);
+  to["smallest_share"] = workloads::smallest_share(operations);
+}
+
+ordered_json& add_group(ordered_json& to, const workloads::group& g, bool waits) {
+  ordered_json& here = g.name.empty() ? to : to["groups"][g.name];
+  if (!g.name.empty()) {
+    here["threads"] = g.threads;
+    here["throughput"] = g.throughput;
+  }
+  if (waits) {
+    here["wait_ns"] = durations_to_json(g.waits);
+    here["waiting_at_end"] = g.waiting_at_end;
+  }
+  return here;
+}
+
+int print_result(ordered_json asked, const ordered_json& result) {
+  asked.update(result);
+  fmt::print("{}\n", asked.dump());
+  return 0;
+}
+
+// ---- running ---------------------------------------------------------------------------------------------------------
+
+int list_points(const figure_command& c, const std::vector<numbered_point>& points) {
+  for (const numbered_point& n : points) fmt::print("usher {} --point {}\n", c.name, shell_quoted(n.asked.dump()));
+  return 0;
+}
+
+namespace {
+
+/// What a point's process says is wrong, without our own name before it.
+std::string complaint_of(const std::string& err) {
+  const std::string line = last_line(err), prefix = "usher: ";
+  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
+}
+
+void note(numbered_point& n, const ended_run& run, double limit, const figure_command& c) {
+  if (run.timed_out) {
+    n.trouble = fmt::format("no end after {:g} s", limit);
+  } else if (run.end.way != ended::how::exited) {
+    n.trouble = fmt::format("was ended by signal {}", run.end.status);
+  } else if (run.end.status != 0) {
+    n.trouble = complaint_of(run.err);
+  } else if (auto result = ordered_json::parse(run.out, nullptr, false); result.is_discarded()) {
+    n.trouble = "printed no result";
+  } else {
+    if (c.judge) n.trouble = c.judge(result);
+    n.result = std::move(result);
+  }
+}
+
+}  // namespace
+
+bool run_points(const figure_command& c, const figure_options& o, unsigned jobs, const std::vector<std::size_t>& order,
+                std::vector<numbered_point>& points) {
+  const std::string self = own_path();
+  if (self.empty()) throw std::runtime_error("cannot tell where this program is, to run it for each point");
+  watch_for_interruption();
+  progress bar(points.size(), o.quiet);
+  std::size_t given = 0;
+  run_side_by_side(
+      jobs,
+      [&]() -> std::optional<command_to_run> {
+        if (given == order.size()) return std::nullopt;
+        const std::size_t id = order[given++];
+        return command_to_run{{self, c.name, "--point", points[id].asked.dump()}, o.limit, id};
+      },
+      [&](std::size_t id, const ended_run& run) {
+        note(points[id], run, o.limit, c);
+        bar.one_done();
+        bar.show(points[id].asked["lock"]);
+      });
+  bar.clear();
+  bool all_well = true;
+  for (const numbered_point& n : points) {
+    if (n.trouble.empty()) continue;
+    all_well = false;
+    complain("{}, {} threads, {} {}: {}", n.asked["lock"].get<std::string>(), n.asked["threads"].get<unsigned>(),
+             c.repetition, n.asked[c.repetition].get<std::uint64_t>(), n.trouble);
+  }
+  return all_well;
+}
+
+points_as_json results_of(const std::vector<numbered_point>& points) {
+  points_as_json results;
+  for (const numbered_point& n : points)
+    if (n.result) results.push_back(*n.result);
+  return results;
+}
+
+// ---- showing ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string in_words(const ordered_json& value) {
+  if (value.is_string()) return value;
+  if (!value.is_object()) return value.dump();
+  std::string all;
+  for (const auto& [name, v] : value.items()) all += (all.empty() ? "" : " ") + fmt::format("{}={}", name, v.dump());
+  return all;
+}
+
+/// Points that differ in nothing but the number of threads, and what repeats.
+struct series {
+  std::string name;
+  std::map<unsigned, std::vector<const ordered_json*>> points;  ///< by the number of threads
+};
+
+struct figure {
+  std::vector<series> all;  ///< in the order in which they come
+  std::string workload, machine;
+  std::string same;             ///< what else all points were run with
+  std::size_t repetitions = 0;  ///< most of one point
+};
+
+/// The lock names a series; and what else is not the same for all points, as after --merge.
+figure figure_of(const points_as_json& points) {
+  static constexpr std::array keys{"workload", "machine", "parameters", "jitter", "pinned", "others"};
+  figure f;
+  std::vector<std::string> telling;
+  for (const char* key : keys) {
+    std::set<std::string> values;
+    for (const ordered_json& p : points) values.insert(p.contains(key) ? in_words(p[key]) : "");
+    if (values.size() > 1) telling.emplace_back(key);
+    if (values.size() != 1 || values.begin()->empty()) continue;
+    const std::string& value = *values.begin();
+    if (key == keys[0]) {
+      f.workload = value;
+    } else if (key == keys[1]) {
+      f.machine = value;
+    } else if (key == keys[2]) {
+      f.same += (f.same.empty() ? "" : ", ") + value;
+    } else {
+      f.same += (f.same.empty() ? "" : ", ") + (value == "true" ? key : fmt::format("{} {}", key, value));
+    }
+  }
+  for (const ordered_json& p : points) {
+    std::string name = p["lock"];
+    for (const std::string& key : telling)
+      if (p.contains(key))
+        name += " " + (p[key].is_boolean()  ? key
+                       : p[key].is_number() ? key + " " + in_words(p[key])
+                                            : in_words(p[key]));
+    auto at = std::find_if(f.all.begin(), f.all.end(), [&](const series& s) { return s.name == name; });
+    if (at == f.all.end()) at = f.all.insert(at, series{name, {}});
+    auto& same = at->points[p["threads"].get<unsigned>()];
+    same.push_back(&p);
+    f.repetitions = std::max(f.repetitions, same.size());
+  }
+  return f;
+}
+
+std::vector<double> values(const std::vector<const ordered_json*>& points, const char* key) {
+  std::vector<double> all;
+  for (const ordered_json* p : points)
+    if (const auto at = p->find(key); at != p->end() && at->is_number()) all.push_back(*at);
+  return all;
+}
+
+std::string number(double v) {
+  if (v >= 1000) return fmt::format("{:.0f}", v);
+  return v >= 0.1 || v == 0 ? fmt::format("{:.3f}", v) : fmt::format("{:.3g}", v);
+}
+
+std::string median_and_range(const std::vector<double>& v) {
+  if (v.empty()) return "-";
+  const auto [low, high] = std::minmax_element(v.begin(), v.end());
+  return v.size() == 1 ? number(v.front()) : fmt::format("{} {}–{}", number(median(v)), number(*low), number(*high));
+}
+
+std::set<unsigned> counts_of(const figure& f) {
+  std::set<unsigned> counts;
+  for (const series& s : f.all)
+    for (const auto& [threads, same] : s.points) counts.insert(threads);
+  return counts;
+}
+
+/// A row a number of threads; of many locks, a row a lock.
+std::string table_of(const figure& f, std::size_t width) {
+  constexpr std::size_t many = 8;
+  const std::set<unsigned> counts = counts_of(f);
+  const auto cell = [](const series& s, unsigned threads) {
+    const auto at = s.points.find(threads);
+    return at == s.points.end() ? "-" : median_and_range(values(at->second, "throughput"));
+  };
+  const bool row_a_lock = f.all.size() > many && f.all.size() > counts.size();
+  std::vector<column> columns{{row_a_lock ? "lock" : "threads", !row_a_lock}};
+  std::vector<std::vector<std::string>> rows;
+  if (row_a_lock) {
+    for (const unsigned n : counts) columns.push_back({std::to_string(n), true});
+    for (const series& s : f.all) {
+      rows.push_back({s.name});
+      for (const unsigned n : counts) rows.back().push_back(cell(s, n));
+    }
+  } else {
+    for (const series& s : f.all) columns.push_back({s.name, true});
+    for (const unsigned n : counts) {
+      rows.push_back({std::to_string(n)});
+      for (const series& s : f.all) rows.back().push_back(cell(s, n));
+    }
+  }
+  return format_table(columns, rows, width);
+}
+
+/// One row a number of threads, one letter a lock, at the place of its median.
+std::string plot_of(const figure& f) {
+  constexpr std::size_t width = 64, letters = 26;
+  double most = 0;
+  for (const series& s : f.all)
+    for (const auto& [threads, same] : s.points) most = std::max(most, median(values(same, "throughput")));
+  if (most <= 0 || f.all.size() > letters) return "";
+  const auto letter = [](std::size_t i) { return static_cast<char>('a' + i); };
+  std::string text = fmt::format("{:>7}  0{:>{}} operations/µs\n", "threads", number(most), width - 1);
+  for (const unsigned threads : counts_of(f)) {
+    std::string line(width, ' ');
+    for (std::size_t i = f.all.size(); i-- > 0;) {
+      const auto at = f.all[i].points.find(threads);
+      if (at == f.all[i].points.end()) continue;
+      const double place = median(values(at->second, "throughput")) / most * static_cast<double>(width - 1);
+      line[static_cast<std::size_t>(place)] = letter(i);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += fmt::format("{:>7}  {}\n", threads, line);
+  }
+  for (std::size_t i = 0; i < f.all.size(); i++)
+    text += fmt::format("{}{} {}", i == 0 ? "         " : ", ", letter(i), f.all[i].name);
+  return text + "\n";
+}
+
+/// Of each point an operation's share of what was counted in all.
+std::vector<double> per_operation(const std::vector<const ordered_json*>& points, const char* key) {
+  std::vector<double> all;
+  for (const ordered_json* p : points) {
+    const auto& each = p->at("operations");
+    const double sum = std::accumulate(each.begin(), each.end(), 0.0,
+                                       [](double s, const ordered_json& n) { return s + n.get<double>(); });
+    if (sum > 0) all.push_back(p->value(key, 0.0) / sum);
+  }
+  return all;
+}
+
+/// A table for each number of threads.
+std::string details_of(const figure& f, std::size_t width) {
+  std::string text;
+  for (const unsigned threads : counts_of(f)) {
+    std::vector<std::vector<std::string>> rows;
+    for (const series& s : f.all) {
+      const auto at = s.points.find(threads);
+      if (at == s.points.end()) continue;
+      const auto shown = [](const std::vector<double>& v, const char* format) {
+        return v.empty() ? "-" : fmt::format(fmt::runtime(format), median(v));
+      };
+      const auto shares = values(at->second, "smallest_share");
+      rows.push_back({s.name, median_and_range(values(at->second, "throughput")), shown(shares, "{:.2f}"),
+                      shares.empty() ? "-" : fmt::format("{:.2f}", *std::min_element(shares.begin(), shares.end())),
+                      shown(values(at->second, "gini"), "{:.3f}"),
+                      shown(per_operation(at->second, "voluntary_switches"), "{:.5f}"),
+                      shown(per_operation(at->second, "involuntary_switches"), "{:.5f}")});
+    }
+    text += fmt::format("\n{} thread{}\n", threads, threads == 1 ? "" : "s") + format_table({{"lock"},
+                                                                                             {"operations/µs", true},
+                                                                                             {"smallest", true},
+                                                                                             {"worst", true},
+                                                                                             {"Gini", true},
+                                                                                             {"voluntary", true},
+                                                                                             {"involuntary", true}},
+                                                                                            rows, width);
+  }
+  return text +
+         "\nsmallest: what the thread that got least has, relative to an equal part; voluntary, involuntary: switches "
+         "an "
+         "operation\n";
+}
+
+std::string csv_cell(const ordered_json& point, const char* key) {
+  const auto at = point.find(key);
+  if (at == point.end()) return "";
+  if (!at->is_string()) return at->dump();
+  std::string text = *at;
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted;
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return fmt::format("\"{}\"", quoted);
+}
+
+std::string csv_of(const points_as_json& points) {
+  static constexpr std::array<std::pair<const char*, const char*>, 14> columns{
+      {{"workload", "workload"},
+       {"machine", "machine"},
+       {"lock", "lock"},
+       {"threads", "threads"},
+       {"seed", "seed"},
+       {"round", "round"},
+       {"jitter", "jitter"},
+       {"throughput", "throughput"},
+       {"gini", "gini"},
+       {"smallest_share", "smallest_share"},
+       {"lwss", "lwss"},
+       {"mttr", "mttr"},
+       {"voluntary", "voluntary_switches"},
+       {"involuntary", "involuntary_switches"}}};
+  std::string text;
+  const auto row = [&](const auto& cell) {
+    for (const auto& c : columns) text += fmt::format("{}{}", &c == columns.data() ? "" : ",", cell(c));
+    text += "\n";
+  };
+  row([](const auto& c) { return c.first; });
+  for (const ordered_json& p : points) row([&](const auto& c) { return csv_cell(p, c.second); });
+  return text;
+}
+
+/// What was noted of a run beside its points.
+std::vector<std::string> caption_of(const ordered_json& about) {
+  std::vector<std::string> parts;
+  if (const auto m = about.find("machine"); m != about.end() && m->is_object())
+    parts.push_back(fmt::format("{}, {} CPUs", m->value("cpu", ""), m->value("cpus", 0)));
+  if (about.contains("compiler")) parts.push_back(about["compiler"]);
+  if (about.contains("commit")) parts.push_back("commit " + about["commit"].get<std::string>());
+  if (about.contains("others_cpu_share"))
+    parts.push_back(fmt::format("others took {:.1f} % of the CPU time", 100 * about["others_cpu_share"].get<double>()));
+  if (about.contains("date")) parts.push_back(about["date"]);
+  return parts;
+}
+
+std::string title_of(const figure& f) {
+  return (f.workload.empty() ? "several workloads" : f.workload) + " on " +
+         (f.machine.empty() ? "several machines" : f.machine);
+}
+
+curve_chart chart_of(const figure& f, const points_as_json& points, const ordered_json& about) {
+  curve_chart c;
+  c.title = title_of(f);
+  c.subtitle = f.same;
+  if (!points.empty()) {
+    const auto all_have = [&](const char* key) {
+      return std::all_of(points.begin(), points.end(), [key](const ordered_json& p) { return p.contains(key); });
+    };
+    const char* const what = all_have("seed") ? "seed" : all_have("round") ? "round" : "run";
+    c.subtitle += (c.subtitle.empty() ? "" : "; ") +
+                  (f.repetitions == 1 ? fmt::format("1 {}", what)
+                                      : fmt::format("median and range of {} {}s", f.repetitions, what));
+  }
+  c.x_name = "threads";
+  c.y_name = "operations a microsecond; more is better";
+  for (const series& s : f.all) {
+    curve one{s.name, {}};
+    for (const auto& [threads, same] : s.points) {
+      const auto v = values(same, "throughput");
+      const auto [low, high] = std::minmax_element(v.begin(), v.end());
+      one.points.push_back({static_cast<double>(threads), median(v), *low, *high});
+    }
+    c.curves.push_back(std::move(one));
+  }
+  c.caption = caption_of(about);
+  return c;
+}
+
+}  // namespace
+
+int figure_outputs::open(const figure_options& o) {
+  if (!is_chart_name(o.chart_file)) return bad_usage;
+  format_ = image_format_of(o.chart_file);
+  const std::array<std::pair<const char*, const std::string*>, 3> files{
+      {{"--json", &o.json_file}, {"--csv", &o.csv_file}, {"--chart", &o.chart_file}}};
+  for (std::size_t i = 0; i < files.size(); i++)
+    for (std::size_t k = 0; k < i; k++)
+      if (!files[i].second->empty() && !files[k].second->empty() && is_same_file(*files[i].second, *files[k].second)) {
+        complain("{} and {} are to write the same file, {}", files[k].first, files[i].first, *files[i].second);
+        return bad_usage;
+      }
+  return json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file) ? 0 : cannot_start;
+}
+
+bool figure_outputs::write(const ordered_json& about, const points_as_json& points) {
+  bool written = true;
+  if (json_.wanted()) {
+    ordered_json all = about;
+    all["points"] = points;
+    written = json_.write(all.dump(1) + "\n") && written;
+  }
+  if (csv_.wanted()) written = csv_.write(csv_of(points)) && written;
+  if (format_) written = write_chart(chart_, chart_of(figure_of(points), points, about), *format_) && written;
+  return written;
+}
+
+int show(figure_outputs& to, const figure_options& o, const ordered_json& about, const points_as_json& points,
+         bool all_well) {
+  if (!points.empty()) {
+    const figure f = figure_of(points);
+    const std::size_t width = terminal_width();
+    fmt::print("{}: operations a microsecond, median and range\n{}\n{}", title_of(f), table_of(f, width), plot_of(f));
+    if (o.details) fmt::print("{}", details_of(f, width));
+  }
+  const bool written = to.write(about, points);
+  if (interrupted() != 0) return 128 + interrupted();
+  return !written ? cannot_start : all_well ? 0 : 1;
+}
+
+int merge(const figure_options& o) {
+  figure_outputs to;
+  if (const int status = to.open(o); status != 0) return status;
+  points_as_json points, headers;
+  for (const std::string& file : o.merge) {
+    std::ifstream in(file);
+    if (!in) {
+      complain("cannot read {}", file);
+      return cannot_start;
+    }
+    std::stringstream text;
+    text << in.rdbuf();
+    // What --json writes, or lines as --point prints them.
+    if (auto whole = ordered_json::parse(text.str(), nullptr, false);
+        !whole.is_discarded() && whole.contains("points")) {
+      for (const auto& p : whole["points"]) points.push_back(p);
+      whole.erase("points");
+      if (!whole.empty()) headers.push_back(std::move(whole));
+      continue;
+    }
+    for (std::string line; std::getline(text, line);) {
+      if (line.empty()) continue;
+      const auto p = ordered_json::parse(line, nullptr, false);
+      if (p.is_discarded() || !p.contains("throughput")) {
+        complain("{} has neither what --json writes nor lines of points", file);
+        return cannot_start;
+      }
+      points.push_back(p);
+    }
+  }
+  ordered_json about = ordered_json::object();
+  if (headers.size() == 1)
+    about = headers.front();
+  else if (!headers.empty())
+    about["merged"] = headers;
+  return show(to, o, about, points, true);
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,101 @@
+// Prints what comes out of a few small points: what each thread has done, and what was counted besides. Built twice, by another
+// compiler and without optimisation, and run in several surroundings, it must print the same bytes: test_determinism.py.
+// Whole numbers only. Folder with machines, then, if not all points are wanted, the number of one.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "sim/lock_table.hpp"
+#include "sim/point.hpp"
+
+namespace usher::sim {
+namespace {
+
+struct named_point {
+  const char* machine;
+  point p;
+  int jitter = -1;  ///< in 1/1024; below 0: the machine's
+};
+
+/// What differs in the engine: spinning, sleeping, yielding; with and without a scheduler's work; caches, TLBs, guests, chance.
+std::vector<named_point> points() {
+  const auto on = [](const char* machine, const char* workload, const char* lock, unsigned threads, std::uint64_t seed,
+                     std::uint64_t us, std::map<std::string, long> parameters = {}, unsigned others = 0,
+                     int jitter = -1) {
+    named_point n{machine, {}, jitter};
+    n.p.workload = workload;
+    n.p.lock = lock;
+    n.p.threads = threads;
+    n.p.seed = seed;
+    n.p.parameters = std::move(parameters);
+    n.p.run_ns = us * 1000;
+    n.p.others = others;
+    return n;
+  };
+  return {
+      on("x5-2", "mutexbench", "ticket-spin", 24, 1, 200),
+      on("x5-2", "mutexbench", "twa-spin", 72, 2, 200),
+      on("x5-2", "mutexbench", "mcs-spin", 36, 3, 200, {{"shared", 1}}),
+      on("x5-2", "mutexbench", "ttas-spin", 17, 4, 200, {}, 0, 0),
+      on("x5-2", "mutexbench", "mcs", 90, 5, 2000, {}, 8),
+      on("x5-2", "mutexbench", "ttas-yield", 80, 6, 300, {{"ncs", 20}}, 4, 1024),
+      on("x5-2", "mutexbench", "ticket-spin", 76, 7, 15000),  // time slices
+      on("t5", "randarray", "mcs", 24, 8, 1000),
+      on("t5", "randarray", "mcscr", 160, 9, 2000),
+      on("t5", "ringwalker", "mcscr-spin", 32, 10, 200),
+      on("t7-2", "mutexbench", "twa", 40, 11, 500),
+      on("numa-q", "reflex", "ttas-spin", 8, 12, 3000),
+      on("numa-q", "reflex", "mcscr", 8, 13, 3000, {}, 3),
+      on("numa-q", "quads", "ttas-spin", 4, 14, 5000),
+      on("e7-4890", "mcsg-loop", "mcs-spin", 112, 15, 500),
+      on("epyc-7003", "mutexbench", "ticket-yield", 140, 16, 50, {}, 0, 300),
+  };
+}
+
+void print(unsigned number, const named_point& n, const std::string& folder) {
+  machine m = read_machine(folder + "/" + n.machine + ".toml");
+  if (n.jitter >= 0) m.jitter = unsigned(n.jitter);
+  const result r = run_point(m, n.p);
+  std::printf("%u %s %s %s %u:", number, n.machine, n.p.workload.c_str(), n.p.lock.c_str(), n.p.threads);
+  for (const std::uint64_t operations : r.operations) std::printf(" %llu", static_cast<unsigned long long>(operations));
+  for (const auto& [what, value] : std::vector<std::pair<const char*, std::uint64_t>>{{"events", r.events},
+                                                                                      {"looks", r.looks},
+                                                                                      {"admissions", r.admissions},
+                                                                                      {"bypasses", r.bypasses},
+                                                                                      {"free", r.found_free},
+                                                                                      {"sockets", r.between_sockets},
+                                                                                      {"median", r.holds.median},
+                                                                                      {"longest", r.holds.longest},
+                                                                                      {"voluntary", r.voluntary},
+                                                                                      {"involuntary", r.involuntary},
+                                                                                      {"migrations", r.migrations},
+                                                                                      {"loads", r.loads},
+                                                                                      {"misses", r.misses},
+                                                                                      {"own", r.own_displaced},
+                                                                                      {"others", r.others_displaced},
+                                                                                      {"tlb", r.tlb_misses}})
+    std::printf(" %s=%llu", what, static_cast<unsigned long long>(value));
+  std::printf("\n");
+}
+
+}  // namespace
+}  // namespace usher::sim
+
+int main(int argc, char** argv) try {
+  using namespace usher::sim;
+  if (argc < 2) return 2;
+  const auto all = points();
+  unsigned printed = 0;
+  for (unsigned i = 0; i < all.size(); i++) {
+    if (argc > 2 && std::strtoul(argv[2], nullptr, 10) != i) continue;
+    if (find_simulated_lock(all[i].p.lock) == nullptr) continue;  // built with other locks
+    print(i, all[i], argv[1]);
+    printed++;
+  }
+  return printed == 0 ? 77 : 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "determinism: %s\n", e.what());
+  return 1;
+}

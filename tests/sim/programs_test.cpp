@@ -1,0 +1,100 @@
+// Every benchmark program on every machine that can run it, and what must hold of its answers.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "sim/point.hpp"
+
+namespace usher::sim {
+namespace {
+
+machine of(const char* name) {
+  return read_machine(std::string(USHER_MACHINES "/") + name + ".toml");
+}
+
+result run(const char* machine_name, const char* workload, const char* lock, unsigned threads,
+           std::map<std::string, long> parameters = {}, std::uint64_t run_ns = 300000, unsigned others = 0) {
+  point p;
+  p.workload = workload;
+  p.lock = lock;
+  p.threads = threads;
+  p.parameters = std::move(parameters);
+  p.run_ns = run_ns;
+  p.others = others;
+  return run_point(of(machine_name), p);
+}
+
+TEST(programs, all_count_something_alone_and_together) {
+  for (const auto& about : programs())
+    for (const unsigned threads : {1u, 6u}) {
+      const result r = run("t5", about.name, "mcscr", threads);
+      EXPECT_GT(r.throughput, 0) << about.name;
+      EXPECT_EQ(r.operations.size(), threads);
+      if (!about.one_lock || std::string(about.name) == "reflex") continue;
+      const auto sum = std::accumulate(r.operations.begin(), r.operations.end(), std::uint64_t{0});
+      EXPECT_NEAR(double(r.admissions), double(sum), threads) << about.name;
+    }
+}
+
+TEST(programs, a_shared_generator_is_memory_too) {
+  EXPECT_LT(run("x5-2", "mutexbench", "mcs-spin", 8, {{"shared", 1}}).throughput,
+            0.8 * run("x5-2", "mutexbench", "mcs-spin", 8).throughput);
+}
+
+TEST(programs, random_cache_finds_what_it_stored) {
+  // The program itself throws where a value is not its key's.
+  const result few = run("x5-2", "random-cache", "ttas-spin", 6, {{"capacity", 3}, {"keys", 9}, {"fresh", 100}});
+  EXPECT_GT(few.throughput, 0);
+  EXPECT_GT(run("x5-2", "random-cache", "ttas-spin", 6, {{"fresh", 0}}).throughput, few.throughput);
+}
+
+TEST(programs, guests_and_regulars_are_told_apart) {
+  const result r = run("e7-4890", "mcsg-loop", "mcsg++-spin", 12, {{"guests", 2}});
+  ASSERT_EQ(r.groups.size(), 3u);
+  EXPECT_EQ(r.groups[1].name, "guests");
+  EXPECT_EQ(r.groups[1].threads, 2u);
+  EXPECT_EQ(r.groups[2].threads, 10u);
+  EXPECT_NEAR(r.groups[1].throughput + r.groups[2].throughput, r.throughput, 1e-9);
+  EXPECT_THROW(run("e7-4890", "mcsg-loop", "ticket-spin", 4, {{"guests", 1}}), workloads::bad_program);
+  EXPECT_THROW(run("e7-4890", "mcsg-loop", "mcsg-spin", 4, {{"guests", 5}}), workloads::bad_program);
+}
+
+TEST(programs, reflex_passes_every_token_on_however_many_cpus) {
+  for (const unsigned cpus : {1u, 3u, 8u})
+    EXPECT_GT(run("numa-q", "reflex", "ttas-spin", cpus, {{"sets", 5}, {"members", 3}}, 3000000).throughput, 0) << cpus;
+  const result r = run("numa-q", "reflex", "fairlock-spin", 8, {}, 3000000);
+  EXPECT_GT(r.holds.count, 100u);
+  EXPECT_GT(r.utilisation, 0.1);
+}
+
+TEST(programs, ringwalker_misses_the_tlb_once_two_rings_share_a_core) {
+  // 128 entries: the shared ring's 50 pages and one private ring's fit, another's do not.
+  const auto misses = [](unsigned threads) {
+    const result r = run("t5", "ringwalker", "ttas-spin", threads, {}, 2000000);
+    return double(r.tlb_misses) / (r.throughput * 2000);
+  };
+  EXPECT_LT(misses(16), 1);
+  EXPECT_GT(misses(32), 5);
+}
+
+TEST(programs, other_processes_take_cpu_time) {
+  // Eight that each want a quarter of a CPU, on eight CPUs.
+  const result alone = run("numa-q", "ideal", "null", 8, {}, 200000000);
+  const result beside = run("numa-q", "ideal", "null", 8, {}, 200000000, 8);
+  EXPECT_EQ(alone.involuntary, 0u);
+  EXPECT_GT(beside.voluntary, 50u) << "they sleep between";
+  EXPECT_LT(beside.throughput, 0.95 * alone.throughput);
+  EXPECT_GT(beside.throughput, 0.6 * alone.throughput);
+  EXPECT_EQ(beside.operations.size(), 8u);
+}
+
+TEST(programs, a_point_that_cannot_be_run_says_why) {
+  EXPECT_THROW(run("x5-2", "no-such", "ticket-spin", 1), std::runtime_error);
+  EXPECT_THROW(run("x5-2", "mutexbench", "no-such", 1), std::runtime_error);
+  EXPECT_THROW(run("x5-2", "mutexbench", "ticket-spin", 1, {{"color", 1}}), workloads::bad_program);
+  EXPECT_THROW(run("x5-2", "mutexbench", "ticket-spin", 1, {{"cs", -1}}), workloads::bad_program);
+  EXPECT_THROW(run("x5-2", "randarray", "ticket-spin", 1), bad_machine) << "it has no section [cache]";
+}
+
+}  // namespace
+}  // namespace usher::sim
