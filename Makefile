@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test test-all check check-aa compat soak measure measure-waits bench-sim try-cases format check-format tidy install deb clean
+.PHONY: help deps build demo test test-all check check-aa compat soak measure measure-waits bench-sim simulated-claims try-cases format check-format tidy install deb clean
 
 help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ measure-waits: build ## condition variables and semaphores: cost, and whom they 
 
 bench-sim: build ## how fast the simulator is, in CPU time; fails beyond its limits (about a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)
+
+simulated-claims: build ## what the papers claim of machines that are not there (half an hour)
+	tools/simulated_claims.py --build $(BUILD) --write-doc
 
 try-cases: build ## usher try on real programs, into docs/try.md (over half an hour; resumes where it ended)
 	@tools/deps.sh try

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate.hpp"
 #include "files.hpp"
 #include "help.hpp"
 #include "messages.hpp"
@@ -20,6 +21,8 @@
 #include "sim/lock_table.hpp"
 #include "sim/point.hpp"
 #include "subcommand.hpp"
+#include "trace.hpp"
+#include "validate.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
@@ -39,6 +42,7 @@ struct sim_options : figure_options {
   std::vector<double> jitters;
   unsigned seeds = 5, jobs = 0, others = 0;
   double ms = 2;
+  trace_options trace;
 };
 
 // ---- machines --------------------------------------------------------------------------------------------------------
@@ -126,13 +130,17 @@ ordered_json to_json(const sim::result& r) {
   return j;
 }
 
-/// The process that simulates one point.
-int simulate(const sim_options& o) {
-  const ordered_json asked = ordered_json::parse(o.one_point);
+sim::machine machine_of(const ordered_json& asked) {
   sim::machine m = find_machine(asked.at("machine"));
   if (const double jitter = asked.value("jitter", -1.0); jitter >= 0)
     m.jitter = static_cast<unsigned>(std::lround(jitter * 1024));
-  return print_result(asked, to_json(sim::run_point(m, from_json(asked))));
+  return m;
+}
+
+/// The process that simulates one point.
+int simulate(const sim_options& o) {
+  const ordered_json asked = ordered_json::parse(o.one_point);
+  return print_result(asked, to_json(sim::run_point(machine_of(asked), from_json(asked))));
 }
 
 /// As `all` means them: without a scheduler threads must not sleep.
@@ -179,6 +187,14 @@ int list_all() {
   return 0;
 }
 
+/// What differs by the seed only is one point.
+int trace_of(const std::vector<numbered_point>& points, const trace_options& o) {
+  std::vector<sim::point> first;
+  for (const numbered_point& n : points)
+    if (n.asked["seed"] == 1) first.push_back(from_json(n.asked));
+  return show_trace(machine_of(points.front().asked), std::move(first), o);
+}
+
 int carry_out(const sim_options& o) try {
   if (o.list) return list_all();
   if (!o.one_point.empty()) return simulate(o);
@@ -189,6 +205,7 @@ int carry_out(const sim_options& o) try {
   }
   std::vector<numbered_point> points = points_of(o, find_machine(o.machine));
   if (o.list_points) return list_points(command, points);
+  if (o.trace.us > 0) return trace_of(points, o.trace);
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
   // The longest first, so that no core is left alone with one of them.
@@ -246,10 +263,16 @@ subcommand sim_command(CLI::App& app) {
   sub->add_option("--jobs", o->jobs, "Processes side by side (default: one for each CPU)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));
+  add_trace_options(*sub, o->trace);
   add_figure_options(*sub, *o, "600");
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(more);
-  return {sub, [o](char**) { return carry_out(*o); }};
+  const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};
+  return {sub, [=](char** words) {
+            for (const subcommand& p : parts)
+              if (p.options->parsed()) return p.carry_out(words);
+            return carry_out(*o);
+          }};
 }
 
 }  // namespace usher::cli

@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace usher::sim {
 
@@ -37,10 +40,27 @@ class arena {
     return std::size_t(reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(begin_));
   }
 
+  // ---- names, for people ----
+
+  /// Of a word, by how far it lies from the beginning of its range.
+  using namer = std::function<std::string(std::size_t offset)>;
+  /// A range that was allocated after all that have names.
+  void name(const void* begin, std::size_t bytes, namer names);
+  /// "lock+4"; what has no name is an offset in the arena.
+  std::string name_of(const void* word) const;
+  /// "lock+0", "lock+4".
+  static namer plus(std::string name);
+
  private:
+  struct range {
+    std::size_t begin, end;
+    namer names;
+  };
+
   static constexpr std::size_t most = std::size_t{1} << 30;  // reserved, not taken
   std::byte* begin_;
   std::size_t used_ = 0;
+  std::vector<range> ranges_;
 };
 
 }  // namespace usher::sim

@@ -155,6 +155,7 @@ machine read_machine(const std::string& file) {
     s.get_if_there("used_cores", m.used_cores, 1, m.cores);
     m.fetch_add = s.flag("fetch_add", true);
     m.swap = s.flag("swap", true);
+    if (s.has("step")) s.get_in_1024("step", m.step, 1, 1000);
     if (m.all_cores() > most_cores) s.wrong("cores", "make more than " + std::to_string(most_cores) + " in all");
     s.done();
   }
@@ -197,6 +198,8 @@ machine read_machine(const std::string& file) {
     s.get("change", os.change);
     s.get("call", os.call);
     s.get("wake", os.wake);
+    s.get_if_there("wake_queued", os.wake_queued, 1);
+    s.get_if_there("polite_from", os.polite_from);
     s.get("latency_least", os.latency_least);
     s.get("latency_mean", os.latency_mean, os.latency_least);
     os.migrate = s.flag("migrate", true);

@@ -32,6 +32,8 @@ struct machine {
   unsigned group = 0;                  ///< sockets that are one hop apart; others are two. 0: all are one hop apart
   unsigned used_cores = 0;             ///< of each socket, by threads that are placed compactly. 0: all
   bool fetch_add = true, swap = true;  ///< else: loops of compare-and-swap
+  unsigned step = 9 * 1024;  ///< of a std::mt19937, the programs' unit of work, in 1/1024. 9: measured for the
+                             ///< prototype (natively, twisting spread over the steps)
 
   // ---- coherence ----
   protocol coherence = protocol::mesif;
@@ -56,10 +58,13 @@ struct machine {
 
   // ---- operating system; without it there is one thread a CPU at the most ----
   struct scheduler {
-    cycles slice = 0;                            ///< how long a thread runs while others wait for its CPU
-    cycles change = 0;                           ///< a context switch
-    cycles call = 0;                             ///< a futex call, of the caller's time
-    cycles wake = 0;                             ///< what waking costs the waker
+    cycles slice = 0;        ///< how long a thread runs while others wait for its CPU
+    cycles change = 0;       ///< a context switch
+    cycles call = 0;         ///< a futex call, of the caller's time
+    cycles wake = 0;         ///< what waking costs the waker
+    cycles wake_queued = 0;  ///< … where the thread finds no idle CPU: it is in a queue at once then.
+                             ///< 0: as everywhere
+    cycles polite_from = 0;  ///< looks after which a waiter that will sleep offers its CPU between looks; 0: never
     cycles latency_least = 0, latency_mean = 0;  ///< from the wake to when the thread may run
     bool migrate = true;
   };

@@ -29,12 +29,12 @@ class simulated_atomic {
 
   T load(order = seq_cst) const {
     auto& s = simulation::current();
-    return s.load(&value_) ? static_cast<T>(s.buffered()) : value_;
+    return s.load(&value_, sizeof value_) ? static_cast<T>(s.buffered()) : value_;
   }
   void store(T v, order o = seq_cst) {
     auto& s = simulation::current();
     if (o == seq_cst)  // as the hardware does it: by an exchange
-      s.modify(&value_);
+      s.modify(&value_, sizeof value_);
     else if (s.store(&value_, v, sizeof v))
       return;
     value_ = v;
@@ -59,7 +59,7 @@ class simulated_atomic {
     return fetch([v](T old) { return T(old ^ v); });
   }
   bool compare_exchange_strong(T& expected, T v, order, order) {
-    simulation::current().modify(&value_);
+    simulation::current().modify(&value_, sizeof value_);
     if (value_ == expected) {
       value_ = v;
       return true;
@@ -78,7 +78,7 @@ class simulated_atomic {
  private:
   template <class Operation>
   T modify(Operation operation) {
-    simulation::current().modify(&value_);
+    simulation::current().modify(&value_, sizeof value_);
     const T old = value_;
     value_ = operation(old);
     return old;
@@ -107,7 +107,7 @@ class simulated_plain {
 
   T get() const {
     auto& s = simulation::current();
-    if (!s.load(&value_)) return value_;
+    if (!s.load(&value_, sizeof value_)) return value_;
     const std::uint64_t bits = s.buffered();
     T v;
     std::memcpy(&v, &bits, sizeof v);
@@ -143,9 +143,12 @@ struct simulated {
   static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
     const T v = w.load(o);
     if (pred(v)) return v;
+    if (ns == 0) return std::nullopt;
     auto& s = simulation::current();
+    const cycles limit = s.on().from_ns(ns), polite_from = s.on().os ? s.on().os->polite_from * s.on().look : 0;
+    if (polite_from != 0 && polite_from < limit) return await_politely(w, pred, o, polite_from, limit);
     awaited<T, Pred> a{pred, v};
-    if (ns == 0 || !s.spin(a.on(w), s.on().from_ns(ns))) return std::nullopt;
+    if (!s.spin(a.on(w), limit)) return std::nullopt;
     return a.seen;
   }
   /// Looks for about a microsecond, then offers the CPU to others between looks.
@@ -273,9 +276,24 @@ struct simulated {
                 a.seen = *static_cast<const T*>(word);
                 return bool(a.pred(a.seen));
               },
-              this, w.place()};
+              this, w.place(), sizeof(T)};
     }
   };
+
+  template <class T, class Pred>
+  static std::optional<T> await_politely(const atomic<T>& w, Pred pred, std::memory_order o, cycles polite_from,
+                                         cycles limit) {
+    auto& s = simulation::current();
+    const cycles end = s.now() + limit;
+    awaited<T, Pred> a{pred, {}};
+    if (s.spin(a.on(w), polite_from)) return a.seen;
+    while (s.now() < end) {
+      s.yield();
+      const T v = w.load(o);
+      if (pred(v)) return v;
+    }
+    return std::nullopt;
+  }
 
   /// A 64-bit word is compared by its upper half.
   template <class T>
@@ -285,7 +303,7 @@ struct simulated {
                                 return std::uint32_t(*static_cast<const T*>(word) >> shift) ==
                                        std::uint32_t(*static_cast<const T*>(context) >> shift);
                               },
-                              &expected, w.place()};
+                              &expected, w.place(), sizeof(T)};
     simulation::current().sleep(unchanged, mask, limit);
   }
 

@@ -131,7 +131,7 @@ void check_point(const machine& m, const point& p) {
   if (p.others != 0) throw std::runtime_error(m.name + " has no section [scheduler]: no room for other processes");
 }
 
-result run_point(const machine& asked, const point& p) {
+result run_point(const machine& asked, const point& p, trace* by) {
   check_point(asked, p);
   const program& program = known_program(p.workload);
   machine m = asked;
@@ -141,6 +141,8 @@ result run_point(const machine& asked, const point& p) {
   world w(m, p.seed, p.threads, p.others, known_lock(p.lock), workloads::with_defaults(program.about, p.parameters),
           p.run_ns, p.watch && program.about.one_lock);
   simulation& s = w.sim();
+  if (by != nullptr) by->follow(s.shared(), m, w.begin());
+  s.be_traced_by(by);
   const auto body = program.make(w);
   if (program.is_one_of_some != nullptr) {
     std::vector<bool> kinds(p.threads);
@@ -159,9 +161,13 @@ result run_point(const machine& asked, const point& p) {
   for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
   totals first, last;
   const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.capacity_counted(), s.cpu_time(now)}; };
-  s.at(w.begin(), [&] { note(first, w.begin()); });
+  s.at(w.begin(), [&] {
+    note(first, w.begin());
+    if (by != nullptr) by->begins_with(s.what_threads_do());
+  });
   s.at(w.end(), [&] { note(last, w.end()); });
   s.run();
+  if (by != nullptr) by->over();
 
   r.operations = w.operations();
   std::uint64_t sum = 0;

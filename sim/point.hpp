@@ -11,6 +11,7 @@
 
 #include "sim/machine.hpp"
 #include "sim/meter.hpp"
+#include "sim/trace.hpp"
 #include "workloads/programs/metrics.hpp"
 #include "workloads/programs/program.hpp"
 
@@ -59,7 +60,7 @@ std::span<const workloads::description> programs();
 /// bounds, no room for so many threads.
 void check_point(const machine& m, const point& p);
 
-/// Throws what check_point() does, workloads::bad_program, deadlock.
-result run_point(const machine& m, const point& p);
+/// Throws what check_point() does, workloads::bad_program, deadlock. `by`: somebody who wants to know each step.
+result run_point(const machine& m, const point& p, trace* by = nullptr);
 
 }  // namespace usher::sim

@@ -50,6 +50,8 @@ class process {
     bool used;  // costs nothing: natively a word in the node's own line
   };
 
+  static std::string name_in_node(std::size_t offset);
+
   static inline process* current_ = nullptr;
 
   std::vector<slot> slots_;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "sim/trace.hpp"
+
 namespace usher::sim {
 namespace {
 
@@ -131,6 +133,8 @@ simulation::simulated_thread* simulation::next(event e) {
           std::erase(sleepers_, &t);
           make_ready(t, e.time);
         } else {
+          if (trace_ != nullptr) [[unlikely]]
+            trace_->notes(trace::what::gives_up, t.id, e.time, t.waits_for.word);
           stop_watching(t);
           now_works(t);
           t.now = e.time;
@@ -166,6 +170,8 @@ void simulation::give_way_to(simulated_thread* after) {
 
 simulation::fiber simulation::end_of_thread() {
   me_->does = activity::ended;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::ends, me_->id, me_->now, nullptr);
   living_--;
   release_cpu(*me_, me_->now);
   simulated_thread* const after = next();
@@ -175,6 +181,22 @@ simulation::fiber simulation::end_of_thread() {
   }
   me_ = after;
   return std::move(after->context);
+}
+
+std::vector<std::string> simulation::what_threads_do() const {
+  std::vector<std::string> texts;
+  for (const auto& t : threads_) {
+    std::string text = t->does == activity::works     ? "works"
+                       : t->does == activity::ended   ? "has ended"
+                       : t->does == activity::spins   ? "spins on "
+                       : t->waits_for.word == nullptr ? "sleeps"
+                                                      : "sleeps on ";
+    if (text.ends_with("on ")) text += arena_.name_of(t->waits_for.word);
+    text += (t->on_cpu ? ", CPU " : ", without a CPU, last on ") + std::to_string(t->cpu) + ", core " +
+            std::to_string(t->core) + ", socket " + std::to_string(t->socket);
+    texts.push_back(std::move(text));
+  }
+  return texts;
 }
 
 std::string simulation::what_is_waited_for() const {
@@ -203,17 +225,24 @@ simulation::journey simulation::by_departure(cycles one_way) {
   return {0, noisy(one_way) - one_way};
 }
 
-bool simulation::load(const void* word) {
+template <bool Traced>
+bool simulation::load_as(const void* word, unsigned size) {
   simulated_thread& t = *me_;
   sync();
   counts_.events++;
+  const cycles begun = t.now;
   if (t.store.word == word && (t.store.pending || t.store.done > t.now)) {
     t.now += machine_.hit;
+    if constexpr (Traced) trace_->reads_own_store({t.id, word, size, machine_.hit}, begun, t.store.value);
     return t.store.pending;
   }
   line& l = memory_.at(word);
   if (memory::has(l, t.core)) {
     t.now = memory_.read(l, t.core, t.now);
+    if constexpr (Traced) {
+      trace_->at_line(l, t.core, begun);
+      trace_->reads({t.id, word, size, t.now - begun});
+    }
     return false;
   }
   const auto [there, late] = travel(l, t.core, false);
@@ -221,11 +250,14 @@ bool simulation::load(const void* word) {
     t.now += noisy(there);
     sync();
   }
+  if constexpr (Traced) trace_->at_line(l, t.core, t.now);
   t.now = std::max(t.now, memory_.read(l, t.core, t.now - there) + late);
+  if constexpr (Traced) trace_->reads({t.id, word, size, t.now - begun});
   return false;
 }
 
-bool simulation::store(void* word, std::uint64_t value, unsigned size) {
+template <bool Traced>
+bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = *me_;
   drain();
   sync();
@@ -236,6 +268,10 @@ bool simulation::store(void* word, std::uint64_t value, unsigned size) {
   t.store.size = std::uint8_t(size);
   if (l.owner == std::int32_t(t.core)) {
     const auto w = memory_.write(l, t.core, t.now, false);
+    if constexpr (Traced) {
+      trace_->at_line(l, t.core, t.now);
+      trace_->writes({t.id, word, size, w.done - t.now}, value);
+    }
     t.now += 1;
     t.store.done = w.done;
     announce(l, w.visible);
@@ -244,22 +280,33 @@ bool simulation::store(void* word, std::uint64_t value, unsigned size) {
   const auto [there, late] = travel(l, t.core, true);
   if (machine_.store_buffer) {
     t.store.pending = true;
+    if constexpr (Traced) {
+      t.store.begun = t.now;
+      trace_->buffers({t.id, word, size, 1}, t.now, value);
+    }
     push(t.now + noisy(there), event_kind::commit, t);
     t.now += 1;
     return true;
   }
+  const cycles begun = t.now;
   t.now += noisy(there);
   sync();
+  if constexpr (Traced) trace_->at_line(l, t.core, t.now);
   const auto w = memory_.write(l, t.core, t.now - there, false);
+  if constexpr (Traced) trace_->writes({t.id, word, size, std::max(t.now, w.done + late) - begun}, value);
   t.now = std::max(t.now, w.done + late);
   announce(l, w.visible);
   return false;
 }
 
-void simulation::commit(simulated_thread& t, cycles at) {
+template <bool Traced>
+void simulation::commit_as(simulated_thread& t, cycles at) {
   line& l = memory_.at(t.store.word);
   const cycles there = l.owner == std::int32_t(t.core) ? 0 : travel(l, t.core, true).there;
+  if constexpr (Traced) trace_->at_line(l, t.core, at);
   const auto w = memory_.write(l, t.core, at - std::min(at, there), false);
+  if constexpr (Traced)
+    trace_->writes({t.id, t.store.word, t.store.size, std::max(w.done, at) - t.store.begun}, t.store.value);
   std::memcpy(t.store.word, &t.store.value, t.store.size);
   announce(l, w.visible);
   t.store.pending = false;
@@ -281,11 +328,13 @@ void simulation::drain() {
   t.now = std::max(t.now, t.store.done);
 }
 
-void simulation::modify(const void* word) {
+template <bool Traced>
+void simulation::modify_as(const void* word, unsigned size) {
   simulated_thread& t = *me_;
   drain();
   sync();
   counts_.events++;
+  const cycles begun = t.now;
   line& l = memory_.at(word);
   journey way{0, 0};
   if (l.owner != std::int32_t(t.core)) {
@@ -295,8 +344,10 @@ void simulation::modify(const void* word) {
       sync();
     }
   }
+  if constexpr (Traced) trace_->at_line(l, t.core, t.now);
   const auto w = memory_.write(l, t.core, t.now - way.there, true);
   t.now = std::max(t.now, w.done + way.late);
+  if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
   announce(l, w.visible);
 }
 
@@ -324,13 +375,18 @@ void simulation::announce(line& l, cycles visible) {
   w.clear();
 }
 
-void simulation::look(simulated_thread& t, cycles at) {
+template <bool Traced>
+void simulation::look_as(simulated_thread& t, cycles at) {
   counts_.looks++;
   line& l = *t.watched;
   const auto [there, late] = memory::has(l, t.core) ? journey{0, 0} : travel(l, t.core, false);
-  const cycles done = std::max(at, memory_.read(l, t.core, at - std::min(at, there)) + late);
+  const cycles departed = at - std::min(at, there);
+  if constexpr (Traced) trace_->at_line(l, t.core, at);
+  const cycles done = std::max(at, memory_.read(l, t.core, departed) + late);
   t.last_look = done;
-  if (!t.waits_for.holds(t.waits_for.context, t.waits_for.word)) {
+  const bool goes_on = t.waits_for.holds(t.waits_for.context, t.waits_for.word);
+  if constexpr (Traced) trace_->looks({t.id, t.waits_for.word, t.waits_for.size, done - departed}, goes_on);
+  if (!goes_on) {
     l.watchers.push_back(t.id);
     return;
   }
@@ -368,9 +424,15 @@ bool simulation::spin(const condition& c, cycles limit) {
   line& l = memory_.at(c.word);
   const bool has = memory::has(l, t.core);
   if (has && c.holds(c.context, c.word)) {
+    if (trace_ != nullptr) [[unlikely]] {
+      trace_->at_line(l, t.core, t.now);
+      trace_->looks({t.id, c.word, c.size, machine_.hit}, true);
+    }
     t.now += machine_.hit;
     return true;
   }
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::spins, t.id, t.now, c.word);
   t.watched = &l;
   now_spins(t);
   if (has)
@@ -423,6 +485,24 @@ void simulation::load_at_random(const capacity::block& b, std::uint64_t n) {
   }
 }
 
+// What is done most often does not carry what is done for who looks on.
+
+bool simulation::load(const void* word, unsigned size) {
+  return trace_ == nullptr ? load_as<false>(word, size) : load_as<true>(word, size);
+}
+bool simulation::store(void* word, std::uint64_t value, unsigned size) {
+  return trace_ == nullptr ? store_as<false>(word, value, size) : store_as<true>(word, value, size);
+}
+void simulation::modify(const void* word, unsigned size) {
+  trace_ == nullptr ? modify_as<false>(word, size) : modify_as<true>(word, size);
+}
+void simulation::commit(simulated_thread& t, cycles at) {
+  trace_ == nullptr ? commit_as<false>(t, at) : commit_as<true>(t, at);
+}
+void simulation::look(simulated_thread& t, cycles at) {
+  trace_ == nullptr ? look_as<false>(t, at) : look_as<true>(t, at);
+}
+
 // ---- scheduler -------------------------------------------------------------------------------------------------------
 
 void simulation::occupy(const simulated_thread& t, int by) {
@@ -433,6 +513,8 @@ void simulation::occupy(const simulated_thread& t, int by) {
 void simulation::start(processor& p, simulated_thread& t, cycles at) {
   if (p.runs == nullptr) idle_cpus_--;
   const cycles change = machine_.os ? machine_.os->change : 0;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes_cpu(trace::what::gets_cpu, t.id, at, t.cpu, change);
   p.runs = &t;
   p.slice_end = at + change + (machine_.os ? machine_.os->slice : 0);
   t.on_cpu = true;
@@ -459,6 +541,8 @@ void simulation::start(processor& p, simulated_thread& t, cycles at) {
 /// Takes the CPU away from the thread.
 void simulation::stop(simulated_thread& t, cycles at) {
   if (t.does == activity::spins) stop_watching(t);
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes_cpu(trace::what::loses_cpu, t.id, at, t.cpu);
   occupy(t, -1);
   t.owed = t.does == activity::works && t.now > at ? t.now - at : 0;
   t.on_cpu = false;
@@ -493,6 +577,8 @@ void simulation::release_cpu(simulated_thread& t, cycles at) {
 }
 
 void simulation::make_ready(simulated_thread& t, cycles at) {
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::ready, t.id, at, nullptr);
   t.does = activity::works;
   t.now = std::max(t.now, at);
   if (processor* const p = idle_for(t)) {
@@ -531,6 +617,8 @@ void simulation::move(simulated_thread& t, unsigned cpu) {
   t.core = cpu / machine_.strands;
   t.socket = t.core / machine_.cores;
   counts_.migrations++;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes_cpu(trace::what::moves, t.id, t.now, cpu);
 }
 
 /// Somebody waits for the CPU: its slice will have an end.
@@ -565,13 +653,15 @@ void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   if (!machine_.os) throw bad_machine(machine_.name + ": a thread that sleeps needs a section [scheduler]");
   t.now += machine_.os->call;
   drain();
-  load(c.word);
+  load(c.word, c.size);
   t.timed_out = false;
   if (!c.holds(c.context, c.word)) return;
   // Nothing has happened since the word was looked at.
   counts_.voluntary++;
   t.waits_for = c;
   t.mask = mask;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::sleeps, t.id, t.now, c.word);
   t.does = activity::sleeps;
   sleepers_.push_back(&t);
   release_cpu(t, t.now);
@@ -586,7 +676,9 @@ void simulation::nap(cycles n) {
   drain();
   sync();
   counts_.voluntary++;
-  t.waits_for = {nullptr, nullptr, nullptr};
+  t.waits_for = {nullptr, nullptr, nullptr, 0};
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::naps, t.id, t.now, nullptr, n);
   t.does = activity::sleeps;
   sleepers_.push_back(&t);
   release_cpu(t, t.now);
@@ -601,6 +693,8 @@ void simulation::wake(const void* key, std::uint32_t mask, int most) {
   t.now += os.call;
   drain();
   sync();
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::wakes, t.id, t.now, key);
   for (std::size_t i = 0; i < sleepers_.size() && most > 0;) {
     simulated_thread& s = *sleepers_[i];
     if (s.waits_for.word != key || (s.mask & mask) == 0) {
@@ -610,6 +704,13 @@ void simulation::wake(const void* key, std::uint32_t mask, int most) {
     sleepers_.erase(sleepers_.begin() + std::ptrdiff_t(i));
     most--;
     s.epoch++;  // a limit is void
+    if (trace_ != nullptr) [[unlikely]]
+      trace_->wakes(s.id);
+    if (os.wake_queued != 0 && idle_for(s) == nullptr) {
+      t.now += os.wake_queued;
+      push(t.now, event_kind::ready, s);
+      continue;
+    }
     push(t.now + os.latency_least + random_.exponential(os.latency_mean - os.latency_least), event_kind::ready, s);
     t.now += os.wake;
   }

@@ -31,6 +31,8 @@
 
 namespace usher::sim {
 
+class trace;
+
 /// Nobody can go on. The text says who waits for what.
 struct deadlock : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -41,6 +43,7 @@ struct condition {
   bool (*holds)(void* context, const void* word);
   void* context;
   const void* word;
+  unsigned size;  ///< of the word
 };
 
 class simulation {
@@ -63,6 +66,12 @@ class simulation {
   /// Calls at that time, without cost. May be called before run() only.
   void at(cycles time, std::function<void()> call);
 
+  /// Somebody who wants to know each step; null: nobody.
+  void be_traced_by(trace* t) { trace_ = t; }
+  trace* traced() const { return trace_; }
+  /// One text a thread.
+  std::vector<std::string> what_threads_do() const;
+
   /// Until all threads have ended. Throws deadlock, and what a thread throws.
   void run();
 
@@ -84,12 +93,12 @@ class simulation {
   void load_at_random(const capacity::block& b, std::uint64_t n);
 
   /// The value is then read by the caller. True: it is the one that waits in the thread's own store buffer, buffered().
-  bool load(const void* word);
+  bool load(const void* word, unsigned size);
   std::uint64_t buffered() const { return me_->store.value; }
   /// True: buffered, the value will be written later. Else it is for the caller to write it now.
   bool store(void* word, std::uint64_t value, unsigned size);
   /// The caller then reads and writes.
-  void modify(const void* word);
+  void modify(const void* word, unsigned size);
 
   /// Spins until the condition holds (true), or for about so long. 0: without limit.
   bool spin(const condition& c, cycles limit);
@@ -123,7 +132,7 @@ class simulation {
     std::uint8_t size = 0;
     void* word = nullptr;
     std::uint64_t value = 0;
-    cycles done = 0;
+    cycles begun = 0, done = 0;
   };
 
   struct simulated_thread {
@@ -183,6 +192,16 @@ class simulation {
   void commit(simulated_thread& t, cycles at);
   void announce(line& l, cycles visible);
   void look(simulated_thread& t, cycles at);
+  template <bool Traced>
+  bool load_as(const void* word, unsigned size);
+  template <bool Traced>
+  bool store_as(void* word, std::uint64_t value, unsigned size);
+  template <bool Traced>
+  void modify_as(const void* word, unsigned size);
+  template <bool Traced>
+  void commit_as(simulated_thread& t, cycles at);
+  template <bool Traced>
+  void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
   struct journey {
@@ -230,6 +249,7 @@ class simulation {
   fiber main_;
   std::exception_ptr failure_;
   counts counts_;
+  trace* trace_ = nullptr;
   cycles cpu_time_ = 0;
   std::vector<std::function<void()>> calls_;
 };

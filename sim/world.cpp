@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/trace.hpp"
+
 namespace usher::sim {
 
 world::measured_lock::measured_lock(const simulated_lock& table, arena& a, meter* watched_by)
@@ -10,18 +12,37 @@ world::measured_lock::measured_lock(const simulated_lock& table, arena& a, meter
   table.make(state_);
 }
 
+void world::measured_lock::be_named(arena& a, unsigned number) const {
+  a.name(state_, table_->size, arena::plus(number == 1 ? "lock" : "lock " + std::to_string(number)));
+}
+
 void world::measured_lock::get_in(void (*how)(void*)) {
-  if (meter_ == nullptr) return how(state_);
   simulation& s = simulation::current();
+  if (s.traced() != nullptr) [[unlikely]]
+    return get_in_traced(how);
+  if (meter_ == nullptr) return how(state_);
   meter_->came(s.thread(), s.now());
   how(state_);
   meter_->got_in(s.thread(), s.socket(), s.now());
 }
 
+void world::measured_lock::get_in_traced(void (*how)(void*)) {
+  simulation& s = simulation::current();
+  const cycles came = s.now();
+  s.traced()->notes(trace::what::arrives, s.thread(), came, state_);
+  if (meter_ != nullptr) meter_->came(s.thread(), came);
+  how(state_);
+  if (meter_ != nullptr) meter_->got_in(s.thread(), s.socket(), s.now());
+  since_ = s.now();
+  s.traced()->notes(trace::what::enters, s.thread(), since_, state_, since_ - came);
+}
+
 void world::measured_lock::unlock() {
-  if (meter_ == nullptr) return table_->unlock(state_);
   simulation& s = simulation::current();
   const cycles began = s.now();
+  if (s.traced() != nullptr) [[unlikely]]
+    s.traced()->notes(trace::what::leaves, s.thread(), began, state_, began - since_);
+  if (meter_ == nullptr) return table_->unlock(state_);
   meter_->left(began);
   table_->unlock(state_);
   meter_->has_unlocked(began, s.now());
@@ -36,7 +57,7 @@ void world::generator::step(std::uint64_t n) {
     }
     state_[at].get();
     index_.set(at + 1);
-    simulation::current().compute(cycles_a_step);
+    simulation::current().compute(simulation::current().on().step / 1024);
   }
 }
 
@@ -57,6 +78,7 @@ world::world(machine m, std::uint64_t seed, unsigned threads, unsigned others, c
 world::lock world::make_lock() {
   const bool first = std::exchange(watch_, false);
   lock l(table_, simulation_.shared(), first ? &meter_ : nullptr);
+  l.be_named(simulation_.shared(), ++locks_);
   if (first) meter_.watch(l.state());
   return l;
 }

@@ -14,9 +14,6 @@
 
 namespace usher::sim {
 
-/// What a step of a std::mt19937 takes. Measured for the prototype (natively, twisting spread over the steps).
-inline constexpr cycles cycles_a_step = 9;
-
 class world {
  public:
   using platform = simulated;
@@ -30,13 +27,16 @@ class world {
     void lock_as_guest() { get_in(table_->lock_as_guest); }
     void unlock();
     const void* state() const { return state_; }
+    void be_named(arena& a, unsigned number) const;
 
    private:
     void get_in(void (*how)(void* state));
+    void get_in_traced(void (*how)(void* state));
 
     const simulated_lock* table_;
     void* state_;
     meter* meter_;
+    cycles since_ = 0;  ///< the owner is in; where somebody looks on
   };
   using lock = measured_lock;
 
@@ -61,7 +61,7 @@ class world {
       if (now > world_.begin_ && now <= world_.end_) world_.operations_[index_]++;
     }
     std::uint32_t uniform(std::uint32_t below) { return below == 0 ? 0 : world_.simulation_.chance().below(below); }
-    void steps(std::uint64_t n) { world_.simulation_.compute(n * cycles_a_step); }
+    void steps(std::uint64_t n) { world_.simulation_.compute(n * world_.simulation_.on().step / 1024); }
     void steps(generator& g, std::uint64_t n) { g.step(n); }
     void delay(std::uint64_t n) { world_.simulation_.compute(n); }
     void overhead(std::uint32_t at_least, std::uint32_t spread) {
@@ -90,7 +90,9 @@ class world {
   }
   template <class T>
   T* make_array(std::size_t n) {
-    return simulation_.shared().make_array<T>(n, sector_bytes);
+    T* const made = simulation_.shared().make_array<T>(n, sector_bytes);
+    simulation_.shared().name(made, n * sizeof(T), arena::plus("object " + std::to_string(++objects_)));
+    return made;
   }
 
   // ---- for who runs the program ----
@@ -114,6 +116,7 @@ class world {
   std::vector<std::uint64_t> operations_;
   meter meter_;
   bool watch_;
+  unsigned locks_ = 0, objects_ = 0;
 };
 
 }  // namespace usher::sim

@@ -3,11 +3,12 @@
 
 Each row runs `usher sim` with five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
 seed and jitter, and says whether the medians are as the paper says. Written down are a JSON file a row under
-docs/measurements/simulated/ and, with --write-doc, the table in docs/simulation.md.
+docs/measurements/simulated/ and, with --write-doc, the table in docs/simulated-claims.md and the verdicts in docs/claims.md.
 """
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,8 @@ import harness
 from simulated_rows import ROWS
 
 FOLDER = harness.TREE / "docs" / "measurements" / "simulated"
-DOC = harness.TREE / "docs" / "simulation.md"
+DOC = harness.TREE / "docs" / "simulated-claims.md"
+LEDGER = harness.TREE / "docs" / "claims.md"
 
 
 def jitter_of(machine):
@@ -144,11 +146,47 @@ def table_of():
     return "\n".join(lines)
 
 
+def rows_named(cell):
+    """The rows that a first cell of the ledger names: "T3, T4", "G1, G2, G4–G7"."""
+    names = []
+    for part in cell.replace(" ", "").split(","):
+        first, _, last = part.partition("–")
+        if last:
+            names += [f"{first[0]}{i}" for i in range(int(first[1:]), int(last[1:]) + 1)]
+        else:
+            names.append(part)
+    return names
+
+
+def with_verdicts(ledger):
+    """The ledger's page, with what was simulated in the last cells."""
+    known = {row.id for row in ROWS}
+    lines = []
+    for line in ledger.split("\n"):
+        cells = line.split(" | ")
+        names = [n for n in rows_named(cells[0].removeprefix("| ")) if n in known] if re.match(r"\| [TGMF]\d", line) else []
+        verdicts = []
+        for name in names:
+            file = FOLDER / f"{name}.json"
+            if file.is_file():
+                verdicts.append(f"{name + ' ' if len(names) > 1 else ''}{verdict_of(json.loads(file.read_text()))}")
+        if verdicts:
+            last = cells[-1].removesuffix("|").strip()
+            last = re.sub(r"(; )?\[simulated\].*$", "", last)
+            last = last.replace("waits: kernel, simulator", "waits: kernel")
+            last = re.sub(r"(^|\.\s+|;\s+)([^.;]*: )?waits: [^.;]*simulator[^.;]*$", "", last)
+            text = "[simulated](simulated-claims.md): " + "; ".join(verdicts)
+            cells[-1] = (last + "; " if last else "") + text + " |"
+            line = " | ".join(cells)
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", help="of these rows only")
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
-    parser.add_argument("--write-doc", action="store_true", help="the table in docs/simulation.md")
+    parser.add_argument("--write-doc", action="store_true", help="the table in docs/simulated-claims.md, the verdicts in docs/claims.md")
     parser.add_argument("--no-run", action="store_true", help="with --write-doc: from what was written down")
     options = parser.parse_args()
     known = {row.id for row in ROWS}
@@ -169,6 +207,7 @@ def main():
                 print("   " + seen(figure))
             sys.stdout.flush()
     if options.write_doc:
+        LEDGER.write_text(with_verdicts(LEDGER.read_text()))
         DOC.write_text(harness.between_markers(DOC.read_text(), "simulated claims", table_of()))
 
 

@@ -509,10 +509,10 @@ class Run(Usher):
 
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
                  "bash": text("cli", "completion", "usher.bash"), "zsh": text("cli", "completion", "_usher")}
-        for subcommand in ("list", "run", "try", "check", "sim", "bench"):
-            said = self.usher(subcommand, "--help").stdout.split("Examples:")[0]
-            options = set(re.findall(r"^  +(?:-h,)?(--[a-z-]+)", said, re.M)) - {"--help"}
-            self.assertGreater(len(options), 1, said)
+        for subcommand in ("list", "run", "try", "check", "sim", "sim calibrate", "sim validate", "bench"):
+            said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]
+            options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
+            self.assertGreater(len(options), 0, said)
             for name, page in pages.items():
                 for option in options:
                     self.assertRegex(page, re.escape(option) + r"(?![a-z-])", f"{option} of {subcommand} in {name}")
@@ -539,6 +539,10 @@ class Run(Usher):
         self.assertIn("twa", completed("try", "--locks", "first", "=", "tw"))
         self.assertIn("twa", completed("try", "--locks", "first", "=", "twa,second", "=", "tw"))
         self.assertIn("twa", completed("try", "--locks", "first", "="))
+        self.assertEqual(completed("sim", "cal"), ["calibrate"])
+        self.assertIn("mutexbench", completed("sim", ""))
+        self.assertEqual(completed("sim", "--tr"), ["--trace"])
+        self.assertEqual(completed("sim", "validate", "--ro"), ["--rounds"])
         self.assertEqual(completed("run", "--lock", "=", "mcscr-s"), ["mcscr-spin", "mcscr-sleep"])
 
     # --cond-append, --sem-append

@@ -66,6 +66,9 @@ TEST_F(machine_file, has_what_it_says) {
   ASSERT_TRUE(m.os.has_value());
   EXPECT_EQ(m.os->slice, m.from_ns(3000000));
   EXPECT_FALSE(m.capacity.has_value());
+  EXPECT_EQ(m.step, 9u * 1024) << "where a file does not say";
+  EXPECT_EQ(m.os->wake_queued, 0u);
+  EXPECT_EQ(m.os->polite_from, 0u);
   EXPECT_EQ(m.fitted, (std::vector<std::string>{"coherence.per_sharer", "coherence.per_read"}));
 }
 

@@ -199,6 +199,59 @@ TEST(simulation, sleepers_are_woken_in_order_by_key_and_mask) {
   EXPECT_EQ(s.counted().voluntary, 3u);
 }
 
+TEST(simulation, who_is_woken_for_a_cpu_that_is_taken_is_in_its_queue_at_once) {
+  for (const cycles queued : {0u, 30u}) {
+    machine m = with_scheduler();
+    m.os->latency_least = m.os->latency_mean = 5000;
+    m.os->wake_queued = queued;
+    m.os->migrate = false;
+    simulation s(m, 1);
+    word& w = shared_word(s);
+    cycles waking = 0, woken = 0, ran = 0;
+    s.add_thread(0, [&] {
+      simulated::park(w, 0u, every_sleeper);
+      ran = s.now();
+    });
+    s.add_thread(0, [&] {  // begins when that one sleeps
+      s.compute(3000);
+      const cycles begin = s.now();
+      simulated::wake(simulated::key_of(w), every_sleeper, 1);
+      woken = s.now();
+      waking = woken - begin;
+      s.compute(100);
+    });
+    s.run();
+    EXPECT_EQ(waking, 50 + (queued != 0 ? queued : 20));
+    if (queued != 0)
+      EXPECT_EQ(ran, woken + 100 + 100) << "as soon as the waker has ended, and a switch";
+    else
+      EXPECT_GE(ran, woken + 4000);
+  }
+}
+
+TEST(simulation, a_polite_waiter_lets_others_run) {
+  for (const cycles polite : {0u, 10u}) {
+    machine m = with_scheduler();
+    m.os->polite_from = polite;
+    m.os->migrate = false;
+    simulation s(m, 1);
+    word& w = shared_word(s);
+    cycles seen = 0;
+    s.add_thread(0, [&] {
+      EXPECT_TRUE(simulated::await_for(
+                      w, [](std::uint32_t v) { return v == 1; }, acquire, 100000)
+                      .has_value());
+      seen = s.now();
+    });
+    s.add_thread(0, [&] { w.store(1, relaxed); });  // of the same CPU
+    s.run();
+    if (polite != 0)
+      EXPECT_LT(seen, 5000u);
+    else
+      EXPECT_GT(seen, 9000u) << "the slice is 10000";
+  }
+}
+
 TEST(simulation, a_thread_does_not_sleep_if_the_word_has_changed) {
   simulation s(with_scheduler(), 1);
   word& w = shared_word(s);

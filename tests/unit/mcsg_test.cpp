@@ -308,7 +308,7 @@ TEST(back_off, of_an_mcsg_guest_is_exponential_and_bounded) {
     return p;
   };
   for (const auto& [p, most] :
-       {std::pair(pauses(by_script{}), 1u << 13), std::pair(pauses(parks_by_script{}), 1u << 20)}) {
+       {std::pair(pauses(by_script{}), 1u << 16), std::pair(pauses(parks_by_script{}), 1u << 20)}) {
     ASSERT_GE(p.size(), 25u);
     for (std::size_t i = 1; i < p.size(); i++)  // random() is 1: half of the bound, and that
       EXPECT_EQ(p[i] - 1, std::min(2 * (p[i - 1] - 1), most / 2)) << i;

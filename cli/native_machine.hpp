@@ -1,0 +1,53 @@
+// The computer that this runs on: which CPUs it has, and what they share, as the kernel says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace usher::cli {
+
+struct native_cache {
+  std::uint64_t bytes = 0;
+  unsigned ways = 0, line = 64;
+};
+
+struct native_cpu {
+  unsigned number = 0;  ///< the kernel's
+  unsigned package = 0;
+  unsigned socket = 0;  ///< CPUs that share a last-level cache, counted from 0
+  unsigned core = 0;    ///< of the socket
+  unsigned strand = 0;  ///< of the core
+};
+
+/// The CPUs that this process may use. A cache complex stands for a socket, as on machines whose packages have several.
+struct native_machine {
+  std::vector<native_cpu> cpus;
+  unsigned sockets = 1, cores = 1 /* a socket, the most */, strands = 1 /* a core, the most */, packages = 1;
+  bool even = true;  ///< every socket has as many cores, every core as many strands
+  bool hypervisor = false;
+  native_cache last, own;  ///< bytes 0: not known
+  std::string processor, vendor;
+  std::string family, model;  ///< numbers, on x86; names of processors in virtual machines say little
+
+  /// As sim::machine::distance().
+  unsigned distance(const native_cpu& a, const native_cpu& b) const {
+    return a.socket == b.socket ? 0 : a.package == b.package ? 1 : packages < sockets ? 2 : 1;
+  }
+  /// Two CPUs of different cores so far from each other; empty if there are none.
+  std::vector<native_cpu> pair_at(unsigned distance) const;
+  /// Two strands of a core.
+  std::vector<native_cpu> siblings() const;
+};
+
+native_machine look_around();
+/// Of these CPUs, by what the kernel says in this folder.
+native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus);
+
+/// False: the kernel refuses.
+bool pin_to(unsigned cpu);
+/// Back to all CPUs that the process had.
+void unpin(const native_machine& m);
+
+}  // namespace usher::cli

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""`usher sim --trace`, `calibrate` and `validate` from outside: that what they write can be read, and what is refused. Whether
+what is measured is right cannot be told by a test: others use the machine, too. USHER_BIN is the command."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+USHER = os.environ["USHER_BIN"]
+LIMIT = 100
+
+KEYS = {"machine": ["title", "mhz", "sockets", "cores", "strands", "step"],
+        "coherence": ["protocol", "hit", "modify", "clean", "dirty", "invalidate", "memory", "per_sharer", "per_read", "look",
+                      "leave", "jitter"],
+        "scheduler": ["slice", "change", "call", "wake", "wake_queued", "polite_from", "latency_least", "latency_mean"]}
+
+
+def sim(*arguments, on_one_cpu=False):
+    def pin():
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    return subprocess.run([USHER, "sim", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=LIMIT, preexec_fn=pin if on_one_cpu else None)
+
+
+def sections_of(text):
+    """The lines of each section, by key."""
+    sections, here = {}, None
+    for line in text.splitlines():
+        if line.startswith("["):
+            here = sections.setdefault(line.strip("[]"), {})
+        elif line and not line.startswith("#"):
+            key, value = line.split(" = ", 1)
+            here[key] = value
+    return sections
+
+
+def spinning_lock():
+    done = subprocess.run([USHER, "list", "--json"], capture_output=True, text=True, timeout=LIMIT, check=True)
+    names = re.findall(r'"name": "([^"]*-spin)"', done.stdout)
+    return next((n for n in ("ttas-spin", "loiter-spin") if n in names), names[0])
+
+
+class NativeSim(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="usher-native-sim-")
+        cls.file = os.path.join(cls.folder.name, "here.toml")
+        cls.calibrated = sim("calibrate", "-o", cls.file)
+        cls.lock = spinning_lock()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def assert_refused(self, done, status, *words):
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    # calibrate
+
+    def check_machine_file(self, text):
+        sections = sections_of(text)
+        for section, keys in KEYS.items():
+            self.assertEqual([k for k in keys if k not in sections[section]], [], section)
+        for section, keys in sections.items():
+            for key, value in keys.items():
+                if key != "title":
+                    self.assertRegex(value, r'source = "(measured: |assumed|the kernel|of the same)', f"{section}.{key}")
+        self.assertRegex(text, r"(?m)^# Made by `usher sim calibrate.*` on \d{4}-\d\d-\d\d \d\d:\d\d, Linux ")
+        self.assertRegex(text, r"(?m)^# Others took \d+\.\d % of the CPU time")
+        self.assertNotIn(os.uname().nodename, text)
+        return sections
+
+    def test_the_machine_file_is_complete_and_can_be_simulated(self):
+        self.assertEqual((self.calibrated.returncode, self.calibrated.stdout, self.calibrated.stderr), (0, "", ""))
+        with open(self.file) as file:
+            self.check_machine_file(file.read())
+        done = sim("mutexbench", "--machine", self.file, "--locks", self.lock, "--threads", "1", "--seeds", "1", "--ms", "0.1")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_on_one_cpu_what_takes_two_is_assumed(self):
+        done = sim("calibrate", on_one_cpu=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        sections = self.check_machine_file(done.stdout)
+        for key in ("clean", "dirty", "invalidate"):
+            self.assertIn("assumed: the X5-2's; with one CPU it cannot be measured", sections["coherence"][key])
+        self.assertIn("value = 1,", sections["machine"]["cores"])
+
+    # validate
+
+    def test_validate_says_both_numbers(self):
+        out = os.path.join(self.folder.name, "validated.json")
+        done = sim("validate", "--machine", self.file, "--locks", self.lock, "--threads", "1,2", "--rounds", "2", "--seeds", "1",
+                   "--seconds", "0.02", "--pinned", "--json", out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertRegex(done.stdout, r"(?m)^ +1  \S+ .* [+-]\d+\.\d %$")
+        self.assertRegex(done.stdout, r"Within 10 %: \d of 2; within 25 %: \d\. Others took")
+        with open(out) as file:
+            said = json.load(file)
+        self.assertEqual([(p["lock"], p["threads"]) for p in said["points"]], [(self.lock, 1), (self.lock, 2)])
+        for p in said["points"]:
+            self.assertGreater(p["native"]["median"], 0)
+            self.assertGreater(p["simulated"]["median"], 0)
+            self.assertEqual(len(p["native"]["runs"]), 2)
+            self.assertAlmostEqual(p["error"], p["simulated"]["median"] / p["native"]["median"] - 1)
+        self.assertIs(said["pinned"], True)
+
+    # --trace
+
+    def test_a_trace_is_of_one_point_and_repeats(self):
+        arguments = ["mutexbench", "--locks", self.lock, "--threads", "3", "--trace", "2"]
+        first, second, other = sim(*arguments), sim(*arguments), sim(*arguments, "--seed", "2")
+        self.assertEqual((first.returncode, first.stderr), (0, ""))
+        self.assertEqual(first.stdout, second.stdout)
+        self.assertNotEqual(first.stdout, other.stdout)
+        for words in ("arrives at lock", "enters lock", "leaves lock", "modifies lock+0", "cycles, hit"):
+            self.assertIn(words, first.stdout)
+
+    # What is refused
+
+    def test_what_is_refused(self):
+        bare = os.path.join(self.folder.name, "bare.toml")
+        with open(self.file) as file, open(bare, "w") as to:
+            to.write(file.read().split("[scheduler]")[0])
+        for status, arguments, words in (
+                (2, ["mutexbench", "--trace", "1"], ["--locks", "--threads"]),
+                (2, ["mutexbench", "--trace", "0"], ["--trace"]),
+                (2, ["mutexbench", "--locks", self.lock, "--threads", "2", "--trace", "5", "--ms", "0.001"], ["--ms"]),
+                (2, ["mutexbench", "--locks", "nothing", "--threads", "2", "--trace", "5"], ["nothing"]),
+                (2, ["calibrate", "mutexbench"], ["mutexbench"]),
+                (125, ["calibrate", "-o", "/no/such/folder/f"], ["/no/such/folder/f"]),
+                (2, ["validate", "--machine", "nothing"], ["nothing"]),
+                (2, ["validate", "--machine", "/no/such/file.toml"], ["/no/such/file.toml"]),
+                (2, ["validate", "--locks", "nothing"], ["nothing"]),
+                (2, ["validate", "--threads", "0"], ["--threads"]),
+                (2, ["validate", "--machine", bare, "--locks", self.lock, "--threads", "1000"], ["bare", "[scheduler]"])):
+            with self.subTest(arguments):
+                self.assert_refused(sim(*arguments), status, *words)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

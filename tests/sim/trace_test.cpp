@@ -1,0 +1,281 @@
+// The log of a run: that it changes nothing, that it names what threads touch, and what it shows of TWA's hand-over.
+#include "sim/trace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "sim/point.hpp"
+#include "sim/world.hpp"
+
+namespace usher::sim {
+namespace {
+
+const std::string folder = USHER_MACHINES;
+using what = trace::what;
+using entry = trace::entry;
+
+point mutexbench(const char* lock, unsigned threads) {
+  point p;
+  p.workload = "mutexbench";
+  p.lock = lock;
+  p.threads = threads;
+  p.run_ns = 300000;
+  return p;
+}
+
+/// Two CPUs, so that threads sleep and lose them.
+machine two_cpus() {
+  machine m = read_machine(folder + "/x5-2.toml");
+  m.sockets = 1;
+  m.cores = 2;
+  m.strands = 1;
+  m.os->slice = m.from_ns(50000);
+  return m;
+}
+
+TEST(trace, changes_nothing) {
+  const machine large = read_machine(folder + "/x5-2.toml"), small = two_cpus();
+  struct {
+    const machine& m;
+    const char* lock;
+    unsigned threads;
+  } const cases[] = {{large, "twa-spin", 4}, {large, "ticket-spin", 40}, {large, "mcs-spin", 20},
+                     {small, "mcs", 6},      {small, "futex", 6},        {small, "ttas-spin", 4}};
+  for (const auto& c : cases) {
+    if (find_simulated_lock(c.lock) == nullptr) continue;  // a build of a few locks
+    const point p = mutexbench(c.lock, c.threads);
+    trace t(100000);
+    const result without = run_point(c.m, p), with = run_point(c.m, p, &t);
+    EXPECT_EQ(without.operations, with.operations) << c.lock;
+    EXPECT_EQ(without.events, with.events) << c.lock;
+    EXPECT_EQ(t.at_first().size(), c.threads) << c.lock;
+    EXPECT_GT(t.entries().size(), 100u) << c.lock;
+    for (const entry& e : t.entries()) {
+      EXPECT_GE(e.time, t.begin());
+      EXPECT_LT(e.time, t.begin() + c.m.from_ns(100000));
+      EXPECT_EQ(e.text(c.m).find("word "), std::string::npos) << "has no name: " << e.text(c.m);
+    }
+  }
+}
+
+TEST(trace, shows_who_sleeps_and_who_has_which_cpu) {
+  if (find_simulated_lock("mcs") == nullptr) GTEST_SKIP() << "a build without MCS";
+  trace t(300000);
+  run_point(two_cpus(), mutexbench("mcs", 6), &t);
+  const auto count = [&](what w) {
+    return std::count_if(t.entries().begin(), t.entries().end(), [w](const entry& e) { return e.does == w; });
+  };
+  for (const what w : {what::sleeps, what::wakes, what::ready, what::gets_cpu, what::loses_cpu})
+    EXPECT_GT(count(w), 0) << int(w);
+  // Whoever sleeps does nothing before it has a CPU again.
+  std::vector<bool> sleeps(6);
+  for (const entry& e : t.entries()) {
+    if (e.does == what::sleeps) sleeps[e.thread] = true;
+    if (e.does == what::gets_cpu) sleeps[e.thread] = false;
+    if (e.does == what::reads || e.does == what::modifies || e.does == what::enters) {
+      EXPECT_FALSE(sleeps[e.thread]) << e.text(two_cpus());
+    }
+  }
+}
+
+TEST(trace, names) {
+  simulation s(two_cpus(), 1);
+  process p(s, 3);
+  if (find_simulated_lock("twa-spin") == nullptr) GTEST_SKIP() << "a build without TWA";
+  world::lock lock(*find_simulated_lock("twa-spin"), s.shared(), nullptr);
+  lock.be_named(s.shared(), 1);
+  auto* const slots = p.table(table_kind::counts);
+  const arena& a = s.shared();
+  EXPECT_EQ(a.name_of(static_cast<const char*>(lock.state()) + 4), "lock+4");
+  EXPECT_EQ(a.name_of(slots + 100), "array[100]");
+  EXPECT_EQ(a.name_of(&p.node(p.take_node(2)).flag), "T2's node.flag");
+  EXPECT_EQ(a.name_of(&p.node(p.take_node(2)).next), "T2's node2.next");
+  EXPECT_EQ(a.name_of(p.push_local(1, 16)), "T1's stack+0");
+  EXPECT_EQ(a.name_of(s.shared().allocate(64, 64)).substr(0, 5), "word ");
+}
+
+TEST(trace, what_accesses_cost_and_where_lines_come_from) {
+  machine m = read_machine(folder + "/x5-2.toml");
+  m.jitter = 0;
+  simulation s(m, 1);
+  auto& word = *::new (s.shared().allocate(128, 128)) simulated_atomic<std::uint32_t>();
+  s.shared().name(&word, 4, arena::plus("it"));
+  trace t(1000000);
+  t.follow(s.shared(), m, 0);
+  s.be_traced_by(&t);
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const auto at = [&](cycles when) { s.compute(when - s.now()); };
+  s.add_thread(0, [&] {
+    at(10000);
+    word.fetch_add(7, relaxed);
+    at(20000);
+    word.load(relaxed);
+  });
+  s.add_thread(36, [&] {  // the other socket
+    at(30000);
+    word.load(relaxed);
+    at(50000);
+    word.store(9, relaxed);
+  });
+  s.add_thread(2, [&] {
+    at(40000);
+    word.load(relaxed);
+  });
+  s.run();
+  t.over();
+  std::vector<std::string> texts;
+  for (const entry& e : t.entries())
+    if (!e.place.empty()) texts.push_back("T" + std::to_string(e.thread) + " " + e.text(m));
+  const std::string line = "; line " + std::to_string(s.shared().offset_of(&word) / 64) + ", ";
+  EXPECT_EQ(texts, (std::vector<std::string>{
+                       "T0 modifies it+0: 0 → 7" + line + "240 cycles, memory",
+                       "T0 reads it+0: 7" + line + "4 cycles, hit",
+                       "T1 reads it+0: 7" + line + "280 cycles, other socket, core 0 wrote it",
+                       "T2 reads it+0: 7" + line + "50 cycles, own socket, 2 copies",
+                       "T1 stores to it+0: 9, into its store buffer",
+                       "T1 writes it+0: 7 → 9" + line + "205 cycles, invalidates 2 copies in other sockets",
+                   }));
+}
+
+// ---- TWA (extended) §2 and §2.1: row T26 of docs/claims.md -----------------------------------------------------------
+
+class twa_hand_over : public testing::Test {
+ protected:
+  using is = std::function<bool(const entry&)>;
+
+  void SetUp() override {
+    if (find_simulated_lock("twa-spin") == nullptr) GTEST_SKIP() << "a build without TWA";
+  }
+
+  static is of(unsigned thread, what w, const std::string& place = "") {
+    return [=](const entry& e) {
+      return e.thread == thread && e.does == w && (place.empty() || e.place.rfind(place, 0) == 0);
+    };
+  }
+
+  /// The first such entry after the last that was found.
+  const entry& next(const std::string& step, const is& wanted) {
+    const auto& all = trace_.entries();
+    const auto found = std::find_if(all.begin() + std::ptrdiff_t(from_), all.end(), wanted);
+    EXPECT_NE(found, all.end()) << step;
+    if (found == all.end()) throw std::runtime_error(step);
+    from_ = std::size_t(found - all.begin()) + 1;
+    return *found;
+  }
+
+  trace trace_{300000};
+  std::size_t from_ = 0;
+};
+
+TEST_F(twa_hand_over, the_ten_steps) {
+  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), slots count by four.
+  machine m = read_machine(folder + "/x5-2.toml");
+  simulation s(m, 1);
+  process p(s, 4);
+  world::lock lock(*find_simulated_lock("twa-spin"), s.shared(), nullptr);
+  lock.be_named(s.shared(), 1);
+  trace_.follow(s.shared(), m, 0);
+  s.be_traced_by(&trace_);
+  const auto cpu_of = [](unsigned t) { return t % 2 * 36 + t; };  // both sockets
+  for (unsigned t = 0; t < 4; t++)
+    s.add_thread(cpu_of(t), [&, t] {
+      s.compute(10000 * (t + 1) - s.now());
+      lock.lock();
+      if (t == 0) s.compute(100000 - s.now());
+      if (t == 1) s.compute(200000 - s.now());
+      lock.unlock();
+    });
+  // 1: ticket and grant are 0: so step 2 finds them.
+  s.run();
+  trace_.over();
+
+  // 2: T1 takes number 0 and is in.
+  next("2", of(0, what::arrives));
+  EXPECT_EQ(next("2", of(0, what::modifies, "lock+0")).after, 2u);
+  EXPECT_EQ(next("2", of(0, what::reads, "lock+4")).after, 0u);
+  next("2", of(0, what::enters));
+  // 3: T2 takes number 1 and watches grant.
+  EXPECT_EQ(next("3", of(1, what::modifies, "lock+0")).after, 4u);
+  EXPECT_EQ(next("3", of(1, what::reads, "lock+4")).after, 0u);
+  next("3", of(1, what::spins, "lock+4"));
+  // 4: T3 takes number 2, reads a slot, then grant again, then watches the slot.
+  EXPECT_EQ(next("4", of(2, what::modifies, "lock+0")).after, 6u);
+  const entry& slot3 = next("4", of(2, what::reads, "array["));
+  EXPECT_EQ(next("4: looks at grant again", of(2, what::reads, "lock+4")).after, 0u);
+  next("4", of(2, what::spins, slot3.place));
+  // 5: T4 takes number 3 and does the same with another slot, in another line.
+  EXPECT_EQ(next("5", of(3, what::modifies, "lock+0")).after, 8u);
+  const entry& slot4 = next("5", of(3, what::reads, "array["));
+  EXPECT_EQ(next("5: looks at grant again", of(3, what::reads, "lock+4")).after, 0u);
+  next("5", of(3, what::spins, slot4.place));
+  EXPECT_NE(slot3.line / 2, slot4.line / 2) << "in one sector";
+  // 6: T1 releases: grant from 0 to 1. Nobody is told but T2.
+  next("6", of(0, what::leaves));
+  const entry& store = next("6", of(0, what::writes, "lock+4"));
+  EXPECT_EQ(store.before, 0u);
+  EXPECT_EQ(store.after, 2u);
+  EXPECT_EQ(store.to_others, std::vector<unsigned>{1});
+  // 7 and 8: T2 sees it and is in; T1 increments the slot of number 2. Which of the two is first is not said.
+  const std::size_t after_6 = from_;
+  EXPECT_TRUE(next("7", of(1, what::looks, "lock+4")).goes_on);
+  next("7", of(1, what::enters));
+  from_ = after_6;
+  const entry& told = next("8", of(0, what::modifies, "array["));
+  EXPECT_EQ(told.place, slot3.place);
+  EXPECT_EQ(told.after, told.before + 4);
+  EXPECT_EQ(told.to_others, std::vector<unsigned>{2});
+  const std::size_t after_8 = from_;
+  // 9: T3 sees that, looks at grant, and watches grant from now on.
+  EXPECT_TRUE(next("9", of(2, what::looks, slot3.place)).goes_on);
+  EXPECT_EQ(next("9", of(2, what::reads, "lock+4")).after, 2u);
+  next("9", of(2, what::spins, "lock+4"));
+  // 10: T1 is out. T2 is the owner, T3 waits for grant, T4 still for its slot.
+  const std::size_t after_9 = std::exchange(from_, after_8);  // with which it competes
+  next("10", of(0, what::ends));
+  from_ = after_9;
+  next("10", of(1, what::leaves));
+  for (std::size_t i = 0; i < from_; i++) EXPECT_FALSE(of(3, what::looks)(trace_.entries()[i])) << i;
+}
+
+TEST_F(twa_hand_over, in_every_one_of_a_run) {
+  const machine m = read_machine(folder + "/x5-2.toml");
+  run_point(m, mutexbench("twa-spin", 4), &trace_);
+  struct {
+    bool to_store = false, to_tell = false;  // on its way out
+    std::string slot;                        // that it watches
+  } threads[4];
+  unsigned handed_over = 0, brought_near = 0;
+  for (const entry& e : trace_.entries()) {
+    auto& t = threads[e.thread];
+    const bool grant = e.place == "lock+4", array = e.place.rfind("array[", 0) == 0;
+    if (e.does == what::leaves) t.to_store = true;
+    if (e.does == what::writes && grant) {
+      EXPECT_TRUE(t.to_store || handed_over == 0);
+      t.to_store = false;
+      t.to_tell = true;
+      handed_over++;
+    }
+    if (e.does == what::modifies && array) {
+      EXPECT_TRUE(t.to_tell || handed_over == 0) << "the array before grant, at " << e.time;
+      t.to_tell = false;
+    }
+    // Who watches a slot does not turn to grant before the slot has changed.
+    if (e.does == what::spins && array) t.slot = e.place;
+    if (e.does == what::looks && e.place == t.slot && e.goes_on) {
+      EXPECT_NE(e.after, 0u);
+      t.slot.clear();
+      brought_near++;
+    }
+    if (grant && (e.does == what::reads || e.does == what::looks || e.does == what::spins)) {
+      EXPECT_EQ(t.slot, "") << "T" << e.thread << " turns to grant at " << e.time;
+    }
+  }
+  EXPECT_GT(handed_over, 500u);
+  EXPECT_GT(brought_near, 100u);
+}
+
+}  // namespace
+}  // namespace usher::sim
