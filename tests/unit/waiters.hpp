@@ -2,9 +2,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,7 +24,17 @@ void set_word(Lock& lock, std::size_t i, std::uint32_t w) {
   __atomic_store_n(reinterpret_cast<std::uint32_t*>(&lock) + i, w, __ATOMIC_RELAXED);
 }
 
-/// Lets n threads come one after the other while the lock is held, and returns the order in which they get in.
+/// Whether a thread of this process sleeps in the kernel.
+inline bool sleeps(pid_t thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const std::size_t name_end = text.rfind(") ");
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'S';
+}
+
+/// Lets n threads come one after the other while the lock is held, and returns the order in which they get in. Each has gone to sleep
+/// in the queue before the next one comes; where it does not sleep it has had half a second.
 template <class Lock>
 std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
   std::vector<unsigned> order;
@@ -28,12 +42,15 @@ std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
   {
     std::vector<std::jthread> team;
     for (unsigned i = 0; i < n; i++) {
-      team.emplace_back([&, i] {
+      std::atomic<pid_t> begun = 0;
+      team.emplace_back([&lock, &order, &begun, i] {
+        begun = gettid();
         lock.lock();
         order.push_back(i);
         lock.unlock();
       });
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // it waits by now: asleep, if it parks
+      while (begun == 0) std::this_thread::yield();
+      for (int ms = 0; ms < 500 && !sleeps(begun); ms++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     lock.unlock();
   }
