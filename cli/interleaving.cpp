@@ -43,8 +43,7 @@ std::string format_interleaving(const std::vector<step>& steps, std::size_t widt
   for (std::size_t i = from; i < steps.size(); ++i) {
     const step& s = steps[i];
     std::string source;
-    if (!s.file.empty())
-      source = fmt::format("{}:{}  {}", short_name(s.file), s.line, source_line(s.file, s.line));
+    if (!s.file.empty()) source = fmt::format("{}:{}  {}", short_name(s.file), s.line, source_line(s.file, s.line));
     std::string line = fmt::format("{:>6}  ", i + 1);
     if (i + 1 == steps.size()) {
       // Over all columns: what is wrong.

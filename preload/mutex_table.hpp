@@ -8,7 +8,7 @@ namespace usher::preload {
 
 struct mutex_table {
   const char* name;
-  bool passes_through;  ///< the C library's locks: nothing is ours
+  bool passes_through;            ///< the C library's locks: nothing is ours
   int (*lock)(pthread_mutex_t*);  ///< null in the table of what is no lock: it is refused
   int (*trylock)(pthread_mutex_t*);
   int (*unlock)(pthread_mutex_t*);
