@@ -2,6 +2,8 @@
 // usher sim and usher bench have in common.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -9,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,9 +88,14 @@ P point_from_json(const nlohmann::ordered_json& j, const char* repetition) {
   P p;
   p.workload = j.at("workload");
   p.lock = j.at("lock");
-  p.threads = j.at("threads");
   p.seed = j.at(repetition);
-  p.run_ns = j.at("run_ns");
+  const auto within = [&j](const char* name, std::int64_t most) {
+    const std::int64_t n = j.at(name).template get<std::int64_t>();
+    if (n < 1 || n > most) throw std::runtime_error(fmt::format("the point's {} is {}", name, n));
+    return n;
+  };
+  p.threads = static_cast<unsigned>(within("threads", 9999));
+  p.run_ns = static_cast<std::uint64_t>(within("run_ns", 100'000'000'000'000));
   p.pinned = j.value("pinned", false);
   if (j.contains("parameters"))
     for (const auto& [name, value] : j["parameters"].items()) p.parameters[name] = value;

@@ -57,9 +57,8 @@ void meter::count_bypass(unsigned thread, cycles order) {
 void meter::left(cycles now) {
   inside_--;
   handed_over_since_ = waiting_ != 0 ? now : nobody;
-  if (!measured(now)) return;
-  holds_.push_back(now - held_since_);
-  held_ += now - std::max(held_since_, begin_);
+  if (now > begin_ && held_since_ < end_) held_ += std::min(now, end_) - std::max(held_since_, begin_);
+  if (measured(now)) holds_.push_back(now - held_since_);
 }
 
 durations meter::of(std::vector<std::uint64_t>& values) const {

@@ -120,6 +120,9 @@ void check_point(const machine& m, const point& p) {
   const description& about = known_program(p.workload).about;
   const simulated_lock& lock = known_lock(p.lock);
   workloads::check_parameters(about, p.parameters);
+  workloads::check_guests(p.parameters, p.threads, p.lock.c_str(), lock.lock_as_guest != nullptr);
+  if (about.arrays && !m.capacity)
+    throw bad_machine(m.name + ": arrays that compete for caches need a section [cache]");
   workloads::check_exclusion(about, lock.name, *lock.traits);
   if (m.os) return;
   if (lock.parks())

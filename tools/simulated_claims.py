@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rows of the claims ledger that the simulated machine can show.
 
-Each row runs `usher sim` with five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
+Each row runs `usher sim` with up to five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
 seed and jitter, and says whether the medians are as the paper says. Written down are a JSON file a row under
 docs/measurements/simulated/ and, with --write-doc, the table in docs/simulated-claims.md and the verdicts in docs/claims.md.
 """
@@ -91,12 +91,27 @@ def measure(usher, row):
         medians = [statistics.median(values[j]) for j in range(3)]
         figures.append({"what": figure.what, "wanted": figure.wanted, "median": medians[1],
                         "range": [min(values[1]), max(values[1])], "over_jitter": [min(medians), max(medians)],
-                        "holds": bool(figure.holds(medians[1])) if figure.holds else None,
+                        "fitted": figure.fitted, "holds": bool(figure.holds(medians[1])) if figure.holds else None,
                         "holds_at_all_jitters": all(figure.holds(m) for m in medians) if figure.holds else None,
                         "values": values})
     return {"row": row.id, "commands": ["usher " + " ".join(command_of(s)) for s in row.sweeps],
             "commit": harness.commit(), "date": time.strftime("%Y-%m-%d"),
             "seconds": round(time.monotonic() - began, 1), "figures": figures}
+
+
+def judged_again(row, result):
+    """The result by the row as it is now: what a figure must be may have been made stricter since it was measured."""
+    figures = {f.what: f for f in row.figures}
+    for f in result["figures"]:
+        now = figures.get(f["what"])
+        if now is None:
+            continue
+        medians = [statistics.median(v) for v in f["values"].values()]
+        f["wanted"] = now.wanted
+        f["fitted"] = now.fitted
+        f["holds"] = bool(now.holds(f["median"])) if now.holds else None
+        f["holds_at_all_jitters"] = all(now.holds(m) for m in medians) if now.holds else None
+    return result
 
 
 def verdict_of(result):
@@ -125,6 +140,8 @@ def seen(figure):
         text += f" [{number(low)}–{number(high)}]"
     mark = "" if figure["holds"] is not False else " ✗"
     wanted = f", wanted {figure['wanted']}" if figure["wanted"] else ""
+    if figure["wanted"] and figure["holds"] is None:
+        wanted += " (fitted)" if figure.get("fitted") else " (not judged)"
     return f"{figure['what']}: {text}{wanted}{mark}"
 
 
@@ -140,7 +157,7 @@ def table_of():
     for row in ROWS:
         file = FOLDER / f"{row.id}.json"
         if file.is_file():
-            lines.append(row_text(row, json.loads(file.read_text())))
+            lines.append(row_text(row, judged_again(row, json.loads(file.read_text()))))
         else:
             lines.append(f"| {row.id} | – | – | not run | – |")
     return "\n".join(lines)
@@ -160,7 +177,7 @@ def rows_named(cell):
 
 def with_verdicts(ledger):
     """The ledger's page, with what was simulated in the last cells."""
-    known = {row.id for row in ROWS}
+    known = {row.id: row for row in ROWS}
     lines = []
     for line in ledger.split("\n"):
         cells = line.split(" | ")
@@ -169,7 +186,8 @@ def with_verdicts(ledger):
         for name in names:
             file = FOLDER / f"{name}.json"
             if file.is_file():
-                verdicts.append(f"{name + ' ' if len(names) > 1 else ''}{verdict_of(json.loads(file.read_text()))}")
+                verdict = verdict_of(judged_again(known[name], json.loads(file.read_text())))
+                verdicts.append(f"{name + ' ' if len(names) > 1 else ''}{verdict}")
         if verdicts:
             last = cells[-1].removesuffix("|").strip()
             last = re.sub(r"(; )?\[simulated\].*$", "", last)

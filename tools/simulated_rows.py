@@ -1,7 +1,7 @@
 """What each row of the claims ledger runs on the simulated machine, and what must be seen. Used by simulated_claims.py.
 
 A figure is a number of one run (one seed, one jitter) over all points of the row; `holds` judges its median. A figure without it
-is reported and not judged: the paper shows a plot only, or says no number. "As good as" is within 10 %, as in the ledger.
+is reported and not judged; so is one that a number of the machine was set for. "As good as" is within 10 %, as in the ledger.
 """
 
 from dataclasses import dataclass, field
@@ -26,6 +26,7 @@ class Figure:
     of: object
     wanted: str = ""
     holds: object = None
+    fitted: bool = False  # a number of the machine was set for it: shown, and no evidence
 
 
 @dataclass
@@ -128,31 +129,34 @@ ROWS = [
                "> 0.92", at_least(0.92)),
     ]),
     Row("T3", [Sweep("mutexbench", "x5-2", FEW + ["ttas-spin", "mcs-node-spin"], X5_2)], [
-        Figure("ticket / the better of TWA and MCS, worst of 1–5 threads",
-               lambda p: min(p("ticket-spin", t) / max(p("twa-spin", t), p("mcs-spin", t)) for t in [1, 2, 3, 4, 5]),
+        Figure("ticket / the better of TWA and MCS, worst of 1–6 threads",
+               lambda p: min(p("ticket-spin", t) / max(p("twa-spin", t), p("mcs-spin", t)) for t in [1, 2, 3, 4, 5, 6]),
                "best: ≥ 1", at_least(1)),
         Figure("TWA / ticket at 5", ratio("twa-spin", "ticket-spin", 5), "slightly behind, 0.9–1", within(0.9, 1)),
         Figure("ticket at 72 / at 5", scaling("ticket-spin", 72, 5), "fails to scale, < 0.85", at_most(0.85)),
         Figure("MCS, least / most from 5 on",
                lambda p: min(p("mcs-spin", t) for t in p.counts() if t >= 5) / max(p("mcs-spin", t) for t in p.counts() if t >= 5),
                "flat, ≥ 0.85", at_least(0.85)),
-        Figure("ticket below MCS from", falls_below("ticket-spin", "mcs-spin"), "24 threads, within 12–36", within(12, 36)),
-        Figure("TWA / MCS, worst of 3–72", worst_ratio("twa-spin", "mcs-spin", 3), "≥ 1", at_least(1)),
+        Figure("ticket below MCS from", falls_below("ticket-spin", "mcs-spin"), "24 threads", fitted=True),
+        Figure("TWA / MCS, worst of 1–72", worst_ratio("twa-spin", "mcs-spin"), "always ≥ 1", at_least(1)),
+        Figure("the same from 3 on", worst_ratio("twa-spin", "mcs-spin", 3), "≥ 1", at_least(1)),
         Figure("TWA / MCS at 72", ratio("twa-spin", "mcs-spin", 72)),
         Figure("TWA / MCS whose callers keep the nodes, at 72", ratio("twa-spin", "mcs-node-spin", 72)),
     ], remark="Layout as in a pthread_mutex_t: ticket and grant on one line; MCS's tail and its holder's node on one line. Where callers keep "
               "the nodes MCS is ahead of TWA from 5 threads on.", fitted="`per_sharer`, `per_read` were set with a sketch for the place where ticket falls below MCS: that figure is not thereby "
               "reproduced"),
-    Row("T4", [Sweep("mutexbench", "t7-2", FEW, [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 320, 384, 448, 512], seeds=3)], [
+    Row("T4", [Sweep("mutexbench", "t7-2", FEW, [1, 4, 16, 64, 256, 384, 512], ms=20, seeds=2)], [
         Figure("ticket / the better of TWA and MCS at 4",
                lambda p: p("ticket-spin", 4) / max(p("twa-spin", 4), p("mcs-spin", 4)), "best, ≥ 1", at_least(1)),
         Figure("ticket below MCS from", falls_below("ticket-spin", "mcs-spin"), "at some count ≤ 512", at_most(512)),
-        Figure("TWA / MCS, worst from 8 on", worst_ratio("twa-spin", "mcs-spin", 8), "≥ 1", at_least(1)),
+        Figure("TWA / MCS, worst from 16 on", worst_ratio("twa-spin", "mcs-spin", 16), "≥ 1", at_least(1)),
+        Figure("MCS at 256 / at 16", scaling("mcs-spin", 256, 16), "flat, ≥ 0.85", at_least(0.85)),
         Figure("at 512 / at 256, the best of the three", lambda p: max(p(l, 512) / p(l, 256) for l in FEW),
                "all drop abruptly, < 0.8", at_most(0.8)),
-    ], remark="The place of the drop rests on what a spinning strand weighs: 0.6 of a pipeline is assumed, so that two working or spinning "
-              "strands of a core never want more than its two pipelines until each core has four."),
-    Row("T6", [Sweep("random-cache", "x5-2", FEW, [1, 2, 4, 8, 16, 24, 36, 48, 72], seeds=3)], [
+    ], remark="No drop: what is scarce in the model is the lock, and shared pipelines slow only what threads compute. MCS collapses, as its swap is "
+              "a loop of compare-and-swap here that fails too often with many threads. The place of a drop would rest on what a spinning "
+              "strand weighs: 0.6 of a pipeline is assumed."),
+    Row("T6", [Sweep("random-cache", "x5-2", FEW, [2, 4, 36, 72], ms=60, seeds=2)], [
         Figure("TWA / ticket at 2 and 4, the worse", lambda p: min(p("twa-spin", t) / p("ticket-spin", t) for t in [2, 4]),
                "like ticket, ≥ 0.9", at_least(0.9)),
         Figure("TWA / MCS at 36 and 72, the worse", lambda p: min(p("twa-spin", t) / p("mcs-spin", t) for t in [36, 72]),
@@ -174,11 +178,11 @@ ROWS = [
                                                                      for s in (0, 1)), "fades, < 0.95", at_most(0.95)),
         Figure("TWA / qspinlock from 8 on, worst of both", lambda p: min(
             p("twa32-spin", t, sweep=s) / p("qspinlock-spin", t, sweep=s) for s in (0, 1) for t in p.counts() if t >= 8),
-               "≈ or slightly better, ≥ 0.9", at_least(0.9)),
+               "≈ or slightly better, 0.9–1.25", within(0.9, 1.25)),
     ], remark="A step of the torture generator is taken for one of the PRNG; the kernel's own run is another row's."),
     Row("T13", [Sweep("mutexbench", "x5-2", ["ticket-spin", "tkt-dual-spin", "twa-spin"], [24, 36, 48, 72])], [
         Figure("TKT-Dual / ticket, worst of 24–72", worst_ratio("tkt-dual-spin", "ticket-spin"), "above, > 1", at_least(1)),
-        Figure("TKT-Dual / TWA, best of 24–72", largest_ratio("tkt-dual-spin", "twa-spin"), "below, < 1", at_most(1)),
+        Figure("TKT-Dual / TWA, best of 24–72", largest_ratio("tkt-dual-spin", "twa-spin"), "slightly below, 0.9–1", within(0.9, 1)),
         Figure("TKT-Dual / TWA at 72", ratio("tkt-dual-spin", "twa-spin", 72)),
     ]),
     Row("T14", [Sweep("mutexbench", "x5-2", ["ticket-spin", "twa-spin", "twa-staged-spin"], [1, 4, 16, 36, 72])], [
@@ -235,9 +239,9 @@ ROWS = [
     ]),
     Row("T25", [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-adjacent-spin"], [8, 16, 36, 72]),
                 Sweep("interlock", "x5-2", ["twa-spin", "twa-unsalted-spin"], [64], {"locks": 4, "cs": 4, "ncs": 4})], [
-        Figure("neighbouring slots / the hash at 72", ratio("twa-adjacent-spin", "twa-spin", 72), "worse, < 1", at_most(1)),
+        Figure("neighbouring slots / the hash at 72", ratio("twa-adjacent-spin", "twa-spin", 72), "worse, < 0.97", at_most(0.97)),
         Figure("without the lock in the hash / with it, 4 locks", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=1),
-               "worse where they run entrained, ≤ 1", at_most(1.0)),
+               "worse where they run entrained, < 0.97", at_most(0.97)),
     ]),
     Row("T28", [Sweep("mutexbench", "x5-2", ["ticket-spin", "ticket-backoff-spin", "partitioned-ticket-spin", "anderson-spin",
                                               "qspinlock-spin", "mcs-spin", "twa-spin"], [1, 4, 16, 36, 72])], [
@@ -255,14 +259,14 @@ ROWS = [
         Figure("MCSg+ / MCS, worst count", worst_ratio("mcsg+-node-spin", "mcs-node-spin"), "≈, ≥ 0.9", at_least(0.9)),
         Figure("MCSg++ / MCS, worst count", worst_ratio("mcsg++-node-spin", "mcs-node-spin"), "≈, ≥ 0.9", at_least(0.9)),
         Figure("CLH / MCS at 224", ratio("clh-node-spin", "mcs-node-spin", 224), "below, < 1", at_most(1)),
-        Figure("CLH / MCS at 28", ratio("clh-node-spin", "mcs-node-spin", 28), "much closer, ≥ 0.9", at_least(0.9)),
+        Figure("CLH / MCS at 28", ratio("clh-node-spin", "mcs-node-spin", 28), "much closer, 0.9–1.1", within(0.9, 1.1)),
         Figure("K42 / MCS at 224", ratio("k42-spin", "mcs-node-spin", 224), "below, < 1", at_most(1)),
         Figure("K42 / MCS at 28 over the same at 224",
                lambda p: p("k42-spin", 28) / p("mcs-node-spin", 28) / (p("k42-spin", 224) / p("mcs-node-spin", 224)),
                "much closer, > 1.3", at_least(1.3)),
         Figure("K42-TLS / K42, least from 2 to 28", worst_ratio("k42-tls-spin", "k42-spin", 2, 28), "10–20 % below, 0.8–0.9",
                within(0.8, 0.9)),
-        Figure("CLH-TLS / CLH at 224", ratio("clh-tls-spin", "clh-node-spin", 224), "follows"),
+        Figure("CLH-TLS / CLH at 224", ratio("clh-tls-spin", "clh-node-spin", 224), "follows, 0.8–1.2", within(0.8, 1.2)),
         Figure("TATAS at 224 / at 14", scaling("ttas-spin", 224, 14), "does not scale, < 0.2", at_most(0.2)),
         Figure("MCS at 224, M/s", lambda p: p("mcs-node-spin", 224), "1.77"),
     ], remark="Callers keep the nodes of the MCS family, as in the paper. Our two K42s differ in where nodes come from, and that costs nothing "
@@ -274,7 +278,7 @@ ROWS = [
         Figure("MCSg's regulars with a guest / MCS", lambda p: regulars(p, "mcsg-node-spin", 1) / p("mcs-node-spin", 224),
                "≈, ≥ 0.9", at_least(0.9)),
         Figure("MCSg++'s regulars with a guest / MCS", lambda p: regulars(p, "mcsg++-node-spin", 1) / p("mcs-node-spin", 224),
-               "slightly lower, 0.5–1", within(0.5, 1)),
+               "slightly lower, 0.85–1", within(0.85, 1)),
         Figure("K42 / MCS", lambda p: p("k42-spin", 224, sweep=2) / p("mcs-node-spin", 224), "lower, < 1", at_most(1)),
         Figure("CLH-TLS / MCS", lambda p: p("clh-tls-spin", 224, sweep=2) / p("mcs-node-spin", 224), "lower, < 1", at_most(1)),
     ], remark="K42 and CLH-TLS need no node from their callers: all of their threads are guests in the paper's sense."),
@@ -317,11 +321,11 @@ ROWS = [
         Figure("regulars' throughput with 32 guests, MCSg++ / MCSg+",
                lambda p: p("mcsg++-node-spin", 224, "groups.regulars.throughput", 3)
                / p("mcsg+-node-spin", 224, "groups.regulars.throughput", 3), "falls faster, < 1", at_most(1)),
-    ]),
+    ], remark="K42 and CLH-TLS take every thread alike, so they are steady here by construction."),
     Row("G7", [Sweep("mcsg-loop", "e7-4890", ["mcsg+-node-spin", "mcsg++-node-spin"], [224], {"guests": g}, ms=4) for g in (8, 32, 112)], [
         Figure(f"overtakings among regulars, of their admissions, with {g} guests: MCSg++ / MCSg+", lambda p, i=i: (
             overtakings(p, "mcsg++-node-spin", i) / max(1e-9, overtakings(p, "mcsg+-node-spin", i))),
-               "50–70 % fewer, 0.3–0.5", within(0.2, 0.6)) for i, g in enumerate((8, 32, 112))
+               "50–70 % fewer, 0.3–0.5", within(0.3, 0.5)) for i, g in enumerate((8, 32, 112))
     ], remark="An overtaking here is an admission while another regular waited who had come 5 µs earlier; the paper counts group "
               "leaders only."),
     Row("G9", [Sweep("mcsg-loop", "e7-4890", ["mcsg-node-spin", "mcs-node-spin"], [1, 28, 224], ms=4)], [
@@ -340,9 +344,9 @@ ROWS = [
     Row("M1", [Sweep("randarray", "t5", CR + ["null"], T5, ms=20, seeds=3),
                Sweep("randarray", "t5", CR + ["null"], [160, 256], ms=100, seeds=3)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "near 5, 4–6", within(4, 6)),
-        Figure("peak / one thread", lambda p: peak("mcs-spin", p) / p("mcs-spin", 1), "slightly more than 3, 2.8–3.9", within(2.8, 3.9)),
+        Figure("peak / one thread", lambda p: peak("mcs-spin", p) / p("mcs-spin", 1), "slightly more than 3", fitted=True),
         Figure("MCS-S at 8 / its peak", lambda p: p("mcs-spin", 8) / peak("mcs-spin", p), "falls from 6, < 0.97", at_most(0.97)),
-        Figure("MCS-S at 16 / MCSCR-S", ratio("mcs-spin", "mcscr-spin", 16), "parts at about 8, < 0.9", at_most(0.9)),
+        Figure("MCS-S at 16 / MCSCR-S", ratio("mcs-spin", "mcscr-spin", 16), "has parted, at about 8: < 0.9", at_most(0.9)),
         Figure("MCSCR-S at 64 / at 16", scaling("mcscr-spin", 64, 16), "fades from 16, < 0.9", at_most(0.9)),
         Figure("MCS-S at 160 / at 128", lambda p: p("mcs-spin", 160, sweep=1) / p("mcs-spin", 128), "cliff, < 0.2", at_most(0.2)),
         Figure("MCSCR-S at 160 / at 128", lambda p: p("mcscr-spin", 160, sweep=1) / p("mcscr-spin", 128), "cliff, < 0.2", at_most(0.2)),
@@ -359,8 +363,8 @@ ROWS = [
         Figure("MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32), "1.9, > 1.2", at_least(1.2)),
         Figure("MCSCR-STP / MCSCR-S", ratio("mcscr", "mcscr-spin", 32), "1.2, > 1", at_least(1)),
         Figure("LWSS MCS-S", lambda p: p("mcs-spin", 32, "lwss"), "32", within(31, 32)),
-        Figure("LWSS MCSCR-S", lambda p: p("mcscr-spin", 32, "lwss"), "5.3, 4–8", within(4, 8)),
-        Figure("LWSS MCSCR-STP", lambda p: p("mcscr", 32, "lwss"), "5.1, 4–8", within(4, 8)),
+        Figure("LWSS MCSCR-S", lambda p: p("mcscr-spin", 32, "lwss"), "5.3", fitted=True),
+        Figure("LWSS MCSCR-STP", lambda p: p("mcscr", 32, "lwss"), "5.1", fitted=True),
         Figure("MTTR MCS-S", lambda p: p("mcs-spin", 32, "mttr"), "31", within(31, 31)),
         Figure("MTTR MCSCR-S", lambda p: p("mcscr-spin", 32, "mttr"), "3, 2–5", within(2, 5)),
         Figure("MTTR MCSCR-STP", lambda p: p("mcscr", 32, "mttr"), "3, 2–5", within(2, 5)),
@@ -378,9 +382,11 @@ ROWS = [
     Row("M3", [Sweep("ringwalker", "t5", CR, [1, 4, 8, 12, 16, 20, 24, 32, 64], {"elements": e}, seeds=3) for e in (50, 20)], [
         Figure("MCS-S: TLB misses an operation at 12", lambda p: p("mcs-spin", 12, "tlb_misses") / p("mcs-spin", 12) / 2000, "none, < 1",
                at_most(1)),
-        Figure("at 24", lambda p: p("mcs-spin", 24, "tlb_misses") / p("mcs-spin", 24) / 2000, "many, > 5", at_least(5)),
-        Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "bends at 16, < 0.95", at_most(0.95)),
-        Figure("MCSCR-S at 32 / at 16", scaling("mcscr-spin", 32, 16), "does not, > MCS-S's"),
+        Figure("MCS-S: at 24", lambda p: p("mcs-spin", 24, "tlb_misses") / p("mcs-spin", 24) / 2000, "many, > 5", at_least(5)),
+        Figure("MCS-S at 20 / at 16", scaling("mcs-spin", 20, 16), "bends at 16, < 0.95", at_most(0.95)),
+        Figure("MCS-STP at 20 / at 16", scaling("mcs", 20, 16), "bends at 16, < 0.95", at_most(0.95)),
+        Figure("MCS-STP at 16 / at 12", scaling("mcs", 16, 12), "not before, > 0.95", at_least(0.95)),
+        Figure("MCSCR-S at 20 / at 16", scaling("mcscr-spin", 20, 16), "does not, > 0.95", at_least(0.95)),
         Figure("20 elements: TLB misses an operation at 24", lambda p: p("mcs-spin", 24, "tlb_misses", 1) / p("mcs-spin", 24, sweep=1)
                / 2000, "fewer elements move the bend right, < 1", at_most(1)),
     ]),
@@ -389,8 +395,8 @@ ROWS = [
         Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "falls, < 0.95", at_most(0.95)),
     ], remark="That a strand alone on its core is faster by 1.3 is assumed; the paper says only that the pipelines fuse."),
     Row("M13", [Sweep("randarray", "t5", ["mcscr", "loiter", "lifo-cr", "mcs"], [8, 16, 32, 64], ms=40, seeds=3)], [
-        Figure("LOITER / MCSCR at 32", ratio("loiter", "mcscr", 32), "approximately, ≥ 0.8", at_least(0.8)),
-        Figure("LIFO-CR / MCSCR at 32", ratio("lifo-cr", "mcscr", 32), "approximately, ≥ 0.8", at_least(0.8)),
+        Figure("LOITER / MCSCR at 32", ratio("loiter", "mcscr", 32), "approximately, ≥ 0.9", at_least(0.9)),
+        Figure("LIFO-CR / MCSCR at 32", ratio("lifo-cr", "mcscr", 32), "approximately, ≥ 0.9", at_least(0.9)),
         Figure("LWSS LOITER at 32", lambda p: p("loiter", 32, "lwss")),
         Figure("LWSS LIFO-CR at 32", lambda p: p("lifo-cr", 32, "lwss")),
     ], remark="No figure in the paper."),
@@ -410,11 +416,20 @@ ROWS = [
         Figure("LIFO-CR-S", lambda p: p("lifo-cr-spin", 32, "hand_over_ns.longest") / 1000, "≤ 10", at_most(10)),
         Figure("MCSCRN-S on two sockets", lambda p: p("mcscrn-spin", 36, "hand_over_ns.longest", 1) / 1000, "≤ 10", at_most(10)),
         Figure("MCS-S", lambda p: p("mcs-spin", 32, "hand_over_ns.longest") / 1000),
+        Figure("MCSCR-STP, which must wake", lambda p: p("mcscr", 32, "hand_over_ns.longest") / 1000),
     ], remark="The argument is in the headers; a checker's client looks for a set of sleepers with nobody to run."),
-    Row("M17", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "mcs", "mcscr"], [1, 2, 3, 4], {"cs": 100}, ms=5, seeds=3)], [
+    Row("M17", [Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "mcs", "mcscr"], [1, 2, 3, 4], {"cs": 100}, ms=5, seeds=3),
+                Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "mcs", "mcscr"], [32], ms=20, seeds=3),
+                Sweep("mutexbench", "x5-2", ["mcs-spin", "mcscr-spin"], [72], seeds=3)], [
         Figure("MCSCR-S / MCS-S, worst of 1–4", worst_ratio("mcscr-spin", "mcs-spin"), "equal below saturation, ≥ 0.95", at_least(0.95)),
         Figure("MCSCR-STP / MCS-STP, worst of 1–4", worst_ratio("mcscr", "mcs"), "≥ 0.95", at_least(0.95)),
-    ]),
+        Figure("saturated, delay loops, 32 threads: MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32, sweep=1),
+               "unaffected or better, ≥ 0.9", at_least(0.9)),
+        Figure("the same, parking: MCSCR-STP / MCS-STP", ratio("mcscr", "mcs", 32, sweep=1), "≥ 0.9", at_least(0.9)),
+        Figure("saturated, MutexBench on X5-2, 72 threads: MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 72, sweep=2), "≥ 0.9",
+               at_least(0.9)),
+    ], remark="With critical sections of tens or hundreds of cycles and nothing in the caches to save, what MCSCR's unlock does with its lists "
+              "costs more than it brings."),
     Row("M18", [Sweep("stress-latency", "t5", ["mcscr-spin", "mcscr", "lifo-spin", "lifo-cr-spin"], [10], {"cs": 3600, "ncs": 18000}, ms=50,
                       seeds=3),
                 Sweep("stress-latency", "t5", ["mcscr-spin", "mcscr", "lifo-spin"], [16], {"cs": 3600, "ncs": 14400}, ms=50, seeds=3)], [
@@ -435,13 +450,14 @@ ROWS = [
         Figure("MCSCR at 160: sleep / spin-then-park", ratio("mcscr-sleep", "mcscr", 160), "worse, < 1", at_most(1)),
         Figure("MCS at 160: spin / park", ratio("mcs-spin", "mcs-park", 160), "worse, < 1", at_most(1)),
     ], remark="The limit of spinning is the paper's 20000 cycles. A monitor instruction is a spin loop here."),
-    Row("M21", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin"], [1, 32, 64, 160], ms=20, seeds=3)], [
+    Row("M21", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin"], [1, 32, 64], ms=20, seeds=3),
+                Sweep("stress-latency", "t5", ["mcs-spin", "ttas-spin"], [160], ms=100, seeds=2)], [
         Figure("MCS at 64: spin-then-park / spin", ratio("mcs", "mcs-spin", 64), "hurts direct hand-over, < 0.9", at_most(0.9)),
         Figure("LIFO at 64: spin-then-park / spin", ratio("lifo", "lifo-spin", 64), "suits LIFO order, ≥ 0.9", at_least(0.9)),
         Figure("alone: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 1), "latency: TAS preferred, ≤ 1", at_most(1)),
         Figure("contended, 32 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 32), "throughput: MCS preferred, > 1", at_least(1)),
-        Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160), "MCS suffers, < 0.5", at_most(0.5)),
-        Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0", at_least(0)),
+        Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160, sweep=1), "MCS suffers, < 0.5", at_most(0.5)),
+        Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0.005", at_least(0.005)),
     ]),
     Row("M23", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin"], [32], ms=200, seeds=3)], [
         Figure("LIFO-CR: least thread's share of the fair one", lambda p: min(p("lifo-cr-spin", 32, "operations")) * 32
@@ -468,9 +484,9 @@ ROWS = [
               "with is a longer one: the second half.",
         fitted="`dirty`, `jitter`: the size of test-and-set's skew is not thereby reproduced"),
     Row("F2", [Sweep("quads", "numa-q", ["ttas-spin", "fairlock-spin"], [8], ms=1000, pinned=True, others=n, seeds=3) for n in (0, 4)], [
-        Figure("test-and-set, quad 0 / quad 1", lambda p: skew(p, "ttas-spin", 8), "4.1, within 2–8", within(2, 8)),
+        Figure("test-and-set, quad 0 / quad 1", lambda p: skew(p, "ttas-spin", 8), "4.1", fitted=True),
         Figure("fairlock", lambda p: skew(p, "fairlock-spin", 8), "1.00, within 0.9–1.1", within(0.9, 1.1)),
-        Figure("with 4 other processes: test-and-set", lambda p: skew(p, "ttas-spin", 8, 1), "4.1, within 2–8", within(2, 8)),
+        Figure("with 4 other processes: test-and-set", lambda p: skew(p, "ttas-spin", 8, 1), "4.1", fitted=True),
         Figure("fairlock", lambda p: skew(p, "fairlock-spin", 8, 1), "1.00, within 0.9–1.1", within(0.9, 1.1)),
     ], fitted="`dirty`, `jitter`"),
     Row("F3", [Sweep("quads", "numa-q", ["tas-spin", "ttas-spin", "fairlock-spin"], [1], ms=2, pinned=True)], [
@@ -487,8 +503,8 @@ ROWS = [
                within(0.8, 1.25)),
         Figure("mean wait", ratio("fairlock-spin", "ttas-spin", 8, "wait_ns.mean"), "0.70, < 1", at_most(1)),
         Figure("acquisitions", ratio("fairlock-spin", "ttas-spin", 8, "admissions"), "0.86, within 0.7–1", within(0.7, 1)),
-        Figure("longest wait, test-and-set / fairlock", ratio("ttas-spin", "fairlock-spin", 8, "wait_ns.longest"), "2057, > 20",
-               at_least(20)),
+        Figure("longest wait, test-and-set / fairlock", ratio("ttas-spin", "fairlock-spin", 8, "wait_ns.longest"), "2057, > 200",
+               at_least(200)),
         Figure("fairlock: longest wait / longest hold", lambda p: p("fairlock-spin", 8, "wait_ns.longest") / p("fairlock-spin", 8, "hold_ns.longest"),
                "3.5, < 8", at_most(8)),
         Figure("test-and-set: longest wait / longest hold",

@@ -178,6 +178,7 @@ void check_point(const point& p) {
   const workloads::description& about = known_program(p.workload).about;
   const lock_table& lock = known_lock(p.lock);
   workloads::check_parameters(about, p.parameters);
+  workloads::check_guests(p.parameters, p.threads, lock.name, lock.lock_as_guest != nullptr);
   workloads::check_exclusion(about, lock.name, *lock.traits);
 }
 

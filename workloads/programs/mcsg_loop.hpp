@@ -22,8 +22,6 @@ class mcsg_loop {
   static bool is_one_of_some(W& w, unsigned thread) { return thread >= first_guest(w); }
 
   explicit mcsg_loop(W& w) : lock_(w.make_lock()), first_guest_(first_guest(w)) {
-    if (w.parameter("guests") > long{w.threads()}) throw bad_program("mcsg-loop: more guests than threads");
-    if (w.parameter("guests") != 0 && !w.admits_guests()) throw bad_program("mcsg-loop: the lock takes no guests");
     for (word*& d : data_) d = &w.template make<word>();
   }
 

@@ -21,6 +21,13 @@ void check_exclusion(const description& d, std::string_view lock, const lock_tra
     throw bad_program(std::string(d.name) + " breaks under " + std::string(lock) + ", which does not exclude");
 }
 
+void check_guests(const std::map<std::string, long>& asked, unsigned threads, const char* lock, bool admits_guests) {
+  const auto guests = asked.find("guests");
+  if (guests == asked.end() || guests->second == 0) return;
+  if (guests->second > long{threads}) throw bad_program("more guests than threads");
+  if (!admits_guests) throw bad_program(std::string(lock) + " takes no guests");
+}
+
 std::map<std::string, long> with_defaults(const description& d, std::map<std::string, long> asked) {
   for (const parameter& p : d.parameters) asked.try_emplace(p.name, p.value);
   return asked;

@@ -39,6 +39,7 @@ struct description {
   const char* source;  ///< paper, section
   std::vector<parameter> parameters;
   placement where = placement::scattered;
+  bool arrays = false;           ///< reads arrays so large that caches matter
   bool one_lock = true;          ///< whose admissions are of interest
   bool metered = false;          ///< waits and holds are of interest: natively the clock is read for them
   bool guards = false;           ///< breaks where a lock does not exclude, rather than being counted wrong
@@ -50,6 +51,9 @@ struct description {
 struct bad_program : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// Throws bad_program where more threads than there are shall be guests, or guests come to a lock that takes none.
+void check_guests(const std::map<std::string, long>& asked, unsigned threads, const char* lock, bool admits_guests);
 
 /// Throws bad_program for a parameter that the program does not have, and for a value out of bounds.
 void check_parameters(const description& d, const std::map<std::string, long>& asked);

@@ -15,7 +15,8 @@ class rand_array {
             .source = "Malthusian Locks, section 6.1, figures 3 and 4",
             .parameters = {{"cs", 100, 0, 1000000, "loads inside"},
                            {"ncs", 400, 0, 1000000, "loads outside"},
-                           {"kib", 1024, 1, 1048576, "size of an array"}}};
+                           {"kib", 1024, 1, 1048576, "size of an array"}},
+            .arrays = true};
   }
 
   explicit rand_array(W& w)

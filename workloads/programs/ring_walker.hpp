@@ -16,7 +16,8 @@ class ring_walker {
             .parameters = {{"elements", 50, 1, 100000, "in a ring"},
                            {"cs", 10, 0, 1000000, "elements inside"},
                            {"ncs", 50, 0, 1000000, "elements outside"},
-                           {"page", 8192, 4096, 1048576, "bytes between elements"}}};
+                           {"page", 8192, 4096, 524288, "bytes between elements, a multiple of 64"}},
+            .arrays = true};
   }
 
   explicit ring_walker(W& w)
@@ -26,6 +27,7 @@ class ring_walker {
         ncs_(static_cast<std::size_t>(w.parameter("ncs"))),
         page_(static_cast<std::size_t>(w.parameter("page"))),
         at_(w.threads() + 1) {
+    if (page_ % 64 != 0) throw bad_program("ringwalker: page must be a multiple of 64");
     for (unsigned i = 0; i <= w.threads(); i++) rings_.push_back(w.make_block(elements_ * page_, page_));
   }
 
