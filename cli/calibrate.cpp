@@ -81,6 +81,10 @@ class machine_text {
 constexpr const char* as_x5_2 = "assumed: the X5-2's; ";
 constexpr std::uint64_t per_sharer = 2, per_read = 6;
 
+std::string why_not(const native_machine& m) {
+  return m.cpus.size() == 1 ? "with one CPU it cannot be measured" : "it could not be measured here";
+}
+
 void write_topology(machine_text& t, const native_machine& m, double mhz, const std::string& mhz_source,
                     const measured& step) {
   t.section("machine");
@@ -117,7 +121,7 @@ void write_coherence(machine_text& t, const native_machine& m, const core_costs&
   }
   if (memory.empty() && core.memory.count != 0) memory.push_back(core.memory);
   const double modify = t.cycles(core.modify.median) - t.cycles(core.store.median);
-  const std::string why = m.cpus.size() == 1 ? "with one CPU it cannot be measured" : "it could not be measured here";
+  const std::string why = why_not(m);
 
   t.section("coherence");
   if (!round_trips.empty())
@@ -179,26 +183,30 @@ void write_scheduler(machine_text& t, const native_machine& m) {
     t.cost("slice", *c.slice, "two threads on one CPU: for how long one has it", 1);
   else
     t.number("slice", t.whole(t.cycles(3e6)), "assumed: Linux, 3 ms");
-  t.cost("change", c.change, "two threads of a CPU that wake each other, less their calls");
+  if (c.change.count != 0)
+    t.cost("change", c.change, "two threads of a CPU that wake each other, less their calls");
+  else
+    t.number("change", t.whole(t.cycles(1400)), "assumed: the X5-2's; it could not be measured here");
   t.cost("call", c.call, "a futex call that wakes nobody");
   if (c.queue)
     t.cost("wake_queued", *c.queue, "a futex call that wakes a thread of the own CPU, which has to wait for it", 1,
            call, "call");
   t.number("polite_from", 32, "assumed: what Usher's locks do natively, include/usher/platform/native.hpp");
-  const char* const alone = "assumed: with one CPU it cannot be measured";
   if (!c.wake) {
+    const std::string alone = as_x5_2 + why_not(m);
     t.number("wake", t.whole(t.cycles(1100)), alone);
     t.number("latency_least", t.whole(t.cycles(2000)), alone);
     t.number("latency_mean", t.whole(t.cycles(5000)), alone);
     return;
   }
-  t.cost("wake", *c.wake, "a futex call that wakes a thread of another CPU, which had nothing to do", 0, call, "call");
-  const std::uint64_t least = t.whole(t.cycles(c.woken_least) - call - change);
+  t.cost("wake", c.wake->call, "a futex call that wakes a thread of another CPU, which had nothing to do", 0, call,
+         "call");
+  const std::uint64_t least = t.whole(t.cycles(c.wake->least) - call - change);
   t.number("latency_least", least,
-           t.said(*c.woken_after, "from before that call until the thread runs") +
+           t.said(c.wake->after, "from before that call until the thread runs") +
                "; of these the 2nd percentile, less call and change");
   // Of an exponential distribution the median is ln 2 of the mean. The mean itself is that of others' work.
-  const double rest = t.cycles(c.woken_after->median - c.woken_least) / std::numbers::ln2;
+  const double rest = t.cycles(c.wake->after.median - c.wake->least) / std::numbers::ln2;
   t.number("latency_mean", least + t.whole(rest),
            "of the same: the mean of an exponential distribution with that median");
 }

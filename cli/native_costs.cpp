@@ -332,8 +332,8 @@ std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other) {
   const pinned here(cpu);
   partner there(other);
   if (!here || !there.pinned()) return std::nullopt;
-  std::optional<circle> made;
-  there.carry_out([&] { made.emplace(lines_at_once); });
+  std::unique_ptr<circle> made;
+  there.carry_out([&] { made = std::make_unique<circle>(lines_at_once); });
   circle& c = *made;
   constexpr std::size_t lines = lines_at_once, times = 301;
   const auto in_turns = [&](const std::function<void()>& first, const std::function<void()>& they,
@@ -544,12 +544,11 @@ scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other) 
   }
   if (other)
     if (auto w = wake_elsewhere(cpu, *other, 2000)) {
-      c.wake = over(w->call);
       auto& after = w->until_it_runs;
       std::sort(after.begin(), after.end());
       after.resize(after.size() * 9 / 10);
-      c.woken_least = after[after.size() / 50];
-      c.woken_after = over(after);
+      const double least = after[after.size() / 50];
+      c.wake = {over(std::move(w->call)), over(std::move(after)), least};
     }
   c.slice = slices(cpu);
   return c;
@@ -648,7 +647,8 @@ array_costs costs_of_arrays(const native_machine& m) {
       });
     for (const auto& r : readers) r->wait();
     at = (at + at_once) % part;
-    return (now() - begin) / static_cast<double>(at_once / line * readers.size());
+    constexpr std::size_t lines = at_once / line;
+    return (now() - begin) / static_cast<double>(lines * readers.size());
   });
   return c;
 }

@@ -46,14 +46,16 @@ std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other);
 
 struct scheduler_costs {
   measured call;    ///< a futex call that has nothing to do
-  measured change;  ///< from one thread of a CPU to another
+  measured change;  ///< from one thread of a CPU to another; count 0: could not be measured
   /// A futex call that wakes a thread of the own CPU, which has to wait for that.
   std::optional<measured> queue;
-  /// A futex call that wakes a thread of another CPU, which has nothing to do.
-  std::optional<measured> wake;
-  /// From before that call to when the thread runs; every tenth, the longest, left out.
-  std::optional<measured> woken_after;
-  double woken_least = 0;  ///< of these, what one in fifty stays below
+  /// A thread of another CPU, which has nothing to do, is woken.
+  struct waking {
+    measured call;     ///< the futex call
+    measured after;    ///< from before it to when the thread runs; every tenth, the longest, left out
+    double least = 0;  ///< of these, what one in fifty stays below
+  };
+  std::optional<waking> wake;
   /// For how long a thread runs while another waits for its CPU.
   std::optional<measured> slice;
 };
