@@ -13,6 +13,8 @@ import tempfile
 import time
 import unittest
 
+from refusals import Refusals
+
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ.get("USHER_LIB", "")
 TIME_LIMIT = 60
@@ -29,7 +31,7 @@ def tearDownModule():
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-class Bench(unittest.TestCase):
+class Bench(Refusals, unittest.TestCase):
     maxDiff = None
 
     def usher(self, *arguments, env=None, **more):
@@ -52,13 +54,6 @@ class Bench(unittest.TestCase):
     def bench(self, workload, *arguments, seconds="0.02", **more):
         return self.results(f"bench {workload}", "--rounds", "1", "--seconds", seconds, *arguments, **more)
 
-    def assert_refused(self, done, *words):
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
-        for word in words:
-            self.assertIn(word, done.stderr)
-
 
 class Programs(Bench):
     def programs(self, command="bench"):
@@ -70,7 +65,7 @@ class Programs(Bench):
         done = self.usher("bench", program, "--locks", "ticket,null", "--list-points")
         if done.returncode == 0:
             return False
-        self.assert_refused(done, program, "null")
+        self.assert_refused(done, 2, program, "null")
         return True
 
     def test_both_commands_have_the_same(self):
@@ -258,7 +253,7 @@ class Refused(Bench):
                                 (["ideal", "--json", both, "--chart", both], "same file"), (["ideal", "--machine", "x5-2"], "--machine"),
                                 (["--point", "x"], "point"), (["--point", "{}"], "point")):
             with self.subTest(arguments=arguments):
-                self.assert_refused(self.usher("bench", *arguments), word)
+                self.assert_refused(self.usher("bench", *arguments), 2, word)
 
     def test_files_that_cannot_be_used(self):
         for arguments in (["ideal", "--json", "/nonexistent/x"], ["ideal", "--chart", "/nonexistent/x.svg"], ["--merge", "/nonexistent/x"],

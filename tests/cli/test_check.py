@@ -12,6 +12,8 @@ import tempfile
 import time
 import unittest
 
+from refusals import Refusals
+
 USHER = os.environ["USHER_BIN"]
 CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
 LIMIT = 60
@@ -19,7 +21,7 @@ MISTAKE = "mcs-relaxed-hand-over"
 SKIPPED = 77
 
 
-class Check(unittest.TestCase):
+class Check(Refusals, unittest.TestCase):
     maxDiff = None
 
     def check(self, *arguments, env=None):
@@ -27,13 +29,6 @@ class Check(unittest.TestCase):
         environment.update(env or {})
         return subprocess.run([USHER, "check", *arguments], env=environment, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=LIMIT)
-
-    def assert_refused(self, done, status, *words):
-        self.assertEqual((done.returncode, done.stdout), (status, ""), done)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
-        for word in words:
-            self.assertIn(word, done.stderr)
 
     # What passes
 

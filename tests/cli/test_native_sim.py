@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+from refusals import Refusals
+
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
 
@@ -44,7 +46,7 @@ def spinning_lock():
     return next((n for n in ("ttas-spin", "loiter-spin") if n in names), names[0])
 
 
-class NativeSim(unittest.TestCase):
+class NativeSim(Refusals, unittest.TestCase):
     maxDiff = None
 
     @classmethod
@@ -57,13 +59,6 @@ class NativeSim(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
-
-    def assert_refused(self, done, status, *words):
-        self.assertEqual((done.returncode, done.stdout), (status, ""), done)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
-        for word in words:
-            self.assertIn(word, done.stderr)
 
     # calibrate
 

@@ -18,6 +18,8 @@ import time
 import unittest
 import xml.etree.ElementTree
 
+from refusals import Refusals
+
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
@@ -50,7 +52,7 @@ int main(int argc, char **argv) {
 """
 
 
-class Try(unittest.TestCase):
+class Try(Refusals, unittest.TestCase):
     maxDiff = None
 
     @classmethod
@@ -104,13 +106,6 @@ class Try(unittest.TestCase):
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual(root.tag, space + "svg")
         return root, root.findtext(space + "title"), root.findtext(space + "desc")
-
-    def assert_refused(self, done, status, *words):
-        self.assertEqual((done.returncode, done.stdout), (status, ""), done)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
-        for word in words:
-            self.assertIn(word, done.stderr)
 
     def left_behind(self, mark):
         return subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True, timeout=LIMIT).stdout.split()
