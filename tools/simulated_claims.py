@@ -88,34 +88,41 @@ def measure(usher, row):
         values = {0: [], 1: [], 2: []}
         for key in keys:
             values[key[1]].append(round(float(figure.of(Points([s[key] for s in sweeps]))), 5))
-        medians = [statistics.median(values[j]) for j in range(3)]
-        figures.append({"what": figure.what, "wanted": figure.wanted, "median": medians[1],
-                        "range": [min(values[1]), max(values[1])], "over_jitter": [min(medians), max(medians)],
-                        "fitted": figure.fitted, "holds": bool(figure.holds(medians[1])) if figure.holds else None,
-                        "holds_at_all_jitters": all(figure.holds(m) for m in medians) if figure.holds else None,
-                        "values": values})
-    return {"row": row.id, "commands": ["usher " + " ".join(command_of(s)) for s in row.sweeps],
-            "commit": harness.commit(), "date": time.strftime("%Y-%m-%d"),
+        figures.append({"what": figure.what, "values": list(values.values())})
+    return {"row": row.id, "commands": commands_of(row), "commit": harness.commit(), "date": time.strftime("%Y-%m-%d"),
             "seconds": round(time.monotonic() - began, 1), "figures": figures}
 
 
-def judged_again(row, result):
-    """The result by the row as it is now: what a figure must be may have been made stricter since it was measured."""
-    figures = {f.what: f for f in row.figures}
-    for f in result["figures"]:
-        now = figures.get(f["what"])
-        if now is None:
-            continue
-        medians = [statistics.median(v) for v in f["values"].values()]
-        f["wanted"] = now.wanted
-        f["fitted"] = now.fitted
-        f["holds"] = bool(now.holds(f["median"])) if now.holds else None
-        f["holds_at_all_jitters"] = all(now.holds(m) for m in medians) if now.holds else None
+def commands_of(row):
+    return ["usher " + " ".join(command_of(s)) for s in row.sweeps]
+
+
+def measured(row):
+    """What was written down of the row; None if nothing was."""
+    file = FOLDER / f"{row.id}.json"
+    if not file.is_file():
+        return None
+    result = json.loads(file.read_text())
+    if result["commands"] != commands_of(row) or [f["what"] for f in result["figures"]] != [f.what for f in row.figures]:
+        harness.die(f"{file.name} is of another {row.id} than simulated_rows.py has: measure it again", 1)
     return result
 
 
-def verdict_of(result):
-    judged = [f for f in result["figures"] if f["holds"] is not None]
+def judge(row, result):
+    """Of each figure what is to be shown and whether it is as wanted. What is wanted is the row's as it is now."""
+    judged = []
+    for figure, written in zip(row.figures, result["figures"]):
+        medians = [statistics.median(v) for v in written["values"]]
+        usual = written["values"][1]
+        judged.append({"what": figure.what, "wanted": figure.wanted, "fitted": figure.fitted, "median": medians[1],
+                       "range": [min(usual), max(usual)], "over_jitter": [min(medians), max(medians)],
+                       "holds": bool(figure.holds(medians[1])) if figure.holds else None,
+                       "holds_at_all_jitters": all(figure.holds(m) for m in medians) if figure.holds else None})
+    return judged
+
+
+def verdict_of(figures):
+    judged = [f for f in figures if f["holds"] is not None]
     good = sum(f["holds"] for f in judged)
     if not judged:
         return "seen"
@@ -141,25 +148,23 @@ def seen(figure):
     mark = "" if figure["holds"] is not False else " ✗"
     wanted = f", wanted {figure['wanted']}" if figure["wanted"] else ""
     if figure["wanted"] and figure["holds"] is None:
-        wanted += " (fitted)" if figure.get("fitted") else " (not judged)"
+        wanted += " (fitted)" if figure["fitted"] else " (not judged)"
     return f"{figure['what']}: {text}{wanted}{mark}"
 
 
-def row_text(row, result):
-    commands = "<br>".join(f"`{c.removeprefix('usher ')}`" for c in result["commands"])
-    what = "<br>".join(seen(f) for f in result["figures"])
+def row_text(row, figures):
+    commands = "<br>".join(f"`{c.removeprefix('usher ')}`" for c in commands_of(row))
+    what = "<br>".join(seen(f) for f in figures)
     remark = f"<br>{row.remark}" if row.remark else ""
-    return f"| {row.id} | {commands} | {what} | {verdict_of(result)}{remark} | {row.fitted or '–'} |"
+    return f"| [{row.id}](measurements/simulated/{row.id}.json) | {commands} | {what} | {verdict_of(figures)}{remark} | {row.fitted or '–'} |"
 
 
-def table_of():
+def table_of(results):
+    """`results`: of each row its judged figures, or nothing."""
     lines = ["| row | `usher …` | seen: median (seeds) [jitters] | verdict | fitted numbers |", "|---|---|---|---|---|"]
     for row in ROWS:
-        file = FOLDER / f"{row.id}.json"
-        if file.is_file():
-            lines.append(row_text(row, judged_again(row, json.loads(file.read_text()))))
-        else:
-            lines.append(f"| {row.id} | – | – | not run | – |")
+        figures = results.get(row.id)
+        lines.append(row_text(row, figures) if figures else f"| {row.id} | – | – | not run | – |")
     return "\n".join(lines)
 
 
@@ -175,19 +180,13 @@ def rows_named(cell):
     return names
 
 
-def with_verdicts(ledger):
+def with_verdicts(ledger, results):
     """The ledger's page, with what was simulated in the last cells."""
-    known = {row.id: row for row in ROWS}
     lines = []
     for line in ledger.split("\n"):
         cells = line.split(" | ")
-        names = [n for n in rows_named(cells[0].removeprefix("| ")) if n in known] if re.match(r"\| [TGMF]\d", line) else []
-        verdicts = []
-        for name in names:
-            file = FOLDER / f"{name}.json"
-            if file.is_file():
-                verdict = verdict_of(judged_again(known[name], json.loads(file.read_text())))
-                verdicts.append(f"{name + ' ' if len(names) > 1 else ''}{verdict}")
+        names = [n for n in rows_named(cells[0].removeprefix("| ")) if n in results] if re.match(r"\| [TGMF]\d", line) else []
+        verdicts = [(f"{n} " if len(names) > 1 else "") + verdict_of(results[n]) for n in names]
         if verdicts:
             last = cells[-1].removesuffix("|").strip()
             last = re.sub(r"(; )?\[simulated\].*$", "", last)
@@ -220,13 +219,15 @@ def main():
                 continue
             result = measure(build.usher, row)
             (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1) + "\n")
-            print(f"{row.id}: {verdict_of(result)} ({result['seconds']} s)")
-            for figure in result["figures"]:
+            figures = judge(row, result)
+            print(f"{row.id}: {verdict_of(figures)} ({result['seconds']} s)")
+            for figure in figures:
                 print("   " + seen(figure))
             sys.stdout.flush()
     if options.write_doc:
-        LEDGER.write_text(with_verdicts(LEDGER.read_text()))
-        DOC.write_text(harness.between_markers(DOC.read_text(), "simulated claims", table_of()))
+        results = {row.id: judge(row, result) for row in ROWS if (result := measured(row)) is not None}
+        LEDGER.write_text(with_verdicts(LEDGER.read_text(), results))
+        DOC.write_text(harness.between_markers(DOC.read_text(), "simulated claims", table_of(results)))
 
 
 if __name__ == "__main__":
