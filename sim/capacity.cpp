@@ -49,8 +49,12 @@ void capacity::make_caches() {
   if (c.tlb_entries != 0) tlbs_.assign(machine_.all_cores(), cache(1, c.tlb_entries));
 }
 
+void capacity::check(const machine& m) {
+  if (!m.capacity) throw bad_machine(m.name + ": arrays that compete for caches need a section [cache]");
+}
+
 capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {
-  if (!machine_.capacity) throw bad_machine(machine_.name + ": arrays that compete for caches need a section [cache]");
+  check(machine_);
   const unsigned line = machine_.capacity->line;
   if (page < large_page && sample_ != 1) {
     if (next_line_ != 0) throw std::logic_error("blocks on small pages come before those on large ones");

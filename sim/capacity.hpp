@@ -24,6 +24,9 @@ class capacity {
  public:
   explicit capacity(const machine& m);
 
+  /// Throws bad_machine where the machine has no caches to compete for.
+  static void check(const machine& m);
+
   struct block {
     std::size_t id = 0;
     std::uint64_t first = 0;  ///< line

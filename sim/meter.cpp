@@ -61,7 +61,7 @@ void meter::left(cycles now) {
   if (measured(now)) holds_.push_back(now - held_since_);
 }
 
-durations meter::of(std::vector<std::uint64_t>& values) const {
+durations meter::of(std::vector<std::uint64_t> values) const {
   durations d;
   d.count = values.size();
   if (values.empty()) return d;
@@ -80,22 +80,7 @@ durations meter::waits(const std::function<bool(unsigned)>& chosen) const {
     if (chosen(history_[i])) values.push_back(waits_[i]);
   for (const auto& [thread, came] : late_)
     if (chosen(thread)) values.push_back(end_ - came);
-  return of(values);
-}
-
-durations meter::holds() const {
-  std::vector<std::uint64_t> values = holds_;
-  return of(values);
-}
-
-durations meter::hand_overs() const {
-  std::vector<std::uint64_t> values = hand_overs_;
-  return of(values);
-}
-
-durations meter::unlocks() const {
-  std::vector<std::uint64_t> values = unlocks_;
-  return of(values);
+  return of(std::move(values));
 }
 
 unsigned meter::waiting_at_end(const std::function<bool(unsigned)>& chosen) const {

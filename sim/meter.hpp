@@ -49,11 +49,11 @@ class meter : public observer {
   std::uint64_t bypasses_among(bool some) const { return bypasses_among_[some ? 1 : 0]; }
   /// Of these threads. Includes what those have waited who were not in at the end: a lower bound of the longest.
   durations waits(const std::function<bool(unsigned)>& of) const;
-  durations holds() const;
+  durations holds() const { return of(holds_); }
   /// What unlock() takes.
-  durations unlocks() const;
+  durations unlocks() const { return of(unlocks_); }
   /// From the beginning of unlock() to the next admission, where somebody waits.
-  durations hand_overs() const;
+  durations hand_overs() const { return of(hand_overs_); }
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
   /// Admissions of threads that had found the lock free.
   std::uint64_t found_free() const { return found_free_; }
@@ -64,7 +64,7 @@ class meter : public observer {
   static constexpr cycles nobody = ~cycles{0};
 
   void count_bypass(unsigned thread, cycles order);
-  durations of(std::vector<std::uint64_t>& cycles) const;
+  durations of(std::vector<std::uint64_t> cycles) const;  // a copy: finding percentiles reorders
   bool measured(cycles t) const { return t > begin_ && t <= end_; }
 
   struct visitor {

@@ -108,12 +108,7 @@ void note_locks(result& r, world& w, const program& program) {
 }  // namespace
 
 std::span<const description> programs() {
-  static const std::vector<description> all = [] {
-    std::vector<description> list;
-    for (const program& p : workloads::all_programs<world>()) list.push_back(p.about);
-    return list;
-  }();
-  return all;
+  return workloads::descriptions<world>();
 }
 
 void check_point(const machine& m, const point& p) {
@@ -121,8 +116,7 @@ void check_point(const machine& m, const point& p) {
   const simulated_lock& lock = known_lock(p.lock);
   workloads::check_parameters(about, p.parameters);
   workloads::check_guests(p.parameters, p.threads, p.lock.c_str(), lock.lock_as_guest != nullptr);
-  if (about.arrays && !m.capacity)
-    throw bad_machine(m.name + ": arrays that compete for caches need a section [cache]");
+  if (about.arrays) capacity::check(m);
   workloads::check_exclusion(about, lock.name, *lock.traits);
   if (m.os) return;
   if (lock.parks())
@@ -176,8 +170,6 @@ result run_point(const machine& asked, const point& p, trace* by) {
   std::uint64_t sum = 0;
   for (const std::uint64_t n : r.operations) sum += n;
   r.throughput = static_cast<double>(sum) / (static_cast<double>(p.run_ns) / 1000);
-  r.gini = workloads::gini(r.operations);
-  r.relative_deviation = workloads::relative_deviation(r.operations);
   if (p.watch && program.about.one_lock) note_locks(r, w, program);
 
   const auto time = static_cast<double>(w.end() - w.begin());

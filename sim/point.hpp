@@ -38,7 +38,6 @@ struct result {
   double throughput = 0;                  ///< operations a microsecond, all threads
   std::vector<std::uint64_t> operations;  ///< of each thread
   std::vector<unsigned> sockets;          ///< on which each thread began
-  double gini = 0, relative_deviation = 0;
   // of the program's lock, if it has one
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;

@@ -166,12 +166,7 @@ void note_groups(result& r, world& w, const program& program, const team& t) {
 }  // namespace
 
 std::span<const workloads::description> programs() {
-  static const std::vector<workloads::description> all = [] {
-    std::vector<workloads::description> list;
-    for (const program& p : workloads::all_programs<world>()) list.push_back(p.about);
-    return list;
-  }();
-  return all;
+  return workloads::descriptions<world>();
 }
 
 void check_point(const point& p) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -62,6 +63,16 @@ const std::vector<compiled_program<W>>& all_programs() {
       if constexpr (requires(W& w) { P::is_one_of_some(w, 0u); }) entry.is_one_of_some = P::is_one_of_some;
       list.push_back(std::move(entry));
     });
+    return list;
+  }();
+  return all;
+}
+
+template <world W>
+std::span<const description> descriptions() {
+  static const std::vector<description> all = [] {
+    std::vector<description> list;
+    for (const compiled_program<W>& p : all_programs<W>()) list.push_back(p.about);
     return list;
   }();
   return all;
