@@ -69,16 +69,16 @@ struct family {
   std::size_t count = 0;
 };
 
-/// Fills a family. `make` is called as make.operator()<Lock>(kind) for each kind that the lock's traits name. A lock that
-/// is too large for a pthread_mutex_t is compiled in its compact form.
-template <template <class, class> class Lock, class Table, class Make>
-constexpr family<Table> make_family(Make make) {
+/// Fills a family, for a platform. `make` is called as make.operator()<Lock, Waiting>(kind) for each kind that the lock's traits
+/// name.
+template <platform P, template <class, class> class Lock, class Table, class Make>
+constexpr family<Table> make_family_on(Make make) {
   family<Table> f;
   const auto add = [&]<waiting_kind K>() {
-    using lock = fitted<native, waiting<native, K>, Lock<native, waiting<native, K>>>;
     // The traits are the same for all kinds: those of the plain form say which kinds there are.
-    using plain = Lock<native, waiting<native, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K)) f.tables[f.count++] = make.template operator()<lock>(K);
+    using plain = Lock<P, waiting<P, waiting_kind::spin_then_park>>;
+    using waits = waiting<P, K>;
+    if constexpr (has(plain::traits.kinds, K)) f.tables[f.count++] = make.template operator()<Lock<P, waits>, waits>(K);
   };
   add.template operator()<all_kinds[0]>();
   add.template operator()<all_kinds[1]>();
@@ -87,6 +87,14 @@ constexpr family<Table> make_family(Make make) {
   add.template operator()<all_kinds[4]>();
   add.template operator()<all_kinds[5]>();
   return f;
+}
+
+/// The same for the hardware: make.operator()<Lock>(kind). A lock that is too large for a pthread_mutex_t is compiled in its
+/// compact form.
+template <template <class, class> class Lock, class Table, class Make>
+constexpr family<Table> make_family(Make make) {
+  return make_family_on<native, Lock, Table>(
+      [&]<class L, class W>(waiting_kind kind) { return make.template operator()<fitted<native, W, L>>(kind); });
 }
 
 }  // namespace usher

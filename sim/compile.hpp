@@ -12,38 +12,11 @@
 
 namespace usher::sim {
 
-template <class Lock>
-constexpr simulated_lock make_table(const family_names& names, waiting_kind kind) {
-  simulated_lock t{
-      .name = names.of(kind),
-      .family = names.family,
-      .kind = kind,
-      .traits = &Lock::traits,
-      .size = sizeof(Lock),
-      .align = alignof(Lock),
-      .make = [](void* at) { ::new (at) Lock(); },
-      .lock = [](void* state) { static_cast<Lock*>(state)->lock(); },
-      .try_lock = [](void* state) { return static_cast<Lock*>(state)->try_lock(); },
-      .unlock = [](void* state) { static_cast<Lock*>(state)->unlock(); },
-      .lock_as_guest = nullptr,
-  };
-  if constexpr (requires(Lock& l) { l.lock_as_guest(); })
-    t.lock_as_guest = [](void* state) { static_cast<Lock*>(state)->lock_as_guest(); };
-  return t;
-}
-
 template <template <class, class> class Lock>
 constexpr family<simulated_lock> make_simulated_family(const family_names& names) {
-  family<simulated_lock> f;
-  const auto add = [&]<waiting_kind K>() {
-    using plain = Lock<simulated, waiting<simulated, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K))
-      f.tables[f.count++] = make_table<Lock<simulated, waiting<simulated, K>>>(names, K);
-  };
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (add.template operator()<all_kinds[I]>(), ...);
-  }(std::make_index_sequence<all_kinds.size()>());
-  return f;
+  return make_family_on<simulated, Lock, simulated_lock>([&]<class L, class>(waiting_kind kind) {
+    return simulated_lock{make_lock_table<L>(names, kind), [](void* at) { ::new (at) L(); }};
+  });
 }
 
 std::span<const family<simulated_lock>* const> families();

@@ -5,22 +5,13 @@
 #include <span>
 #include <string_view>
 
-#include "usher/traits.hpp"
+#include "usher/lock_table.hpp"
 
 namespace usher::sim {
 
-struct simulated_lock {
-  const char* name;
-  const char* family;
-  waiting_kind kind;
-  const lock_traits* traits;
-  std::size_t size;
-  std::size_t align;
+/// Its state is simulated memory: it is made, for all zero bytes need not be a simulated atomic's beginning.
+struct simulated_lock : lock_table {
   void (*make)(void* at);
-  void (*lock)(void* state);
-  bool (*try_lock)(void* state);
-  void (*unlock)(void* state);
-  void (*lock_as_guest)(void* state);  ///< null where there are no guests
 
   bool parks() const { return kind != waiting_kind::spin; }
 };
