@@ -89,8 +89,9 @@ std::vector<numbered_point> points_of(const bench_options& o) {
   }
   const auto parameters = parameters_of(o.settings);
   const std::string machine = cpu_name();
+  const std::vector<std::string> locks = chosen_locks(o.locks, all_locks());
   for (const unsigned threads : counts)
-    for (const std::string& lock : chosen_locks(o.locks, all_locks()))
+    for (const std::string& lock : locks)
       for (unsigned round = 1; round <= o.rounds; round++) {
         const bench::point p{o.workload, lock, threads, round, parameters, static_cast<std::uint64_t>(o.seconds * 1e9),
                              o.pinned};

@@ -157,8 +157,9 @@ std::vector<numbered_point> points_of(const sim_options& o, const sim::machine& 
   const auto counts = o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads);
   const std::vector<double> jitters = o.jitters.empty() ? std::vector<double>{-1} : o.jitters;
   const auto parameters = parameters_of(o.settings);
+  const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
   for (const unsigned threads : counts)
-    for (const std::string& lock : chosen_locks(o.locks, all_locks(m)))
+    for (const std::string& lock : locks)
       for (const double jitter : jitters)
         for (unsigned seed = 1; seed <= o.seeds; seed++) {
           const sim::point p{o.workload, lock,     threads, seed, parameters, static_cast<std::uint64_t>(o.ms * 1e6),
