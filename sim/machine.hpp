@@ -87,6 +87,7 @@ struct machine {
 
   // ---- what can be left out, to see what breaks without it (docs/simulation.md). No file does ----
   bool ordered_by_arrival = true;  ///< misses; else by departure: the near ones have no advantage
+  bool keeps_for_retry = true;     ///< a compare-and-swap that failed and is tried again at once hits
   bool merges_fills = true;        ///< a read joins another strand's that is under way; else it hits
   bool random_refetch =
       true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers

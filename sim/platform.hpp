@@ -29,7 +29,7 @@ class simulated_atomic {
 
   T load(order = seq_cst) const {
     auto& s = simulation::current();
-    return s.load(&value_, sizeof value_) ? static_cast<T>(s.buffered()) : value_;
+    return s.load(&value_, sizeof value_) ? static_cast<T>(s.forwarded()) : value_;
   }
   void store(T v, order o = seq_cst) {
     auto& s = simulation::current();
@@ -59,11 +59,13 @@ class simulated_atomic {
     return fetch([v](T old) { return T(old ^ v); });
   }
   bool compare_exchange_strong(T& expected, T v, order, order) {
-    simulation::current().modify(&value_, sizeof value_);
+    auto& s = simulation::current();
+    s.modify(&value_, sizeof value_);
     if (value_ == expected) {
       value_ = v;
       return true;
     }
+    s.failed(&value_, value_);
     expected = value_;
     return false;
   }
@@ -108,7 +110,7 @@ class simulated_plain {
   T get() const {
     auto& s = simulation::current();
     if (!s.load(&value_, sizeof value_)) return value_;
-    const std::uint64_t bits = s.buffered();
+    const std::uint64_t bits = s.forwarded();
     T v;
     std::memcpy(&v, &bits, sizeof v);
     return v;

@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
 constexpr cycles start_skew = 2000;  // threads do not begin in the same cycle
+/// How often a compare-and-swap hits that is tried again. One would be enough, but it compares with what was there when the first
+/// arrived, and others, whose turn comes later, have had their effect since.
+constexpr unsigned most_retries = 2;
 
 }  // namespace
 
@@ -233,8 +236,15 @@ bool simulation::load_as(const void* word, unsigned size) {
   const cycles begun = t.now;
   if (t.store.word == word && (t.store.pending || t.store.done > t.now)) {
     t.now += machine_.hit;
-    if constexpr (Traced) trace_->reads_own_store({t.id, word, size, machine_.hit}, begun, t.store.value);
+    if constexpr (Traced) trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.store.value);
+    t.forwarded = t.store.value;
     return t.store.pending;
+  }
+  if (keeps_for_retry(t, word)) [[unlikely]] {
+    t.now += machine_.hit;
+    t.forwarded = t.again.found;
+    if constexpr (Traced) trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.forwarded);
+    return true;
   }
   line& l = memory_.at(word);
   if (memory::has(l, t.core)) {
@@ -259,6 +269,7 @@ bool simulation::load_as(const void* word, unsigned size) {
 template <bool Traced>
 bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = *me_;
+  if (t.again.word == word) t.again.until = 0;
   drain();
   sync();
   counts_.events++;
@@ -336,6 +347,17 @@ void simulation::modify_as(const void* word, unsigned size) {
   counts_.events++;
   const cycles begun = t.now;
   line& l = memory_.at(word);
+  const bool again = keeps_for_retry(t, word);
+  t.again.until = 0;
+  if (again) [[unlikely]] {
+    t.again.left--;
+    if constexpr (Traced) trace_->at_line(l, t.core, t.now);
+    t.now += machine_.modify;
+    if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
+    announce(l, t.now);
+    return;
+  }
+  t.again.left = most_retries;
   journey way{0, 0};
   if (l.owner != std::int32_t(t.core)) {
     way = travel(l, t.core, true);
@@ -349,6 +371,16 @@ void simulation::modify_as(const void* word, unsigned size) {
   t.now = std::max(t.now, w.done + way.late);
   if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
   announce(l, w.visible);
+}
+
+/// The line is here, and a retry comes before the next in order can take it away: it hits, whatever was promised to others
+/// meanwhile. So does a load in between. The time is that of an access and of the way around a loop.
+void simulation::failed(const void* word, std::uint64_t value) {
+  if (!machine_.keeps_for_retry) return;
+  retry& r = me_->again;
+  r.word = word;
+  r.found = value;
+  r.until = r.left != 0 ? me_->now + 2 * machine_.modify : 0;
 }
 
 /// The line is written: those who watch it look again, each when the loss of its copy and its loop let it.
@@ -417,6 +449,7 @@ void simulation::now_spins(simulated_thread& t) {
 
 bool simulation::spin(const condition& c, cycles limit) {
   simulated_thread& t = *me_;
+  t.again.until = 0;
   sync();  // the word may change before our time
   t.timed_out = false;
   t.waits_for = c;

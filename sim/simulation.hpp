@@ -92,13 +92,16 @@ class simulation {
   void load(const capacity::block& b, std::uint64_t offset);
   void load_at_random(const capacity::block& b, std::uint64_t n);
 
-  /// The value is then read by the caller. True: it is the one that waits in the thread's own store buffer, buffered().
+  /// The value is then read by the caller. True: it is forwarded(), the one that waits in the thread's own store buffer, or that
+  /// a compare-and-swap has just found.
   bool load(const void* word, unsigned size);
-  std::uint64_t buffered() const { return me_->store.value; }
+  std::uint64_t forwarded() const { return me_->forwarded; }
   /// True: buffered, the value will be written later. Else it is for the caller to write it now.
   bool store(void* word, std::uint64_t value, unsigned size);
   /// The caller then reads and writes.
   void modify(const void* word, unsigned size);
+  /// It was a compare-and-swap, and failed since it found that value.
+  void failed(const void* word, std::uint64_t value);
 
   /// Spins until the condition holds (true), or for about so long. 0: without limit.
   bool spin(const condition& c, cycles limit);
@@ -135,6 +138,14 @@ class simulation {
     cycles begun = 0, done = 0;
   };
 
+  /// After a compare-and-swap that failed.
+  struct retry {
+    const void* word = nullptr;
+    std::uint64_t found = 0;
+    cycles until = 0;
+    unsigned left = 0;  ///< how many more may follow
+  };
+
   struct simulated_thread {
     simulated_thread(unsigned i, std::uint64_t seed) : id(i), chance(seed) {}
 
@@ -154,6 +165,8 @@ class simulation {
     cycles last_look = 0;
     std::uint32_t mask = 0;  ///< of a sleeper
     buffered_store store;
+    retry again;
+    std::uint64_t forwarded = 0;
     random chance;
     std::function<void()> body;
     fiber context;
@@ -204,6 +217,9 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
+  bool keeps_for_retry(const simulated_thread& t, const void* word) const {
+    return t.again.word == word && t.now <= t.again.until;
+  }
   struct journey {
     cycles there;  ///< to who decides when the access is served
     cycles late;   ///< by how much the answer is

@@ -132,7 +132,7 @@ void trace::reads(const access& a) {
   if (entry* const e = add(what::reads, a, time_)) e->from = from_;
 }
 
-void trace::reads_own_store(const access& a, cycles time, std::uint64_t value) {
+void trace::reads_forwarded(const access& a, cycles time, std::uint64_t value) {
   if (entry* const e = add(what::reads, a, time)) e->after = value;
 }
 

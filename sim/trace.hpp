@@ -100,8 +100,8 @@ class trace {
     cycles took;
   };
   void reads(const access& a);
-  /// What waits in its store buffer.
-  void reads_own_store(const access& a, cycles time, std::uint64_t value);
+  /// What waits in its store buffer, or what its compare-and-swap has just found.
+  void reads_forwarded(const access& a, cycles time, std::uint64_t value);
   /// The caller modifies the word when it has said so.
   void modifies(const access& a);
   /// Before the word has the value.

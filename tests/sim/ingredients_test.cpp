@@ -114,6 +114,21 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
   EXPECT_NEAR(throughput(m, "twa-spin", 24), throughput(all, "twa-spin", 24), 0.1) << "whose releases nobody waits for";
 }
 
+TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
+  const machine all = known("t7-2");  // its exchange is such a loop
+  machine m = all;
+  m.keeps_for_retry = false;
+  EXPECT_GT(throughput(all, "mcs-spin", 256), 0.8 * throughput(all, "mcs-spin", 16));
+  EXPECT_LT(throughput(m, "mcs-spin", 256), 0.3 * throughput(m, "mcs-spin", 16));
+  const auto k42 = [](const machine& on, unsigned threads) {
+    return run(on, {"mcsg-loop", "k42-spin", threads, 1000}).throughput;
+  };
+  machine large = known("e7-4890");
+  EXPECT_GT(k42(large, 224), 0.4 * k42(large, 56));
+  large.keeps_for_retry = false;
+  EXPECT_LT(k42(large, 224), 0.2 * k42(large, 56));
+}
+
 /// The table of docs/simulation.md: --gtest_also_run_disabled_tests --gtest_filter=*table. Takes half a minute.
 TEST(ingredients, DISABLED_table) {
   const std::vector<std::pair<const char*, void (*)(machine&)>> variants{
@@ -123,6 +138,7 @@ TEST(ingredients, DISABLED_table) {
       {"neither", [](machine& m) { m.per_read = m.per_sharer = 0; }},
       {"no jitter", [](machine& m) { m.jitter = 0; }},
       {"misses ordered by departure", [](machine& m) { m.ordered_by_arrival = false; }},
+      {"retries of compare-and-swap miss", [](machine& m) { m.keeps_for_retry = false; }},
       {"fills not merged", [](machine& m) { m.merges_fills = false; }},
       {"no store buffer", [](machine& m) { m.store_buffer = false; }},
       {"pipelines not shared", [](machine& m) { m.slowed_by_work = m.slowed_by_spin = 1024; }}};

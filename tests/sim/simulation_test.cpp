@@ -13,6 +13,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
+constexpr auto seq_cst = std::memory_order_seq_cst;
 using word = simulated_atomic<std::uint32_t>;
 
 /// Round numbers, no chance.
@@ -348,6 +349,58 @@ TEST(simulation, machines_without_fetch_and_add_loop) {
     });
   s.run();
   EXPECT_EQ(w.peek(), 200u);
+}
+
+/// Two threads' compare-and-swaps of a word that was 0 and is 7 by then, and how long each takes to add 1 after that.
+std::array<cycles, 2> retries(const machine& m) {
+  std::array<cycles, 2> took{};
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] { w.store(7, seq_cst); });
+  for (const unsigned me : {0u, 1u})
+    s.add_thread(2 + me, [&, me] {
+      s.compute(10000 + me - s.now());
+      std::uint32_t seen = 0;
+      EXPECT_FALSE(w.compare_exchange_strong(seen, 1, relaxed, relaxed));
+      const cycles failed = s.now();
+      do {
+        EXPECT_EQ(w.load(relaxed), seen) << "what it has just found";
+      } while (!w.compare_exchange_strong(seen, seen + 1, relaxed, relaxed));
+      took[me] = s.now() - failed;
+      EXPECT_GE(w.load(relaxed), seen + 1) << "its own";
+    });
+  s.run();
+  EXPECT_EQ(w.peek(), 9u);
+  return took;
+}
+
+TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
+  machine m = plain();
+  const auto [first, second] = retries(m);
+  EXPECT_EQ(first, m.hit + m.modify);
+  EXPECT_EQ(second, 2 * (m.hit + m.modify)) << "compares with what was there when it arrived, then with what there is";
+  m.keeps_for_retry = false;
+  EXPECT_GT(retries(m)[0], 200u) << "the other has the line by now";
+}
+
+TEST(simulation, a_retry_that_comes_later_does_not_hit) {
+  const machine m = plain();
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  cycles took = 0;
+  for (const unsigned me : {0u, 1u})
+    s.add_thread(1 + me, [&, me] {
+      s.compute(10000 + me - s.now());
+      std::uint32_t seen = 1;
+      EXPECT_FALSE(w.compare_exchange_strong(seen, 2, relaxed, relaxed));
+      if (me == 1) return;
+      s.compute(5000);
+      const cycles began = s.now();
+      EXPECT_TRUE(w.compare_exchange_strong(seen, 2, relaxed, relaxed));
+      took = s.now() - began;
+    });
+  s.run();
+  EXPECT_GT(took, 200u);
 }
 
 TEST(events, come_in_the_order_of_time_and_then_of_their_ties) {
