@@ -179,7 +179,9 @@ def first_line(command):
 
 
 def commit():
-    return first_line(["git", "describe", "--always", "--dirty", "--abbrev=12"])
+    """Of what is measured: that results have been written meanwhile does not make it another."""
+    changed = first_line(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"])
+    return first_line(["git", "describe", "--always", "--abbrev=12"]) + ("" if changed == "unknown" else "-dirty")
 
 
 def compiler(build):
