@@ -236,14 +236,16 @@ bool simulation::load_as(const void* word, unsigned size) {
   const cycles begun = t.now;
   if (t.store.word == word && (t.store.pending || t.store.done > t.now)) {
     t.now += machine_.hit;
-    if constexpr (Traced) trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.store.value);
+    if constexpr (Traced)
+      trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.store.value, trace::supply::from::none);
     t.forwarded = t.store.value;
     return t.store.pending;
   }
   if (keeps_for_retry(t, word)) [[unlikely]] {
     t.now += machine_.hit;
     t.forwarded = t.again.found;
-    if constexpr (Traced) trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.forwarded);
+    if constexpr (Traced)
+      trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.forwarded, trace::supply::from::attempt);
     return true;
   }
   line& l = memory_.at(word);
@@ -351,7 +353,7 @@ void simulation::modify_as(const void* word, unsigned size) {
   t.again.until = 0;
   if (again) [[unlikely]] {
     t.again.left--;
-    if constexpr (Traced) trace_->at_line(l, t.core, t.now);
+    if constexpr (Traced) trace_->at_line_again(l, t.now);
     t.now += machine_.modify;
     if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
     announce(l, t.now);

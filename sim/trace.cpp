@@ -40,6 +40,8 @@ std::string line_from(const trace::supply& s, bool writes) {
   switch (s.where) {
     case from::none:
       return "from its store buffer";
+    case from::attempt:
+      return "still here";
     case from::own_copy:
       if (!writes || s.alone) return "hit";
       break;
@@ -75,6 +77,12 @@ void trace::at_line(const line& l, unsigned core, cycles time) {
   time_ = time;
   line_ = &l;
   if (wanted(time)) from_ = supply_of(l, core, *machine_);
+}
+
+void trace::at_line_again(const line& l, cycles time) {
+  time_ = time;
+  line_ = &l;
+  from_ = {.where = supply::from::attempt};
 }
 
 trace::supply trace::supply_of(const line& l, unsigned core, const machine& m) {
@@ -132,8 +140,11 @@ void trace::reads(const access& a) {
   if (entry* const e = add(what::reads, a, time_)) e->from = from_;
 }
 
-void trace::reads_forwarded(const access& a, cycles time, std::uint64_t value) {
-  if (entry* const e = add(what::reads, a, time)) e->after = value;
+void trace::reads_forwarded(const access& a, cycles time, std::uint64_t value, supply::from where) {
+  entry* const e = add(what::reads, a, time);
+  if (e == nullptr) return;
+  e->after = value;
+  e->from.where = where;
 }
 
 void trace::modifies(const access& a) {

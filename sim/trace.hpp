@@ -46,7 +46,13 @@ class trace {
 
   /// Who had the line before an access.
   struct supply {
-    enum class from : std::uint8_t { none, own_copy, cache, memory } where = from::none;
+    enum class from : std::uint8_t {
+      none,
+      own_copy,
+      attempt,  ///< it is still here after a compare-and-swap that failed
+      cache,
+      memory
+    } where = from::none;
     int writer = -1;      ///< the core that had written it and had it alone, else
     bool alone = false;   ///< of own_copy: nobody else can have had one
     unsigned here = 0;    ///< caches of the own socket, and …
@@ -92,6 +98,7 @@ class trace {
 
   /// A core is about to get the line, or to hit it. What is told of the access itself comes next.
   void at_line(const line& l, unsigned core, cycles time);
+  void at_line_again(const line& l, cycles time);
 
   struct access {
     unsigned thread;
@@ -100,8 +107,8 @@ class trace {
     cycles took;
   };
   void reads(const access& a);
-  /// What waits in its store buffer, or what its compare-and-swap has just found.
-  void reads_forwarded(const access& a, cycles time, std::uint64_t value);
+  /// What waits in its store buffer (none), or what its compare-and-swap has just found (attempt).
+  void reads_forwarded(const access& a, cycles time, std::uint64_t value, supply::from where);
   /// The caller modifies the word when it has said so.
   void modifies(const access& a);
   /// Before the word has the value.

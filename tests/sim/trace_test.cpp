@@ -113,6 +113,11 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
     word.fetch_add(7, relaxed);
     at(20000);
     word.load(relaxed);
+    at(60000);
+    std::uint32_t seen = 0;
+    word.compare_exchange_strong(seen, 1, relaxed, relaxed);
+    word.load(relaxed);
+    word.compare_exchange_strong(seen, 10, relaxed, relaxed);
   });
   s.add_thread(36, [&] {  // the other socket
     at(30000);
@@ -123,6 +128,9 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
   s.add_thread(2, [&] {
     at(40000);
     word.load(relaxed);
+    at(60001);
+    std::uint32_t seen = 0;
+    word.compare_exchange_strong(seen, 1, relaxed, relaxed);
   });
   s.run();
   t.over();
@@ -137,6 +145,10 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
                        "T2 reads it+0: 7" + line + "50 cycles, own socket, 2 copies",
                        "T1 stores to it+0: 9, into its store buffer",
                        "T1 writes it+0: 7 → 9" + line + "205 cycles, invalidates 2 copies in other sockets",
+                       "T0 modifies it+0: 9, unchanged" + line + "300 cycles, other socket, core 18 wrote it",
+                       "T2 modifies it+0: 9, unchanged" + line + "379 cycles, own socket, core 0 wrote it",
+                       "T0 reads it+0: 9" + line + "4 cycles, still here",
+                       "T0 modifies it+0: 9 → 10" + line + "20 cycles, still here",
                    }));
 }
 
