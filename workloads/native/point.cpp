@@ -79,10 +79,17 @@ class team {
   team(const team&) = delete;
   team& operator=(const team&) = delete;
 
-  void start() { ready_.arrive_and_wait(); }
+  ~team() { end(); }
+
+  /// When this returns all threads are at work.
+  void start() {
+    ready_.arrive_and_wait();
+    const std::scoped_lock guard(mutex_);
+    if (mishap_) std::rethrow_exception(mishap_);
+  }
   /// Throws what went wrong in a thread.
   void join() {
-    for (std::thread& t : threads_) t.join();
+    end();
     if (mishap_) std::rethrow_exception(mishap_);
   }
   std::vector<std::uint64_t> counts() const {
@@ -94,15 +101,21 @@ class team {
   const std::vector<std::unique_ptr<world::thread>>& members() const { return members_; }
 
  private:
+  void end() {
+    world_.end();
+    for (std::thread& t : threads_)
+      if (t.joinable()) t.join();
+  }
   void work(unsigned index, std::uint64_t seed, const cpu* at) {
     try {
       if (at != nullptr) pin(*at);
+      // Here, not where threads are started: its memory is then near the CPU that uses it.
+      members_[index] = std::make_unique<world::thread>(world_, index, seed);
     } catch (...) {
       note(std::current_exception());
     }
-    // Here, not where threads are started: its memory is then near the CPU that uses it.
-    members_[index] = std::make_unique<world::thread>(world_, index, seed);
     ready_.arrive_and_wait();
+    if (members_[index] == nullptr) return;
     try {
       body_(*members_[index]);
     } catch (...) {
