@@ -178,6 +178,8 @@ subcommand bench_command(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::Range(0.001, 3600.0));
   add_figure_options(*sub, *o, "three times --seconds, and 10");
+  for (const char* of_a_run : {"--rounds", "--seconds"})
+    sub->get_option("--merge")->excludes(sub->get_option(of_a_run));
   sub->formatter(std::make_shared<help>("usher bench [OPTIONS] WORKLOAD"));
   sub->footer(more);
   return {sub, [o](char**) { return carry_out(*o); }};

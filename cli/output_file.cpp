@@ -5,29 +5,39 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "messages.hpp"
 
 namespace usher::cli {
 
 output_file::~output_file() {
-  if (descriptor_ < 0) return;
-  close(descriptor_);
-  if (made_here_) unlink(name_.c_str());
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool output_file::open_to_write(int more_flags) {
+  descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | more_flags, 0666);
+  return descriptor_ >= 0;
 }
 
 bool output_file::open(const std::string& name) {
   if (name.empty()) return true;
   name_ = name;
-  descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  made_here_ = descriptor_ >= 0;
-  if (!made_here_ && errno == EEXIST) descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) complain("cannot write to {}: {}", name, std::strerror(errno));
-  return descriptor_ >= 0;
+  if (open_to_write(O_EXCL)) {
+    close(std::exchange(descriptor_, -1));
+    unlink(name.c_str());
+    return true;
+  }
+  if (errno == EEXIST && open_to_write(0)) return true;
+  complain("cannot write to {}: {}", name, std::strerror(errno));
+  return false;
 }
 
 bool output_file::write(const std::string& content) {
-  made_here_ = false;
+  if (descriptor_ < 0 && !open_to_write(0)) {
+    complain("cannot write to {}: {}", name_, std::strerror(errno));
+    return false;
+  }
   if (ftruncate(descriptor_, 0) != 0 && errno != EINVAL) {  // EINVAL: a pipe or a terminal
     complain("cannot write to {}: {}", name_, std::strerror(errno));
     return false;

@@ -54,7 +54,11 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_flag("--list-points", o.list_points, "Print a command for each point, and do nothing");
   to.add_option("--point", o.one_point, "One point as --list-points prints it: its result is a line of JSON")
       ->type_name("JSON");
-  to.add_option("--merge", o.merge, "Show results that were made elsewhere")->type_name("F")->expected(1, -1);
+  auto* merge =
+      to.add_option("--merge", o.merge, "Show results that were made elsewhere")->type_name("F")->expected(1, -1);
+  for (const char* of_a_run :
+       {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points", "--point"})
+    merge->excludes(to.get_option(of_a_run));
   to.add_flag("--quiet", o.quiet, "No progress bar");
 }
 

@@ -264,8 +264,10 @@ subcommand sim_command(CLI::App& app) {
   sub->add_option("--jobs", o->jobs, "Processes side by side (default: one for each CPU)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));
-  add_trace_options(*sub, o->trace);
   add_figure_options(*sub, *o, "600");
+  add_trace_options(*sub, o->trace);
+  for (const char* of_a_run : {"--machine", "--seeds", "--jitter", "--ms", "--others", "--jobs"})
+    sub->get_option("--merge")->excludes(sub->get_option(of_a_run));
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(more);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};

@@ -9,12 +9,15 @@
 namespace usher::cli {
 
 void add_trace_options(CLI::App& to, trace_options& o) {
-  to.add_option("--trace", o.us, "Show the first microseconds of one point, step by step")
-      ->type_name("US")
-      ->check(CLI::Range(0.001, 1e5));
+  auto* trace = to.add_option("--trace", o.us, "Show the first microseconds of one point, step by step")
+                    ->type_name("US")
+                    ->check(CLI::Range(0.001, 1e5));
   to.add_option("--seed", o.seed, "With --trace: which run (default: 1)")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 31));
+      ->check(CLI::Range(1u, 1u << 31))
+      ->needs(trace);
+  for (const char* of_figures : {"--json", "--csv", "--chart", "--details", "--merge", "--list-points", "--point"})
+    trace->excludes(to.get_option(of_figures));
 }
 
 int show_trace(const sim::machine& m, std::vector<sim::point> points, const trace_options& o) {

@@ -251,7 +251,7 @@ class Refused(Bench):
                                 (["mutexbench", "--set", "cs=-1"], "cs"), (["ideal", "--rounds", "0"], "--rounds"),
                                 (["ideal", "--seconds", "0"], "--seconds"), (["ideal", "--chart", "x.gif"], ".png"),
                                 (["ideal", "--json", both, "--chart", both], "same file"), (["ideal", "--machine", "x5-2"], "--machine"),
-                                (["--point", "x"], "point"), (["--point", "{}"], "point")):
+                                (["--merge", "/dev/null", "--threads", "2"], "--threads"), (["--point", "x"], "point"), (["--point", "{}"], "point")):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.usher("bench", *arguments), 2, word)
 

@@ -5,9 +5,11 @@ what is measured is right cannot be told by a test: others use the machine, too.
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from refusals import Refusals
@@ -109,6 +111,14 @@ class NativeSim(Refusals, unittest.TestCase):
             self.assertAlmostEqual(p["error"], p["simulated"]["median"] / p["native"]["median"] - 1)
         self.assertIs(said["pinned"], True)
 
+    def test_who_interrupts_a_calibration_leaves_no_file(self):
+        to = os.path.join(self.folder.name, "interrupted.toml")
+        running = subprocess.Popen([USHER, "sim", "calibrate", "-o", to], stdin=subprocess.DEVNULL)
+        time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+        self.assertNotEqual(running.wait(timeout=LIMIT), 0)
+        self.assertFalse(os.path.exists(to))
+
     # --trace
 
     def test_a_trace_is_of_one_point_and_repeats(self):
@@ -117,7 +127,7 @@ class NativeSim(Refusals, unittest.TestCase):
         self.assertEqual((first.returncode, first.stderr), (0, ""))
         self.assertEqual(first.stdout, second.stdout)
         self.assertNotEqual(first.stdout, other.stdout)
-        for words in ("arrives at lock", "enters lock", "leaves lock", "modifies lock+0", "cycles, hit"):
+        for words in ("arrives at lock", "enters lock", "leaves lock", "modifies lock+0", "cycles, own socket"):
             self.assertIn(words, first.stdout)
 
     # What is refused
@@ -131,6 +141,9 @@ class NativeSim(Refusals, unittest.TestCase):
                 (2, ["mutexbench", "--trace", "0"], ["--trace"]),
                 (2, ["mutexbench", "--locks", self.lock, "--threads", "2", "--trace", "5", "--ms", "0.001"], ["--ms"]),
                 (2, ["mutexbench", "--locks", "nothing", "--threads", "2", "--trace", "5"], ["nothing"]),
+                (2, ["mutexbench", "--seed", "2"], ["--seed", "--trace"]),
+                (2, ["mutexbench", "--trace", "1", "--json", "/dev/null"], ["--json", "--trace"]),
+                (2, ["--merge", "/dev/null", "--seeds", "2"], ["--seeds", "--merge"]),
                 (2, ["calibrate", "mutexbench"], ["mutexbench"]),
                 (125, ["calibrate", "-o", "/no/such/folder/f"], ["/no/such/folder/f"]),
                 (2, ["validate", "--machine", "nothing"], ["nothing"]),
