@@ -235,8 +235,8 @@ int carry_out(const validate_options& o, const std::function<sim::machine(const 
   fmt::print("Within 10 %: {} of {}; within 25 %: {}. Others took {:.1f} % of the CPU time of the native runs.\n",
              within_10, points.size(), within_25, share * 100);
   if (locks.pairs != 0)
-    fmt::print("Of {} pairs of locks whose native runs do not overlap, {} are in the same order simulated.\n",
-               locks.pairs, locks.same);
+    fmt::print("In the native order: {} of {} pairs of locks whose native runs do not overlap.\n", locks.same,
+               locks.pairs);
   const bool written = !json.wanted() || json.write(all.dump(1) + "\n");
   return !written ? int{cannot_start} : stuck.empty() ? 0 : 1;
 } catch (const sim::bad_machine& e) {

@@ -42,9 +42,13 @@ def sections_of(text):
     return sections
 
 
-def spinning_lock():
+def spinning_locks():
     done = subprocess.run([USHER, "list", "--json"], capture_output=True, text=True, timeout=LIMIT, check=True)
-    names = re.findall(r'"name": "([^"]*-spin)"', done.stdout)
+    return re.findall(r'"name": "([^"]*-spin)"', done.stdout)
+
+
+def spinning_lock():
+    names = spinning_locks()
     return next((n for n in ("ttas-spin", "loiter-spin") if n in names), names[0])
 
 
@@ -110,6 +114,20 @@ class NativeSim(Refusals, unittest.TestCase):
             self.assertEqual(len(p["native"]["runs"]), 2)
             self.assertAlmostEqual(p["error"], p["simulated"]["median"] / p["native"]["median"] - 1)
         self.assertIs(said["pinned"], True)
+        self.assertEqual((said["pairs"], said["pairs_in_order"]), (0, 0), "no two locks with as many threads")
+
+    def test_validate_says_whether_locks_are_in_the_same_order(self):
+        if "ticket-spin" not in spinning_locks() or not self.lock.startswith(("ttas", "loiter")):
+            self.skipTest("a build of a few locks")
+        out, threads = os.path.join(self.folder.name, "order.json"), 3 * len(os.sched_getaffinity(0))
+        # One of them hands over to threads that have no CPU.
+        done = sim("validate", "--machine", self.file, "--locks", "ticket-spin," + self.lock, "--threads", str(threads), "--rounds", "2",
+                   "--seeds", "1", "--seconds", "0.1", "--json", out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("In the native order: 1 of 1 pairs of locks whose native runs do not overlap.", done.stdout)
+        with open(out) as file:
+            said = json.load(file)
+        self.assertEqual((said["pairs"], said["pairs_in_order"]), (1, 1))
 
     def test_who_interrupts_a_calibration_leaves_no_file(self):
         to = os.path.join(self.folder.name, "interrupted.toml")
