@@ -60,7 +60,7 @@ class simulated_atomic {
   }
   bool compare_exchange_strong(T& expected, T v, order, order) {
     auto& s = simulation::current();
-    s.modify(&value_, sizeof value_);
+    s.compare(&value_, sizeof value_);
     if (value_ == expected) {
       value_ = v;
       return true;

@@ -241,14 +241,17 @@ bool simulation::load_as(const void* word, unsigned size) {
     t.forwarded = t.store.value;
     return t.store.pending;
   }
-  if (keeps_for_retry(t, word)) [[unlikely]] {
-    t.now += machine_.hit;
-    t.forwarded = t.again.found;
-    if constexpr (Traced)
-      trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.forwarded, trace::supply::from::attempt);
-    return true;
-  }
   line& l = memory_.at(word);
+  if (t.again.until != 0) [[unlikely]] {
+    if (keeps_for_retry(t, word, l)) {
+      t.now += machine_.hit;
+      t.forwarded = t.again.found;
+      if constexpr (Traced)
+        trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.forwarded, trace::supply::from::attempt);
+      return true;
+    }
+    t.again.until = 0;
+  }
   if (memory::has(l, t.core)) {
     t.now = memory_.read(l, t.core, t.now);
     if constexpr (Traced) {
@@ -349,17 +352,7 @@ void simulation::modify_as(const void* word, unsigned size) {
   counts_.events++;
   const cycles begun = t.now;
   line& l = memory_.at(word);
-  const bool again = keeps_for_retry(t, word);
   t.again.until = 0;
-  if (again) [[unlikely]] {
-    t.again.left--;
-    if constexpr (Traced) trace_->at_line_again(l, t.now);
-    t.now += machine_.modify;
-    if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
-    announce(l, t.now);
-    return;
-  }
-  t.again.left = most_retries;
   journey way{0, 0};
   if (l.owner != std::int32_t(t.core)) {
     way = travel(l, t.core, true);
@@ -375,8 +368,39 @@ void simulation::modify_as(const void* word, unsigned size) {
   announce(l, w.visible);
 }
 
-/// The line is here, and a retry comes before the next in order can take it away: it hits, whatever was promised to others
-/// meanwhile. So does a load in between. The time is that of an access and of the way around a loop.
+/// The line came for the one that failed, and whoever is next in order is still waiting for it.
+bool simulation::keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const {
+  return t.again.word == word && t.now <= t.again.until && l.owner != line::nobody && l.owner != std::int32_t(t.core) &&
+         l.written > t.now;
+}
+
+void simulation::compare(const void* word, unsigned size) {
+  simulated_thread& t = *me_;
+  retry& again = t.again;
+  if (again.until != 0) [[unlikely]] {
+    drain();
+    sync();
+    line& l = memory_.at(word);
+    if (keeps_for_retry(t, word, l)) {
+      again.until = 0;
+      again.left--;
+      counts_.events++;
+      if (trace_ != nullptr) [[unlikely]]
+        trace_->at_line_again(l, t.now);
+      t.now += machine_.modify;
+      l.written = std::max(l.written, t.now);
+      if (trace_ != nullptr) [[unlikely]]
+        trace_->modifies({t.id, word, size, machine_.modify});
+      announce(l, t.now);
+      return;
+    }
+  }
+  again.left = most_retries;
+  modify(word, size);
+}
+
+/// A retry at once comes before the next in order can take the line away. The time is that of an access and of the way around a
+/// loop.
 void simulation::failed(const void* word, std::uint64_t value) {
   if (!machine_.keeps_for_retry) return;
   retry& r = me_->again;

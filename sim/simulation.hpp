@@ -100,7 +100,9 @@ class simulation {
   bool store(void* word, std::uint64_t value, unsigned size);
   /// The caller then reads and writes.
   void modify(const void* word, unsigned size);
-  /// It was a compare-and-swap, and failed since it found that value.
+  /// The same for a compare-and-swap. Hits where it is the next try of one that failed; then the line is still here.
+  void compare(const void* word, unsigned size);
+  /// It failed since it found that value.
   void failed(const void* word, std::uint64_t value);
 
   /// Spins until the condition holds (true), or for about so long. 0: without limit.
@@ -138,7 +140,8 @@ class simulation {
     cycles begun = 0, done = 0;
   };
 
-  /// After a compare-and-swap that failed.
+  /// After a compare-and-swap that failed, until the thread does something else: anything but load that word, try again, or
+  /// store to others. What it could learn otherwise may be newer than what was found.
   struct retry {
     const void* word = nullptr;
     std::uint64_t found = 0;
@@ -217,9 +220,7 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
-  bool keeps_for_retry(const simulated_thread& t, const void* word) const {
-    return t.again.word == word && t.now <= t.again.until;
-  }
+  bool keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const;
   struct journey {
     cycles there;  ///< to who decides when the access is served
     cycles late;   ///< by how much the answer is
