@@ -180,8 +180,10 @@ def first_line(command):
 
 def commit():
     """Of what is measured: that results have been written meanwhile does not make it another."""
-    changed = first_line(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"])
-    return first_line(["git", "describe", "--always", "--abbrev=12"]) + ("" if changed == "unknown" else "-dirty")
+    name = first_line(["git", "describe", "--always", "--abbrev=12"])
+    status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"], capture_output=True,
+                            timeout=20, cwd=TREE)
+    return name if status.returncode == 0 and not status.stdout else name + "-dirty"
 
 
 def compiler(build):

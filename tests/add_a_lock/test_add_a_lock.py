@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Adds the example lock of CONTRIBUTING.md to a copy of the tree, by its header and its line in the catalogue and nothing
-else; builds the usher command and libusher.so there; finds the lock in `usher list`; runs a program under it."""
+else; builds libusher.so, the catalogue that `usher list` prints, and the simulated locks there; finds all forms of the lock in both;
+runs a program under each. (The command itself is not built once more: it takes a minute, and has nothing of a lock's own.)"""
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -89,7 +89,7 @@ def main():
              "-lusher_sim", "-lusher_programs", "-lusher_locks", "-lboost_context", "-pthread", "-o", lister], 60, env=env)
         listed = [tuple(line.split()) for line in run([lister], 20, env=env).splitlines()]
         forms = [name, f"{name}-spin", f"{name}-yield", f"{name}-park"]
-        for lock in [("native", form, "4") for form in forms] + [("simulated", name, "4")]:
+        for lock in [(platform, form, "4") for platform in ("native", "simulated") for form in forms]:
             if lock not in listed:
                 sys.exit(f"add_a_lock: the catalogue has no {' '.join(lock)}, but {listed}")
 

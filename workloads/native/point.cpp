@@ -79,7 +79,10 @@ class team {
   team(const team&) = delete;
   team& operator=(const team&) = delete;
 
-  ~team() { end(); }
+  ~team() {
+    if (!threads_.empty()) world_.end();
+    wait();
+  }
 
   /// When this returns all threads are at work.
   void start() {
@@ -89,7 +92,7 @@ class team {
   }
   /// Throws what went wrong in a thread.
   void join() {
-    end();
+    wait();
     if (mishap_) std::rethrow_exception(mishap_);
   }
   std::vector<std::uint64_t> counts() const {
@@ -101,10 +104,9 @@ class team {
   const std::vector<std::unique_ptr<world::thread>>& members() const { return members_; }
 
  private:
-  void end() {
-    world_.end();
-    for (std::thread& t : threads_)
-      if (t.joinable()) t.join();
+  void wait() {
+    for (std::thread& t : threads_) t.join();
+    threads_.clear();
   }
   void work(unsigned index, std::uint64_t seed, const cpu* at) {
     try {
