@@ -41,7 +41,7 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
       ->type_name("N,A..B")
       ->delimiter(',')
       ->allow_extra_args(false);
-  to.add_flag("--pinned", o.pinned, "Threads stay on the CPUs that the workload wants them on");
+  to.add_flag("--pinned", o.pinned, "Threads stay on the CPUs that they begin on");
   to.add_option("--set", o.settings, "A parameter of the workload")->type_name("NAME=N");
   to.add_option("--json", o.json_file, "Write all points to this file")->type_name("F");
   to.add_option("--csv", o.csv_file, "The same as lines")->type_name("F");
@@ -59,6 +59,11 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   for (const char* of_a_run :
        {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points", "--point"})
     merge->excludes(to.get_option(of_a_run));
+  for (const char* of_a_run : {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points"})
+    to.get_option("--point")->excludes(to.get_option(of_a_run));
+  for (const char* no_figure : {"--point", "--list-points"})
+    for (const char* of_a_figure : {"--json", "--csv", "--chart", "--details"})
+      to.get_option(no_figure)->excludes(to.get_option(of_a_figure));
   to.add_flag("--quiet", o.quiet, "No progress bar");
 }
 
@@ -67,7 +72,7 @@ std::vector<unsigned> thread_counts(const std::vector<std::string>& texts) {
   const auto number = [](const std::string& text) {
     if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos || text.size() > 4 ||
         std::stoul(text) == 0)
-      throw std::runtime_error("--threads: '" + text + "' is not a number of threads");
+      throw std::runtime_error("--threads: '" + text + "' is not a number of threads from 1 to 9999");
     return static_cast<unsigned>(std::stoul(text));
   };
   for (const std::string& text : texts) {
@@ -411,8 +416,13 @@ std::string details_of(const figure& f, std::size_t width) {
 std::string csv_cell(const ordered_json& point, const char* key) {
   const auto at = point.find(key);
   if (at == point.end()) return "";
-  if (!at->is_string()) return at->dump();
-  std::string text = *at;
+  if (!at->is_string() && !at->is_object()) return at->dump();
+  std::string text;
+  if (at->is_string())
+    text = *at;
+  else  // as --set takes them
+    for (const auto& [name, value] : at->items())
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value.dump());
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted;
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -420,14 +430,18 @@ std::string csv_cell(const ordered_json& point, const char* key) {
 }
 
 std::string csv_of(const points_as_json& points) {
-  static constexpr std::array<std::pair<const char*, const char*>, 14> columns{
+  static constexpr std::array<std::pair<const char*, const char*>, 18> columns{
       {{"workload", "workload"},
        {"machine", "machine"},
        {"lock", "lock"},
        {"threads", "threads"},
        {"seed", "seed"},
        {"round", "round"},
+       {"run_ns", "run_ns"},
+       {"parameters", "parameters"},
        {"jitter", "jitter"},
+       {"pinned", "pinned"},
+       {"others", "others"},
        {"throughput", "throughput"},
        {"gini", "gini"},
        {"smallest_share", "smallest_share"},
@@ -544,22 +558,28 @@ int merge(const figure_options& o) {
     }
     std::stringstream text;
     text << in.rdbuf();
+    const std::size_t before = points.size();
     // What --json writes, or lines as --point prints them.
     if (auto whole = ordered_json::parse(text.str(), nullptr, false);
         !whole.is_discarded() && whole.contains("points")) {
       for (const auto& p : whole["points"]) points.push_back(p);
       whole.erase("points");
       if (!whole.empty()) headers.push_back(std::move(whole));
-      continue;
-    }
-    for (std::string line; std::getline(text, line);) {
-      if (line.empty()) continue;
-      const auto p = ordered_json::parse(line, nullptr, false);
-      if (p.is_discarded() || !p.contains("throughput")) {
-        complain("{} has neither what --json writes nor lines of points", file);
-        return cannot_start;
+    } else {
+      std::size_t number = 1;
+      for (std::string line; std::getline(text, line); number++) {
+        if (line.empty()) continue;
+        const auto p = ordered_json::parse(line, nullptr, false);
+        if (p.is_discarded() || !p.contains("throughput")) {
+          complain("{} is not what --json writes, and its line {} is not a point's result", file, number);
+          return cannot_start;
+        }
+        points.push_back(p);
       }
-      points.push_back(p);
+    }
+    if (points.size() == before) {
+      complain("{} has no results", file);
+      return cannot_start;
     }
   }
   ordered_json about = ordered_json::object();

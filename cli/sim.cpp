@@ -33,6 +33,8 @@ using nlohmann::ordered_json;
 
 const figure_command command{"sim", "seed", {}};
 
+constexpr double most_jitter = 10;
+
 struct sim_options : figure_options {
   sim_options() {
     locks = {"ticket-spin", "twa-spin", "mcs-spin", "ttas-spin"};
@@ -41,7 +43,7 @@ struct sim_options : figure_options {
   std::string machine = "x5-2";
   std::vector<double> jitters;
   unsigned seeds = 5, jobs = 0, others = 0;
-  double ms = 2;
+  double ms = 0;  ///< 0: as long as it takes
   trace_options trace;
 };
 
@@ -132,8 +134,12 @@ ordered_json to_json(const sim::result& r) {
 
 sim::machine machine_of(const ordered_json& asked) {
   sim::machine m = find_machine(asked.at("machine"));
-  if (const double jitter = asked.value("jitter", -1.0); jitter >= 0)
+  if (asked.contains("jitter")) {
+    const double jitter = asked["jitter"];
+    if (!(jitter >= 0 && jitter <= most_jitter))
+      throw std::runtime_error(fmt::format("the point's jitter is {}", jitter));
     m.jitter = static_cast<unsigned>(std::lround(jitter * 1024));
+  }
   return m;
 }
 
@@ -158,19 +164,21 @@ std::vector<numbered_point> points_of(const sim_options& o, const sim::machine& 
   const std::vector<double> jitters = o.jitters.empty() ? std::vector<double>{-1} : o.jitters;
   const auto parameters = parameters_of(o.settings);
   const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
-  for (const unsigned threads : counts)
+  for (const unsigned threads : counts) {
+    const std::uint64_t run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6) : sim::usual_run_ns(m, threads);
     for (const std::string& lock : locks)
       for (const double jitter : jitters)
         for (unsigned seed = 1; seed <= o.seeds; seed++) {
-          const sim::point p{o.workload, lock,     threads, seed, parameters, static_cast<std::uint64_t>(o.ms * 1e6),
-                             o.pinned,   o.others, true};
+          const sim::point p{o.workload, lock, threads, seed, parameters, run_ns, o.pinned, o.others, true};
           sim::check_point(m, p);  // before hours of work
           points.push_back({to_json(p, o.machine, jitter), {}, {}});
         }
+  }
   return points;
 }
 
 int list_all() {
+  int status = 0;
   list_workloads(sim::programs());
   std::set<std::string> seen;
   fmt::print("\nMachines:\n");
@@ -180,12 +188,15 @@ int list_all() {
     for (const auto& entry : fs::directory_iterator(folder, error))
       if (entry.path().extension() == ".toml" && seen.insert(entry.path().stem()).second) files.push_back(entry.path());
     std::sort(files.begin(), files.end());
-    for (const fs::path& file : files) {
-      const sim::machine m = sim::read_machine(file);
-      fmt::print("    {:<10} {} ({} CPUs{})\n", m.name, m.title, m.cpus(), m.os ? "" : "; threads do not share CPUs");
-    }
+    for (const fs::path& file : files) try {
+        const sim::machine m = sim::read_machine(file);
+        fmt::print("    {:<14} {} ({} CPUs{})\n", m.name, m.title, m.cpus(), m.os ? "" : "; threads do not share CPUs");
+      } catch (const sim::bad_machine& e) {
+        complain("{}", e.what());
+        status = bad_usage;
+      }
   }
-  return 0;
+  return status;
 }
 
 /// What differs by the seed only is one point.
@@ -254,8 +265,9 @@ subcommand sim_command(CLI::App& app) {
       ->type_name("J,...")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(0.0, 10.0));
-  sub->add_option("--ms", o->ms, "Simulated milliseconds that are measured (default: 2)")
+      ->check(CLI::Range(0.0, most_jitter));
+  sub->add_option("--ms", o->ms,
+                  "Simulated milliseconds that are measured (default: 2; many time slices where threads share CPUs)")
       ->type_name("T")
       ->check(CLI::Range(0.001, 100000.0));
   sub->add_option("--others", o->others, "Threads of other processes, each of which wants a CPU a quarter of the time")
@@ -267,13 +279,21 @@ subcommand sim_command(CLI::App& app) {
   add_figure_options(*sub, *o, "600");
   add_trace_options(*sub, o->trace);
   for (const char* of_a_run : {"--machine", "--seeds", "--jitter", "--ms", "--others", "--jobs"})
-    sub->get_option("--merge")->excludes(sub->get_option(of_a_run));
+    for (const char* no_run : {"--merge", "--point"}) sub->get_option(no_run)->excludes(sub->get_option(of_a_run));
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(more);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};
   return {sub, [=](char** words) {
-            for (const subcommand& p : parts)
-              if (p.options->parsed()) return p.carry_out(words);
+            for (const subcommand& p : parts) {
+              if (!p.options->parsed()) continue;
+              for (const CLI::Option* own : sub->get_options())
+                if (own->count() != 0) {
+                  complain("sim {}: {} is not for it; its own options come after the word", p.options->get_name(),
+                           own->get_name());
+                  return int{bad_usage};
+                }
+              return p.carry_out(words);
+            }
             return carry_out(*o);
           }};
 }

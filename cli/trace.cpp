@@ -16,7 +16,8 @@ void add_trace_options(CLI::App& to, trace_options& o) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 31))
       ->needs(trace);
-  for (const char* of_figures : {"--json", "--csv", "--chart", "--details", "--merge", "--list-points", "--point"})
+  for (const char* of_figures : {"--json", "--csv", "--chart", "--details", "--merge", "--list-points", "--point",
+                                 "--seeds", "--jobs", "--timeout"})
     trace->excludes(to.get_option(of_figures));
 }
 

@@ -57,6 +57,9 @@ struct order {
   std::size_t pairs = 0, same = 0;
 };
 
+/// Fewer native runs of a lock do not say how far they differ.
+constexpr std::size_t enough_runs = 3;
+
 /// Of two locks with as many threads: if no native run of the one was as fast as any of the other, which is faster, simulated?
 order order_of(const std::vector<compared_point>& points) {
   order o;
@@ -65,6 +68,7 @@ order order_of(const std::vector<compared_point>& points) {
   };
   for (const compared_point& a : points)
     for (const compared_point& b : points) {
+      if (std::min(a.native.size(), b.native.size()) < enough_runs) continue;
       if (a.threads != b.threads || !above(a.native, b.native)) continue;
       o.pairs++;
       o.same += median(a.simulated) > median(b.simulated);
@@ -100,13 +104,7 @@ double simulate(const sim::machine& m, const compared_point& c, const validate_o
   p.pinned = o.pinned;
   p.watch = false;
   constexpr std::uint64_t ms = 1000000;
-  p.run_ns = 20 * ms;
-  if (c.threads > m.cpus()) {
-    // A few threads that have the CPUs first need not wait for the others, who wait for CPUs. A fifth of the run comes before what
-    // is measured: by then each thread has had several slices.
-    const std::uint64_t rounds = 25 * c.threads / m.cpus();
-    p.run_ns = std::max(200 * ms, rounds * m.to_ns(m.os->slice));
-  }
+  p.run_ns = std::max((c.threads <= m.cpus() ? 20 : 200) * ms, sim::usual_run_ns(m, c.threads));
   return sim::run_point(m, p).throughput;
 }
 
@@ -121,7 +119,8 @@ std::vector<compared_point> points_of(const validate_options& o, unsigned cpus) 
       const lock_table* const lock = find_lock(name);
       if (lock == nullptr || sim::find_simulated_lock(lock->name) == nullptr) {
         if (!o.locks_asked) continue;  // a build of a few locks
-        throw std::runtime_error("unknown lock '" + name + "', or one that is not simulated");
+        throw std::runtime_error("validate: unknown lock '" + name +
+                                 "', or one that is not simulated (usher list shows all)");
       }
       // Its holder must be the one that runs: it gets nowhere where threads wait for CPUs.
       if (!o.locks_asked && lock->kind == waiting_kind::spin && lock->traits->fifo && threads > cpus) continue;

@@ -50,7 +50,7 @@ void capacity::make_caches() {
 }
 
 void capacity::check(const machine& m) {
-  if (!m.capacity) throw bad_machine(m.name + ": arrays that compete for caches need a section [cache]");
+  if (!m.capacity) throw bad_machine(m.said() + ": arrays that compete for caches need a section [cache]");
 }
 
 capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {

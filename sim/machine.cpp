@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <sstream>
 
 #include <toml++/toml.h>
 
@@ -44,30 +45,40 @@ class section {
     const toml::node& value = *value_of(key);
     const auto v = value.value<double>();
     if (!v) wrong(key, "is not a number");
-    if (!(*v >= least && *v <= most)) wrong(key, "is out of bounds");
+    if (!(*v >= least && *v <= most)) {
+      std::ostringstream bounds;
+      bounds << "is not between " << least << " and " << most;
+      wrong(key, bounds.str());
+    }
     to = static_cast<unsigned>(*v * 1024 + 0.5);
   }
 
-  void get(const char* key, std::array<cycles, distances>& to) {
+  /// For the distances that the machine has. More may be listed.
+  void get(const char* key, std::array<cycles, distances>& to, const machine& m) {
     if (!has(key)) wrong(key, "is missing");
     const toml::node& value = *value_of(key);
     const toml::array* list = value.as_array();
-    if (list == nullptr || list->empty() || list->size() > distances)
-      wrong(key, "must list one to three numbers: same socket, one hop, two hops");
+    const unsigned farthest = std::max(m.distance(0, m.sockets - 1), m.sockets > 1 ? 1u : 0u);
+    if (list == nullptr || list->size() <= farthest || list->size() > distances)
+      wrong(key, "must list " +
+                     std::string(farthest == 0   ? "one to three"
+                                 : farthest == 1 ? "two or three"
+                                                 : "three") +
+                     " numbers: same socket, one hop, two hops");
     for (std::size_t i = 0; i < distances; i++)
       to[i] = number(key, *list->get(std::min(i, list->size() - 1)), 0, std::numeric_limits<std::uint32_t>::max());
   }
 
   std::string word(const char* key) {
     if (!has(key)) wrong(key, "is missing");
-    const auto text = value_of(key)->value<std::string>();
+    const auto text = value_of(key, false)->value<std::string>();
     if (!text) wrong(key, "is not a text");
     return *text;
   }
 
   bool flag(const char* key, bool otherwise) {
     if (!has(key)) return otherwise;
-    const auto value = value_of(key)->value<bool>();
+    const auto value = value_of(key, false)->value<bool>();
     if (!value) wrong(key, "is neither true nor false");
     return *value;
   }
@@ -84,11 +95,14 @@ class section {
  private:
   [[noreturn]] void unknown(const toml::key& key) const { wrong(std::string(key.str()), "is not known"); }
 
-  const toml::node* value_of(const char* key) {
+  const toml::node* value_of(const char* key, bool is_a_number = true) {
     asked_.insert(key);
     const toml::node* node = values_.get(key);
     const toml::table* table = node->as_table();
-    if (table == nullptr) return node;
+    if (table == nullptr) {
+      if (is_a_number) wrong(key, "has no source: write { value = …, source = \"…\" }");
+      return node;
+    }
     const toml::node* value = table->get("value");
     if (value == nullptr) wrong(key, "has no value");
     const toml::node* source = table->get("source");
@@ -133,6 +147,7 @@ machine read_machine(const std::string& file) {
   }
   machine m;
   m.name = std::filesystem::path(file).stem();
+  m.file = file;
   const auto find = [&](const char* name) { return all[name].as_table(); };
   const auto need = [&](const char* name) -> const toml::table& {
     const toml::table* table = find(name);
@@ -164,10 +179,10 @@ machine read_machine(const std::string& file) {
     m.coherence = protocol_of(s, s.word("protocol"));
     s.get("hit", m.hit, 1);
     s.get("modify", m.modify);
-    s.get("clean", m.clean);
-    s.get("dirty", m.dirty);
-    s.get("invalidate", m.invalidate);
-    s.get("memory", m.memory);
+    s.get("clean", m.clean, m);
+    s.get("dirty", m.dirty, m);
+    s.get("invalidate", m.invalidate, m);
+    s.get("memory", m.memory, m);
     s.get("per_sharer", m.per_sharer);
     s.get("per_read", m.per_read);
     s.get("look", m.look, 1);
@@ -218,6 +233,7 @@ machine read_machine(const std::string& file) {
     s.get("miss", c.miss);
     s.get("channel", c.channel);
     s.get_if_there("tlb_entries", c.tlb_entries);
+    if (s.has("tlb_miss") && !s.has("tlb_entries")) s.wrong("tlb_entries", "is missing");
     if (c.tlb_entries != 0) s.get("tlb_miss", c.tlb_miss);
     if (c.bytes % (std::uint64_t{c.ways} * c.line) != 0) s.wrong("bytes", "is no multiple of ways times line");
     if (c.private_bytes % (std::uint64_t{c.private_ways} * c.line) != 0)

@@ -25,6 +25,7 @@ enum class protocol {
 
 struct machine {
   std::string name, title;
+  std::string file;  ///< that it was read from
   unsigned mhz = 0;
 
   // ---- topology ----
@@ -93,6 +94,9 @@ struct machine {
       true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
 
   std::vector<std::string> fitted;  ///< the keys that were set so that a figure came out
+
+  /// As complaints name it.
+  const std::string& said() const { return file.empty() ? name : file; }
 
   unsigned all_cores() const { return sockets * cores; }
   unsigned cpus() const { return all_cores() * strands; }

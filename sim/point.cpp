@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "sim/world.hpp"
+#include "usher/names.hpp"
 #include "workloads/programs/all.hpp"
 #include "workloads/programs/metrics.hpp"
 
@@ -23,7 +24,10 @@ const program& known_program(const std::string& name) {
 
 const simulated_lock& known_lock(const std::string& name) {
   if (const simulated_lock* l = find_simulated_lock(name)) return *l;
-  throw std::runtime_error("unknown lock '" + name + "'");
+  nearest_name nearest(name);
+  for (const simulated_lock* l : simulated_locks()) nearest.consider(l->name);
+  throw std::runtime_error("unknown lock '" + name + "', or one that is not simulated: did you mean '" +
+                           std::string(nearest.best()) + "'? (usher list shows most)");
 }
 
 unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned threads) {
@@ -120,12 +124,21 @@ void check_point(const machine& m, const point& p) {
   workloads::check_exclusion(about, lock.name, *lock.traits);
   if (m.os) return;
   if (lock.parks())
-    throw std::runtime_error(m.name + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
+    throw std::runtime_error(m.said() + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
                              lock.family + "-spin");
   if (p.threads > m.cpus())
-    throw std::runtime_error(m.name + " has " + std::to_string(m.cpus()) +
-                             " CPUs and no section [scheduler]: no room for " + std::to_string(p.threads) + " threads");
-  if (p.others != 0) throw std::runtime_error(m.name + " has no section [scheduler]: no room for other processes");
+    throw std::runtime_error(m.said() + " has no section [scheduler]: no more threads than CPUs, " +
+                             std::to_string(m.cpus()) + ", and not " + std::to_string(p.threads));
+  if (p.others != 0) throw std::runtime_error(m.said() + " has no section [scheduler]: no room for other processes");
+}
+
+std::uint64_t usual_run_ns(const machine& m, unsigned threads) {
+  constexpr std::uint64_t ms = 1000000;
+  if (threads <= m.cpus() || !m.os) return 2 * ms;
+  // A few threads that have the CPUs first need not wait for the others, who wait for CPUs. A fifth of the run comes before what
+  // is measured: by then each thread has had several slices.
+  const std::uint64_t slices = (25 * threads + m.cpus() - 1) / m.cpus();
+  return std::max(2 * ms, slices * m.to_ns(m.os->slice));
 }
 
 result run_point(const machine& asked, const point& p, trace* by) {

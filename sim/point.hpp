@@ -59,6 +59,9 @@ std::span<const workloads::description> programs();
 /// bounds, no room for so many threads.
 void check_point(const machine& m, const point& p);
 
+/// How long a run must be to be told from how it began: 2 ms, or where threads share CPUs, many time slices.
+std::uint64_t usual_run_ns(const machine& m, unsigned threads);
+
 /// Throws what check_point() does, workloads::bad_program, deadlock. `by`: somebody who wants to know each step.
 result run_point(const machine& m, const point& p, trace* by = nullptr);
 

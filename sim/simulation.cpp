@@ -37,10 +37,10 @@ simulation::~simulation() {
 
 void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgent) {
   if (cpu >= cpus_.size())
-    throw bad_machine(machine_.name + ": there is no CPU " + std::to_string(cpu) + ", there are " +
+    throw bad_machine(machine_.said() + ": there is no CPU " + std::to_string(cpu) + ", there are " +
                       std::to_string(cpus_.size()));
   if (!machine_.os && cpus_[cpu].runs != nullptr)
-    throw bad_machine(machine_.name + ": more threads than CPUs need a section [scheduler]");
+    throw bad_machine(machine_.said() + ": more threads than CPUs need a section [scheduler]");
   threads_.push_back(std::make_unique<simulated_thread>(unsigned(threads_.size()), random_.bits()));
   simulated_thread& t = *threads_.back();
   t.body = std::move(body);
@@ -709,7 +709,7 @@ void simulation::preempt(processor& p, cycles at) {
 
 void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   simulated_thread& t = *me_;
-  if (!machine_.os) throw bad_machine(machine_.name + ": a thread that sleeps needs a section [scheduler]");
+  if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
   t.now += machine_.os->call;
   drain();
   load(c.word, c.size);
@@ -730,7 +730,7 @@ void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
 
 void simulation::nap(cycles n) {
   simulated_thread& t = *me_;
-  if (!machine_.os) throw bad_machine(machine_.name + ": a thread that sleeps needs a section [scheduler]");
+  if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
   t.now += machine_.os->call;
   drain();
   sync();

@@ -121,7 +121,7 @@ class NativeSim(Refusals, unittest.TestCase):
             self.skipTest("a build of a few locks")
         out, threads = os.path.join(self.folder.name, "order.json"), 3 * len(os.sched_getaffinity(0))
         # One of them hands over to threads that have no CPU.
-        done = sim("validate", "--machine", self.file, "--locks", "ticket-spin," + self.lock, "--threads", str(threads), "--rounds", "2",
+        done = sim("validate", "--machine", self.file, "--locks", "ticket-spin," + self.lock, "--threads", str(threads), "--rounds", "3",
                    "--seeds", "1", "--seconds", "0.1", "--json", out)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("In the native order: 1 of 1 pairs of locks whose native runs do not overlap.", done.stdout)
@@ -162,13 +162,21 @@ class NativeSim(Refusals, unittest.TestCase):
                 (2, ["mutexbench", "--seed", "2"], ["--seed", "--trace"]),
                 (2, ["mutexbench", "--trace", "1", "--json", "/dev/null"], ["--json", "--trace"]),
                 (2, ["--merge", "/dev/null", "--seeds", "2"], ["--seeds", "--merge"]),
+                (2, ["mutexbench", "--trace", "1", "--seeds", "2"], ["--seeds", "--trace"]),
+                (2, ["mutexbench", "--list-points", "--csv", "/dev/null"], ["--csv", "--list-points"]),
+                (2, ["--point", "{}", "--seeds", "2"], ["--seeds", "--point"]),
+                (2, ["--json", "/dev/null", "validate"], ["validate", "--json", "after the word"]),
+                (2, ["mutexbench", "calibrate"], ["calibrate", "workload"]),
+                (2, ["mutexbench", "--set", "foo=1"], ["'foo'", "--list"]),
+                (2, ["mutexbench", "--locks", "ticket-spn"], ["'ticket-spn'", "did you mean"]),
+                (125, ["--merge", "/dev/null"], ["/dev/null", "no results"]),
                 (2, ["calibrate", "mutexbench"], ["mutexbench"]),
                 (125, ["calibrate", "-o", "/no/such/folder/f"], ["/no/such/folder/f"]),
                 (2, ["validate", "--machine", "nothing"], ["nothing"]),
                 (2, ["validate", "--machine", "/no/such/file.toml"], ["/no/such/file.toml"]),
                 (2, ["validate", "--locks", "nothing"], ["nothing"]),
                 (2, ["validate", "--threads", "0"], ["--threads"]),
-                (2, ["validate", "--machine", bare, "--locks", self.lock, "--threads", "1000"], ["bare", "[scheduler]"])):
+                (2, ["validate", "--machine", bare, "--locks", self.lock, "--threads", "1000"], ["bare.toml", "[scheduler]", "1000"])):
             with self.subTest(arguments):
                 self.assert_refused(sim(*arguments), status, *words)
 

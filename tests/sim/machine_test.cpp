@@ -87,10 +87,17 @@ TEST_F(machine_file, complaints_name_the_key) {
   EXPECT_NE(complaint("look = {", "glance = {").find("look is missing"), std::string::npos);
   EXPECT_NE(complaint("[strands]", "[threads]").find("[threads] is not known"), std::string::npos);
   EXPECT_NE(complaint("\"MESIF\"", "\"MESIG\"").find("coherence.protocol"), std::string::npos);
-  EXPECT_NE(complaint("jitter = { value = 0.3,", "jitter = { value = 11.0,").find("jitter is out of bounds"),
-            std::string::npos);
+  EXPECT_NE(
+      complaint("jitter = { value = 0.3,", "jitter = { value = 11.0,").find("coherence.jitter is not between 0 and 10"),
+      std::string::npos);
   EXPECT_NE(complaint("sockets = { value = 2, source = \"TWA (extended) §4\" }", "sockets = { value = 2 }")
                 .find("machine.sockets has no source"),
+            std::string::npos);
+  EXPECT_NE(complaint("sockets = { value = 2, source = \"TWA (extended) §4\" }", "sockets = 2")
+                .find("machine.sockets has no source: write {"),
+            std::string::npos);
+  EXPECT_NE(complaint("dirty = { value = [120, 280],", "dirty = { value = [120],")
+                .find("coherence.dirty must list two or three"),
             std::string::npos);
   EXPECT_NE(complaint("sockets = { value = 2,", "sockets = { value = 17,").find("machine.sockets is more than 16"),
             std::string::npos);

@@ -83,7 +83,7 @@ template <world W>
 const compiled_program<W>& known_program(std::string_view name) {
   for (const compiled_program<W>& p : all_programs<W>())
     if (name == p.about.name) return p;
-  throw bad_program("unknown workload '" + std::string(name) + "'");
+  throw bad_program("unknown workload '" + std::string(name) + "': --list shows them");
 }
 
 }  // namespace usher::workloads

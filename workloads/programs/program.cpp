@@ -9,7 +9,8 @@ void check_parameters(const description& d, const std::map<std::string, long>& a
   for (const auto& [name, value] : asked) {
     const auto known = std::find_if(d.parameters.begin(), d.parameters.end(),
                                     [&name = name](const parameter& k) { return name == k.name; });
-    if (known == d.parameters.end()) throw bad_program(std::string(d.name) + " has no parameter '" + name + "'");
+    if (known == d.parameters.end())
+      throw bad_program(std::string(d.name) + " has no parameter '" + name + "': --list shows them");
     if (value < known->least || value > known->most)
       throw bad_program(std::string(d.name) + ": " + name + " must be between " + std::to_string(known->least) +
                         " and " + std::to_string(known->most));
