@@ -97,7 +97,7 @@ usher_check_changed(twa-id-one-identity "gives all waiters one identity" twa_id 
   "    const node_handle me = P::take_node();
     if (me == no_node) return;
 "
-  "    constexpr node_handle me = 1;
+  "    node_handle me = 1;
 "
   locks/waiting_array.hpp locks/twa_id.hpp)
 

@@ -289,7 +289,7 @@ TEST(semaphores, serve_in_the_order_that_was_asked_for) {
 }
 
 TEST(semaphores, have_a_largest_value) {
-  semaphore s(std::uint32_t(semaphore::max()));
+  semaphore s{std::uint32_t{semaphore::max()}};
   EXPECT_FALSE(s.release_one());
   s.release(5);  // in vain
   EXPECT_TRUE(s.try_acquire());
