@@ -178,8 +178,7 @@ subcommand bench_command(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::Range(0.001, 3600.0));
   add_figure_options(*sub, *o, "three times --seconds, and 10");
-  for (const char* of_a_run : {"--rounds", "--seconds"})
-    for (const char* no_run : {"--merge", "--point"}) sub->get_option(no_run)->excludes(sub->get_option(of_a_run));
+  keep_apart(*sub, {"--merge", "--point"}, {"--rounds", "--seconds"});
   sub->formatter(std::make_shared<help>("usher bench [OPTIONS] WORKLOAD"));
   sub->footer(more);
   return {sub, [o](char**) { return carry_out(*o); }};

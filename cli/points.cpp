@@ -29,6 +29,11 @@ using points_as_json = std::vector<ordered_json>;
 
 // ---- what is asked ---------------------------------------------------------------------------------------------------
 
+void keep_apart(CLI::App& app, std::initializer_list<const char*> these, std::initializer_list<const char*> those) {
+  for (const char* one : these)
+    for (const char* other : those) app.get_option(one)->excludes(app.get_option(other));
+}
+
 void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit) {
   to.add_option("workload", o.workload, "Which program; --list shows them")->type_name("WORKLOAD");
   std::string locks;
@@ -54,16 +59,11 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_flag("--list-points", o.list_points, "Print a command for each point, and do nothing");
   to.add_option("--point", o.one_point, "One point as --list-points prints it: its result is a line of JSON")
       ->type_name("JSON");
-  auto* merge =
-      to.add_option("--merge", o.merge, "Show results that were made elsewhere")->type_name("F")->expected(1, -1);
-  for (const char* of_a_run :
-       {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points", "--point"})
-    merge->excludes(to.get_option(of_a_run));
-  for (const char* of_a_run : {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points"})
-    to.get_option("--point")->excludes(to.get_option(of_a_run));
-  for (const char* no_figure : {"--point", "--list-points"})
-    for (const char* of_a_figure : {"--json", "--csv", "--chart", "--details"})
-      to.get_option(no_figure)->excludes(to.get_option(of_a_figure));
+  to.add_option("--merge", o.merge, "Show results that were made elsewhere")->type_name("F")->expected(1, -1);
+  keep_apart(to, {"--merge", "--point"},
+             {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points"});
+  keep_apart(to, {"--merge"}, {"--point"});
+  keep_apart(to, {"--point", "--list-points"}, {"--json", "--csv", "--chart", "--details"});
   to.add_flag("--quiet", o.quiet, "No progress bar");
 }
 
@@ -430,28 +430,27 @@ std::string csv_cell(const ordered_json& point, const char* key) {
 }
 
 std::string csv_of(const points_as_json& points) {
-  static constexpr std::array<std::pair<const char*, const char*>, 18> columns{
-      {{"workload", "workload"},
-       {"machine", "machine"},
-       {"lock", "lock"},
-       {"threads", "threads"},
-       {"seed", "seed"},
-       {"round", "round"},
-       {"run_ns", "run_ns"},
-       {"parameters", "parameters"},
-       {"jitter", "jitter"},
-       {"pinned", "pinned"},
-       {"others", "others"},
-       {"throughput", "throughput"},
-       {"gini", "gini"},
-       {"smallest_share", "smallest_share"},
-       {"lwss", "lwss"},
-       {"mttr", "mttr"},
-       {"voluntary", "voluntary_switches"},
-       {"involuntary", "involuntary_switches"}}};
+  static constexpr std::pair<const char*, const char*> columns[]{{"workload", "workload"},
+                                                                 {"machine", "machine"},
+                                                                 {"lock", "lock"},
+                                                                 {"threads", "threads"},
+                                                                 {"seed", "seed"},
+                                                                 {"round", "round"},
+                                                                 {"run_ns", "run_ns"},
+                                                                 {"parameters", "parameters"},
+                                                                 {"jitter", "jitter"},
+                                                                 {"pinned", "pinned"},
+                                                                 {"others", "others"},
+                                                                 {"throughput", "throughput"},
+                                                                 {"gini", "gini"},
+                                                                 {"smallest_share", "smallest_share"},
+                                                                 {"lwss", "lwss"},
+                                                                 {"mttr", "mttr"},
+                                                                 {"voluntary", "voluntary_switches"},
+                                                                 {"involuntary", "involuntary_switches"}};
   std::string text;
   const auto row = [&](const auto& cell) {
-    for (const auto& c : columns) text += fmt::format("{}{}", &c == columns.data() ? "" : ",", cell(c));
+    for (const auto& c : columns) text += fmt::format("{}{}", &c == columns ? "" : ",", cell(c));
     text += "\n";
   };
   row([](const auto& c) { return c.first; });

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -36,6 +37,9 @@ struct figure_options {
   std::string json_file, csv_file, chart_file, one_point;
   bool pinned = false, list = false, list_points = false, details = false, quiet = false;
 };
+
+/// None of these goes with any of those.
+void keep_apart(CLI::App& app, std::initializer_list<const char*> these, std::initializer_list<const char*> those);
 
 /// The options that all commands for figures have. `limit`: what is said of it where it is not given.
 void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit);

@@ -278,8 +278,7 @@ subcommand sim_command(CLI::App& app) {
       ->check(CLI::Range(1u, 1024u));
   add_figure_options(*sub, *o, "600");
   add_trace_options(*sub, o->trace);
-  for (const char* of_a_run : {"--machine", "--seeds", "--jitter", "--ms", "--others", "--jobs"})
-    for (const char* no_run : {"--merge", "--point"}) sub->get_option(no_run)->excludes(sub->get_option(of_a_run));
+  keep_apart(*sub, {"--merge", "--point"}, {"--machine", "--seeds", "--jitter", "--ms", "--others", "--jobs"});
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(more);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};

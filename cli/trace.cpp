@@ -6,6 +6,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "points.hpp"
+
 namespace usher::cli {
 
 void add_trace_options(CLI::App& to, trace_options& o) {
@@ -16,9 +18,9 @@ void add_trace_options(CLI::App& to, trace_options& o) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 31))
       ->needs(trace);
-  for (const char* of_figures : {"--json", "--csv", "--chart", "--details", "--merge", "--list-points", "--point",
-                                 "--seeds", "--jobs", "--timeout"})
-    trace->excludes(to.get_option(of_figures));
+  keep_apart(to, {"--trace"},
+             {"--json", "--csv", "--chart", "--details", "--merge", "--list-points", "--point", "--seeds", "--jobs",
+              "--timeout"});
 }
 
 int show_trace(const sim::machine& m, std::vector<sim::point> points, const trace_options& o) {
