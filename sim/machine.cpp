@@ -58,13 +58,10 @@ class section {
     if (!has(key)) wrong(key, "is missing");
     const toml::node& value = *value_of(key);
     const toml::array* list = value.as_array();
-    const unsigned farthest = std::max(m.distance(0, m.sockets - 1), m.sockets > 1 ? 1u : 0u);
+    static constexpr std::array<const char*, distances> how_many{"one to three", "two or three", "three"};
+    const unsigned farthest = m.distance(0, m.sockets - 1);
     if (list == nullptr || list->size() <= farthest || list->size() > distances)
-      wrong(key, "must list " +
-                     std::string(farthest == 0   ? "one to three"
-                                 : farthest == 1 ? "two or three"
-                                                 : "three") +
-                     " numbers: same socket, one hop, two hops");
+      wrong(key, std::string("must list ") + how_many[farthest] + " numbers: same socket, one hop, two hops");
     for (std::size_t i = 0; i < distances; i++)
       to[i] = number(key, *list->get(std::min(i, list->size() - 1)), 0, std::numeric_limits<std::uint32_t>::max());
   }
