@@ -458,7 +458,7 @@ ROWS = [
         Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160, sweep=1), "MCS suffers, < 0.5", at_most(0.5)),
         Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0.005", at_least(0.005)),
     ], remark="LIFO that parks has two states: with up to 32 threads it is as fast as LIFO that spins, as those who circulate hardly sleep; from 40 "
-              "on they do, and it stays at a third."),
+              "on (`--threads 32,40,48`) they do, and it stays at a third."),
     Row("M23", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin"], [32], ms=200, seeds=3)], [
         Figure("LIFO-CR: least thread's share of the fair one", lambda p: min(p("lifo-cr-spin", 32, "operations")) * 32
                / sum(p("lifo-cr-spin", 32, "operations")), "periodic grant to the eldest, > 0", at_least(0.01)),

@@ -122,7 +122,7 @@ class NativeSim(Refusals, unittest.TestCase):
         out, threads = os.path.join(self.folder.name, "order.json"), 3 * len(os.sched_getaffinity(0))
         # One of them hands over to threads that have no CPU.
         done = sim("validate", "--machine", self.file, "--locks", "ticket-spin," + self.lock, "--threads", str(threads), "--rounds", "3",
-                   "--seeds", "1", "--seconds", "0.1", "--json", out)
+                   "--seeds", "1", "--seconds", "0.3", "--json", out)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("In the native order: 1 of 1 pairs of locks whose native runs do not overlap.", done.stdout)
         with open(out) as file:
@@ -131,7 +131,9 @@ class NativeSim(Refusals, unittest.TestCase):
 
     def test_who_interrupts_a_calibration_leaves_no_file(self):
         to = os.path.join(self.folder.name, "interrupted.toml")
-        running = subprocess.Popen([USHER, "sim", "calibrate", "-o", to], stdin=subprocess.DEVNULL)
+        # A shell that started these tests in the background may have made them deaf to it.
+        running = subprocess.Popen([USHER, "sim", "calibrate", "-o", to], stdin=subprocess.DEVNULL,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         time.sleep(0.2)
         running.send_signal(signal.SIGINT)
         self.assertNotEqual(running.wait(timeout=LIMIT), 0)
