@@ -32,6 +32,7 @@ struct bound_lock {
   const usher::lock_table& table;
   void* state;
   bool try_lock() { return table.try_lock(state); }
+  void unlock() { table.unlock(state); }
 };
 
 bool is_time(const timespec& t) {
@@ -99,17 +100,12 @@ int usher_mutex_timedlock(usher_mutex_t* m, const struct timespec* end) {
 }
 
 int usher_mutex_unlock(usher_mutex_t* m) {
-  const usher::lock_table& table = table_of(m);
+  bound_lock lock{table_of(m), m->usher_state};
   gate::word& word = gate_of(m);
-  if (!gate::anyone(word)) [[likely]] {
-    table.unlock(m->usher_state);
-    return 0;
-  }
-  const usher::wake_key key = usher::native::key_of(word);
-  if (gate::unlock(word) == gate::outcome::release) {
-    table.unlock(m->usher_state);
-    usher::native::wake(key, usher::every_sleeper, 1);
-  }
+  if (!gate::anyone(word)) [[likely]]
+    lock.unlock();
+  else
+    gate::unlock(lock, word);
   return 0;
 }
 

@@ -268,3 +268,44 @@ usher_check_wrong(semaphore semaphore-loses-handed "who leaves loses the credit 
   "if (w.state.load(order::relaxed) == waiter::granted) return false;
     if (take_called(w)) return true;"
   semaphore.hpp)
+
+# ---- timed waiters beside a lock
+
+usher_check_changed(gate-read-first "an unlock reads the gate before it clears the owner's tag" check::timed_tas ""
+  "    tag.store(0, std::memory_order_relaxed);  // ordered before the release by the lock's own release
+    P::fence_light();                         // (3)
+    return anyone(gate);"
+  "    const bool some = anyone(gate);
+    P::fence_light();
+    tag.store(0, std::memory_order_relaxed);
+    return some;"
+  timed.hpp ../../check/timed_locks.hpp)
+
+usher_check_changed(gate-no-light-fence "an unlock does not order its tag before its look at the gate" check::timed_tas ""
+  "P::fence_light();" ";"
+  timed.hpp ../../check/timed_locks.hpp)
+
+usher_check_changed(gate-no-heavy-fence "a timed waiter does not order its mark before its look at the tag" check::timed_tas ""
+  "P::fence_heavy();" "true;"
+  timed.hpp ../../check/timed_locks.hpp)
+
+usher_check_changed(gate-sleeps-untagged "a timed waiter sleeps without a limit though there is no tag" check::timed_tas ""
+  "tag->load(std::memory_order_relaxed) != 0" "tag->load(std::memory_order_relaxed) != ~0u"
+  timed.hpp ../../check/timed_locks.hpp)
+
+usher_check_changed(gate-release-no-wake "an unlock that frees the lock wakes no timed waiter" check::timed_ticket ""
+  "          lock.unlock();
+          return P::wake(key, every_sleeper, 1);"
+  "          return lock.unlock();"
+  timed.hpp ../../check/timed_locks.hpp)
+
+usher_check_changed(gate-release-no-look "an unlock that frees the lock leaves no mark for a waiter about to sleep"
+  check::timed_tas ""
+  "(seen & ~served) | look, std::memory_order_release" "seen & ~served, std::memory_order_release"
+  timed.hpp ../../check/timed_locks.hpp)
+
+usher_check_changed(gate-tag-late "an unlock that frees the lock has its tag there while it says so" check::timed_tas ""
+  "      } else if (seen & served) {"
+  "      } else if (seen & served) {
+        if (tag != nullptr) tag->store(unknown_owner, std::memory_order_relaxed);"
+  timed.hpp ../../check/timed_locks.hpp)

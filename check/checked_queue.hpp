@@ -31,6 +31,8 @@ struct checked_queue {
   void* (*choose_one)(void* queue, bool tied);
   void* (*choose_all)(void* queue);
   void (*grant)(void* chain);
+  void (*hand_over)(void* chain);
+  bool (*was_handed)(void* waiter);
   void* (*rest)(void* waiter);
   void (*append)(void* chain, void* more);
   void* (*next)(void* waiter);  ///< in its chain
@@ -80,6 +82,8 @@ bool add_queue(std::string name, std::string bug) {
       .choose_one = [](void* p, bool tied) -> void* { return q(p).choose_one(tied ? choice::tied : choice::loose); },
       .choose_all = [](void* p) -> void* { return q(p).choose_all(); },
       .grant = [](void* m) { Queue::grant(w(m)); },
+      .hand_over = [](void* m) { Queue::hand_over(w(m)); },
+      .was_handed = [](void* m) { return Queue::was_handed(w(m)); },
       .rest = [](void* m) -> void* { return Queue::rest(w(m)); },
       .append = [](void* a, void* b) { Queue::append(w(a), w(b)); },
       .next = [](void* m) -> void* { return w(m).next.get(); },

@@ -64,7 +64,6 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     world.let_overtake(the_lock->traits->fifo ? 0 : the_lock->traits->bypass);
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
                     "the lock is touched after the end of its life"});
-    world.let_time_out(&it.gate);
   }
   ~suite() {
     world.watch_nothing();
@@ -128,10 +127,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   /// As timed_mutex::unlock().
   void release() {
     if (!the_client->timed || !gate::anyone(it.gate)) return the_lock->unlock(state());
-    const wake_key key = checked::key_of(it.gate);
-    if (gate::unlock(it.gate) == gate::outcome::handed_over) return;
-    the_lock->unlock(state());
-    checked::wake(key, every_sleeper, 1);
+    const lock_handle l{the_lock, state()};
+    gate::unlock(l, it.gate);
   }
 
   execution world{the_client->let, the_lock->traits->fifo};

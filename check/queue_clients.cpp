@@ -49,29 +49,37 @@ class mutex {
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
 
-  const void* timed_word() const { return &timed_; }
-
   void lock(bool by_time) {
     const lock_handle l{&lock_, state()};
     unsigned left = 1;
-    if (by_time && gate::lock(l, timed_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
-    lock_.lock(state());
+    if (!by_time || !gate::lock(
+                        l, timed_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }, &held_))
+      lock_.lock(state());
+    take_over();
   }
+  /// The mutex has been handed to this thread.
+  void take_over() { held_.store(gate::unknown_owner + 1 + rl::thread_index(), std::memory_order_relaxed); }
 
   void unlock() {
-    if (!gate::anyone(timed_)) return lock_.unlock(state());
-    void* const moved = !leaves_moved() && gate::take_errand(timed_) ? take_moved() : nullptr;
-    if (gate::anyone_timed(timed_)) {
-      const wake_key key = checked::key_of(timed_);
-      if (gate::unlock(timed_) == gate::outcome::release) {
-        lock_.unlock(state());
-        checked::wake(key, every_sleeper, 1);
+    const lock_handle l{&lock_, state()};
+    if (!gate::anyone_after(held_, timed_)) return lock_.unlock(state());
+    void* first = nullptr;
+    if (gate::has_requeued(timed_) && !leaves_moved() && gate::take_requeued(timed_)) {
+      first = take_moved();
+      if (!gate::serves_timed(timed_) && rl::rand(2) == 0) {
+        gate::pass_by(timed_);
+        held_.store(gate::unknown_owner, std::memory_order_relaxed);
+        return the_queue->hand_over(first);
       }
-    } else {
-      lock_.unlock(state());
     }
-    if (moved != nullptr) the_queue->grant(moved);
+    gate::unlock(l, timed_, &held_);
+    if (first != nullptr) the_queue->grant(first);
   }
+
+  // As pthread_mutex_destroy() asks for them.
+  bool add_user() { return gate::add_user(timed_); }
+  void remove_user() { gate::remove_user(timed_); }
+  bool has_users() const { return gate::has_users(timed_); }
 
   /// By the holder.
   void move_here(void* chain) {
@@ -79,11 +87,11 @@ class mutex {
       the_queue->append(first, chain);
     } else {
       moved_.set(chain);
-      gate::set_errand(timed_);
+      gate::set_requeued(timed_);
     }
   }
 
-  bool idle() const { return moved_.get() == nullptr && timed_.newest() << 3 == 0; }
+  bool idle() const { return moved_.get() == nullptr && timed_.newest() << 3 == 0 && held_.newest() == 0; }
 
  private:
   void* state() { return bytes_.data(); }
@@ -97,7 +105,7 @@ class mutex {
 
   const checked_lock& lock_;
   alignas(64) std::array<std::byte, room_for_subject> bytes_;
-  checked::atomic<std::uint32_t> timed_;
+  checked::atomic<std::uint32_t> timed_, held_;
   checked::plain<void*> moved_;
 };
 
@@ -114,7 +122,6 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
                                   "the queue is touched after its end"});
     world.watch(the_mutexs_life, {&m, sizeof m, "the mutex ends while another thread may touch it",
                                   "the mutex is touched after its end"});
-    world.let_time_out(m.timed_word());
     world.name(bytes.data(), the_queue->size, "queue");
     world.name(m, "mutex");
     world.name(tokens, "tokens");
@@ -288,11 +295,16 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     the_queue->make_waiter(w);
     record& r = records[world.slot_of_local(w)];
     r = {++arrivals, how == manner::for_ever, false};
+    const bool counted = m.add_user();
     the_queue->enter(queue(), w, chance());
     unlock();
     const bool granted = sleep(w, how);
     if (granted && !gave_up[rl::thread_index()]) the_queue->depart(queue(), w);
-    lock();
+    if (granted && the_queue->was_handed(w))
+      m.take_over();
+    else
+      lock();
+    if (counted) m.remove_user();
     r.waits_for_ever = false;
     if (granted && r.chosen && signals_out != 0) signals_out--;
     if (granted)
@@ -347,6 +359,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (!the_queue->close(queue())) wrong("close() says that threads wait, and all have gone");
       world.end_of(the_queues_life);
     }
+    if (left == 0 && m.has_users()) wrong("the mutex still counts a thread that waits with it");
     unlock();
     if (left == 0) world.end_of(the_mutexs_life);
   }

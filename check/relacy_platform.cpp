@@ -219,7 +219,7 @@ void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps
   note("sleeps", key, mask, p);
   // A time-out may be what a program waits for only where a lock or a client says so, or in a waiting list. Else it is
   // one more stray wake.
-  const bool may_time_out = timed && (naps || key == timed_word_ || inside(key, locals_, sizeof locals_));
+  const bool may_time_out = timed && (naps || inside(key, locals_, sizeof locals_));
   switch (rl::ctx().park_current_thread(may_time_out, stray, false, info(p))) {
     case rl::unpark_reason_timeout:
       note("is awake: its time is over", key, mask, p);

@@ -342,9 +342,8 @@ class execution {
 
   // ---- lives ----
 
-  /// The objects that somebody will end, and the word where sleepers may look at a clock.
+  /// The objects that somebody will end.
   void watch(unsigned which, watched w) { watched_[which] = w; }
-  void let_time_out(const void* word) { timed_word_ = word; }
   void watch_nothing() { watched_ = {}; }
 
   void end_of(unsigned which, place p = place::current()) {
@@ -515,7 +514,6 @@ class execution {
   chances left_;
   std::array<watched, most_watched> watched_;
   std::array<life, most_watched> watched_lives_;
-  const void* timed_word_ = nullptr;
   static constexpr std::size_t local_size = 512;
   alignas(64) std::byte locals_[most_locals * local_size];
   std::array<std::optional<life>, most_locals> local_lives_;
@@ -665,6 +663,13 @@ struct checked : checked_words {
     T* object_;
     place place_;
   };
+
+  /// Both are full fences of the calling thread: of a pair, one is the heavy one.
+  static void fence_light(place p = place::current()) { rl::atomic_thread_fence(rl::mo_seq_cst, info(p)); }
+  static bool fence_heavy(place p = place::current()) {
+    fence_light(p);
+    return true;
+  }
 
   static std::uint32_t fork_stamp() { return 1; }
   static std::uint32_t thread_index() { return rl::thread_index() + 1; }  ///< as natively: 0 is who has no record

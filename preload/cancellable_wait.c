@@ -32,6 +32,14 @@ int usher_cancellable_wait(uint32_t* word, uint32_t expected, const struct times
   return result;
 }
 
+int usher_call_with_cleanup(int (*call)(void*), void* argument, void (*cleanup)(void*)) {
+  int result;
+  pthread_cleanup_push(cleanup, argument);
+  result = call(argument);
+  pthread_cleanup_pop(0);
+  return result;
+}
+
 usher_cancel_type usher_defer_cancellation(void) {
   int type;
   return pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type) == 0 ? type : PTHREAD_CANCEL_DEFERRED;

@@ -16,6 +16,10 @@ __attribute__((visibility("hidden"))) int usher_cancellable_wait(uint32_t* word,
                                                                  const struct timespec* until, int realtime,
                                                                  void (*cleanup)(void*), void* argument);
 
+/* call(argument). If the thread is cancelled in it, cleanup(argument) runs before the program's own handlers. */
+__attribute__((visibility("hidden"))) int usher_call_with_cleanup(int (*call)(void*), void* argument,
+                                                                  void (*cleanup)(void*));
+
 /* For the time in which this thread has a lock of the library's, a cancellation waits, also if the program has allowed
  * it to act anywhere. */
 typedef int usher_cancel_type;

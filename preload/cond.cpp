@@ -19,10 +19,12 @@
 #include "preload/counting.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
+#include "preload/mixed_wait.hpp"
 #include "preload/moved.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
+#include "preload/users.hpp"
 
 namespace usher::preload {
 namespace {
@@ -53,18 +55,17 @@ struct waiting_thread : pthread_waiter {
   pthread_queue* queue;
 };
 
-/// The rest of the chain is as old as the chain.
-pthread_waiter* rest(pthread_waiter& granted) {
-  pthread_waiter* const next = of_pthread(pthread_queue::rest(granted));
-  if (next != nullptr) next->moved_at = granted.moved_at;
-  return next;
-}
-
-/// Locks the mutex again, then sees to the rest of the chain.
+/// Locks the mutex again, unless that has been handed to this thread, then sees to the rest of the chain.
 int relock(waiting_thread& me, bool granted) {
-  const int error = pthread_mutex_lock(me.mutex);
-  if (granted && !pthread_queue::forgotten(me))
-    if (pthread_waiter* const next = rest(me)) deliver(*next);
+  int error = 0;
+  if (granted && pthread_queue::was_handed(me))
+    layout(me.mutex).held.store(native::thread_mark(), std::memory_order_relaxed);
+  else
+    error = pthread_mutex_lock(me.mutex);
+  if (pthread_queue::forgotten(me)) return error;  // no other thread that waited is here, and nobody counts this one
+  if (me.counted) leave_users(me.mutex);
+  if (granted)
+    if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) deliver(*next);
   return error;
 }
 
@@ -90,11 +91,14 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   // If the program lets itself be cancelled anywhere, then not while this thread has the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
+  native::self();  // a record: so that the mutex says that this thread has it, when it has it again
+  me.counted = enter_users(mutex);
   me.queue->enter(me, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
     if (withdraw(me))
-      if (pthread_waiter* const next = rest(me)) pthread_queue::grant(*next);
+      if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) pthread_queue::grant(*next);
+    if (me.counted) leave_users(mutex);
     current_sleep = {};
     usher_restore_cancellation(type);
     return result;
@@ -123,12 +127,14 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
   return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
-/// Whether the C library has to do it: −1 no, 1 yes, else the error.
-int elsewhere(pthread_cond_t* cond, pthread_mutex_t* mutex) {
-  if (passes_through()) return 1;
-  if (cond_of(cond).is_private()) return -1;
+/// Who waits with a mutex.
+enum class waits { here, c_library, mixed };
+waits who_waits(pthread_cond_t* cond, pthread_mutex_t* mutex) {
+  if (passes_through()) return waits::c_library;
+  if (cond_of(cond).is_private()) return waits::here;
   // It would unlock one of our mutexes by its own code.
-  return is_ours(kind_of(layout(mutex).kind_and_stamp.load(std::memory_order_relaxed))) ? EINVAL : 1;
+  return is_ours(kind_of(layout(mutex).kind_and_stamp.load(std::memory_order_relaxed))) ? waits::mixed
+                                                                                        : waits::c_library;
 }
 
 [[gnu::cold, gnu::noinline]] int signal(pthread_queue& queue) {
@@ -161,32 +167,51 @@ int cond_destroy(pthread_cond_t* c) {
 
 int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
   count_wait();
-  if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_wait(c, m) : e;
-  return check_and_wait(c, m, CLOCK_MONOTONIC, nullptr);
+  switch (who_waits(c, m)) {
+    case waits::c_library:
+      return c_library::cond_wait(c, m);
+    case waits::mixed:
+      return mixed_wait::wait(c, m, -1, nullptr);
+    default:
+      return check_and_wait(c, m, CLOCK_MONOTONIC, nullptr);
+  }
 }
 
 int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
   count_wait();
-  if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_timedwait(c, m, until) : e;
-  return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
+  switch (who_waits(c, m)) {
+    case waits::c_library:
+      return c_library::cond_timedwait(c, m, until);
+    case waits::mixed:
+      return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
+    default:
+      return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
+  }
 }
 
 int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
   count_wait();
-  if (const int e = elsewhere(c, m); e >= 0) return e == 1 ? c_library::cond_clockwait(c, m, clock, until) : e;
-  if (!is_waitable(clock)) return EINVAL;
-  return check_and_wait(c, m, clock, until);
+  switch (who_waits(c, m)) {
+    case waits::c_library:
+      return c_library::cond_clockwait(c, m, clock, until);
+    case waits::mixed:
+      return is_waitable(clock) && is_time(*until) ? mixed_wait::wait(c, m, clock, until) : EINVAL;
+    default:
+      return is_waitable(clock) ? check_and_wait(c, m, clock, until) : EINVAL;
+  }
 }
 
 namespace {
 
 // Apart, so that the functions below need no stack.
 [[gnu::noinline]] int signal_elsewhere(pthread_cond_t* c) {
-  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_signal(c);
+  if (passes_through()) return c_library::cond_signal(c);
+  if (!cond_of(c).is_private()) return mixed_wait::signal(c);
   return signal(cond_of(c).queue);
 }
 [[gnu::noinline]] int broadcast_elsewhere(pthread_cond_t* c) {
-  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_broadcast(c);
+  if (passes_through()) return c_library::cond_broadcast(c);
+  if (!cond_of(c).is_private()) return mixed_wait::broadcast(c);
   return broadcast(cond_of(c).queue);
 }
 

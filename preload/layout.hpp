@@ -6,8 +6,9 @@
 //             4   count       recursion depth, recursive kind, as the C library has it
 //             8   owner       thread id, recursive and error-checking kinds
 //            4…11 moved       other kinds: threads that a condition variable has moved here, a chain whose first is
-//                             granted when the mutex is unlocked. Only the holder looks at it, if the gate has an errand.
-//            12   timed       timed waiters standing aside, and the errand: timed.hpp
+//                             granted when the mutex is unlocked. Only the holder looks at it, if `timed` says so.
+//            12   timed       timed waiters standing aside; threads that wait for a condition with this mutex; whether
+//                             threads were moved here: timed.hpp
 //            16   kind        as the C library has it
 //            20   stamp       the fork stamp under which the state is valid; 0: never used
 //            24…39 state      the lock: 16 bytes, all zero when free

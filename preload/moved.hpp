@@ -1,8 +1,9 @@
 // Wait morphing: threads that a condition variable would wake only to find the mutex held are moved to the mutex. Its
 // unlock grants the first of them; that one, when it has the mutex, hangs the rest there again.
 //
-// A lock that restricts concurrency (one with contended()) leaves the chain where it is while it knows that another thread
-// is going to have the mutex, for that one's unlock comes by here, too.
+// A lock that restricts concurrency (one with contended()) leaves the chain where it is for up to 1 ms while it knows that
+// another thread is going to have the mutex, for that one's unlock comes by here, too. Who has waited for much longer gets
+// the mutex itself from an unlock, still locked: mutex_operations.hpp.
 //
 // A thread is moved only by the thread that holds its mutex, so its unlock is certain to come later. That the caller holds a
 // mutex shows in the word `held`: its mark. An unlock by another thread takes that mark away before anything else, and a
@@ -25,13 +26,18 @@ using pthread_queue = wait_queue<native>;
 /// A thread in pthread_cond_wait().
 struct pthread_waiter : pthread_queue::waiter {
   pthread_mutex_t* mutex;
-  // Of the first of a chain that hangs on a mutex:
-  std::uint64_t moved_at = 0;  ///< ns; 0: never yet
-  std::uint32_t passed = 0;    ///< by how many unlocks
+  bool counted = false;  ///< among the mutex's users
+  // Once it hangs on the mutex; the holder's.
+  std::uint64_t moved_at = 0;   ///< ns; 0: never yet
+  std::uint64_t passed_at = 0;  ///< the last unlock that left it there
 };
 
 /// Marks of no thread, in `held`: threads' are odd and larger.
-inline constexpr std::uint32_t held_by_somebody = 1, held_while_moving = 2;
+inline constexpr std::uint32_t held_by_somebody = gate::unknown_owner, held_while_moving = 2;
+
+inline pthread_waiter* next_in_chain(const pthread_waiter& w) {
+  return static_cast<pthread_waiter*>(w.next.get());
+}
 
 /// Takes the mark of whoever locked the mutex away: what follows is this thread's business. False: it is free.
 inline bool take_mark(mutex_layout& m) {
@@ -80,13 +86,16 @@ inline bool move_to_mutex(mutex_layout& m, pthread_waiter& chain) {
   if (m.held.load(std::memory_order_relaxed) != me ||
       !m.held.compare_exchange_strong(mine, held_while_moving, std::memory_order_relaxed, std::memory_order_relaxed))
     return false;
+  if (chain.moved_at == 0) {
+    const std::uint64_t now = native::now();
+    for (pthread_waiter* w = &chain; w != nullptr; w = next_in_chain(*w)) w->moved_at = w->passed_at = now;
+  }
   if (pthread_waiter* const first = moved(m)) {
     pthread_queue::append(*first, chain);
   } else {
-    if (chain.moved_at == 0) chain.moved_at = native::now();
     pthread_waiter* const p = &chain;
     std::memcpy(moved_bytes(m), &p, sizeof p);
-    gate::set_errand(m.timed);
+    gate::set_requeued(m.timed);
   }
   m.held.store(me, std::memory_order_release);  // (1) release: pairs with (2)
   return true;

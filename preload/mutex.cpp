@@ -9,9 +9,11 @@
 #include "preload/counting.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
+#include "preload/mixed_wait.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
+#include "preload/users.hpp"
 
 namespace usher::preload {
 namespace {
@@ -46,10 +48,18 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
 
 /// Only so that a program which changes its environment at the start does not change the selection by it, and so that
 /// a mistake in USHER_LOCK is said also by a program that never locks. And what must not, or cannot, be done later.
+void in_child();
 [[gnu::constructor]] void at_start() {
   connect();
   c_library::find_sem_post();
-  c_library::in_children(wake_in_child);
+  c_library::in_children(in_child);
+  if (!selected().passes_through) native::prepare_heavy_fences();
+}
+
+/// Between the handlers' first and last lines.
+void in_child() {
+  wake_in_child();
+  mixed_wait::renew_in_child();
 }
 
 }  // namespace
@@ -97,7 +107,7 @@ USHER_EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) {
   mutex_layout& ours = layout(m);
   const int kind = kind_of(ours.kind_and_stamp.load(std::memory_order_relaxed));
   if (selected().passes_through || !is_ours(kind)) return c_library::mutex_destroy(m);
-  if (ours.held.load(std::memory_order_relaxed) != 0) return EBUSY;
+  if (ours.held.load(std::memory_order_relaxed) != 0 || has_users(ours)) return EBUSY;
   ours.kind_and_stamp.store(0xffffffffu, std::memory_order_relaxed);  // kind −1, as the C library marks it
   return 0;
 }

@@ -18,7 +18,10 @@ template <class Lock>
 class mutex_operations {
   static_assert(sizeof(Lock) <= sizeof(mutex_layout::state));
   static_assert(alignof(Lock) <= 8);
-  static constexpr std::uint64_t impatience = 1000000;  // ns; as loiter's standby: chosen, not measured
+  // Of threads that a condition variable has moved to the mutex; ns, chosen: docs/measurements/faults.md.
+  static constexpr std::uint64_t stays_asleep = 1000000;   // as loiter's standby, while others certainly unlock
+  static constexpr std::uint64_t waits_in_turn = 4000000;  // then it need not compete any more
+  static constexpr std::uint64_t long_hold = 100000;       // a critical section beside which a wake-up is short
 
  public:
   static int lock(pthread_mutex_t* raw) {
@@ -50,7 +53,9 @@ class mutex_operations {
     if (const int again = relock(m, kind); again >= 0) return again;
     if (!try_acquire(m)) {
       if (!is_time(*until)) return EINVAL;
-      if (!gate::lock(state(m), m.timed, [&] { return nanoseconds_until(clock, *until); })) return ETIMEDOUT;
+      if (!gate::lock(
+              state(m), m.timed, [&] { return nanoseconds_until(clock, *until); }, &m.held))
+        return ETIMEDOUT;
       m.held.store(native::thread_mark(), std::memory_order_relaxed);
     }
     own(m, kind);
@@ -88,40 +93,54 @@ class mutex_operations {
   }
 
   static void release(mutex_layout& m) {
-    if (gate::anyone(m.timed)) [[unlikely]]
+    if (gate::anyone_after(m.held, m.timed)) [[unlikely]]
       return release_to_others(m);
-    m.held.store(0, std::memory_order_relaxed);  // ordered by the lock's own release
     state(m).unlock();
   }
 
+  /// `held` is 0, but the caller holds the mutex.
   [[gnu::cold, gnu::noinline]] static void release_to_others(mutex_layout& m) {
-    pthread_waiter* const moved = !leaves_moved(m) && gate::take_errand(m.timed) ? take_moved(m) : nullptr;
-    if (gate::anyone_timed(m.timed)) {
-      const wake_key key = native::key_of(m.timed);
-      m.held.store(held_by_somebody, std::memory_order_relaxed);  // perhaps not this thread's any more
-      if (gate::unlock(m.timed) == gate::outcome::release) {
-        m.held.store(0, std::memory_order_relaxed);
-        state(m).unlock();
-        native::wake(key, every_sleeper, 1);
+    pthread_waiter* first = nullptr;
+    if (gate::has_requeued(m.timed)) {
+      const turn t = turn_of(m, *moved(m));
+      if (t != turn::later && gate::take_requeued(m.timed)) first = take_moved(m);
+      if (first != nullptr && t == turn::now) {
+        gate::pass_by(m.timed);
+        m.held.store(held_by_somebody, std::memory_order_relaxed);
+        return pthread_queue::hand_over(*first);  // it has the mutex; the rest of its chain hangs on it
       }
-    } else {
-      m.held.store(0, std::memory_order_relaxed);
-      state(m).unlock();
     }
+    gate::unlock(state(m), m.timed, &m.held);
     // The mutex may be gone; those who were moved are not, for they need it.
-    if (moved != nullptr) pthread_queue::grant(*moved);
+    if (first != nullptr) pthread_queue::grant(*first);
   }
 
-  /// A lock that restricts concurrency does so with threads that were moved to it, too: for a while they stay asleep as
-  /// long as others are certain to have it, and to unlock it.
-  static bool leaves_moved(mutex_layout& m) {
+  enum class turn {
+    later,      ///< it stays asleep: others are certain to have the mutex, and to unlock it
+    as_others,  ///< it is woken, and competes like any thread that locks the mutex
+    now         ///< it gets the mutex
+  };
+
+  /// What an unlock does with the first of those who were moved here. A lock that restricts concurrency does so with them,
+  /// too, for 1 ms: the unlock that is expected to be the last within it ends that. So such a thread waits at most 1 ms or
+  /// one critical section longer than one that locks the mutex now.
+  ///
+  /// Where waiters are handed the lock in the end (traits.hands_over_after), so are these. While the thread wakes up nobody
+  /// can have the mutex; so it is done where critical sections are much longer than that takes, or where the thread has
+  /// come to nothing for 4 ms, or stands behind such a one in the chain of a broadcast.
+  static turn turn_of(mutex_layout& m, pthread_waiter& first) {
     if constexpr (requires { state(m).contended(); }) {
-      pthread_waiter* const first = gate::has_errand(m.timed) ? moved(m) : nullptr;
-      if (first == nullptr || !state(m).contended()) return false;
-      // A look at the clock costs about as much as the rest.
-      return first->passed++ % 8 != 0 || native::now() - first->moved_at < impatience;
+      const std::uint64_t now = native::now();
+      const std::uint64_t waited = now - first.moved_at, since_last = now - first.passed_at;
+      const bool over = waited + since_last >= stays_asleep;
+      if constexpr (Lock::traits.hands_over_after != 0)
+        if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !gate::serves_timed(m.timed))
+          return turn::now;
+      if (over || !state(m).contended()) return turn::as_others;
+      first.passed_at = now;
+      return turn::later;
     } else {
-      return false;
+      return turn::as_others;
     }
   }
 

@@ -11,14 +11,17 @@ namespace usher::preload {
 
 struct own_sleep {
   std::atomic<std::uint32_t>* state = nullptr;  ///< where it sleeps
-  std::uint32_t awake = 0;                      ///< the value that makes it look round
+  std::uint32_t awake = 0;                      ///< the least of the values that make it look round
 };
 
 inline constinit thread_local own_sleep current_sleep;
 
 /// Between the handlers' first and last lines, in the child's only thread.
 inline void wake_in_child() {
-  if (current_sleep.state != nullptr) current_sleep.state->store(current_sleep.awake, std::memory_order_relaxed);
+  // It may be awake already, and have been given something.
+  if (auto* const state = current_sleep.state;
+      state != nullptr && state->load(std::memory_order_relaxed) < current_sleep.awake)
+    state->store(current_sleep.awake, std::memory_order_relaxed);
 }
 
 }  // namespace usher::preload

@@ -208,6 +208,9 @@ struct simulated {
   }
   static void wake(wake_key key, std::uint32_t mask, int most) { simulation::current().wake(key.word, mask, most); }
 
+  static void fence_light() {}
+  static bool fence_heavy() { return false; }
+
   // ---- nodes ----
 
   static node_handle take_node();

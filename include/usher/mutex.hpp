@@ -76,10 +76,7 @@ class timed_mutex {
   void unlock() {
     if (!gate::anyone(gate_)) [[likely]]
       return lock_.unlock();
-    const wake_key key = native::key_of(gate_);
-    if (gate::unlock(gate_) == gate::outcome::handed_over) return;
-    lock_.unlock();
-    native::wake(key, every_sleeper, 1);
+    gate::unlock(lock_, gate_);
   }
 
  private:

@@ -44,6 +44,10 @@
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
+//   fence_light(), fence_heavy()   a pair of asymmetric fences: of two threads that each write, then call one of them, then
+//                      read what the other writes, at least one sees the other's write, if one of them called the heavy
+//                      fence. The light one costs (next to) nothing, the heavy one microseconds; it returns false where
+//                      the system has none, and nothing is ordered then. Not for locks.
 //   fork_stamp()       a number that differs between a process and its children, never 0: what it was when a list of
 //                      waiting threads was last used tells whether those threads exist here.
 //   local<T>           an object that a thread puts on its stack and others reach while it waits: *x, x->.
@@ -100,6 +104,8 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   { P::salt(lock) } -> std::same_as<std::uint32_t>;
   { P::random() } -> std::same_as<std::uint32_t>;
   { P::fork_stamp() } -> std::same_as<std::uint32_t>;
+  P::fence_light();
+  { P::fence_heavy() } -> std::same_as<bool>;
   { P::bernoulli(h) } -> std::same_as<bool>;
   { P::thread_index() } -> std::same_as<std::uint32_t>;
   { P::cpus() } -> std::same_as<std::uint32_t>;

@@ -3,12 +3,40 @@
 //
 // The gate is one word beside the lock:
 //
-//     bits 0–28   how many wait          bit 29  errand: the holder has something else to see to when it unlocks
+//     bits 0–14   timed waiters
+//     bit 15      look: an unlock has freed the lock with timed waiters there. Whoever takes this bit off tries the lock
+//     bits 16–28  threads that wait on a condition variable and will lock again: not an unlock's business, but a
+//                 destroyer's. Beyond 8191 they are not counted
+//     bit 29      requeued: the holder has threads to see to that a condition variable has moved to this lock
 //     bit 30      served: the last unlock served a timed waiter
 //     bit 31      granted: the lock, still held, belongs to whichever timed waiter takes this bit off
 //
-// The errand is not the gate's business: the holder of the lock sets it and takes it off before the gate's part of the
-// unlock. (libusher.so: threads that a condition variable has moved to the mutex.)
+// The requeued threads are not the gate's business: the holder of the lock sets the bit and takes it off before the
+// gate's part of the unlock (libusher.so does).
+//
+// An unlock that reads the gate just before a timed waiter arrives frees the lock and wakes nobody. The waiter pays for
+// that, in one of two ways:
+//
+// - Beside the lock there is an *owner tag*, non-zero from some point of the critical section on. An unlock clears it
+//   *before* it reads the gate:
+//
+//       unlock            tag = 0;       fence_light;  read the gate     (3)
+//       timed waiter      gate += 1;     fence_heavy;  read the tag      (4)
+//
+//   One of the two sees the other. If the waiter reads a tag, its holder has not read the gate yet and will find the
+//   waiter there: the waiter sleeps until it is woken. If it reads none, an unlock may be in flight (perhaps of a thread
+//   that lost its CPU between its read and its release), or a new holder has not written its tag yet: the waiter looks
+//   again after a while. One heavy fence is enough for all looks of a waiter: an unlock that read the gate before the
+//   fence had cleared its tag by then, so a tag that is seen later belongs to an unlock that reads the gate later. A heavy
+//   fence disturbs all threads that run, so a waiter sleeps for 0.2 ms first: most need no more.
+//
+//   An unlock that frees the lock wakes one timed waiter. That one may be just about to sleep, with a value of the gate
+//   that the gate has again by then. So the unlock also sets `look`, and no waiter sleeps on a value that has it. The
+//   waiter that takes it off tries the lock; if the unlock has not freed that yet, it has cleared the tag before (5), so
+//   this waiter looks again soon. If it leaves instead, it puts `look` back for another waiter, and wakes one.
+//
+// - Without a tag, or where the system has no heavy fence, the waiter looks again after 0.2 ms, then after twice as long
+//   each time, at most 10 ms.
 //
 // Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever
 // the lock's own order is. A granted lock is never stranded: a timed waiter that gives up while the bit is set takes
@@ -28,30 +56,70 @@ class timed_gate {
  public:
   using word = typename P::template atomic<std::uint32_t>;
 
+  /// An owner tag while nobody knows who has the lock.
+  static constexpr std::uint32_t unknown_owner = 1;
+
   /// Whether an unlock has to do more than to release the lock.
-  static bool anyone(const word& gate) { return gate.load(std::memory_order_relaxed) != 0; }
+  static bool anyone(const word& gate) { return (gate.load(std::memory_order_relaxed) & ~users) != 0; }
 
-  static bool anyone_timed(const word& gate) { return (gate.load(std::memory_order_relaxed) & ~errand) != 0; }
-
-  // By the holder only. Relaxed: what the errand is about is protected by the lock.
-  static void set_errand(word& gate) { gate.fetch_or(errand, std::memory_order_relaxed); }
-  static bool has_errand(const word& gate) { return (gate.load(std::memory_order_relaxed) & errand) != 0; }
-  static bool take_errand(word& gate) {
-    return has_errand(gate) && (gate.fetch_and(~errand, std::memory_order_relaxed) & errand) != 0;
+  static bool anyone_timed(const word& gate) {
+    return (gate.load(std::memory_order_relaxed) & ~(users | requeued)) != 0;
   }
+
+  /// How an unlock begins where there is an owner tag: clears the tag, then says what anyone() says.
+  static bool anyone_after(word& tag, const word& gate) {
+    tag.store(0, std::memory_order_relaxed);  // ordered before the release by the lock's own release
+    P::fence_light();                         // (3)
+    return anyone(gate);
+  }
+
+  // By the holder only. Relaxed: what the bit is about is protected by the lock.
+  static void set_requeued(word& gate) { gate.fetch_or(requeued, std::memory_order_relaxed); }
+  static bool has_requeued(const word& gate) { return (gate.load(std::memory_order_relaxed) & requeued) != 0; }
+  static bool take_requeued(word& gate) {
+    return has_requeued(gate) && (gate.fetch_and(~requeued, std::memory_order_relaxed) & requeued) != 0;
+  }
+
+  /// By the holder: whether the next unlock by this is to serve a timed waiter.
+  static bool serves_timed(const word& gate) {
+    const std::uint32_t seen = gate.load(std::memory_order_relaxed);
+    return (seen & count) != 0 && (seen & served) == 0;
+  }
+  /// By the holder, instead of unlock(): the lock goes to somebody else, still held, and the next unlock serves a timed
+  /// waiter if there is one.
+  static void pass_by(word& gate) {
+    if ((gate.load(std::memory_order_relaxed) & served) != 0) gate.fetch_and(~served, std::memory_order_relaxed);
+  }
+
+  // Threads that leave the lock for a condition variable and will come back. By the holder only; others may change the
+  // rest of the word meanwhile.
+  /// False: there are too many, this one is not counted.
+  static bool add_user(word& gate) {
+    if ((gate.load(std::memory_order_relaxed) & users) == users) return false;
+    gate.fetch_add(one_user, std::memory_order_relaxed);
+    return true;
+  }
+  static void remove_user(word& gate) { gate.fetch_sub(one_user, std::memory_order_relaxed); }
+  static bool has_users(const word& gate) { return (gate.load(std::memory_order_relaxed) & users) != 0; }
 
   /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it.
   template <class Lock, class Remaining>
-  static bool lock(Lock& lock, word& gate, Remaining remaining) {
-    gate.fetch_add(1, std::memory_order_relaxed);  // it only counts
-    // An unlock that looked at the gate just before we came frees the lock and wakes nobody. It is rare, so a look
-    // every now and then is enough: after 0.2 ms, then twice as long each time, at most 10 ms.
-    std::uint64_t look = 200000;
-    for (;;) {
-      const std::uint32_t seen = gate.load(std::memory_order_relaxed);  // take() acquires, or the lock does
+  static bool lock(Lock& lock, word& gate, Remaining remaining, const word* tag = nullptr) {
+    if (!join(gate)) return look_now_and_then(lock, remaining);
+    bool sees_holders = false;
+    std::uint64_t nap = first_nap;
+    for (bool looks = false;;) {
+      // (6) acquire: pairs with (5), which another waiter may have answered.
+      std::uint32_t seen = gate.load(std::memory_order_acquire);
       if (seen & granted) {
         if (take(gate, seen)) return true;
         continue;
+      }
+      if (seen & look) {
+        if (!gate.compare_exchange_strong(seen, seen & ~look, std::memory_order_acquire, std::memory_order_relaxed))
+          continue;  // (6)
+        seen &= ~look;
+        looks = true;
       }
       if (lock.try_lock()) {
         // The lock was free, so no grant is pending: it would mean that the lock is held.
@@ -59,39 +127,74 @@ class timed_gate {
         return true;
       }
       const std::uint64_t left = remaining();
-      if (left == 0) return leave(gate);
-      P::park_for(gate, seen, every_sleeper, left < look ? left : look);
-      look = look < 5000000 ? 2 * look : 10000000;
+      if (left == 0) return leave(gate, looks);
+      if (sees_holders && tag->load(std::memory_order_relaxed) != 0) {
+        looks = false;  // that holder's unlock finds us
+        P::park_for(gate, seen, every_sleeper, left);
+      } else {
+        P::nap(gate, seen, every_sleeper, left < nap ? left : nap);
+        if (nap == first_nap && tag != nullptr) sees_holders = P::fence_heavy();  // (4)
+        nap = next_nap(nap);
+      }
     }
   }
 
-  /// How an unlock begins when anyone() is true; the caller holds the lock.
-  enum class outcome {
-    handed_over,  ///< a timed waiter has the lock now: touch nothing
-    release       ///< release the lock as usual, then wake one timed waiter by the key
-  };
-  static outcome unlock(word& gate) {
-    std::uint32_t seen = gate.load(std::memory_order_relaxed);
+  /// The rest of an unlock for which anyone() or anyone_after() was true. The caller holds the lock.
+  template <class Lock>
+  static void unlock(Lock& lock, word& gate, word* tag = nullptr) {
     const wake_key key = P::key_of(gate);
-    for (;;) {
+    for (std::uint32_t seen = gate.load(std::memory_order_relaxed);; P::backoff(0)) {
       if ((seen & count) == 0) {
-        if (gate.compare_exchange_strong(seen, seen & errand, std::memory_order_relaxed, std::memory_order_relaxed))
-          return outcome::release;
+        if (gate.compare_exchange_strong(seen, seen & (requeued | users), std::memory_order_relaxed,
+                                         std::memory_order_relaxed))
+          return lock.unlock();
       } else if (seen & served) {
-        if (gate.compare_exchange_strong(seen, seen & ~served, std::memory_order_relaxed, std::memory_order_relaxed))
-          return outcome::release;
-      } else if (gate.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
-                                              std::memory_order_relaxed)) {
+        // (5) release: the tag, which is 0; pairs with (6).
+        if (gate.compare_exchange_strong(seen, (seen & ~served) | look, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+          lock.unlock();
+          return P::wake(key, every_sleeper, 1);
+        }
+      } else {
+        if (tag != nullptr)
+          tag->store(unknown_owner, std::memory_order_relaxed);  // it stays held; by whom, is to be seen
         // (1) release: pairs with (2). The lock is theirs; the gate may be gone: the wake is by key.
-        P::wake(key, every_sleeper, 1);
-        return outcome::handed_over;
+        if (gate.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
+                                         std::memory_order_relaxed))
+          return P::wake(key, every_sleeper, 1);
+        if (tag != nullptr) tag->store(0, std::memory_order_relaxed);
       }
-      P::backoff(0);
     }
   }
 
  private:
-  static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, errand = 1u << 29, count = errand - 1;
+  static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, requeued = 1u << 29, one_user = 1u << 16,
+                                 users = requeued - one_user, look = 1u << 15, count = look - 1;
+  static constexpr std::uint64_t first_nap = 200000;  // ns; as next_nap(): chosen, not measured
+  static std::uint64_t next_nap(std::uint64_t nap) { return nap < 5000000 ? 2 * nap : 10000000; }
+
+  /// False: there are as many timed waiters as can be counted.
+  static bool join(word& gate) {
+    std::uint32_t seen = gate.load(std::memory_order_relaxed);
+    while ((seen & count) != count) {
+      // Relaxed: it only counts; what it has to do with a tag is the fences' business.
+      if (gate.compare_exchange_strong(seen, seen + 1, std::memory_order_relaxed, std::memory_order_relaxed))
+        return true;
+      P::backoff(0);
+    }
+    return false;
+  }
+
+  /// Of a waiter that is not counted: nobody hands the lock to it or wakes it.
+  template <class Lock, class Remaining>
+  [[gnu::cold]] static bool look_now_and_then(Lock& lock, Remaining remaining) {
+    for (std::uint64_t nap = first_nap; !lock.try_lock(); nap = next_nap(nap)) {
+      const std::uint64_t left = remaining();
+      if (left == 0) return false;
+      P::backoff(std::uint32_t(left < nap ? left : nap));
+    }
+    return true;
+  }
 
   static bool take(word& gate, std::uint32_t seen) {
     // (2) acquire: pairs with (1).
@@ -99,17 +202,22 @@ class timed_gate {
                                         std::memory_order_relaxed);
   }
 
-  /// Gives up, unless the lock has just been granted.
-  static bool leave(word& gate) {
-    std::uint32_t seen = gate.load(std::memory_order_relaxed);
-    for (;;) {
+  /// Gives up, unless the lock has just been granted. `looks`: has taken `look` off and not seen who has the lock.
+  static bool leave(word& gate, bool looks) {
+    const wake_key key = P::key_of(gate);
+    for (std::uint32_t seen = gate.load(std::memory_order_relaxed);; P::backoff(0)) {
       if (seen & granted) {
         if (take(gate, seen)) return true;
         seen = gate.load(std::memory_order_relaxed);
-      } else if (gate.compare_exchange_strong(seen, seen - 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
+        continue;
+      }
+      const bool passes_on = looks && (seen & count) > 1;
+      const std::uint32_t then = (seen - 1) | (passes_on ? look : 0);
+      // (5) release, in another's place.
+      if (gate.compare_exchange_strong(seen, then, std::memory_order_release, std::memory_order_relaxed)) {
+        if (passes_on) P::wake(key, every_sleeper, 1);
         return false;
       }
-      P::backoff(0);
     }
   }
 };

@@ -37,11 +37,14 @@ inline constexpr int unbounded = -1;
 
 /// One record a lock; each lock's class has it as `static constexpr lock_traits traits`.
 struct lock_traits {
-  const char* summary;                  ///< one line for people
-  const char* paper;                    ///< where the algorithm comes from: paper, section, listing
-  bool fifo = false;                    ///< admission in order of arrival (at the doorway)
-  int bypass = unbounded;               ///< how often a waiter past the doorway may be overtaken, or `unbounded`
-  bool starvation_free = false;         ///< every waiter gets in, for certain or with probability one
+  const char* summary;           ///< one line for people
+  const char* paper;             ///< where the algorithm comes from: paper, section, listing
+  bool fifo = false;             ///< admission in order of arrival (at the doorway)
+  int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
+  bool starvation_free = false;  ///< every waiter gets in, for certain or with probability one
+  /// Nanoseconds after which the thread that has waited longest asks for the lock and the next unlock hands it over; 0: no
+  /// such limit.
+  std::uint64_t hands_over_after = 0;
   bool restricts = false;               ///< restricts concurrency: parks the threads that the lock cannot use
   bool context = false;                 ///< a thread needs a queue node
   unsigned words = 1;                   ///< 32-bit words of state, without the owner's node handle

@@ -7,8 +7,10 @@
 // A broadcast wakes no herd: it detaches all waiters as a chain and grants the first. Whoever is granted has the rest of
 // the chain, acquires the mutex, and then sees to the next. So at most one of them is awake without the mutex.
 //
-//     state    waiting ──chosen by signal or broadcast──► chosen ──the chain has come to it──► granted
+//     state    waiting ──chosen by signal or broadcast──► chosen ──the chain has come to it──► granted, handed
 //              waiting ──time-out, cancellation──► leaving: takes itself off the list
+//
+// Who is granted acquires the mutex. Who is handed has it already: the thread that let it go left it locked.
 //
 // After choose_all() has returned and close() has waited for those who were leaving, no waiter touches the queue: it may
 // be destroyed though the waiters have yet to acquire the mutex, even by the thread that holds it. Chosen waiters only
@@ -41,7 +43,7 @@ class wait_queue {
  public:
   /// One waiting thread. It must stay where it is until it has been granted or has left, and departed.
   struct waiter {
-    enum : std::uint32_t { waiting, leaving, chosen, granted };
+    enum : std::uint32_t { waiting, leaving, chosen, granted, handed };
     enum : std::uint32_t { loose, tied, departing, severed };
 
     typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
@@ -84,10 +86,10 @@ class wait_queue {
     return true;
   }
 
-  /// The state in which the waiter may go on sleeping, or nullopt if it has been granted.
+  /// The state in which the waiter may go on sleeping, or nullopt if it has been granted or handed the mutex.
   static std::optional<std::uint32_t> awake(const waiter& w) {
     const std::uint32_t s = w.state.load(std::memory_order_acquire);
-    return s == waiter::granted ? std::nullopt : std::optional(s);
+    return s >= waiter::granted ? std::nullopt : std::optional(s);
   }
 
   /// Takes a waiter off the list. False if it has been chosen: then it will be granted.
@@ -169,11 +171,13 @@ class wait_queue {
   }
 
   /// Wakes the first of a chain. Its node may be gone before the wake, which is then a stray one.
-  static void grant(waiter& first) {
-    const wake_key key = P::key_of(first.state);
-    first.state.store(waiter::granted, std::memory_order_release);  // (3) release: pairs with (4)
-    P::wake(key, every_sleeper, 1);
-  }
+  static void grant(waiter& first) { wake_as(first, waiter::granted); }
+
+  /// The same by a thread that holds the mutex, and gives it away by this: it stays locked.
+  static void hand_over(waiter& first) { wake_as(first, waiter::handed); }
+
+  /// Of a waiter that does not sleep any more: whether it has the mutex.
+  static bool was_handed(const waiter& w) { return w.state.load(std::memory_order_relaxed) == waiter::handed; }
 
   /// The rest of the chain after a waiter that has been granted, or null.
   static waiter* rest(waiter& granted) {
@@ -214,6 +218,12 @@ class wait_queue {
 
  private:
   static constexpr std::uint64_t locked = 1, some_wait = 2, some_tied = 4;
+
+  static void wake_as(waiter& first, std::uint32_t state) {
+    const wake_key key = P::key_of(first.state);
+    first.state.store(state, std::memory_order_release);  // (3) release: pairs with (4)
+    P::wake(key, every_sleeper, 1);
+  }
 
   /// Returns the stamp under which it is locked.
   std::uint32_t lock_list() {

@@ -253,6 +253,9 @@ def under_lock(lock):
     run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
     for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
+    # The first two ask for what locks promise that hand over to those who have waited long.
+    every = [] if lock.startswith("loiter") else ["--only", "deadlines_that_pass", "--only", "deadlines_that_are_met"]
+    run_cases(f"{lock}/long_waits", "long_waits", environment(lock, [LIB]), ["--fresh", *every])
     if lock == "c-bo-mcs":  # one that is larger than a mutex
         run_cases(f"{lock}/short_lives", "short_lives", environment(lock, [LIB], USHER_FAKE_NODES="2"),
                   ("--fresh", "--limit", "60"))

@@ -245,6 +245,8 @@ struct scripted : scripted_words {
   static std::uint32_t random() { return 1; }
   static bool bernoulli(std::uint32_t) { return false; }
   static std::uint64_t now() { return 0; }
+  static void fence_light() {}
+  static bool fence_heavy() { return false; }
   static std::uint32_t fork_stamp() { return 1; }
   static wait_limits limits() { return {0, 0}; }
   static void doorway(const void*) {}

@@ -65,12 +65,16 @@ class basic_loiter {
   static constexpr bool counts = O.most_spinners != 0 || O.avoid_wake;
   static_assert(!(counts && O.plain_store), "a plain store would overwrite the count");
 
+  // The paper gives no figure: chosen. With n threads waiting, each gets in at least every n times this.
+  static constexpr std::uint64_t impatience = 1000000;  // ns
+
  public:
   static constexpr lock_traits traits{
       .summary = plain ? "test-and-set for those who circulate, MCS for the rest, direct hand-over to the impatient"
                        : "loiter with one of its parts changed: to measure what that is worth",
       .paper = "Malthusian Locks, appendix A.1",
       .starvation_free = O.hand_over && !O.plain_store,
+      .hands_over_after = O.hand_over && !O.plain_store ? impatience : 0,
       .restricts = true,
       .words = O.numa_aware_inner ? 4 : 3,
       .kinds = plain ? every_waiting_kind : unsigned(waiting_kind::spin_then_park),
@@ -121,9 +125,7 @@ class basic_loiter {
   static constexpr std::uint32_t fairness_period = 1000;  // as MCSCR's: of a NUMA-aware inner lock
   struct nothing {};
 
-  // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times
-  // this.
-  static constexpr std::uint64_t impatience = 1000000;                    // ns
+  // The paper gives no figure: chosen.
   static constexpr std::uint32_t first_window = 128, last_window = 8192;  // of an arrival's back-off, ns
 
   static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -300,6 +301,30 @@ struct native {
     futex(key.word, FUTEX_WAKE_BITSET_PRIVATE, std::uint32_t(most), nullptr, mask);
   }
 
+  // ---- asymmetric fences ------------------------------------------------------------------------------------
+
+  /// For the compiler alone: the heavy side makes every other thread pass a real one.
+  static void fence_light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+  /// Every thread of the process that runs passes a full memory barrier during the call, between two of its
+  /// instructions; one that does not run has passed one. Linux 4.14; false where the system refuses it.
+  static bool fence_heavy() {
+    const int saved = errno;
+    bool done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    // EPERM: this process has not said yet that it will use it.
+    if (!done && errno == EPERM) done = prepare_heavy_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    errno = saved;
+    return done;
+  }
+
+  /// Cheap while the process has one thread, milliseconds later: best called early by those who need heavy fences.
+  static bool prepare_heavy_fences() {
+    const int saved = errno;
+    const bool done = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    errno = saved;
+    return done;
+  }
+
   // ---- threads and nodes ------------------------------------------------------------------------------------
 
   using thread_record = native_detail::thread_record;
@@ -543,6 +568,8 @@ struct native {
     syscall(SYS_futex, word, op, value, timeout, nullptr, mask);
     errno = saved;
   }
+
+  static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0) == 0; }
 
   static std::int32_t gettid_now() { return std::int32_t(syscall(SYS_gettid)); }
 

@@ -132,6 +132,7 @@ struct shared_memory : native {
   static void wake(wake_key key, std::uint32_t mask, int most) {
     futex(key.word, FUTEX_WAKE_BITSET, std::uint32_t(most), nullptr, mask);
   }
+  static bool fence_heavy() { return false; }  // the system's is for the threads of one process
 
   // ---- nodes
 

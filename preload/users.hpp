@@ -1,0 +1,44 @@
+// The threads that wait on a condition variable with a mutex: pthread_mutex_destroy() refuses while there are any, as the
+// C library's does.
+#pragma once
+
+#include <pthread.h>
+
+#include "preload/layout.hpp"
+#include "preload/moved.hpp"
+
+namespace usher::preload {
+
+/// By the holder, before it waits. False: this thread is not counted, so leave_users() is not called for it. That is so
+/// where the mutex is not this thread's, or not valid yet in this process, or robust: those are not asked when destroyed.
+inline bool enter_users(pthread_mutex_t* mutex) {
+  mutex_layout& m = layout(mutex);
+  const std::uint64_t kind = m.kind_and_stamp.load(std::memory_order_relaxed);
+  if (is_ours(kind_of(kind))) return stamp_of(kind) == native::fork_stamp() && gate::add_user(m.timed);
+#if defined(__GLIBC__)
+  // The C library counts its users in this field, under the mutex: +1 when it is locked, −1 when it is unlocked, but not
+  // while a thread waits in its own pthread_cond_wait().
+  constexpr int robust = 0x10;
+  if ((kind_of(kind) & robust) == 0 && mutex->__data.__owner == native::thread_id()) {
+    mutex->__data.__nusers++;
+    return true;
+  }
+#endif
+  return false;
+}
+
+/// By the holder, after it has waited.
+inline void leave_users(pthread_mutex_t* mutex) {
+  mutex_layout& m = layout(mutex);
+  if (is_ours(kind_of(m.kind_and_stamp.load(std::memory_order_relaxed)))) return gate::remove_user(m.timed);
+#if defined(__GLIBC__)
+  mutex->__data.__nusers--;
+#endif
+}
+
+/// Whether threads of this process wait with a mutex of ours.
+inline bool has_users(const mutex_layout& m) {
+  return stamp_of(m.kind_and_stamp.load(std::memory_order_relaxed)) == native::fork_stamp() && gate::has_users(m.timed);
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,148 @@
+// How long threads wait, and how often they wake meanwhile. Counted in critical sections of others and in switches, not in
+// time: both are the same on a busy machine.
+#include "kinds.h"
+
+#include <sys/resource.h>
+
+struct scene {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  int go, waiting, stop, returned;  // `waiting` and `returned` are flags; the others are guarded by the mutex
+  long sections;                    // of those that use the mutex; guarded by it
+  long last_return;                 // the number of sections at that moment
+  long switches;                    // a flag: of the waiters, in all
+};
+
+static void open_scene(struct scene* s) {
+  memset(s, 0, sizeof *s);
+  pthread_mutex_init(&s->mutex, NULL);
+  pthread_cond_init(&s->condition, NULL);
+}
+
+static long my_switches(void) {
+  struct rusage r;
+  getrusage(RUSAGE_THREAD, &r);
+  return r.ru_nvcsw;
+}
+
+/// Sleeps while it holds: whoever can have the mutex then is for the library to say, not for the machine.
+static void* use_again_and_again(void* argument) {
+  struct scene* s = argument;
+  for (bool over = false; !over;) {
+    CHECK_OK(pthread_mutex_lock(&s->mutex));
+    ++s->sections;
+    sleep_ms(2);
+    over = s->stop;
+    CHECK_OK(pthread_mutex_unlock(&s->mutex));
+  }
+  return NULL;
+}
+
+static void* wait_for_go(void* argument) {
+  struct scene* s = argument;
+  CHECK_OK(pthread_mutex_lock(&s->mutex));
+  flag_add(&s->waiting, 1);
+  const long before = my_switches();
+  while (!s->go) CHECK_OK(pthread_cond_wait(&s->condition, &s->mutex));
+  __atomic_add_fetch(&s->switches, my_switches() - before, __ATOMIC_SEQ_CST);
+  s->last_return = s->sections;
+  CHECK_OK(pthread_mutex_unlock(&s->mutex));
+  flag_add(&s->returned, 1);
+  return NULL;
+}
+
+/// How many sections of `users` threads pass between the signal and the last waiter's return.
+static long sections_of_others(struct scene* s, int users, int waiters) {
+  open_scene(s);
+  pthread_t wait[64], use[8];
+  for (int i = 0; i < waiters; ++i) wait[i] = start_thread(wait_for_go, s);
+  await_flag(&s->waiting, waiters);
+  for (int i = 0; i < users; ++i) use[i] = start_thread(use_again_and_again, s);
+  // The second time: a thread that has never waited for a mutex is not known to the library yet.
+  long sections = 0;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_OK(pthread_mutex_lock(&s->mutex));
+    if (i == 1) {
+      sections = s->sections;
+      s->go = 1;
+      CHECK_OK(waiters == 1 ? pthread_cond_signal(&s->condition) : pthread_cond_broadcast(&s->condition));
+    }
+    CHECK_OK(pthread_mutex_unlock(&s->mutex));
+  }
+  await_flag(&s->returned, waiters);
+  CHECK_OK(pthread_mutex_lock(&s->mutex));
+  s->stop = 1;
+  CHECK_OK(pthread_mutex_unlock(&s->mutex));
+  for (int i = 0; i < waiters; ++i) join_thread(wait[i]);
+  for (int i = 0; i < users; ++i) join_thread(use[i]);
+  return s->last_return - sections;
+}
+
+// A thread that was signalled is not left asleep for a number of sections, however long they are. (It was for eight.)
+CASE(signalled_among_long_sections) {
+  struct scene s;
+  int soon = 0;
+  for (int i = 0; i < 5; ++i) soon += sections_of_others(&s, 2, 1) <= 4 ? 1 : 0;
+  CHECK(soon >= 3);
+}
+
+// A broadcast does not take a section or more for each waiter. (It took two to four.)
+CASE(broadcast_among_long_sections) {
+  struct scene s;
+  const long sections = sections_of_others(&s, 3, 40);
+  note("%ld sections, %ld switches of 40 waiters", sections, s.switches);
+  CHECK(sections <= 20);
+  CHECK(s.switches <= 2 * 40 + 10);
+}
+
+struct crowd {
+  pthread_mutex_t mutex;
+  struct timespec until;
+  long switches;  // a flag
+};
+
+static void* give_up(void* argument) {
+  struct crowd* c = argument;
+  const long before = my_switches();
+  CHECK_CODE(pthread_mutex_clocklock(&c->mutex, CLOCK_MONOTONIC, &c->until), ETIMEDOUT);
+  __atomic_add_fetch(&c->switches, my_switches() - before, __ATOMIC_SEQ_CST);
+  return NULL;
+}
+
+// Who waits with a deadline for a mutex that stays locked sleeps until then. (It woke about a hundred times a second.)
+CASE(deadlines_that_pass) {
+  enum { threads = 64 };
+  struct crowd c = {.until = later(now(CLOCK_MONOTONIC), 1000)};
+  pthread_mutex_init(&c.mutex, NULL);
+  CHECK_OK(pthread_mutex_lock(&c.mutex));
+  pthread_t all[threads];
+  for (int i = 0; i < threads; ++i) all[i] = start_thread(give_up, &c);
+  for (int i = 0; i < threads; ++i) join_thread(all[i]);
+  CHECK_OK(pthread_mutex_unlock(&c.mutex));
+  note("%ld switches of %d threads", c.switches, threads);
+  CHECK(c.switches <= 3 * threads);
+}
+
+static void* get_in(void* argument) {
+  struct crowd* c = argument;
+  const long before = my_switches();
+  for (int i = 0; i < 20; ++i) {
+    const struct timespec until = later(now(CLOCK_MONOTONIC), 10000);
+    CHECK_OK(pthread_mutex_clocklock(&c->mutex, CLOCK_MONOTONIC, &until));
+    sleep_ms(1);
+    CHECK_OK(pthread_mutex_unlock(&c->mutex));
+  }
+  __atomic_add_fetch(&c->switches, my_switches() - before, __ATOMIC_SEQ_CST);
+  return NULL;
+}
+
+// The mutex goes from one of them to the next; nobody sleeps through a release until the deadline.
+CASE(deadlines_that_are_met) {
+  struct crowd c = {.switches = 0};
+  pthread_mutex_init(&c.mutex, NULL);
+  pthread_t all[8];
+  const double start = seconds();
+  for (int i = 0; i < 8; ++i) all[i] = start_thread(get_in, &c);
+  for (int i = 0; i < 8; ++i) join_thread(all[i]);
+  CHECK(seconds() - start < 8);
+}
