@@ -1,4 +1,5 @@
-// What the plain pthread programs that wait (producer_consumer, buffer_pool, thread_pool, herd) count and how they tell it.
+// What the plain pthread programs that wait (producer_consumer, buffer_pool, thread_pool, herd,
+// signalled, held_locks, deadlines, broadcast) count and how they tell it.
 // They know nothing of Usher: one run is one process, and tools/measure_waits.py gives it a library and a time limit.
 #pragma once
 

@@ -1,0 +1,183 @@
+// What it costs to hold many mutexes at once, and what is left of threads that end and hold one. A lock whose owner keeps
+// something for each mutex that it holds (a queue node) has to find it again.
+#include <sched.h>
+
+#include "traffic.hpp"
+
+namespace {
+
+using namespace workloads;  // NOLINT(google-build-using-namespace): a program of one file
+
+/// Each has its own pair of lines, as objects of a program have.
+struct alignas(line_pair) own_line {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+  void lock() { check(pthread_mutex_lock(&mutex), "pthread_mutex_lock"); }
+  void unlock() { check(pthread_mutex_unlock(&mutex), "pthread_mutex_unlock"); }
+};
+
+using mutexes = std::vector<own_line>;
+
+clock_type::time_point begun;
+double limit = 60;
+
+bool in_time() {
+  return seconds_since(begun) < limit;
+}
+
+/// Locks all, unlocks all in an order of its own; ms, or nothing when there was no time for it.
+nlohmann::json all_at_once(mutexes& m, const std::string& order) {
+  const std::size_t n = m.size();
+  std::vector<std::size_t> way(n);
+  for (std::size_t i = 0; i < n; ++i) way[i] = order == "reverse" ? n - 1 - i : i;
+  if (order == "random") {
+    std::uint64_t state = 88172645463325252U;  // xorshift: the same everywhere
+    for (std::size_t i = n; i > 1; --i) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      std::swap(way[i - 1], way[state % i]);
+    }
+  }
+  std::size_t locked = 0, unlocked = 0;
+  const clock_type::time_point start = clock_type::now();
+  for (; locked < n && (locked % 256 != 0 || in_time()); ++locked) m[locked].lock();
+  const double for_locking = seconds_since(start);
+  if (locked == n)
+    for (; unlocked < n && (unlocked % 256 != 0 || in_time()); ++unlocked) m[way[unlocked]].unlock();
+  const double in_all = seconds_since(start);
+  return {{"order", order},
+          {"lock_ms", for_locking * 1e3},
+          {"unlock_ms", (in_all - for_locking) * 1e3},
+          {"ms", in_all * 1e3},
+          {"complete", unlocked == n}};
+}
+
+/// Hand over hand through a ring, while others are held: the best of ten batches.
+double ns_of_a_step(mutexes& others, long steps, long& done) {
+  constexpr std::size_t length = 64;
+  mutexes ring(length);
+  for (own_line& o : others) o.lock();
+  ring[0].lock();
+  double best = 0;
+  std::size_t here = 0;
+  for (int batch = 0; batch < 10; ++batch) {
+    const clock_type::time_point start = clock_type::now();
+    long now = 0;
+    for (; now < steps && (now % 256 != 0 || in_time()); ++now) {
+      const std::size_t next = (here + 1) % length;
+      ring[next].lock();
+      ring[here].unlock();
+      here = next;
+    }
+    done += now;
+    if (now == 0) break;
+    const double each = seconds_since(start) * 1e9 / static_cast<double>(now);
+    best = best > 0 ? std::min(best, each) : each;
+  }
+  ring[here].unlock();
+  for (own_line& o : others) o.unlock();
+  return best;
+}
+
+double ns_of_a_pair() {
+  double best = 1e18;
+  std::thread([&best] {
+    own_line mine;
+    for (int batch = 0; batch < 20; ++batch) {
+      constexpr int pairs = 5000;
+      const clock_type::time_point start = clock_type::now();
+      for (int i = 0; i < pairs; ++i) {
+        mine.lock();
+        mine.unlock();
+      }
+      best = std::min(best, seconds_since(start) * 1e9 / pairs);
+    }
+  }).join();
+  return best;
+}
+
+void* lock_and_end(void* mutex) {
+  static_cast<own_line*>(mutex)->lock();
+  return nullptr;
+}
+void* lock_unlock_and_end(void* mutex) {
+  static_cast<own_line*>(mutex)->lock();
+  static_cast<own_line*>(mutex)->unlock();
+  return nullptr;
+}
+
+/// Threads one after another, each with a mutex of its own. How many there was time for.
+std::size_t threads_that_end(mutexes& m, void* (*work)(void*)) {
+  pthread_attr_t small;
+  check(pthread_attr_init(&small), "pthread_attr_init");
+  check(pthread_attr_setstacksize(&small, 64UL << 10), "pthread_attr_setstacksize");
+  std::size_t done = 0;
+  // On one CPU: they run one after another, and what waking another CPU takes is no part of it.
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  check(sched_setaffinity(0, sizeof one, &one) == 0 ? 0 : errno, "sched_setaffinity");
+  for (; done < m.size() && in_time(); ++done) {
+    pthread_t thread{};
+    check(pthread_create(&thread, &small, work, &m[done]), "pthread_create");
+    check(pthread_join(thread, nullptr), "pthread_join");
+  }
+  pthread_attr_destroy(&small);
+  return done;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  long count = 10000, steps = 20000;
+  std::string what = "all", file;
+  options o("held_locks", "what it costs to hold many mutexes, and to end holding one");
+  o.text("what", what,
+         "all: lock and unlock them all; ring: hand over hand while they are held; ended: by threads (all)");
+  o.number("count", count, 0, 10000000, "mutexes (10000)");
+  o.number("steps", steps, 1, 100000000, "of the ring, ten times (20000)");
+  o.real("limit", limit, 0.01, 3600, "s; then it is broken off (60)");
+  o.text("json", file, "write what was measured here, not to standard output");
+  o.parse(argc, argv);
+  if (what != "all" && what != "ring" && what != "ended") fail("there is no '" + what + "' (try --help)", 2);
+
+  mutexes& m = *new mutexes(static_cast<std::size_t>(count));  // left: some are held at the end
+  nlohmann::json out = document(argc, argv);
+  out["what"] = what;
+  out["count"] = count;
+  out["limit_s"] = limit;
+  // A process that has never had a second thread is another thing to a C library.
+  out["pair_ns_before"] = ns_of_a_pair();
+  begun = clock_type::now();
+  if (what == "all") {
+    out["complete"] = true;
+    for (const char* order : {"forward", "reverse", "random"}) {
+      nlohmann::json one = all_at_once(m, order);
+      const bool complete = one["complete"];
+      out[order] = std::move(one);
+      out["complete"] = complete;
+      if (!complete) break;  // what is held now stays so
+    }
+  } else if (what == "ring") {
+    long done = 0;
+    out["ns_per_step"] = ns_of_a_step(m, steps, done);
+    out["steps"] = done;
+    out["complete"] = done == 10 * steps;
+  } else {
+    mutexes first(std::min<std::size_t>(m.size(), 1000));
+    const std::size_t released = threads_that_end(first, lock_unlock_and_end);
+    const double for_those = seconds_since(begun);
+    out["us_per_thread_that_unlocks"] = released > 0 ? for_those * 1e6 / static_cast<double>(released) : 0;
+    begun = clock_type::now();
+    const std::size_t ended = threads_that_end(m, lock_and_end);
+    const double elapsed = seconds_since(begun);
+    out["ended"] = ended;
+    out["seconds"] = elapsed;
+    out["us_per_thread"] = ended > 0 ? elapsed * 1e6 / static_cast<double>(ended) : 0;
+    out["complete"] = ended == m.size();
+    out["pair_ns_after"] = ns_of_a_pair();
+  }
+  write(out, file);
+  leave();
+}
