@@ -49,8 +49,8 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 	@$(BUILD)/workloads/embedded_cost
 	@$(BUILD)/bin/usher bench mutexbench --set shared=1 --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1 --details
 
-measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour)
-	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements
+measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour); ONLY=faults: waits that were too long (6 minutes)
+	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements --before docs/measurements/faults-before.json $(if $(ONLY),--only $(ONLY))
 
 bench-sim: build ## how fast the simulator is, in CPU time; fails beyond its limits (about a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)

@@ -3,8 +3,9 @@
 C library's own, interleaved, so that noise falls on all alike. Every run is a process of its own with a time limit from
 outside; one that is killed is reported, and so is where its threads stood.
 
-Groups: costs, instructions, turns, lock, herd (written to waits.md and waits.json) and queue, pool, workers (written to
-condition-variables.md and condition-variables.json), which are claims M8, M12 and M26."""
+Groups: costs, instructions, turns, lock, herd (written to waits.md and waits.json); queue, pool, workers (written to
+condition-variables.md and condition-variables.json), which are claims M8, M12 and M26; signalled, held, deadlines, broadcast
+(written to faults.md and faults.json; `--only faults` is these four, within six minutes)."""
 
 import argparse
 import collections
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import count_instructions
+import fault_groups
 import harness
 from harness import Build, clean_environment, die, median_range, plain_locks
 
@@ -92,19 +94,27 @@ class Runner:
             print(outcome.backtrace[:20000], file=sys.stderr)
         return None, why
 
-    def point(self, candidates, where, rounds, program, arguments, limit, read, prefix=()):
-        """One place: all candidates, interleaved, each round in another order."""
+    document = staticmethod(lambda text: document(text))
+
+    def catalog(self):
+        """The C library's, and ours under each of the locks that are asked for."""
+        return [NATIVE] + [Candidate(lock, lock) for lock in self.options.locks]
+
+    def point(self, candidates, where, rounds, program, arguments, limit, read, prefix=(), jobs=1):
+        """One place: all candidates, interleaved, each round in another order; `jobs` of them at once, which is for programs
+        that sleep nearly all the time."""
         points = [Point(c, where) for c in candidates]
         for number in range(rounds):
             first = number % len(points)
-            for p in points[first:] + points[:first]:
-                if len(p.failures) >= 2:
-                    continue  # it does not get better, and each costs the whole time limit
-                result, why = self.once(p.candidate, program, arguments, limit, read, prefix)
-                if result is None:
-                    p.failures.append(why)
-                else:
-                    p.results.append(result)
+            # After two failures it does not get better, and each costs the whole time limit.
+            due = [p for p in points[first:] + points[:first] if len(p.failures) < 2]
+            with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+                outcomes = pool.map(lambda p: self.once(p.candidate, program, arguments, limit, read, prefix), due)
+                for p, (result, why) in zip(due, outcomes):
+                    if result is None:
+                        p.failures.append(why)
+                    else:
+                        p.results.append(result)
         print(f"  {program} {' '.join(map(str, arguments))}: done", file=sys.stderr)
         return points
 
@@ -426,7 +436,7 @@ def workers(runner):
 # ---- all of it -------------------------------------------------------------------------------------------------------
 
 GROUPS = {"costs": costs, "instructions": instructions, "turns": turns, "lock": lock, "herd": herd, "queue": queue,
-          "pool": pool, "workers": workers}
+          "pool": pool, "workers": workers, **fault_groups.MEASURE}
 TITLES = {"waits": "What condition variables and semaphores cost through the preload",
           "condition-variables": "Whom a condition variable or a semaphore wakes"}
 
@@ -458,53 +468,107 @@ def write(folder, name, order, measured):
     Path(folder, name + ".md").write_text("\n".join(text))
 
 
+def groups_in(file):
+    try:
+        return json.loads(Path(file).read_text())["groups"]
+    except (OSError, ValueError, KeyError) as error:
+        die(f"{file} is not one of ours: {error}")
+
+
+def write_faults(options, before, measured):
+    """The same for the groups of faults, whose tables are made of all that is known: JSON alone, or with the page."""
+    file = Path(options.keep) if options.keep else Path(options.out, fault_groups.FILE + ".json")
+    groups = {**(groups_in(file) if file.is_file() else {}), **measured}
+    groups = {g: groups[g] for g in fault_groups.GROUPS if g in groups}
+    if groups:
+        document_text = json.dumps({"measurement": fault_groups.FILE, "groups": groups}, separators=(",", ":"))
+        # One point a line: what changes between two runs can be seen.
+        file.write_text(document_text.replace('{"candidate"', '\n{"candidate"') + "\n")
+    if options.out and not options.keep:
+        Path(options.out, fault_groups.FILE + ".md").write_text(
+            fault_groups.page(groups, before, harness.markdown, harness.provenance_line))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
-    parser.add_argument("--only", metavar="GROUPS", help="comma-separated (all)")
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (7; uncontended costs: at least 15)")
+    parser.add_argument("--only", metavar="GROUPS", help="comma-separated (all); faults: signalled, held, "
+                        "deadlines, broadcast; none: only writes the page of faults anew")
+    parser.add_argument("--programs", metavar="DIR", help="take the programs from this build, and from --build the library "
+                        "alone")
+    parser.add_argument("--rounds", type=int, help="interleaved rounds (7; uncontended costs: at least 15; faults: 1 to 3)")
     parser.add_argument("--seconds", type=float, default=5, help="of a run of the queue (5)")
     parser.add_argument("--pool-seconds", type=float, default=2, help="of a run of the buffer pool and the workers (2)")
-    parser.add_argument("--locks", help="comma-separated: those of the groups costs and instructions (all plain names)")
+    parser.add_argument("--locks", help="comma-separated: those of the groups costs and instructions and of the faults (all "
+                        "plain names)")
     parser.add_argument("--quick", action="store_true", help="shows within a minute or two that all of it works")
     parser.add_argument("--out", metavar="DIR", help="where to write JSON and markdown; groups that are there and not "
                         "measured now stay (nowhere)")
+    parser.add_argument("--hold", choices=("auto", "spin", "sleep"), default="auto", help="group signalled: how the mutex is "
+                        "held (auto: awake below 1 ms, asleep from there on)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="faults: at most so many processes at once, where "
+                        "they sleep (as many as the point bears)")
+    parser.add_argument("--before", metavar="FILE", help="faults: an earlier run's JSON, to put beside this one's in the page")
+    parser.add_argument("--keep", metavar="FILE", help="faults: write their JSON here, for a later --before, and no page")
+    parser.add_argument("--note", metavar="TEXT", help="to be said under the tables, with what was measured")
     options = parser.parse_args()
+    options.given_rounds = options.rounds  # the groups of faults have numbers of their own
+    if options.rounds is None:
+        options.rounds = 7
     if options.rounds < 1 or options.seconds < 0.01 or options.pool_seconds < 0.01:
         parser.error("--rounds starts at 1, --seconds and --pool-seconds at 0.01")
     build = Build(options.build)
-    build.need(build.library, *(build.program(name) or build.workloads / name for name in
-                                ("wait_cost", "herd", "producer_consumer", "buffer_pool", "thread_pool")))
+    if options.programs:
+        build.workloads = Path(options.programs).resolve() / "workloads"
+    wanted = list(GROUPS) if not options.only else [
+        group for name in options.only.split(",")
+        for group in (fault_groups.GROUPS if name == "faults" else [] if name == "none" else [name])]
+    programs = {fault_groups.PROGRAMS[g] for g in wanted if g in fault_groups.PROGRAMS}
+    if not set(wanted) <= set(fault_groups.GROUPS):
+        programs |= {"wait_cost", "herd", "producer_consumer", "buffer_pool", "thread_pool"}
+    build.need(build.library, *(build.program(name) or build.workloads / name for name in sorted(programs)))
     known = plain_locks(build)
+    options.locks_named = bool(options.locks)
     options.locks = options.locks.split(",") if options.locks else known
     for name in options.locks:
         if name not in known:
             die(f"unknown lock '{name}': {', '.join(known)}")
-    wanted = options.only.split(",") if options.only else list(GROUPS)
     for group in wanted:
         if group not in GROUPS:
             die(f"unknown group '{group}': {', '.join(GROUPS)}")
     if options.out and not Path(options.out).is_dir():
         die(f"{options.out} is not a folder")
+    before = groups_in(options.before) if options.before else {}
 
     remarks = []
     if options.quick:
         remarks.append("A quick run, which shows that the programs work; its figures are worth nothing.")
     if not exports_semaphores(build):
         remarks.append("This libusher.so has no semaphores: wherever they are named, they are the C library's.")
+    if options.note:
+        remarks.append(options.note)
     for remark in remarks:
         print(remark + "\n")
     runner = Runner(build, options)
     failed = False
+    if not wanted and options.out:
+        write_faults(options, before, {})
     for group in [g for g in GROUPS if g in wanted]:
         others = harness.OthersShare()
-        data, tables = GROUPS[group](runner)
+        if group in fault_groups.GROUPS:
+            data = GROUPS[group](runner)
+            tables = fault_groups.TABLES[group](data, before.get(group, {}).get("points", []))
+        else:
+            data, tables = GROUPS[group](runner)
         provenance = harness.provenance(build, others)
         failed = failed or any(entry.get("failures") or entry.get("failed") for entry in data)
         for title, explanation, heading, rows in tables:
             print(f"{title}\n{explanation}\n\n{harness.table(rows, heading)}\n")
         print(harness.provenance_line(provenance) + "\n", flush=True)
-        if options.out:  # after each group: a long run that is broken off has not been for nothing
+        if group in fault_groups.GROUPS:
+            if options.out or options.keep:
+                write_faults(options, before, {group: {**provenance, "remarks": remarks, "points": data}})
+        elif options.out:  # after each group: a long run that is broken off has not been for nothing
             measured = {group: {**provenance, "remarks": remarks, "tables": [
                 dict(zip(("title", "text", "heading", "rows"), table)) for table in tables], "points": data}}
             for name, order in (("waits", FIRST_FILE), ("condition-variables", SECOND_FILE)):
