@@ -118,39 +118,54 @@ def side_by_side(groups):
 
 # ---- signalled -------------------------------------------------------------------------------------------------------
 
-# hold in µs, how, seconds of a run, patience, candidates at once
-SIGNALLED = [(10, "spin", 0.2, 2, 1), (100, "spin", 0.2, 2, 1), (1000, "sleep", 0.4, 3, 4), (20000, "sleep", 1.5, 3, 8),
-             (200000, "sleep", 2, 3, 14)]
+# hold in µs, how, seconds of a run, patience, rounds, candidates at once
+SIGNALLED = [(10, "spin", 0.3, 1, 1, 1), (100, "spin", 0.3, 1, 1, 1), (1000, "sleep", 0.4, 2, 2, 4),
+             (20000, "sleep", 1, 2, 2, 8), (200000, "sleep", 2, 3, 2, 14)]
 
 
 def signalled(runner):
     o = runner.options
     holds = SIGNALLED[:3] if o.quick else SIGNALLED
     points = []
-    for hold, how, seconds, patience, jobs in holds:
+    for hold, how, seconds, patience, rounds, jobs in holds:
         if o.hold != "auto":
             how, jobs = o.hold, jobs if o.hold == "sleep" else 1
-        points += measure(runner, {"hold_us": hold, "hold": how}, rounds_of(o, 2), "signalled",
-                          ["--hold-us", hold, "--hold", how, "--seconds", 0.05 if o.quick else seconds, "--patience",
-                           patience], seconds + patience + 20, jobs)
+        points += measure(runner, traffic(o, hold, how), rounds_of(o, rounds), "signalled",
+                          ["--hold-us", hold, "--hold", how, "--outside-us", o.outside_us, "--seconds",
+                           0.05 if o.quick else seconds, "--patience", patience], seconds + 2 * patience + 40, jobs)
     return points
 
 
+def traffic(options, hold, how):
+    return {"hold_us": hold, "hold": how, **({"outside_us": options.outside_us} if options.outside_us else {})}
+
+
+def how_they_use_it(hold, how, outside):
+    length = f"{hold} µs" if hold < 1000 else f"{hold // 1000} ms"
+    slept = "asleep" if how == "sleep" else "awake"
+    return (f"{length}, {slept}" + (f", {outside} µs apart" if outside else ""),
+            f"use the mutex all the time and hold it for {length}, {slept}" +
+            (f", with {outside} µs between two uses" if outside else ", with nothing between two uses"))
+
+
+def kinds_of_traffic(points):
+    return dict.fromkeys((p["hold_us"], p["hold"], p.get("outside_us", 0)) for p in points)
+
+
+def with_traffic(points, hold, how, outside):
+    return [p for p in at(points, hold_us=hold, hold=how) if p.get("outside_us", 0) == outside]
+
+
 def mean_wait(point, who):
-    """Over all rounds, in ms; with the waits that were broken off, as long as they were: (mean, whether it is a bound)."""
-    total, n, bound = 0.0, 0, False
-    for r in point["rounds"]:
-        seen = r[who + "_us"]
-        total += seen["mean"] * seen["n"]
-        n += seen["n"]
-        broken = r["broken_off"]
-        if broken and broken["waiting"] == who:
-            total, n, bound = total + broken["us"], n + 1, True
-    return (total / n / 1000 if n else None), bound
+    """Over all rounds, in ms: (mean, whether it is a lower bound, because turns were ended by force)."""
+    total = sum(r[who + "_us"]["mean"] * r[who + "_us"]["n"] for r in point["rounds"])
+    n = sum(r[who + "_us"]["n"] for r in point["rounds"])
+    return (total / n / 1000 if n else None), any(r[who + "_relieved"] for r in point["rounds"])
 
 
 def bounded(value, bound):
-    return "–" if value is None else ("> " if bound else "") + three_digits(value)
+    sign = bound if isinstance(bound, str) else ">" if bound else ""
+    return "–" if value is None else (sign + " " if sign else "") + three_digits(value)
 
 
 def wait_cell(who):
@@ -158,19 +173,14 @@ def wait_cell(who):
 
 
 def tail_cell(who):
-    def longest(r):
-        broken = r["broken_off"]
-        if broken and broken["waiting"] == who:
-            return max(broken["us"], r[who + "_us"]["p99"]) / 1000
-        return r[who + "_us"]["p99"] / 1000 if r[who + "_us"]["n"] else None
-    return lambda p: cell(p, longest)
+    return lambda p: cell(p, lambda r: r[who + "_us"]["p99"] / 1000 if r[who + "_us"]["n"] else None)
 
 
 def difference(point):
     (signal, bound), (coming, other) = mean_wait(point, "signalled"), mean_wait(point, "newcomer")
     if signal is None or coming is None:
-        return None, False
-    return signal - coming, bound and not other
+        return None, ""
+    return signal - coming, ">" if bound and not other else "<" if other and not bound else "?" if bound else ""
 
 
 def verdict(hold_us):
@@ -186,21 +196,20 @@ def turns(point):
 
 def signalled_tables(points, before):
     tables = []
-    for hold, how in dict.fromkeys((p["hold_us"], p["hold"]) for p in points):
-        here, then = (at(some, hold_us=hold, hold=how) for some in (points, before))
+    for hold, how, outside in kinds_of_traffic(points):
+        here, then = (with_traffic(some, hold, how, outside) for some in (points, before))
+        title, use = how_they_use_it(hold, how, outside)
         columns = [Column("signalled, ms", wait_cell("signalled"), True), Column("99 %", tail_cell("signalled")),
                    Column("newcomer, ms", wait_cell("newcomer"), True), Column("99 %", tail_cell("newcomer")),
                    Column("difference", lambda p: bounded(*difference(p)), True), Column("within", verdict(hold)),
                    Column("turns", turns)]
-        length = f"{hold} µs" if hold < 1000 else f"{hold // 1000} ms"
-        slept = "asleep" if how == "sleep" else "awake"
-        text = (f"Two threads use the mutex all the time and hold it for {length}, {slept}. Signalled: from the call of "
-                "`pthread_cond_signal` to the return of `pthread_cond_wait`; newcomer: a `pthread_mutex_lock` that is called "
-                "right after the mutex has gone from the signaller to a user. Means of all turns, ms; 99 %: the median over "
-                "the runs, of few turns the longest. "
+        text = (f"Two threads {use}. Signalled: from the call of `pthread_cond_signal` to the return of `pthread_cond_wait`; "
+                "newcomer: a `pthread_mutex_lock` that is called right after the mutex has gone from the signaller to a user. "
+                "Means of all turns, ms; 99 %: the median over the runs, of few turns the longest. "
                 f"Within: signalled needs at most {three_digits(max(1, hold / 1000))} ms more than the newcomer (1 ms or one "
-                "hold, whichever is more). `>`: broken off, and at least that.")
-        tables.append((f"Signalled: holds of {length}", text, *rows(here, then, columns)))
+                "hold, whichever is more). `>`: there were turns that ended only because the users paused when patience did, "
+                "and that count as that long; the difference is then at least (`>`) or at most (`<`) that.")
+        tables.append((f"Signalled: holds of {title}", text, *rows(here, then, columns)))
     return tables
 
 
@@ -298,8 +307,8 @@ def deadlines(runner):
     o = runner.options
     waiters, seconds = (50, 0.2) if o.quick else (500, 3)
     points = measure(runner, {"what": "held", "waiters": waiters}, rounds_of(o, 1), "deadlines",
-                     ["--waiters", waiters, "--seconds", seconds], LIMIT, 6)
-    points += measure(runner, {"what": "traffic", "waiters": 50}, rounds_of(o, 3), "deadlines",
+                     ["--waiters", waiters, "--seconds", seconds], LIMIT, 4)
+    points += measure(runner, {"what": "traffic", "waiters": 50}, rounds_of(o, 2), "deadlines",
                       ["--waiters", 50, "--seconds", 1, "--users", 2, "--hold-us", 10, "--pause-us", 10], LIMIT)
     return points
 
@@ -314,10 +323,11 @@ def deadlines_tables(points, before):
 
     here, then = (at(some, what="held") for some in (points, before))
     many = here[0]["waiters"] if here else 0
+    deadline = next((r["deadline_s"] for p in here for r in p["rounds"]), 0)
     tables = [("Deadlines: a mutex that is held",
-               f"{many} threads in `pthread_mutex_timedlock` until their deadline, 3 s away. Switches: of these threads, in the "
+               f"{many} threads in `pthread_mutex_timedlock` until their deadline, {deadline:g} s away. Switches: of these threads, in the "
                "call, voluntary and not. Late: after the deadline, ms; all begin at once, and end so. "
-               "Up to six processes at once: CPU time is counted a process, lateness suffers where there is much of it.",
+               "Up to four processes at once: CPU time is counted a process, lateness suffers where there is much of it.",
                *rows(here, then, [Column("switches a waiter", get("switches_per_waiter"), True),
                                   Column("of the process", lambda p: cell(p, lambda r: r["process_switches"], whole)),
                                   Column("CPU s", get("cpu_seconds"), True),
@@ -338,41 +348,42 @@ def deadlines_tables(points, before):
 
 # ---- broadcast -------------------------------------------------------------------------------------------------------
 
-# hold in µs, how, broadcasts of each sort, candidates at once
-BROADCAST = [(10, "spin", 5, 1), (1000, "sleep", 3, 4), (1000, "spin", 2, 1)]
+# hold in µs, how, broadcasts that are timed, and looked at, candidates at once
+BROADCAST = [(10, "spin", 5, 2, 1), (1000, "sleep", 4, 2, 5), (1000, "spin", 2, 1, 1)]
 
 
 def broadcast(runner):
     o = runner.options
     points = []
-    for hold, how, inner, jobs in BROADCAST:
-        points += measure(runner, {"hold_us": hold, "hold": how}, rounds_of(o, 1), "broadcast",
-                          ["--hold-us", hold, "--hold", how, "--rounds", 1 if o.quick else inner, "--patience", 3], LIMIT, jobs)
+    for hold, how, timed, looks, jobs in BROADCAST:
+        points += measure(runner, traffic(o, hold, how), rounds_of(o, 1), "broadcast",
+                          ["--hold-us", hold, "--hold", how, "--outside-us", o.outside_us, "--rounds", 1 if o.quick else timed,
+                           "--looks", 1 if o.quick else looks, "--patience", 2], LIMIT, jobs)
     return points
 
 
 def broadcast_tables(points, before):
     def until_through(p):
-        """The median; a broadcast that was broken off took longer than the others."""
-        broken = [r["broken_off"] for r in p["rounds"] if r["broken_off"]]
-        if broken:
-            return f"> {three_digits(broken[0]['us'] / 1000)} ({sum(b['missing'] for b in broken)} missing)"
+        """The median; the first broadcast that took longer than the patience is the last."""
+        missing = sum(r["missing"] for r in p["rounds"])
+        if missing:
+            longest = max(r["us_until_through"]["max"] for r in p["rounds"])
+            return f"> {three_digits(longest / 1000)} ({missing} missing)"
         return cell(p, lambda r: r["us_until_through"]["median"] / 1000)
 
     def of(name, part, show=three_digits):
         return lambda p: cell(p, lambda r: r[name][part] if r[name]["n"] else None, show)
 
     tables = []
-    for hold, how in dict.fromkeys((p["hold_us"], p["hold"]) for p in points):
-        here, then = (at(some, hold_us=hold, hold=how) for some in (points, before))
-        length = f"{hold} µs" if hold < 1000 else f"{hold // 1000} ms"
-        slept = "asleep" if how == "sleep" else "awake"
-        tables.append((f"Broadcast: holds of {length}, {slept}",
-                       f"50 threads wait for a condition, three others use its mutex all the time and hold it for {length}, "
-                       f"{slept}. From the broadcast until the last waiter has returned and unlocked, ms: the median of the "
-                       "broadcasts of a process, and the longest. Switches: voluntary, a waiter, from the wait until it has "
-                       "unlocked. Runnable: the most that were seen at once, in broadcasts of their own; a lower bound. Uses: "
-                       "by the three others meanwhile. `>`: broken off.",
+    for hold, how, outside in kinds_of_traffic(points):
+        here, then = (with_traffic(some, hold, how, outside) for some in (points, before))
+        title, use = how_they_use_it(hold, how, outside)
+        tables.append((f"Broadcast: holds of {title}",
+                       f"50 threads wait for a condition, three others {use}. From the broadcast until the last waiter has "
+                       "returned and unlocked, ms: the median of the broadcasts of a process, and the longest. Switches: "
+                       "voluntary, a waiter, from the wait until it has unlocked. Runnable: the most that were seen at once, in "
+                       "broadcasts of their own; a lower bound. Uses: by the three others meanwhile. `>`: not all were through "
+                       "after that time; then the others paused, and it was the last broadcast.",
                        *rows(here, then, [Column("ms until all are through", until_through, True),
                                           Column("longest", lambda p: cell(
                                               p, lambda r: r["us_until_through"]["max"] / 1000

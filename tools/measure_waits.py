@@ -506,6 +506,8 @@ def main():
                         "measured now stay (nowhere)")
     parser.add_argument("--hold", choices=("auto", "spin", "sleep"), default="auto", help="group signalled: how the mutex is "
                         "held (auto: awake below 1 ms, asleep from there on)")
+    parser.add_argument("--outside-us", type=int, default=0, metavar="N", help="groups signalled and broadcast: what those who "
+                        "use the mutex leave between two uses (0)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="faults: at most so many processes at once, where "
                         "they sleep (as many as the point bears)")
     parser.add_argument("--before", metavar="FILE", help="faults: an earlier run's JSON, to put beside this one's in the page")

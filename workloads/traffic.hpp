@@ -44,7 +44,6 @@ class traffic {
 
   void flow() { change(flowing); }
   void pause() { change(paused); }
-  /// A thread that is in a wait that never ends keeps this from returning: the caller leaves by leave() instead.
   void stop() {
     change(over);
     for (std::thread& t : team_) t.join();
