@@ -325,8 +325,8 @@ def deadlines_tables(points, before):
     many = here[0]["waiters"] if here else 0
     deadline = next((r["deadline_s"] for p in here for r in p["rounds"]), 0)
     tables = [("Deadlines: a mutex that is held",
-               f"{many} threads in `pthread_mutex_timedlock` until their deadline, {deadline:g} s away. Switches: of these threads, in the "
-               "call, voluntary and not. Late: after the deadline, ms; all begin at once, and end so. "
+               f"{many} threads in `pthread_mutex_timedlock` until their deadline, {deadline:g} s away. Switches: of these "
+               "threads, in the call, voluntary and not. Late: after the deadline, ms; all begin at once, and end so. "
                "Up to four processes at once: CPU time is counted a process, lateness suffers where there is much of it.",
                *rows(here, then, [Column("switches a waiter", get("switches_per_waiter"), True),
                                   Column("of the process", lambda p: cell(p, lambda r: r["process_switches"], whole)),
@@ -358,7 +358,7 @@ def broadcast(runner):
     for hold, how, timed, looks, jobs in BROADCAST:
         points += measure(runner, traffic(o, hold, how), rounds_of(o, 1), "broadcast",
                           ["--hold-us", hold, "--hold", how, "--outside-us", o.outside_us, "--rounds", 1 if o.quick else timed,
-                           "--looks", 1 if o.quick else looks, "--patience", 2], LIMIT, jobs)
+                           "--looks", 1 if o.quick else looks, "--patience", 1], LIMIT, jobs)
     return points
 
 

@@ -55,7 +55,10 @@ class traffic {
     check(pthread_mutex_lock(&mutex), "pthread_mutex_lock");
     change(flowing);
     for (count& c : counts_) {
-      while (!c.asks.load()) sleep_seconds(0.00002);
+      while (!c.asks.load()) {
+        sleep_seconds(0.00002);
+        change(flowing);  // somebody may have asked for a pause just now, for what is over
+      }
     }
     sleep_seconds(0.0002);
   }
