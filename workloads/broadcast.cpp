@@ -124,9 +124,8 @@ int main(int argc, char** argv) {
         if (++tries > 20000) fail("it hangs, and waits for " + std::to_string(missing));
       s.last.store(start + patience);
     }
-    if (looked_at) {
-      peak.values.push_back(static_cast<double>(most));
-    } else {
+    if (looked_at) peak.values.push_back(static_cast<double>(most));
+    if (!looked_at || missing > 0) {
       drain.values.push_back((s.last.load() - start) * 1e6);
       voluntary.values.push_back(static_cast<double>(s.voluntary.load()) * each);
       involuntary.values.push_back(static_cast<double>(s.involuntary.load()) * each);
