@@ -196,8 +196,30 @@ void execution::admitted(const place& p) {
   // Not before: until then it may come through another doorway, from where the promise counts.
   if (most_overtaking_ != unbounded && overtaken_[me] > most_overtaking_)
     fail("a thread has been overtaken more often than the lock promises", rl::test_result_user_assert_failed, p);
+  for (unsigned t = 0; t < most_threads; t++) {
+    if (t == me || slept_at_unlock_[t] == 0 || priorities_[t] == 0) continue;
+    if (priorities_[t] > priorities_[me])
+      fail("a sleeper of a higher priority is passed over", rl::test_result_user_assert_failed, p);
+    if (priorities_[t] == priorities_[me] && slept_at_unlock_[t] < came_[me])
+      fail("a sleeper of the same priority is overtaken", rl::test_result_user_assert_failed, p);
+  }
+  slept_at_unlock_ = {};
   came_[me] = waits_since_[me] = 0;
   overtaken_[me] = 0;
+}
+
+// ---- priorities -------------------------------------------------------------------------------------------------
+
+void execution::let_sleepers_in_by_priority() {
+  slept_at_unlock_ = asleep_since_;
+}
+
+void execution::await_sleepers(unsigned n, place p) {
+  const unsigned me = rl::thread_index();
+  while (std::size_t(std::ranges::count_if(asleep_since_, [](unsigned since) { return since != 0; })) < n) {
+    awaited_sleepers_[me] = n;
+    rl::ctx().park_current_thread(false, false, false, info(p));
+  }
 }
 
 // ---- waiting ----------------------------------------------------------------------------------------------------
@@ -214,6 +236,13 @@ void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps
   waits();
   sleeper& me = sleepers_[rl::thread_index()];
   me = {key, mask};
+  asleep_since_[rl::thread_index()] = ++arrivals_;
+  const auto asleep = unsigned(std::ranges::count_if(asleep_since_, [](unsigned since) { return since != 0; }));
+  for (unsigned t = 0; t < most_threads; t++)
+    if (awaited_sleepers_[t] != 0 && awaited_sleepers_[t] <= asleep) {
+      awaited_sleepers_[t] = 0;
+      rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
+    }
   const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
   if (stray) left_.stray_wakes--;
   note("sleeps", key, mask, p);
@@ -231,6 +260,7 @@ void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps
       note("is awake", key, mask, p);
   }
   me.key = nullptr;
+  asleep_since_[rl::thread_index()] = 0;
 }
 
 void execution::wake(const void* key, std::uint32_t mask, int most, const place& p) {
@@ -241,6 +271,8 @@ void execution::wake(const void* key, std::uint32_t mask, int most, const place&
     const unsigned t = (first + i) % most_threads;
     if (sleepers_[t].key != key || (sleepers_[t].mask & mask) == 0) continue;
     sleepers_[t].key = nullptr;
+    asleep_since_[t] = 0;
+    if (woken_ < woken_order_.size()) woken_order_[woken_++] = t;
     most--;
     rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
   }

@@ -14,6 +14,8 @@
 //   node's next beginning) is reported, whether it came too late or merely could have; and, but for nodes, one
 //   that is ordered after the end.
 // - Order. Where a lock claims to be first come, first served, overtaking a thread that waits is reported.
+// - Priorities. A client says which threads have one. Where a lock claims that those who sleep get in by priority, another
+//   that gets in is reported.
 //
 // What relacy cannot show: it lets modification order follow the order of execution, so a store may not take
 // effect later than another thread's store that it precedes. A failed compare-and-swap reads the newest
@@ -382,6 +384,20 @@ class execution {
   void doorway();
   void admitted(const place& p);
 
+  // ---- priorities ----
+
+  std::uint32_t priority_of(unsigned thread) const { return priorities_[thread]; }
+  void set_priority(unsigned thread, std::uint32_t p) { priorities_[thread] = p; }
+
+  /// By a lock's holder, before it unlocks: of the threads that sleep now and have a priority, the best gets in next.
+  void let_sleepers_in_by_priority();
+
+  /// Waits until so many threads sleep.
+  void await_sleepers(unsigned n, place p = place::current());
+  /// Those who were woken, in order; to be read when everybody is done.
+  unsigned woken() const { return woken_; }
+  unsigned woken(unsigned i) const { return woken_order_[i]; }
+
   // ---- waiting ----
 
   void poll_until_written(const void* word, const place& p);
@@ -534,6 +550,12 @@ class execution {
   std::array<unsigned, most_threads> came_{}, waits_since_{};
   std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
+  std::array<std::uint32_t, most_threads> priorities_{};
+  std::array<unsigned, most_threads> asleep_since_{};     ///< in arrivals_; 0: is awake
+  std::array<unsigned, most_threads> slept_at_unlock_{};  ///< the same as it was at the last unlock
+  std::array<unsigned, most_threads> awaited_sleepers_{};
+  std::array<unsigned, 64> woken_order_{};
+  unsigned woken_ = 0;
   std::array<named, most_names> names_;
   unsigned names_given_ = 0;
 };
@@ -675,6 +697,10 @@ struct checked : checked_words {
   static std::uint32_t thread_index() { return rl::thread_index() + 1; }  ///< as natively: 0 is who has no record
   static constexpr std::uint32_t most_numa_nodes = 2;
   static std::uint32_t numa_node() { return rl::thread_index() % most_numa_nodes; }
+  static std::uint32_t thread_id() { return thread_index(); }
+  static std::uint32_t priority(std::uint32_t thread = 0) {
+    return execution::current().priority_of(thread != 0 ? thread - 1 : rl::thread_index());
+  }
   template <class Tag>
   static atomic<std::uint32_t>* table() {
     return execution::current().table(Tag::kind).data();

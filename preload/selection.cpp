@@ -143,6 +143,7 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   const mutex_table* table = found != nullptr && !refused ? found : &through;
   if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
     native::fork_stamp();
+    if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
     // Locks are reset after a fork, so nodes of threads that are gone may be used again.
     usher_process_state.ghosts_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();

@@ -247,6 +247,8 @@ struct simulated {
   static std::uint32_t thread_index() { return simulation::current().thread() + 1; }
   static constexpr std::uint32_t most_numa_nodes = most_sockets;
   static std::uint32_t numa_node() { return simulation::current().socket(); }
+  static std::uint32_t thread_id() { return thread_index(); }
+  static std::uint32_t priority(std::uint32_t = 0) { return 0; }  ///< the scheduler that is simulated knows none
   template <class Tag>
   static atomic<std::uint32_t>* table() {
     return table_of(Tag::kind);

@@ -38,6 +38,10 @@
 //   thread_index()     a small number of the calling thread's own, from 1 on; 0 if it can have no record.
 //   numa_node()        the NUMA node that the calling thread runs on, below most_numa_nodes: a guess, for it may be moved at
 //                      any time. Machines with more nodes are folded.
+//   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
+//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of those who sleep, the highest is
+//                      served first. priority(id): another's. May be a system call: asked right before a thread goes to
+//                      sleep and nowhere else, and not where nobody is to be compared with it.
 //   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
 //                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
 //   cpus()             how many CPUs the machine had when it was first asked: one answer in a process.
@@ -110,6 +114,8 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   { P::thread_index() } -> std::same_as<std::uint32_t>;
   { P::cpus() } -> std::same_as<std::uint32_t>;
   { P::numa_node() } -> std::same_as<std::uint32_t>;
+  { P::priority() } -> std::same_as<std::uint32_t>;
+  { P::priority(P::thread_id()) } -> std::same_as<std::uint32_t>;
   { P::most_numa_nodes } -> std::convertible_to<std::uint32_t>;
   { P::now() } -> std::same_as<std::uint64_t>;
   { P::limits() } -> std::same_as<wait_limits>;

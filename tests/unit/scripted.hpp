@@ -236,6 +236,8 @@ struct scripted : scripted_words {
   static std::uint32_t cpus() { return 2; }
   static constexpr std::uint32_t most_numa_nodes = 2;
   static std::uint32_t numa_node() { return actor::me != nullptr ? actor::me->numa_node() : 0; }
+  static std::uint32_t thread_id() { return thread_index(); }
+  static std::uint32_t priority(std::uint32_t = 0) { return 0; }
   template <class Tag>
   static atomic<std::uint32_t>* table() {
     static atomic<std::uint32_t> words[Tag::size];

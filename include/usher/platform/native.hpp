@@ -111,6 +111,7 @@ struct process_state {
   std::atomic<annex_slot*> annexes;         ///< slot 0 is nobody's
   std::atomic<std::uint64_t> free_annexes;  ///< changes << 32 | first of a list, 0: none
   std::atomic<std::uint32_t> annexes_made;  ///< slots 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> nice_ranks;    ///< priority() is told by niceness: set_priorities_by_nice()
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
   std::atomic<std::uint32_t> id_array[table_size];
   std::atomic<std::uint32_t> chain_array[table_size];  ///< empty in a child: its pages, too, are wiped
@@ -497,6 +498,29 @@ struct native {
 
   static void doorway(const void*) {}
   static void admitted(const void*) {}
+
+  /// SCHED_FIFO and SCHED_RR: 1 … 99, as the kernel has it; SCHED_DEADLINE, which goes before them: 100; all others 0. Asked
+  /// each time, for another thread or process may change it at any time. `thread` 0: the caller's. errno is the program's.
+  static std::uint32_t priority(std::int32_t thread = 0) {
+    constexpr long deadline = 6, reset_on_fork = 0x40000000;  // SCHED_DEADLINE, SCHED_RESET_ON_FORK
+    const int saved = errno;
+    long p = 0;
+    if (usher_process_state.nice_ranks.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      p = syscall(SYS_getpriority, 0, thread) - 1;  // the kernel answers 20 - nice
+    } else if (const long policy = syscall(SYS_sched_getscheduler, thread) & ~reset_on_fork; policy == deadline) {
+      p = 100;
+    } else if (policy == SCHED_FIFO || policy == SCHED_RR) {
+      sched_param parameters{};
+      if (syscall(SYS_sched_getparam, thread, &parameters) == 0) p = parameters.sched_priority;
+    }
+    errno = saved;
+    return p > 0 ? std::uint32_t(p) : 0;
+  }
+
+  /// For tests, where the machine gives no real-time priorities: a thread's priority is 19 less its nice value, 0 … 39.
+  static void set_priorities_by_nice(bool on) {
+    usher_process_state.nice_ranks.store(on ? 1 : 0, std::memory_order_relaxed);
+  }
 
  private:
   static constexpr unsigned polite_from = 32;         // looks
