@@ -183,6 +183,16 @@ usher_check_wrong(queue queue-loses-last "the rest of a chain does not know its 
   ""
   wait_queue.hpp)
 
+usher_check_wrong(queue queue-forgets-priority "a waiter does not ask for its priority" wait_queue
+  "w.rank.begin(anyone());"
+  "w.rank.value.set(1);"
+  wait_queue.hpp)
+
+usher_check_wrong(queue queue-appends-blind "a chain is appended behind threads of a lower priority" wait_queue
+  "if (last->rank.get() >= more.rank.get()) [[likely]] {"
+  "if (true) {"
+  wait_queue.hpp)
+
 usher_check_wrong(condition condition-stops "a broadcast wakes the first alone" basic_condition_variable
   "      if (waiter* next = queue::rest(*me_)) queue::grant(*next);
 "
@@ -203,6 +213,11 @@ usher_check_wrong(semaphore semaphore-plain-let-go "lets the list go by a plain 
         P::backoff(0);
         continue;
       }"
+  semaphore.hpp)
+
+usher_check_wrong(semaphore semaphore-forgets-priority "a waiter does not ask for its priority" semaphore_core
+  "w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);"
+  "w.rank.value.set(1);"
   semaphore.hpp)
 
 usher_check_wrong(semaphore semaphore-wakes-first "wakes before it lets the list go" semaphore_core

@@ -34,8 +34,11 @@ struct checked_queue {
   void (*hand_over)(void* chain);
   bool (*was_handed)(void* waiter);
   void* (*rest)(void* waiter);
-  void (*append)(void* chain, void* more);
+  void* (*append)(void* chain, void* more);
+  std::uint32_t (*priority)(void* waiter);
+  bool (*urgent)(void* waiter);
   void* (*next)(void* waiter);  ///< in its chain
+  void* (*last)(void* waiter);  ///< of the chain of which it is the first
   bool (*close)(void* queue);
 };
 
@@ -85,8 +88,11 @@ bool add_queue(std::string name, std::string bug) {
       .hand_over = [](void* m) { Queue::hand_over(w(m)); },
       .was_handed = [](void* m) { return Queue::was_handed(w(m)); },
       .rest = [](void* m) -> void* { return Queue::rest(w(m)); },
-      .append = [](void* a, void* b) { Queue::append(w(a), w(b)); },
+      .append = [](void* a, void* b) -> void* { return &Queue::append(w(a), w(b)); },
+      .priority = [](void* m) { return w(m).rank.get(); },
+      .urgent = [](void* m) { return w(m).rank.is_urgent(); },
       .next = [](void* m) -> void* { return w(m).next.get(); },
+      .last = [](void* m) -> void* { return w(m).prev.get(); },
       .close = [](void* p) { return q(p).close(); },
   });
   return true;

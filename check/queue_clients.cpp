@@ -22,6 +22,7 @@ struct client {
   bool outside = false;  ///< signals are also sent without the mutex
   bool ends = false;     ///< tokens: whoever is done last ends the queue's life
   bool busy = false;     ///< tokens: close() in between, which must be refused
+  bool ranks = false;    ///< tokens: threads have priorities
 };
 
 constexpr client clients[] = {
@@ -29,6 +30,7 @@ constexpr client clients[] = {
     {.name = "stray", .stray_wakes = 2, .outside = true},
     {.name = "last-ends", .ends = true},
     {.name = "busy", .busy = true},
+    {.name = "ranks", .ranks = true},
     {.name = "broadcast", .runs = program::broadcast_ends},
     {.name = "signals", .runs = program::signals_end},
     {.name = "woken", .runs = program::woken_ends},
@@ -84,7 +86,8 @@ class mutex {
   /// By the holder.
   void move_here(void* chain) {
     if (void* const first = moved_.get()) {
-      the_queue->append(first, chain);
+      moved_.set(the_queue->append(first, chain));
+      see_in_order();
     } else {
       moved_.set(chain);
       gate::set_requeued(timed_);
@@ -95,13 +98,22 @@ class mutex {
 
  private:
   void* state() { return bytes_.data(); }
+  void see_in_order() {
+    void* w = moved_.get();
+    for (void* next; (next = the_queue->next(w)) != nullptr; w = next)
+      if (the_queue->priority(w) < the_queue->priority(next)) wrong("a chain is not in the order of priorities");
+    if (w != the_queue->last(moved_.get())) wrong("a chain does not know its last");
+  }
   void* take_moved() {
     void* const first = moved_.get();
     moved_.set(nullptr);
     return first;
   }
   /// For how long, chance says here.
-  bool leaves_moved() { return lock_.contended != nullptr && lock_.contended(state()) && !checked::bernoulli(1000); }
+  bool leaves_moved() {
+    void* const first = lock_.contended != nullptr ? moved_.get() : nullptr;
+    return first != nullptr && lock_.contended(state()) && !the_queue->urgent(first) && !checked::bernoulli(1000);
+  }
 
   const checked_lock& lock_;
   alignas(64) std::array<std::byte, room_for_subject> bytes_;
@@ -133,7 +145,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
       // Two who wait on, and one that may have to pass a signal on: only then is close() to be refused for certain.
       if (the_client->busy && Threads == 4 && t > 1 && rl::rand(4) != 0) roles[t] = t == 2 ? taker : victim;
+      if (the_client->ranks && t > 1 && rl::rand(2) == 0) roles[t] = taker;  // chains of several
       takers += roles[t] == taker ? 1 : 0;
+      if (the_client->ranks) world.set_priority(t, rl::rand(3));
       // With cancellation in the program, a signal has to be one that can be passed on: preload/cond.cpp.
       manners[t] = rl::rand(2) == 0 ? manner::timed : manner::cancelled;
       if (roles[t] == victim && manners[t] == manner::cancelled) cancels = true;
@@ -261,10 +275,18 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     deliver(chain, holding);
   }
 
-  /// A signal sent under the mutex has chosen a waiter. Where the order is that of arrival, so are those chosen.
+  /// A signal sent under the mutex has chosen a waiter. Where the order is that of arrival, so are those chosen, of one
+  /// priority. In `ranks` no signal is sent in any other way.
   void see_chosen(void* w) {
     record& r = records[world.slot_of_local(w)];
-    if (at_tail == 1 && r.number <= last_chosen) wrong("a signal chose one that came later");
+    if (at_tail == 1 && !the_client->ranks && r.number <= last_chosen) wrong("a signal chose one that came later");
+    if (the_client->ranks && !cancels)
+      for (const record& other : records) {
+        if (!other.waits_for_ever || other.chosen) continue;
+        if (other.priority > r.priority) wrong("a signal passed over a waiter of a higher priority");
+        if (at_tail == 1 && other.priority == r.priority && other.number < r.number)
+          wrong("a signal chose one that came later");
+      }
     last_chosen = r.number;
     r.chosen = true;
     signals_out++;
@@ -294,7 +316,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     void* const w = world.begin_local(the_queue->waiter_size, place::current());
     the_queue->make_waiter(w);
     record& r = records[world.slot_of_local(w)];
-    r = {++arrivals, how == manner::for_ever, false};
+    r = {++arrivals, how == manner::for_ever, false, world.priority_of(rl::thread_index())};
     const bool counted = m.add_user();
     the_queue->enter(queue(), w, chance());
     unlock();
@@ -371,6 +393,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   struct record {
     unsigned number = 0;
     bool waits_for_ever = false, chosen = false;
+    std::uint32_t priority = 0;
   };
 
   execution world{{.stray_wakes = the_client->stray_wakes}, false};

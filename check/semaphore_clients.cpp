@@ -6,13 +6,15 @@
 // are cancelled, and give back what they have got. Credits that are lost or swallowed are a deadlock, made ones show at
 // the end.
 // Maximum. Nobody waits; what goes beyond the greatest number is refused.
+// Ranks. Threads with priorities fall asleep one after the other, then as many credits are released as there are threads:
+// they must be woken by priority, and those of one priority in the order in which they came.
 #include "check/checked_semaphore.hpp"
 #include "check/explore.hpp"
 
 namespace usher::check {
 namespace {
 
-enum class program { mutex, credits, maximum };
+enum class program { mutex, credits, maximum, ranks };
 
 struct client {
   const char* name;
@@ -28,6 +30,7 @@ constexpr client clients[] = {
     {.name = "lifo", .runs = program::credits, .lifo = true},
     {.name = "stray", .runs = program::credits, .lifo = true, .stray_wakes = 2},
     {.name = "maximum", .runs = program::maximum},
+    {.name = "ranks", .runs = program::ranks},
 };
 
 constexpr std::uint32_t maximum = 0x7fffffff;
@@ -50,6 +53,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       begins_with = 1;
     else if (the_client->runs == program::maximum)
       begins_with = maximum - 1;
+    if (the_client->runs == program::ranks)
+      for (unsigned t = 1; t < Threads; t++) world.set_priority(t, rl::rand(3));
     unsigned wanted = 0;
     for (unsigned t = 0; t < Threads; t++) {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
@@ -71,6 +76,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void thread(unsigned t) {
     if (the_client->runs == program::mutex) return exclude();
     if (the_client->runs == program::maximum) return count(t);
+    if (the_client->runs == program::ranks) return come_in_turn(t);
     switch (roles[t]) {
       case poster:
         for (unsigned i = 0; i < share[t]; i++) release();
@@ -98,6 +104,14 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
         for (unsigned t = 0; t < Threads; t++) begins_with += changes[t];
         if (value != begins_with) wrong("credits have been lost or made");
         if (value > maximum) wrong("more credits than there may be");
+        return;
+      case program::ranks:
+        if (value != 0 || world.woken() != Threads - 1) wrong("a thread was not woken for its credit");
+        for (unsigned i = 0; i + 1 < world.woken(); i++) {
+          const unsigned a = world.woken(i), b = world.woken(i + 1);
+          if (world.priority_of(a) < world.priority_of(b)) wrong("a waiter of a higher priority was passed over");
+          if (world.priority_of(a) == world.priority_of(b) && a > b) wrong("one of the same priority came later");
+        }
     }
   }
 
@@ -117,6 +131,15 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (n == Threads * acquisitions) return world.end_of(0);
       release();
     }
+  }
+
+  void come_in_turn(unsigned t) {
+    world.await_sleepers(t != 0 ? t - 1 : Threads - 1);
+    if (t != 0) {
+      acquire(manner::for_ever);
+      return;
+    }
+    for (unsigned i = 1; i < Threads; i++) release();
   }
 
   void count(unsigned t) {

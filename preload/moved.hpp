@@ -91,7 +91,8 @@ inline bool move_to_mutex(mutex_layout& m, pthread_waiter& chain) {
     for (pthread_waiter* w = &chain; w != nullptr; w = next_in_chain(*w)) w->moved_at = w->passed_at = now;
   }
   if (pthread_waiter* const first = moved(m)) {
-    pthread_queue::append(*first, chain);
+    auto* const now_first = static_cast<pthread_waiter*>(&pthread_queue::append(*first, chain));
+    if (now_first != first) std::memcpy(moved_bytes(m), &now_first, sizeof now_first);  // of a higher priority
   } else {
     pthread_waiter* const p = &chain;
     std::memcpy(moved_bytes(m), &p, sizeof p);

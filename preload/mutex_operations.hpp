@@ -123,7 +123,7 @@ class mutex_operations {
 
   /// What an unlock does with the first of those who were moved here. A lock that restricts concurrency does so with them,
   /// too, for 1 ms: the unlock that is expected to be the last within it ends that. So such a thread waits at most 1 ms or
-  /// one critical section longer than one that locks the mutex now.
+  /// one critical section longer than one that locks the mutex now. One with a real-time priority is woken at once.
   ///
   /// Where waiters are handed the lock in the end (traits.hands_over_after), so are these. While the thread wakes up nobody
   /// can have the mutex; so it is done where critical sections are much longer than that takes, or where the thread has
@@ -136,7 +136,7 @@ class mutex_operations {
       if constexpr (Lock::traits.hands_over_after != 0)
         if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !gate::serves_timed(m.timed))
           return turn::now;
-      if (over || !state(m).contended()) return turn::as_others;
+      if (over || !state(m).contended() || first.rank.is_urgent()) return turn::as_others;
       first.passed_at = now;
       return turn::later;
     } else {

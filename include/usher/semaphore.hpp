@@ -13,7 +13,8 @@
 // woke then goes back to the head; after 1 ms of that the next release hands its credit to it, unless a thread that keeps
 // trying takes it between the two steps of that. So a semaphore used as a mutex does not pay a thread switch for each
 // credit, and the head gets in, with probability one. (Not so a thread further down a list that is mostly last in, first
-// out.)
+// out.) Waiters with a real-time priority come first, by priority: waiter_list.hpp; the head of which this speaks is that of
+// a class of equals.
 // Cost: release and acquire one compare-and-swap each while nobody waits.
 //
 // The word, 64 bits:
@@ -55,6 +56,7 @@ class semaphore_core {
     typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
     typename P::template plain<waiter*> next, prev;
     // Protected by the list's lock; after the waiter has been taken off the list, its own.
+    waiter_rank<P> rank;
     typename P::template plain<std::uint32_t> queued;
     typename P::template plain<std::uint32_t> insists;  ///< the next credit is to be handed to it
     typename P::template plain<std::uint32_t> becomes;  ///< its state, once the list's lock is free
@@ -103,6 +105,7 @@ class semaphore_core {
   /// True: took a credit after all. False: the waiter is in the list, and sleeps while its state is waiting.
   bool enter(waiter& w, append_chance chance) {
     w.since = P::now();
+    w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
     const bool at_tail = chance.at_tail<P>();
     w.stamp = lock_list();
     return take_or_queue(w, 0, at_tail);

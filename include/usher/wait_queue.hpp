@@ -1,5 +1,5 @@
-// The threads that wait on a condition variable: a list in the order of append_chance, from which a signal chooses one
-// and a broadcast all, in one step. Nothing is allocated; waiters lie on their threads' stacks.
+// The threads that wait on a condition variable: a list in the order of append_chance and of priorities, from which a
+// signal chooses one and a broadcast all, in one step. Nothing is allocated; waiters lie on their threads' stacks.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 (an explicit list, mostly LIFO) and footnote 40 (no thread is
 // woken only to find that the mutex is held).
@@ -51,6 +51,7 @@ class wait_queue {
     /// Its neighbours in the list. Once it is chosen: the rest of the chain, and (of the chain's first) the last.
     typename P::template plain<waiter*> next, prev;
     typename P::template plain<waiter*> next_tied, prev_tied;
+    waiter_rank<P> rank;
     std::uint32_t stamp = 0;  ///< of the process in which it entered
   };
 
@@ -60,6 +61,7 @@ class wait_queue {
 
   /// Joins the queue. Under the mutex, so that no signal sent after it was released is missed.
   void enter(waiter& w, append_chance chance) {
+    w.rank.begin(anyone());
     w.stamp = lock_list();
     waiting_.push(w, chance);
     unlock_list();
@@ -186,10 +188,15 @@ class wait_queue {
     return next;
   }
 
-  /// Makes one chain of two.
-  static void append(waiter& chain, waiter& more) {
-    chain.prev.get()->next.set(&more);
-    chain.prev.set(more.prev.get());
+  /// Makes one chain of two, by priority; among equals those of `chain` go before. Returns its first.
+  static waiter& append(waiter& chain, waiter& more) {
+    waiter* const last = chain.prev.get();
+    if (last->rank.get() >= more.rank.get()) [[likely]] {
+      last->next.set(&more);
+      chain.prev.set(more.prev.get());
+      return chain;
+    }
+    return merge(chain, more);
   }
 
   /// Before the queue's memory goes away. False if threads wait that nobody has chosen. Waits for those who are just
@@ -254,6 +261,21 @@ class wait_queue {
     word_.store((seen & ~std::uint64_t{0xffffffff}) | (waiting_.front() != nullptr ? some_wait : 0) |
                     (tied_.get() != nullptr ? some_tied : 0),
                 std::memory_order_release);
+  }
+
+  /// Two chains, each in order.
+  [[gnu::cold, gnu::noinline]] static waiter& merge(waiter& chain, waiter& more) {
+    waiter* const ends[] = {chain.prev.get(), more.prev.get()};
+    waiter *a = &chain, *b = &more, *first = nullptr, *last = nullptr;
+    while (a != nullptr && b != nullptr) {
+      waiter*& taken = a->rank.get() >= b->rank.get() ? a : b;
+      (last != nullptr ? last->next.set(taken) : void(first = taken));
+      last = taken;
+      taken = taken->next.get();
+    }
+    last->next.set(a != nullptr ? a : b);
+    first->prev.set(a != nullptr ? ends[0] : ends[1]);
+    return *first;
   }
 
   /// False: the waiter is leaving.
