@@ -138,6 +138,56 @@ usher_check_changed(loiter-numa-frees-inner "the inner lock is freed while remot
   "    if (!empty() && P::bernoulli(period)) {"
   numa_queue.hpp locks/loiter.hpp)
 
+# ---- LOITER's urgent waiters
+
+usher_check_changed(loiter-frees-blind "an unlock wipes out an urgent waiter that has just come" loiter ""
+  "if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed))
+        return"
+  "seen = outer_.exchange(then, std::memory_order_acq_rel);
+        return"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-takes-blind "who takes the urgent waiter on top wipes out one that has just come" loiter ""
+  "!outer_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_acquire))"
+  "(outer_.store(then, std::memory_order_release), false))"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-standby-blind "the standby that is handed the lock wipes out an urgent waiter" loiter ""
+  "if constexpr (counts || ranks)
+          outer_.fetch_xor" "if constexpr (counts)
+          outer_.fetch_xor"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-urgent-inner "an urgent waiter is taken for one that has the inner lock" loiter ""
+  "(seen & state_bits & ~inner)" "(seen & state_bits)"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-urgent-stays "an urgent waiter below the top is served and stays on the stack" loiter ""
+  "if (best != top) P::node(above).next.store(link(best), std::memory_order_relaxed);" "(void)above;"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-urgent-cuts "an urgent waiter below the top takes those below it along" loiter ""
+  "P::node(above).next.store(link(best), std::memory_order_relaxed);"
+  "P::node(above).next.store(no_node, std::memory_order_relaxed);"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-urgent-relaxed "an urgent waiter's node is put on the stack by a relaxed operation" loiter ""
+  "mine * urgent | (seen & state_bits), std::memory_order_release," "mine * urgent | (seen & state_bits), std::memory_order_relaxed,"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-urgent-lifo "serves the latest of the urgent waiters of one priority" loiter ""
+  "if (priority_of(h) >= priority_of(best)) {" "if (priority_of(h) > priority_of(best)) {"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-urgent-eldest "serves the eldest urgent waiter, whatever its priority" loiter ""
+  "if (priority_of(h) >= priority_of(best)) {" "{"
+  locks/loiter.hpp)
+
+usher_check_changed(loiter-urgent-behind "an urgent waiter queues behind the standby" loiter ""
+  "if (const std::uint32_t priority = P::priority(); priority != 0) [[unlikely]]"
+  "if (const std::uint32_t priority = P::priority(); priority != 0 && false) [[unlikely]]"
+  locks/loiter.hpp)
+
 # ---- MCSCRN
 
 usher_check_changed(mcscrn-frees "frees the lock while remote threads wait" mcscrn ""

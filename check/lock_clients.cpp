@@ -5,6 +5,8 @@
 // and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp.
 // Nobody wakes without a reason, no time runs out. Bounds on bypass are watched in all clients; here a waiter can be
 // overtaken often.
+//
+// `ranks`, for locks that promise it: threads have priorities, and who sleeps when the holder unlocks gets in by them.
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
 #include "usher/timed.hpp"
@@ -19,6 +21,7 @@ struct client {
   bool timed = false;   ///< some with a deadline, beside the lock: timed.hpp
   bool guests = false;  ///< some as guests, where the lock has them
   bool progress = false;
+  bool ranks = false;  ///< threads have priorities
 };
 
 // In `plain` nothing but the lock itself wakes a sleeper.
@@ -29,11 +32,13 @@ constexpr client clients[] = {
     {.name = "timed", .let = {}, .tries = true, .timed = true},
     {.name = "no-nodes", .let = {.refused_nodes = 2}, .guests = true},
     {.name = "progress", .let = {}, .progress = true},
+    {.name = "ranks", .let = {}, .ranks = true},
 };
 
 /// Whether the client has anything to ask of the lock.
 bool concerns(const client& c, const checked_lock& l) {
   if (c.progress) return l.traits->starvation_free;
+  if (c.ranks) return l.traits->by_priority;
   return true;
 }
 
@@ -61,6 +66,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     // width.
     if (the_lock->count_from != nullptr && rl::rand(2) == 0) the_lock->count_from(state(), ~std::uint32_t{1});
     the_search.held_back = rl::rand(Threads);
+    if (the_client->ranks)
+      for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     world.let_overtake(the_lock->traits->fifo ? 0 : the_lock->traits->bypass);
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
                     "the lock is touched after the end of its life"});
@@ -126,6 +133,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   /// As timed_mutex::unlock().
   void release() {
+    if (the_client->ranks) world.let_sleepers_in_by_priority();
     if (!the_client->timed || !gate::anyone(it.gate)) return the_lock->unlock(state());
     const lock_handle l{the_lock, state()};
     gate::unlock(l, it.gate);

@@ -43,6 +43,7 @@ class compact {
     lock_traits t = Large::traits;
     t.words = 2;
     t.starvation_free = false;
+    t.by_priority = false;  // who waits for the annex is served in another order
     return t;
   }();
 

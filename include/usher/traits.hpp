@@ -42,6 +42,7 @@ struct lock_traits {
   bool fifo = false;             ///< admission in order of arrival (at the doorway)
   int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
   bool starvation_free = false;  ///< every waiter gets in, for certain or with probability one
+  bool by_priority = false;      ///< sleepers with a real-time priority get in first, the highest first of all
   /// Nanoseconds after which the thread that has waited longest asks for the lock and the next unlock hands it over; 0: no
   /// such limit.
   std::uint64_t hands_over_after = 0;

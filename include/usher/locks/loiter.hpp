@@ -4,7 +4,9 @@
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
 // Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread is at
-// the head of the inner queue (FIFO) for at most the impatience limit and two holds, if nobody waits with a deadline.
+// the head of the inner queue (FIFO) for at most the impatience limit and two holds, if nobody waits with a deadline and no
+// thread with a real-time priority waits. Of those who sleep, these are served first: the highest priority, then the
+// longest wait.
 // Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
 // Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes. With a NUMA-aware inner
 // lock its remote threads: 16 bytes.
@@ -12,18 +14,29 @@
 //     outer    bit 0 held        bit 1 inner: the holder has the inner lock, too
 //              bit 2 asleep: the standby sleeps       bit 3 impatient: the standby wants a hand-over
 //              bit 4 handed: the lock has been handed to the standby, who has not taken note yet
-//              bits 8–31 how many arrivals spin, where that is counted
+//              bits 8–31 how many arrivals spin, where that is counted; else the urgent waiter that came last: its node
 //
 //        0 ──arrive──► held ──unlock──► 0                                 arrivals overtake the standby
 //        free ──standby──► held|inner                                     by compare-and-swap
 //        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets these
 //        held|impatient|… ──unlock──► held|handed ──standby──► held|inner
+//        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…            handed to an urgent waiter by its node
 //
 // In the paper, unlock looks for the standby after the lock is free (and footnote 39 elides the fence that this
 // needs). Here the standby's mark is in the outer word: the operation that frees the lock also returns whether
 // somebody is to be woken, and the lock is not looked at again. Whoever has both locks takes the inner one apart
 // first (finds the successor or frees the queue), frees the outer one, and only then makes the successor standby,
 // which touches its node alone: no wake-up happens inside the critical section.
+//
+// Urgent waiters. Not the paper's: POSIX (pthread_mutex_unlock) has the scheduling policy decide who gets the mutex. A thread
+// that is about to sleep asks for its real-time priority. If it has one, it does not go to the inner lock, where the
+// standby, which may be a thread that gets no CPU, would stand before it. It puts its node on a stack whose top is in the
+// outer word, and as long as there is one, unlock does not free the lock: it takes the best node off the stack and hands the
+// lock, still held, to its thread. The standby keeps its marks, and its turn comes when no urgent thread waits. So there
+// is no free word with a node in it: an urgent thread that finds the lock free takes it, and the unlock that frees does so by
+// a compare-and-swap that sees whether anybody has come. Only the holder takes nodes off the stack, wherever they stand, so
+// it needs no version number; whoever sees the top by acquire sees all below: lifo.hpp has the argument. A hand-over walks
+// over all urgent waiters. Programs without real-time threads pay for one question where a thread has polled in vain.
 //
 // The parts that the paper names can be had one by one (loiter_options), to see what each is worth:
 //
@@ -63,6 +76,7 @@ class basic_loiter {
   static constexpr bool plain = O.meek_standby && O.hand_over && O.most_spinners == 0 && O.most_failures == 0 &&
                                 !O.avoid_wake && !O.numa_aware_inner && !O.plain_store;
   static constexpr bool counts = O.most_spinners != 0 || O.avoid_wake;
+  static constexpr bool ranks = W::parks && !counts && !O.plain_store;  // a plain store would overwrite the urgent, too
   static_assert(!(counts && O.plain_store), "a plain store would overwrite the count");
 
   // The paper gives no figure: chosen. With n threads waiting, each gets in at least every n times this.
@@ -75,6 +89,7 @@ class basic_loiter {
       .paper = "Malthusian Locks, appendix A.1",
       .starvation_free = O.hand_over && !O.plain_store,
       .hands_over_after = O.hand_over && !O.plain_store ? impatience : 0,
+      .by_priority = ranks,
       .restricts = true,
       .words = O.numa_aware_inner ? 4 : 3,
       .kinds = plain ? every_waiting_kind : unsigned(waiting_kind::spin_then_park),
@@ -109,8 +124,10 @@ class basic_loiter {
   }
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it. Those at the inner lock
-  /// stay until they have had both, and only who has both takes the tail back: what is there stays there.
+  /// stay until they have had both, and only who has both takes the tail back: what is there stays there. So do the urgent.
   bool contended() const {
+    if constexpr (ranks)
+      if (latest_urgent(outer_.load(std::memory_order_relaxed)) != no_node) return true;
     const node_handle last = tail_.load(std::memory_order_relaxed);
     if (last == no_node) return false;
     if constexpr (O.numa_aware_inner)
@@ -121,6 +138,7 @@ class basic_loiter {
  private:
   static constexpr std::uint32_t held = 1, inner = 2, asleep = 4, impatient = 8, handed = 16;
   static constexpr std::uint32_t spinner = 256, spinners = ~(spinner - 1);
+  static constexpr std::uint32_t urgent = 256, state_bits = urgent - 1;  // handles are below 2^24, as in numa_queue.hpp
 
   static constexpr std::uint32_t fairness_period = 1000;  // as MCSCR's: of a NUMA-aware inner lock
   struct nothing {};
@@ -148,6 +166,9 @@ class basic_loiter {
       while (!try_lock()) P::backoff(100000);
       return;
     }
+    if constexpr (ranks)
+      if (const std::uint32_t priority = P::priority(); priority != 0) [[unlikely]]
+        return wait_by_priority(mine, priority);
     enter_inner(mine);
     stand_by();
     inner_node_.set(mine);
@@ -215,8 +236,8 @@ class basic_loiter {
       // moment.
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       if (w & handed) {
-        // Handed to us: nobody else writes a held word, but to count arrivals.
-        if constexpr (counts)
+        // Handed to us: nobody else writes a held word, but arrivals that are counted or urgent.
+        if constexpr (counts || ranks)
           outer_.fetch_xor(handed | inner, std::memory_order_relaxed);
         else
           outer_.store(held | inner, std::memory_order_relaxed);
@@ -276,33 +297,84 @@ class basic_loiter {
       seen = outer_.load(std::memory_order_relaxed);
     }
     const wake_key key = P::key_of(outer_);
-    std::uint32_t old;
-    if constexpr (counts) {
-      old = release_counting(seen);
-    } else if (seen & impatient) {
-      // (3) release: hands the lock over, still held. Only the standby can have changed the word, by adding
-      // asleep.
-      old = outer_.exchange(held | handed, std::memory_order_acq_rel);
-    } else {
-      // (3) release: frees it. If the standby has just become impatient, its mark stays in the free word.
-      old = outer_.fetch_and(~(held | inner | asleep), std::memory_order_acq_rel);
-    }
+    node_handle chosen = no_node;
+    const std::uint32_t old = release(seen, chosen);
     if constexpr (W::parks) {
       if (old & asleep) P::wake(key, every_sleeper, 1);
     }
     if (mine != no_node) P::give_node(mine);
+    if constexpr (ranks)
+      if (chosen != no_node) grant<P, W>(chosen);
     if (next != no_node) grant<P, W>(next);
   }
 
-  /// Hands over or frees, and keeps the count. Returns what was there; without asleep if that has been left to arrivals.
-  std::uint32_t release_counting(std::uint32_t seen) {
+  /// Hands over or frees, and keeps the count. Returns what was there; without asleep if the standby is to sleep on: that has
+  /// been left to arrivals, or the lock is to be handed to the urgent waiter that was chosen.
+  std::uint32_t release(std::uint32_t seen, node_handle& chosen) {
     for (;; P::backoff(0)) {
+      if constexpr (ranks)
+        if (latest_urgent(seen) != no_node) [[unlikely]] {
+          chosen = take_urgent();
+          return 0;
+        }
       const std::uint32_t spin = arrivals(seen);
       const bool leave = O.avoid_wake && spin != 0 && (seen & impatient) == 0;
       const std::uint32_t then = (seen & impatient) != 0 ? spin | held | handed : spin | (leave ? seen & asleep : 0);
-      // (3) release: as in unlock_contended().
+      // (3) release: hands the lock over, still held, or frees it. What may have changed the word: the standby by its marks,
+      // arrivals that are counted or urgent.
       if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed))
         return leave ? seen & ~asleep : seen;
+    }
+  }
+
+  // ---- the urgent -------------------------------------------------------------------------------------------
+
+  static constexpr node_handle latest_urgent(std::uint32_t w) { return w / urgent; }
+  static node_handle link(node_handle h) { return P::node(h).next.load(std::memory_order_relaxed); }
+  static std::uint32_t priority_of(node_handle h) { return P::node(h).mark.load(std::memory_order_relaxed); }
+
+  [[gnu::cold, gnu::noinline]] void wait_by_priority(node_handle mine, std::uint32_t priority) {
+    prepare<P>(mine);
+    P::node(mine).mark.store(priority, std::memory_order_relaxed);
+    std::uint32_t seen = outer_.load(std::memory_order_relaxed);
+    for (;; P::backoff(0)) {
+      if (is_free(seen)) {
+        if (outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire, std::memory_order_relaxed))
+          break;  // (1)
+        continue;
+      }
+      P::node(mine).next.store(latest_urgent(seen), std::memory_order_relaxed);
+      // (4) release: the prepared node; pairs with (5).
+      if (outer_.compare_exchange_strong(seen, mine * urgent | (seen & state_bits), std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+        wait_for_grant<P, W>(mine);
+        break;
+      }
+    }
+    P::give_node(mine);  // whoever granted it does not look at it again
+  }
+
+  /// By the holder, when there is one: takes off the stack who has the highest priority, of several the eldest, that is the
+  /// lowest. The lock stays held, and is that thread's when its node is granted. The inner bit is this thread's: it goes.
+  [[gnu::cold, gnu::noinline]] node_handle take_urgent() {
+    // (5) acquire, and below on failure: pairs with (4).
+    std::uint32_t seen = outer_.load(std::memory_order_acquire);
+    for (;; P::backoff(0)) {
+      const node_handle top = latest_urgent(seen);
+      node_handle best = top, above = no_node;
+      for (node_handle up = top, h = link(up); h != no_node; up = h, h = link(h))
+        if (priority_of(h) >= priority_of(best)) {
+          above = up;
+          best = h;
+        }
+      const node_handle then_top = best == top ? link(best) : top;
+      const std::uint32_t then = then_top * urgent | (seen & state_bits & ~inner);
+      // Nobody is let in by this: the grant is the release.
+      if (then != seen &&
+          !outer_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_acquire))
+        continue;  // somebody has come, perhaps a better one
+      if (best != top) P::node(above).next.store(link(best), std::memory_order_relaxed);
+      return best;
     }
   }
 
