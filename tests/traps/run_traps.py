@@ -25,6 +25,9 @@ CATALOG = pathlib.Path(__file__).resolve().parents[2] / "include" / "usher" / "c
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 
+# Whose mutexes let those who sleep in by priority; semaphores and condition variables do it under every lock.
+SERVE_BY_PRIORITY = {"loiter", "loiter-barging", "loiter-cull", "loiter-eager", "loiter-numa"}
+
 FAMILIES = {
     "mutex": ["init", "destroy", "lock", "trylock", "timedlock", "clocklock", "unlock"],
     "cond": ["init", "destroy", "wait", "timedwait", "clockwait", "signal", "broadcast"],
@@ -42,7 +45,8 @@ def check(name, condition, why):
 
 
 def environment(lock=None, preload=None, **more):
-    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
+    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS",
+            "USHER_FAKE_PRIORITIES")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["USHER_LOCK"] = lock
@@ -243,8 +247,18 @@ def heap(lock, label):
             run_cases(f"{label}{kind}_allocator{order}", "allocators", environment(lock, preload), options)
 
 
+def by_priority(lock):
+    """With real priorities where the machine gives them, and with those that niceness stands for."""
+    only = ("semaphore", "signal_held", "signal_free", "broadcast") + (("mutex",) if lock in SERVE_BY_PRIORITY else ())
+    options = ["--fresh"] + [word for name in only for word in ("--only", name)]
+    for form in (lock, "loiter-park", "loiter-yield") if lock == "loiter" else (lock,):
+        run_cases(f"{form}/priorities", "priorities", environment(form, [LIB]), options)
+        run_cases(f"{form}/priorities_faked", "priorities", environment(form, [LIB], USHER_FAKE_PRIORITIES="nice"),
+                  options)
+
+
 def reference():
-    for program in ("limits", "hand_over", "slow_motion", "short_lives"):
+    for program in ("limits", "hand_over", "slow_motion", "short_lives", "priorities"):
         run_cases(program, program, environment())
     heap(None, "")
 
@@ -261,6 +275,8 @@ def under_lock(lock):
                   ("--fresh", "--limit", "60"))
     run_cases(f"{lock}/slow_motion_polling", "slow_motion", environment(lock, [LIB], USHER_SPIN_NS="999999999"))
     heap(lock, f"{lock}/")
+    if lock in SERVE_BY_PRIORITY | {"mcs", "mcscr", "ticket"}:  # what is not about mutexes is the same under all
+        by_priority(lock)
 
 
 def shared_objects():
