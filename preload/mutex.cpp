@@ -46,20 +46,20 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
   return connect().unlock(m);
 }
 
+/// Between the handlers' first and last lines.
+void at_fork_in_child() {
+  native::forget_parent();
+  wake_in_child();
+  mixed_wait::renew_in_child();
+}
+
 /// Only so that a program which changes its environment at the start does not change the selection by it, and so that
 /// a mistake in USHER_LOCK is said also by a program that never locks. And what must not, or cannot, be done later.
-void in_child();
 [[gnu::constructor]] void at_start() {
   connect();
   c_library::find_sem_post();
-  c_library::in_children(in_child);
+  c_library::in_children(at_fork_in_child);
   if (!selected().passes_through) native::prepare_heavy_fences();
-}
-
-/// Between the handlers' first and last lines.
-void in_child() {
-  wake_in_child();
-  mixed_wait::renew_in_child();
 }
 
 }  // namespace

@@ -142,6 +142,7 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   const bool refused = found != nullptr && found->lock == nullptr;
   const mutex_table* table = found != nullptr && !refused ? found : &through;
   if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
+    usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() registers the handler
     native::fork_stamp();
     if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
     // Locks are reset after a fork, so nodes of threads that are gone may be used again.

@@ -5,6 +5,7 @@
     run_traps.py symbols          what the library exports, and who is bound to it
     run_traps.py environment      USHER_LOCK: unset, empty, every name, unknown names; nothing on stdout
     run_traps.py shared_objects   the header library in several shared objects of one process
+    run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given
     run_traps.py lock NAME        the programs under one lock
 
 USHER_LIB names libusher.so, USHER_TRAPS the folder of the programs; USHER_BIN, if set, the usher command. Prints
@@ -23,6 +24,8 @@ LIB = os.environ.get("USHER_LIB", "")
 BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
 CATALOG = pathlib.Path(__file__).resolve().parents[2] / "include" / "usher" / "catalog.list"
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
+# Those that take nodes in various ways. Others have them from the same place, or have none.
+NODE_LOCKS = ("mcs", "mcscr", "mcsg", "clh", "clh-tls", "k42-tls", "loiter")
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 
 # Whose mutexes let those who sleep in by priority; semaphores and condition variables do it under every lock.
@@ -258,7 +261,7 @@ def by_priority(lock):
 
 
 def reference():
-    for program in ("limits", "hand_over", "slow_motion", "short_lives", "priorities"):
+    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities"):
         run_cases(program, program, environment())
     heap(None, "")
 
@@ -270,6 +273,8 @@ def under_lock(lock):
     # The first two ask for what locks promise that hand over to those who have waited long.
     every = [] if lock.startswith("loiter") else ["--only", "deadlines_that_pass", "--only", "deadlines_that_are_met"]
     run_cases(f"{lock}/long_waits", "long_waits", environment(lock, [LIB]), ["--fresh", *every])
+    if lock in NODE_LOCKS:
+        run_cases(f"{lock}/nodes", "nodes", environment(lock, [LIB]))
     if lock == "c-bo-mcs":  # one that is larger than a mutex
         run_cases(f"{lock}/short_lives", "short_lives", environment(lock, [LIB], USHER_FAKE_NODES="2"),
                   ("--fresh", "--limit", "60"))
@@ -287,10 +292,14 @@ def shared_objects():
             run_cases(f"{program}_under_{lock}", program, environment(lock, [LIB]), options, 300)
 
 
+def handlers():
+    run_cases("handlers", "handlers", environment(), ())
+
+
 def main():
     arguments = sys.argv[1:]
     groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
-              "shared_objects": shared_objects}
+              "shared_objects": shared_objects, "handlers": handlers}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
     elif len(arguments) == 2 and arguments[0] == "lock":

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -774,15 +775,14 @@ TEST(properties, another_thread_may_unlock) {
 
 // ---- kept nodes
 
-TEST(kept_nodes, are_borrowed_again_and_at_most_one_is_kept) {
+TEST(kept_nodes, are_borrowed_again) {
   std::jthread([] {
-    native::give_node(native::borrow_node());  // what a thread before us has kept, if any
     const node_handle a = native::take_node(), b = native::take_node();
     ASSERT_NE(a, b);
+    native::keep_node(a);
     native::keep_node(b);
-    native::keep_node(a);  // goes home
     EXPECT_EQ(native::borrow_node(), b);
-    EXPECT_EQ(native::take_node(), a);
+    EXPECT_EQ(native::borrow_node(), a);
     native::give_node(a);
     native::give_node(b);
   }).join();
@@ -791,18 +791,19 @@ TEST(kept_nodes, are_borrowed_again_and_at_most_one_is_kept) {
 TEST(kept_nodes, wander_under_clh_tls) {
   clh_tls<native, stp> lock{};
   lock.lock();
-  node_handle mine = 0, theirs = 0;
+  node_handle mine = 0;
   std::memcpy(&mine, &lock, sizeof mine);
+  std::array<node_handle, 2> theirs{};
   std::jthread other([&] {
     lock.lock();
     lock.unlock();
-    theirs = native::borrow_node();
-    native::give_node(theirs);
+    for (auto& h : theirs) h = native::borrow_node();
+    for (auto h : theirs) native::give_node(h);
   });
   std::this_thread::sleep_for(milliseconds(10));
   lock.unlock();
   other.join();
-  EXPECT_EQ(theirs, mine) << "the waiter goes away with its predecessor's node";
+  EXPECT_TRUE(theirs[0] == mine || theirs[1] == mine) << "the waiter goes away with its predecessor's node";
 }
 
 TEST(kept_nodes, of_dead_threads_are_not_lost) {
@@ -813,10 +814,11 @@ TEST(kept_nodes, of_dead_threads_are_not_lost) {
     lock.unlock();
   };
   for (int i = 0; i < 20; i++) std::jthread(pair).join();
-  const auto made = usher_process_state.made.load();
+  const auto records = usher_process_state.made.load(), nodes = usher_process_state.pool.made.load();
   for (int i = 0; i < 300; i++) std::jthread(pair).join();
   std::this_thread::sleep_for(milliseconds(20));
-  EXPECT_LE(usher_process_state.made.load() - made, 64u);
+  EXPECT_LE(usher_process_state.made.load() - records, 64u);
+  EXPECT_LE(usher_process_state.pool.made.load() - nodes, 64u * 7);
 }
 
 // ---- cohorts

@@ -1,9 +1,11 @@
 // Who comes in when: arrival and admission as the platform's hooks see them, or by the locks' own words.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "team.hpp"
@@ -429,19 +431,69 @@ TEST(records, of_dead_threads_are_used_again) {
   EXPECT_LE(made() - before, 64u);
 }
 
+std::uint32_t nodes_made() {
+  return usher_process_state.pool.made.load();
+}
+
 TEST(records, nodes_are_distinct_and_come_back) {
   std::set<node_handle> taken;
-  for (int i = 0; i < 1000; i++) {
-    const node_handle h = native::take_node();
-    ASSERT_GE(h, first_node);
-    ASSERT_NE(h % 16, 0u) << "a record's own line";
-    ASSERT_TRUE(taken.insert(h).second);
+  const auto take = [&] {
+    for (int i = 0; i < 1000; i++) {
+      const node_handle h = native::take_node();
+      ASSERT_GE(h, first_node);
+      ASSERT_TRUE(taken.insert(h).second);
+    }
+  };
+  take();
+  for (node_handle h : taken) native::give_node(h);
+  const auto made = nodes_made();
+  const auto before = std::exchange(taken, {});
+  take();
+  EXPECT_EQ(nodes_made(), made);
+  EXPECT_EQ(taken, before);
+  for (node_handle h : taken) native::give_node(h);
+}
+
+TEST(records, nodes_that_others_give_back_serve_again) {
+  constexpr int many = 100000;
+  std::atomic<node_handle> cell{no_node};
+  std::jthread taker([&] {
+    for (int i = 0; i < many; i++) {
+      const node_handle h = native::take_node();
+      ASSERT_NE(h, no_node);
+      while (cell.load(std::memory_order_acquire) != no_node) std::this_thread::yield();
+      cell.store(h, std::memory_order_release);
+    }
+  });
+  const auto made = nodes_made();
+  for (int i = 0; i < many; i++) {
+    node_handle h;
+    while ((h = cell.load(std::memory_order_acquire)) == no_node) std::this_thread::yield();
+    cell.store(no_node, std::memory_order_release);
+    native::give_node(h);
   }
-  for (node_handle h : taken) native::give_node(h);
-  const auto made = usher_process_state.made.load();
-  for (int i = 0; i < 1000; i++) ASSERT_TRUE(taken.contains(native::take_node()));
-  EXPECT_EQ(usher_process_state.made.load(), made);
-  for (node_handle h : taken) native::give_node(h);
+  EXPECT_LE(nodes_made() - made, 100u);
+}
+
+TEST(records, no_node_is_in_two_hands) {
+  // Each takes up to 40 and gives back as many, so that the pool is asked again and again.
+  constexpr unsigned threads = 4;
+  constexpr std::uint32_t most = 1 << 16;
+  static std::array<std::atomic<bool>, most> in_use{};
+  test::in_threads(threads, [&](unsigned me) {
+    std::vector<node_handle> mine;
+    for (unsigned round = 0; round < 2000; round++) {
+      for (unsigned i = 0; i < (round * 7 + me) % 40; i++) {
+        mine.push_back(native::take_node());
+        ASSERT_LT(mine.back(), most);
+        ASSERT_FALSE(in_use[mine.back()].exchange(true, std::memory_order_relaxed));
+      }
+      for (; !mine.empty(); mine.pop_back()) {
+        in_use[mine.back()].store(false, std::memory_order_relaxed);
+        native::give_node(mine.back());
+      }
+    }
+  });
 }
 
 }  // namespace

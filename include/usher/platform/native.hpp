@@ -6,14 +6,20 @@
 // for clang does not make it unique; so the object is defined by an assembler directive that either compiler emits
 // alike.
 //
-// Thread records live in one mapped region that is never unmapped. A record is owned by a living thread id in one
-// incarnation of the process (its fork stamp); there is no destructor and no key: a thread that needs a record takes
+// Thread records and queue nodes live in one mapped region that is never unmapped. A record is owned by a living thread id
+// in one incarnation of the process (its fork stamp); there is no destructor and no key: a thread that needs a record takes
 // over one whose owner no longer exists. Thread-local storage holds one pointer.
+//
+// A node belongs to whoever has it at hand, and nodes have no home: a thread gives a node to its own record, which keeps a
+// few, and what is too much or missing there is exchanged with a list that all share. So taking and giving a node cost the
+// same however many nodes the thread holds, whoever took them, and however its threads have ended. Signal handlers that
+// lock, and forks, are at `thread_record` and `node_pool`.
 #pragma once
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -49,28 +55,71 @@ struct native;
 
 namespace native_detail {
 
-/// One queue node with its own in-use mark, alone in its cache line.
+/// One queue node, alone in its cache line.
 struct alignas(64) node_slot {
   queue_node<native>* queue() { return reinterpret_cast<queue_node<native>*>(this); }
   unsigned char raw[32];
-  std::atomic<std::uint32_t> used;  ///< 0: free; else the fork stamp of the process that took it
+  std::atomic<node_handle> next;  ///< in a list of the pool's. Beside the node, so that it is a handle at any time
 };
 
-/// A thread's record: 64 bytes of its own and 15 nodes. A thread that holds more locks chains further records.
+/// A thread's record. All of it is the owner's alone; atomic only because a dead owner's last writes are ordered by the
+/// kernel, which thread sanitizers do not see.
+///
+/// Handlers. The thread's signal handlers may lock, too, at any point of what is done with free[] and top, and return
+/// while they hold the lock. So the owner says in `ready` that it is at it:
+///
+///     (s1) ready is compared with the stamp    equal, or nothing is done here
+///     (s2) ready = busy
+///     (s3) top and free[] are read and written
+///     (s4) ready = the stamp
+///
+/// A handler that comes before (s2) has done with the record when it returns, and (s3) reads what it has left. One that
+/// comes between (s2) and (s4) finds `busy` and takes its nodes from the pool, and gives them there; the pool's operations
+/// are compare-and-swaps, which any number may interrupt. One that comes after (s4) finds all done. Whoever jumps out of a
+/// handler leaves the record busy: it is then not used any more as long as the thread lives. In (s3) the order is such
+/// that a thread which ends there, in a handler, leaves no node in two places.
+///
+/// Forks. In the child of a fork in a handler the stamp of (s4) is of the parent's incarnation: the record's nodes are then
+/// of unknown origin, and dropped where the pool began anew (`node_pool`). So are those of other threads that the child
+/// does not have.
 struct alignas(64) thread_record {
-  std::atomic<std::uint64_t> owner;  ///< fork stamp << 32 | thread id; 0: nobody's
-  // The rest is the owner's alone; atomic only because a dead owner's last writes are ordered by the kernel, which
-  // thread sanitizers do not see.
-  std::atomic<std::uint64_t> random;  ///< xorshift state, never 0
-  std::atomic<node_handle> hint;      ///< a node of mine that was free not long ago
-  std::atomic<std::uint32_t> more;    ///< index of a further record of mine, 0: none
-  std::atomic<std::uint32_t> place;   ///< NUMA node, and above bit 16 how often it is still taken for true
-  std::atomic<std::uint64_t> kept;  ///< fork stamp << 32 | a node kept for the next acquisition, perhaps not mine; or 0
-  node_slot nodes[15];
+  static constexpr std::uint32_t most = 14, batch = most / 2;
+  static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no stamp
+  std::atomic<std::uint64_t> owner;                         ///< fork stamp << 32 | thread id; 0: nobody's
+  /// Points into free[]: what follows free[0] up to here are nodes that the thread has at hand. Null: never used yet.
+  std::atomic<std::atomic<node_handle>*> top;
+  std::atomic<std::uint32_t> ready;         ///< the stamp for which the nodes are good, or busy
+  std::atomic<std::uint64_t> random;        ///< xorshift state, never 0
+  std::atomic<std::uint32_t> place;         ///< NUMA node, and above bit 16 how often it is still taken for true
+  std::atomic<node_handle> free[1 + most];  ///< the first is no_node for ever
 
   std::uint32_t stamp() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
+  std::atomic<node_handle>* at(std::uint32_t i) { return &free[i]; }
 };
-static_assert(sizeof(thread_record) == 1024 && offsetof(thread_record, nodes) == 64);
+static_assert(sizeof(thread_record) == 128);
+
+/// The nodes that no thread has at hand: a list, and those that have not been in use. Each of its words is changed by
+/// compare-and-swap only, so threads, handlers and threads that never come back may interrupt each other anywhere in it: what
+/// is lost then is what they had in hand.
+///
+/// Where locks are reset in a child (ghosts_are_free) it lies on the page that a fork wipes: nodes that ghosts hold,
+/// wait with or had at hand cost the child nothing, for its pool is a new one. It begins behind all nodes that an ancestor
+/// has made and goes round from there. So a node that the thread which forked still has in hand, because it did so in a
+/// handler that interrupted an operation on a lock, is not handed out once more, whatever the operation goes on to do with
+/// it; unless the child has made a million others by then. Elsewhere locks may stay in use across a fork, and the child goes
+/// on with a copy of the pool.
+struct node_pool {
+  /// Changes << 24 | the first of a list, or no_node. 0: not yet open. The changes begin elsewhere in each incarnation, so
+  /// that nothing which was begun in the parent succeeds in its child by accident.
+  std::atomic<std::uint64_t> list;
+  std::atomic<std::uint64_t> from;  ///< 1 + how many had been made when it began. 0: not yet open
+  std::atomic<std::uint32_t> made;  ///< 1 + how many it has made since. 0: not yet open
+};
+
+/// Lies where the handles below first_node would have their nodes.
+struct region_head {
+  std::atomic<std::uint32_t> records, slots;  ///< how many there can be
+};
 
 /// Where a thread learns which NUMA node it runs on.
 enum numa_source : std::uint32_t {
@@ -79,7 +128,16 @@ enum numa_source : std::uint32_t {
   numa_fake = 16,   ///< + n: USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does not have
 };
 
-inline constexpr std::uint32_t slots_a_record = sizeof(thread_record) / sizeof(node_slot);
+/// Slots for each record that there can be: more than a record keeps, so that no thread goes without a node because others
+/// have some at hand.
+inline constexpr std::uint32_t slots_a_record = 16;
+static_assert(slots_a_record > thread_record::most + 1);
+/// How many bytes n records take with their nodes. The records come first, in descending order, and the nodes after them:
+/// both are found from the address between, which is slot 0.
+constexpr std::size_t bytes_for(std::uint32_t n) {
+  return n * (sizeof(thread_record) + slots_a_record * sizeof(node_slot));
+}
+inline constexpr std::uint32_t most_records = 65536, reserved_records = 14;
 inline constexpr std::uint32_t table_size = 4096;
 
 /// One place of the pool of large locks' states. What has been in it stays, for the next of the same type.
@@ -91,14 +149,14 @@ struct annex_slot {
 };
 static_assert(sizeof(annex_slot) == annex_slot::size);
 
-/// All zero at first. `mark` has a page of its own, which the kernel wipes in a child (MADV_WIPEONFORK).
+/// All zero at first. The first page is wiped in a child: by the kernel (MADV_WIPEONFORK), or by forget_parent().
 struct process_state {
   /// fork stamp << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one operation.)
   alignas(4096) std::atomic<std::uint64_t> mark;
+  alignas(128) node_pool wiped_pool;                    ///< where ghosts_are_free
   alignas(4096) std::atomic<std::uint32_t> last_stamp;  ///< of this process or an ancestor; survives a fork
   std::atomic<std::int32_t> pid;
-  /// The region. Record 0 is nobody's, so small handles are free for marks; its `more` is the number of records.
-  std::atomic<thread_record*> records;
+  std::atomic<node_slot*> nodes;                  ///< slot 0 of the region
   std::atomic<std::uint32_t> made;                ///< records 1 … made have been handed out at least once
   std::atomic<std::uint32_t> cursor;              ///< where to look next for a dead thread's record
   std::atomic<std::uint32_t> spin, yield, sleep;  ///< wait limits + 1; 0: not yet known
@@ -108,14 +166,18 @@ struct process_state {
   std::atomic<std::uint32_t> numa;     ///< how numa_node() asks: native_detail::numa_source; 0: not yet known
   /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
   std::atomic<std::uint32_t> ghosts_are_free;
-  std::atomic<annex_slot*> annexes;         ///< slot 0 is nobody's
-  std::atomic<std::uint64_t> free_annexes;  ///< changes << 32 | first of a list, 0: none
-  std::atomic<std::uint32_t> annexes_made;  ///< slots 1 … made have been handed out at least once
-  std::atomic<std::uint32_t> nice_ranks;    ///< priority() is told by niceness: set_priorities_by_nice()
+  std::atomic<annex_slot*> annexes;          ///< slot 0 is nobody's
+  std::atomic<std::uint64_t> free_annexes;   ///< changes << 32 | first of a list, 0: none
+  std::atomic<std::uint32_t> annexes_made;   ///< slots 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
+  std::atomic<std::uint32_t> told_of_forks;  ///< 1: somebody calls forget_parent() in children
+  std::atomic<std::uint32_t> nice_ranks;     ///< priority() is told by niceness: set_priorities_by_nice()
+  alignas(128) node_pool pool;               ///< where locks may be in use across a fork
+  std::atomic<std::uint64_t> ever_made;      ///< how many nodes this process and its ancestors have made, or a few more
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
   std::atomic<std::uint32_t> id_array[table_size];
-  std::atomic<std::uint32_t> chain_array[table_size];  ///< empty in a child: its pages, too, are wiped
-  thread_record reserve[16];                           ///< the region where none can be mapped: enough for 14 threads
+  std::atomic<std::uint32_t> chain_array[table_size];              ///< empty in a child: its pages, too, are wiped
+  alignas(64) unsigned char reserve[bytes_for(reserved_records)];  ///< the region where none can be mapped
 };
 static_assert(sizeof(process_state) == 73728);
 
@@ -339,6 +401,24 @@ struct native {
     return std::uint32_t(mark >> 32);
   }
 
+  /// The same, or 0 if there is none yet, by one load.
+  static std::uint32_t stamp_so_far() {
+    constexpr bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    using half [[gnu::may_alias]] = std::uint32_t;
+    const auto* halves = reinterpret_cast<const half*>(&usher_process_state.mark);
+    return __atomic_load_n(halves + (little_endian ? 1 : 0), __ATOMIC_ACQUIRE);
+  }
+
+  /// In a child, for kernels that do not wipe there what is of the parent: between the handlers' first and last lines.
+  static void forget_parent() {
+    auto& s = usher_process_state;
+    if (s.unwiped.load(std::memory_order_relaxed) == 0) return;
+    s.mark.store(0, std::memory_order_relaxed);
+    s.wiped_pool.list.store(0, std::memory_order_relaxed);
+    s.wiped_pool.made.store(0, std::memory_order_relaxed);
+    for (auto& c : s.chain_array) c.store(no_node, std::memory_order_relaxed);
+  }
+
   /// The calling thread's record, or null if no more can be had.
   static thread_record* self() {
     thread_record* r = current_;
@@ -357,7 +437,7 @@ struct native {
   /// A small number of the calling thread's own; 0 if it has no record.
   static std::uint32_t thread_index() {
     const thread_record* r = self();
-    return r != nullptr ? std::uint32_t(r - usher_process_state.records.load(std::memory_order_relaxed)) : 0;
+    return r != nullptr ? std::uint32_t(reinterpret_cast<const thread_record*>(slot_base()) - r) : 0;
   }
 
   static constexpr std::uint32_t most_numa_nodes = 16;
@@ -374,45 +454,24 @@ struct native {
 
   static node_handle take_node() {
     thread_record* r = current_;
-    const auto stamp = std::uint32_t(usher_process_state.mark.load(std::memory_order_acquire) >> 32);
-    if (r != nullptr && r->stamp() == stamp) [[likely]] {
-      const node_handle h = r->hint.load(std::memory_order_relaxed);
-      auto& used = slot(h).used;
-      // (n1) acquire: pairs with (n2), the end of the node's use by whoever gave it back.
-      if (used.load(std::memory_order_acquire) == 0) [[likely]] {
-        used.store(stamp, std::memory_order_relaxed);  // only the owner of a record takes nodes from it
-        return h;
-      }
-    }
-    return search_node();
+    const std::uint32_t stamp = stamp_so_far();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != stamp) [[unlikely]]  // (s1)
+      return take_slowly();
+    return take_from(*r, stamp);
   }
 
   static void give_node(node_handle h) {
     thread_record* r = current_;
-    // Read before the node is free: its record may then change owners.
-    const bool mine = r != nullptr && (record_of(h) == r || record_of(h)->owner.load(std::memory_order_relaxed) ==
-                                                                r->owner.load(std::memory_order_relaxed));
-    slot(h).used.store(0, std::memory_order_release);  // (n2)
-    if (mine) r->hint.store(h, std::memory_order_relaxed);
+    const std::uint32_t stamp = stamp_so_far();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != stamp) [[unlikely]]  // (s1)
+      return give_slowly(h);
+    give_to(*r, stamp, h);
   }
 
-  /// What is kept stays with the record when its thread dies: whoever takes the record over has it.
-  static node_handle borrow_node() {
-    if (thread_record* r = self()) [[likely]] {
-      const std::uint64_t kept = r->kept.load(std::memory_order_relaxed);
-      if (kept >> 32 == r->stamp()) [[likely]] {
-        r->kept.store(0, std::memory_order_relaxed);
-        return node_handle(kept);
-      }
-    }
-    return take_node();
-  }
-
-  static void keep_node(node_handle h) {
-    thread_record* r = self();
-    if (r == nullptr || r->kept.load(std::memory_order_relaxed) >> 32 == r->stamp()) return give_node(h);
-    r->kept.store(std::uint64_t{r->stamp()} << 32 | h, std::memory_order_relaxed);
-  }
+  /// The node that was given last is the next that is taken, whoever took it before: all nodes wander, and none needs to be
+  /// kept beside the others.
+  static node_handle borrow_node() { return take_node(); }
+  static void keep_node(node_handle h) { give_node(h); }
 
   static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
 
@@ -642,16 +701,14 @@ struct native {
     return s.annexes.load(std::memory_order_acquire) != nullptr;
   }
 
-  static native_detail::node_slot& slot(node_handle h) {
-    auto* base = usher_process_state.records.load(std::memory_order_relaxed);
-    return reinterpret_cast<native_detail::node_slot*>(base)[h];
+  static native_detail::node_slot* slot_base() { return usher_process_state.nodes.load(std::memory_order_relaxed); }
+  static native_detail::node_slot& slot(node_handle h) { return slot_base()[h]; }
+  /// From 1 on.
+  static thread_record& record(native_detail::node_slot* base, std::uint32_t i) {
+    return *(reinterpret_cast<thread_record*>(base) - i);
   }
-  static thread_record* record_of(node_handle h) {
-    return usher_process_state.records.load(std::memory_order_relaxed) + h / native_detail::slots_a_record;
-  }
-  static node_handle handle_of(const thread_record* r, unsigned i) {
-    const auto index = std::uint32_t(r - usher_process_state.records.load(std::memory_order_relaxed));
-    return index * native_detail::slots_a_record + 1 + i;
+  static native_detail::region_head& head(native_detail::node_slot* base) {
+    return *reinterpret_cast<native_detail::region_head*>(base);
   }
 
   /// The limits when nobody has set any. Spinning: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
@@ -683,8 +740,13 @@ struct native {
   [[gnu::cold, gnu::noinline]] static std::uint32_t stamp_process() {
     auto& s = usher_process_state;
     const int saved = errno;
-    madvise(&s.mark, 4096, MADV_WIPEONFORK);  // before the mark is written, or a child could inherit it
-    madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK);  // before there is a node that could be in a chain
+    // Before the mark is written, or a child could inherit it; and before there is a node that could be in a chain.
+    if (madvise(&s.mark, 4096, MADV_WIPEONFORK) != 0 ||
+        madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK) != 0) {
+      s.unwiped.store(1, std::memory_order_relaxed);
+      // Linux before 4.14, some emulators, some sandboxes.
+      if (s.told_of_forks.exchange(1, std::memory_order_relaxed) == 0) pthread_atfork(nullptr, nullptr, forget_parent);
+    }
     const std::int32_t pid = getpid();
     s.pid.store(pid, std::memory_order_relaxed);
     // A stamp that no ancestor has used: last_stamp is copied by fork. It is written before the mark, so that a
@@ -702,7 +764,7 @@ struct native {
     if (tid == pid && s.ghosts_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);
       for (std::uint32_t i = 1; i <= made; i++) {
-        auto& r = s.records.load(std::memory_order_relaxed)[i];
+        auto& r = record(slot_base(), i);
         std::uint64_t owner = r.owner.load(std::memory_order_relaxed);
         if (&r != current_ && std::uint32_t(owner >> 32) != stamp)
           r.owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
@@ -716,58 +778,59 @@ struct native {
     const std::uint32_t stamp = fork_stamp();
     const std::uint64_t me = std::uint64_t{stamp} << 32 | std::uint32_t(gettid_now());
     if (thread_record* r = current_) {
-      // I am the thread that forked; nobody takes over a record with an old stamp, so it is still mine. The records
-      // chained to it may have been freed by stamp_process(): leave them, and the hint that may point into one.
-      if (r->stamp() != stamp) {
-        r->owner.store(me, std::memory_order_relaxed);
-        r->more.store(0, std::memory_order_relaxed);
-        r->hint.store(handle_of(r, 0), std::memory_order_relaxed);
-        // A node that was kept is in nobody's use, but only its record's owner may say so.
-        const auto kept = node_handle(r->kept.exchange(0, std::memory_order_relaxed));
-        if (kept != no_node && record_of(kept) == r) slot(kept).used.store(0, std::memory_order_relaxed);
-      }
+      // I am the thread that forked; nobody takes over a record with an old stamp, so it is still mine.
+      if (r->stamp() != stamp) r->owner.store(me, std::memory_order_relaxed);
       return r;
     }
+    // None for a child that shares our memory (vfork): its thread-local storage is the suspended parent's, and ids of another
+    // process's threads do not say who is alive.
+    if (getpid() != usher_process_state.pid.load(std::memory_order_relaxed)) return nullptr;
     thread_record* r = claim_record(me);
-    // Not in a child that shares our memory (vfork): its thread-local storage is the suspended parent's.
-    if (r != nullptr && getpid() == usher_process_state.pid.load(std::memory_order_relaxed)) current_ = r;
+    if (r == nullptr) return nullptr;
+    // Has a handler found one meanwhile? (One that comes now leaves a record that stays unused as long as this thread lives.)
+    if (thread_record* const theirs = current_) {
+      if (r != theirs) r->owner.store(0, std::memory_order_release);
+      return theirs;
+    }
+    current_ = r;
     return r;
   }
 
-  /// A record that becomes mine: a dead thread's if one is found by a short look, else a new one.
+  /// A record that becomes mine: a dead thread's if one is found by a short look, else a new one; where there can be no more, by
+  /// a longer look. So it takes a bounded time, however many threads there are and have been.
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
-    thread_record* base = region();
-    const std::uint32_t made = s.made.load(std::memory_order_acquire);
+    native_detail::node_slot* const base = region();
+    std::uint32_t made = s.made.load(std::memory_order_acquire);
     for (unsigned tries = 0; tries < 4 && made > 0; tries++) {
-      const std::uint32_t i = 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made;
-      if (take_over(base[i], me)) return &base[i];
+      thread_record& r = record(base, 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made);
+      if (take_over(r, me)) return &r;
     }
-    const std::uint32_t capacity = base->more.load(std::memory_order_relaxed);
-    std::uint32_t last = made;
-    while (last + 2 < capacity) {  // the last record is for those who find none
+    const std::uint32_t capacity = head(base).records.load(std::memory_order_relaxed);
+    while (made < capacity) {
       // Between this and take_over, another thread may see the new record, unowned, and be quicker.
-      if (s.made.compare_exchange_weak(last, last + 1, std::memory_order_acq_rel, std::memory_order_acquire) &&
-          take_over(base[++last], me))
-        return &base[last];
+      if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        thread_record& r = record(base, ++made);
+        if (take_over(r, me)) return &r;
+      }
     }
-    for (std::uint32_t i = 1; i <= last; i++)
-      if (take_over(base[i], me)) return &base[i];
+    for (unsigned tries = 0; tries < 64 && tries < made; tries++) {
+      thread_record& r = record(base, 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made);
+      if (take_over(r, me)) return &r;
+    }
     return nullptr;
   }
 
   static bool take_over(thread_record& r, std::uint64_t me) {
     std::uint64_t owner = r.owner.load(std::memory_order_acquire);
     if (owner == me) {
-      // This thread's id, but perhaps not this thread's: its thread is dead and the id was given out again, unless
-      // the record is in my own chain.
-      for (thread_record* c = current_; c != nullptr; c = more(*c))
-        if (c == &r) return false;
+      // This thread's id, but perhaps not this thread's: its thread is dead and the id was given out again. Or it is this
+      // thread's: another shared object's that embeds locks, or one that a handler finds while we are at it here. All of
+      // these may share it, unless it is in use right now.
+      if (&r == current_ || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
     } else if (owner != 0) {
       // A record of another incarnation may belong to the thread that forked.
       if (owner >> 32 != me >> 32) return false;
-      // Ids of another process's threads say nothing: a child that shares our memory cannot tell who is alive.
-      if (getpid() != usher_process_state.pid.load(std::memory_order_relaxed)) return false;
       const int saved = errno;
       const bool alive = syscall(SYS_tgkill, usher_process_state.pid.load(std::memory_order_relaxed),
                                  std::int32_t(std::uint32_t(owner)), 0) == 0 ||
@@ -778,80 +841,234 @@ struct native {
     // (r1) acquire: what the dead thread's successors wrote; the thread itself is gone, its writes with it.
     if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return false;
     r.random.store((now() ^ me * 0x9e3779b97f4a7c15u) | 1, std::memory_order_relaxed);
-    r.hint.store(handle_of(&r, 0), std::memory_order_relaxed);
-    r.more.store(0, std::memory_order_relaxed);
+    make_ready(r, std::uint32_t(me >> 32));
     return true;
   }
 
-  static thread_record* more(const thread_record& r) {
-    const std::uint32_t i = r.more.load(std::memory_order_relaxed);
-    return i != 0 ? usher_process_state.records.load(std::memory_order_relaxed) + i : nullptr;
-  }
-
-  /// The region of records: 64 MiB of addresses, touched as needed; less where the process may not have so much.
-  static thread_record* region() {
+  /// The region of records and nodes: 72 MiB of addresses, touched as needed; less where the process may not have so much.
+  static native_detail::node_slot* region() {
+    using native_detail::bytes_for;
     auto& s = usher_process_state;
-    if (auto* base = s.records.load(std::memory_order_acquire)) return base;
+    if (auto* base = s.nodes.load(std::memory_order_acquire)) return base;
     const int saved = errno;
-    std::uint32_t n = 65536;
+    std::uint32_t n = native_detail::most_records;
     void* fresh = MAP_FAILED;
     for (; n >= 64 && fresh == MAP_FAILED; n /= 2)
-      fresh = mmap(nullptr, n * sizeof(thread_record), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      fresh = mmap(nullptr, bytes_for(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     n *= 2;
     const bool mapped = fresh != MAP_FAILED;
-    if (mapped) madvise(fresh, n * sizeof(thread_record), MADV_NOHUGEPAGE);
-    thread_record* mine = mapped ? static_cast<thread_record*>(fresh) : s.reserve;
-    mine->more.store(mapped ? n : std::uint32_t(std::size(s.reserve)), std::memory_order_relaxed);
-    thread_record* base = nullptr;
-    if (s.records.compare_exchange_strong(base, mine, std::memory_order_acq_rel, std::memory_order_acquire))
+    if (mapped)
+      madvise(fresh, bytes_for(n), MADV_NOHUGEPAGE);
+    else
+      n = native_detail::reserved_records;
+    void* const begin = mapped ? fresh : s.reserve;
+    auto* const mine = reinterpret_cast<native_detail::node_slot*>(static_cast<thread_record*>(begin) + n);
+    // shared_memory.hpp wants indices of 16 bits.
+    head(mine).records.store(n < 65536 ? n : 65535, std::memory_order_relaxed);
+    head(mine).slots.store(n * native_detail::slots_a_record, std::memory_order_relaxed);
+    native_detail::node_slot* base = nullptr;
+    if (s.nodes.compare_exchange_strong(base, mine, std::memory_order_acq_rel, std::memory_order_acquire))
       base = mine;
     else if (mapped)
-      munmap(fresh, n * sizeof(thread_record));
+      munmap(fresh, bytes_for(n));
     errno = saved;
     return base;
   }
 
-  /// The hint was wrong: looks through my records, then chains another.
-  [[gnu::cold, gnu::noinline]] static node_handle search_node() {
-    thread_record* r = self();
+  // What a thread has at hand: thread_record. The fences keep the compiler from moving what is between (s2) and (s4) out of it.
+
+  static void begin(thread_record& r) {
+    r.ready.store(thread_record::busy, std::memory_order_relaxed);  // (s2)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  /// Release: pairs with (r2), what this thread did with the nodes.
+  static void end(thread_record& r, std::uint32_t stamp) { r.ready.store(stamp, std::memory_order_release); }  // (s4)
+
+  static node_handle take_from(thread_record& r, std::uint32_t stamp) {
+    begin(r);
+    std::atomic<node_handle>* const top = r.top.load(std::memory_order_relaxed);
+    const node_handle h = top->load(std::memory_order_relaxed);
+    if (h == no_node) [[unlikely]]
+      return refill(r, stamp);
+    r.top.store(top - 1, std::memory_order_relaxed);
+    end(r, stamp);
+    return h;
+  }
+
+  static void give_to(thread_record& r, std::uint32_t stamp, node_handle h) {
+    begin(r);
+    std::atomic<node_handle>* const top = r.top.load(std::memory_order_relaxed);
+    if (top == r.at(thread_record::most)) [[unlikely]]
+      return overflow(r, stamp, h);
+    top[1].store(h, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_release);
+    r.top.store(top + 1, std::memory_order_relaxed);
+    end(r, stamp);
+  }
+
+  /// The nodes become this incarnation's: those of another one are of another pool.
+  static void make_ready(thread_record& r, std::uint32_t stamp) {
+    if (r.ready.load(std::memory_order_acquire) == stamp) return;  // (r2)
+    begin(r);
+    if (usher_process_state.ghosts_are_free.load(std::memory_order_relaxed) != 0 ||
+        r.top.load(std::memory_order_relaxed) == nullptr)
+      r.top.store(r.at(0), std::memory_order_relaxed);
+    end(r, stamp);
+  }
+
+  /// The calling thread's record, if it may be used; null if it is busy, or there is none.
+  static thread_record* ready_record(std::uint32_t stamp) {
+    thread_record* const r = self();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) == thread_record::busy) return nullptr;
+    // A handler that comes here does all of the following: then it is done twice, and what the handler has got is lost.
+    make_ready(*r, stamp);
+    return r;
+  }
+
+  /// No record yet, or of another incarnation, or busy.
+  [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
     const std::uint32_t stamp = fork_stamp();
-    if (r == nullptr) return shared_node(stamp);
-    const bool reuse = usher_process_state.ghosts_are_free.load(std::memory_order_relaxed) != 0;
-    for (thread_record* from = r;;) {
-      thread_record* last = from;
-      for (thread_record* c = from; c != nullptr; last = c, c = more(*c)) {
-        for (unsigned i = 0; i < 15; i++) {
-          auto& used = c->nodes[i].used;
-          const std::uint32_t u = used.load(std::memory_order_acquire);  // pairs with (n2)
-          if (u == 0 || (reuse && u != stamp)) {
-            used.store(stamp, std::memory_order_relaxed);
-            const node_handle h = handle_of(c, i);
-            r->hint.store(h, std::memory_order_relaxed);
-            return h;
-          }
-        }
+    if (thread_record* const r = ready_record(stamp)) return take_from(*r, stamp);
+    region();
+    std::atomic<node_handle> one{no_node};
+    return acquire_nodes(&one, 1) != 0 ? one.load(std::memory_order_relaxed) : no_node;
+  }
+
+  [[gnu::cold, gnu::noinline]] static void give_slowly(node_handle h) {
+    const std::uint32_t stamp = fork_stamp();
+    thread_record* const r = ready_record(stamp);
+    if (r == nullptr) return release_nodes(h, h);
+    give_to(*r, stamp, h);
+  }
+
+  /// The record is empty, and busy. A batch comes: then as many may be given as taken before the pool is needed again.
+  [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t stamp) {
+    const std::uint32_t n = acquire_nodes(r.at(1), thread_record::batch);
+    const node_handle h = r.at(n)->load(std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_release);
+    if (n != 0) r.top.store(r.at(n - 1), std::memory_order_relaxed);
+    end(r, stamp);
+    return h;
+  }
+
+  /// The record is full, and busy. The half that has been there longest goes to the pool.
+  [[gnu::cold, gnu::noinline]] static void overflow(thread_record& r, std::uint32_t stamp, node_handle h) {
+    constexpr std::uint32_t half = thread_record::batch;
+    const auto at = [&r](std::uint32_t i) { return r.at(i)->load(std::memory_order_relaxed); };
+    const node_handle first = at(1), last = at(half);
+    for (std::uint32_t i = 1; i < half; i++) slot(at(i)).next.store(at(i + 1), std::memory_order_relaxed);
+    r.top.store(r.at(0), std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (std::uint32_t i = 1; i <= half; i++) r.at(i)->store(at(half + i), std::memory_order_relaxed);
+    r.at(half + 1)->store(h, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    r.top.store(r.at(half + 1), std::memory_order_relaxed);
+    release_nodes(first, last);
+    end(r, stamp);
+  }
+
+  // ---- the pool
+
+  static native_detail::node_pool& pool() {
+    auto& s = usher_process_state;
+    return s.ghosts_are_free.load(std::memory_order_relaxed) != 0 ? s.wiped_pool : s.pool;
+  }
+  static constexpr unsigned handle_bits = 24;
+  static node_handle first_of(std::uint64_t list) { return node_handle(list & ((1u << handle_bits) - 1)); }
+  static std::uint64_t changed(std::uint64_t list, node_handle first) {
+    return ((list >> handle_bits) + 1) << handle_bits | first;
+  }
+
+  /// First use in this incarnation. Whoever finds a later one of the three words set finds the earlier ones set, too.
+  static void open(native_detail::node_pool& p) {
+    auto& s = usher_process_state;
+    std::uint64_t none = 0;
+    p.from.compare_exchange_strong(none, 1 + s.ever_made.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    std::uint32_t nothing = 0;
+    p.made.compare_exchange_strong(nothing, 1, std::memory_order_release, std::memory_order_relaxed);  // (m1)
+    none = 0;
+    const std::uint64_t somewhere = fork_stamp() * 0x9e3779b97f4a7c15u | std::uint64_t{1} << 63;
+    p.list.compare_exchange_strong(none, somewhere >> handle_bits << handle_bits, std::memory_order_acq_rel,
+                                   std::memory_order_relaxed);
+  }
+
+  /// At most so many nodes, from the list or new ones. How many.
+  static std::uint32_t acquire_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
+    const std::uint32_t n = cut_nodes(to, most);
+    return n != 0 ? n : make_nodes(to, most);
+  }
+
+  /// Cuts nodes off the front of the list.
+  static std::uint32_t cut_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
+    auto& p = pool();
+    // (l1) acquire: pairs with (l2), the nodes and their links as they were left.
+    std::uint64_t list = p.list.load(std::memory_order_acquire);
+    for (;;) {
+      if (list == 0) {
+        open(p);
+        list = p.list.load(std::memory_order_acquire);
+        continue;
       }
-      // A dead thread's record may have no free node (locks that it took and never released): then once more.
-      thread_record* fresh = claim_record(r->owner.load(std::memory_order_relaxed));
-      if (fresh == nullptr) return no_node;
-      last->more.store(std::uint32_t(fresh - usher_process_state.records.load(std::memory_order_relaxed)),
-                       std::memory_order_relaxed);
-      from = fresh;  // all before it are full
+      // The list may change while we go along it. What is read then is some node, for a link is never anything else; and the
+      // exchange fails, for the changes are counted.
+      std::uint32_t n = 0;
+      node_handle h = first_of(list);
+      for (; n < most && h != no_node; n++) {
+        to[n].store(h, std::memory_order_relaxed);
+        h = slot(h).next.load(std::memory_order_relaxed);
+      }
+      if (n == 0) return 0;
+      if (p.list.compare_exchange_weak(list, changed(list, h), std::memory_order_acq_rel, std::memory_order_acquire))
+        return n;
+      pause();
     }
   }
 
-  /// A thread that can have no record takes one of the last record's nodes, which nobody owns: no_node if all are in use.
-  static node_handle shared_node(std::uint32_t stamp) {
-    thread_record* base = region();
-    thread_record& shared = base[base->more.load(std::memory_order_relaxed) - 1];
-    for (unsigned i = 0; i < std::size(shared.nodes); i++) {
-      std::uint32_t free = 0;
-      if (shared.nodes[i].used.compare_exchange_strong(free, stamp, std::memory_order_acq_rel,
-                                                       std::memory_order_relaxed))
-        return handle_of(&shared, i);
+  /// Makes nodes that have not been in use in this incarnation.
+  static std::uint32_t make_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
+    auto& s = usher_process_state;
+    auto& p = pool();
+    const std::uint32_t all = head(slot_base()).slots.load(std::memory_order_relaxed) - first_node;
+    std::uint32_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
+    for (;;) {
+      if (made == 0) {  // a fork in a handler, since the list was open
+        open(p);
+        made = p.made.load(std::memory_order_acquire);
+        continue;
+      }
+      const std::uint64_t begin = p.from.load(std::memory_order_relaxed) - 1 + (made - 1);
+      const std::uint32_t left = all - (made - 1), n = most < left ? most : left;
+      if (n == 0) return 0;
+      // Before they are anybody's: a child begins behind them from then on.
+      std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
+      while (ever < begin + n && !s.ever_made.compare_exchange_weak(ever, begin + n, std::memory_order_relaxed)) {
+      }
+      if (p.made.compare_exchange_weak(made, made + n, std::memory_order_acquire)) {
+        for (std::uint32_t i = 0; i < n; i++)
+          to[i].store(first_node + node_handle((begin + i) % all), std::memory_order_relaxed);
+        return n;
+      }
+      pause();
     }
-    return no_node;
+  }
+
+  /// Gives a list of nodes, whose links are set up to the last, to all.
+  static void release_nodes(node_handle first, node_handle last) {
+    auto& p = pool();
+    std::uint64_t list = p.list.load(std::memory_order_relaxed);
+    for (;;) {
+      if (list == 0) {  // a child in which nobody has taken a node yet
+        open(p);
+        list = p.list.load(std::memory_order_relaxed);
+        continue;
+      }
+      slot(last).next.store(first_of(list), std::memory_order_relaxed);
+      // (l2) release: pairs with (l1).
+      if (p.list.compare_exchange_weak(list, changed(list, first), std::memory_order_release,
+                                       std::memory_order_relaxed))
+        return;
+      pause();
+    }
   }
 
   static inline constinit thread_local thread_record* current_ = nullptr;
