@@ -30,7 +30,8 @@
 //                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   borrow_node()      the node that the calling thread has kept, or else as take_node(). keep_node(h): the calling
 //                      thread keeps a node, whoever took it, for its next borrow_node(); it gives it back where it
-//                      has one already. Nothing touches a node that is kept.
+//                      has one already. Nothing touches a node that is kept. Where nodes have no home (native) these are
+//                      take_node() and give_node().
 //   node(h)            the node of a handle.
 //   take_annex<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
 //                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The

@@ -79,7 +79,8 @@ node_handle successor_or_free(typename P::template atomic<node_handle>& tail, no
   return W::await_soon(next, [](node_handle s) { return s != no_node; });
 }
 
-/// Where a lock has its nodes from: the calling thread's record, where they go back to, whoever gives them back.
+/// Where a lock has its nodes from: the calling thread's record. They go back there, whoever gives them back; or, where nodes
+/// have no home, to the record of whoever does.
 template <platform P>
 struct home_nodes {
   static node_handle take() { return P::take_node(); }
@@ -100,8 +101,7 @@ class with_thread_nodes {
   void lock() {
     P::doorway(this);
     node_handle h;
-    while ((h = P::take_node()) == no_node)
-      P::backoff(1000000);  // the thread can have no record, and all shared nodes are in use
+    while ((h = P::take_node()) == no_node) P::backoff(1000000);  // all nodes are in use
     lock_.lock(h);
     holder_.set(h);
     P::admitted(this);

@@ -6,10 +6,12 @@
     run_traps.py environment      USHER_LOCK: unset, empty, every name, unknown names; nothing on stdout
     run_traps.py shared_objects   the header library in several shared objects of one process
     run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given
+    run_traps.py forks            forks that the kernel tells us of, and forks that it does not
     run_traps.py lock NAME        the programs under one lock
 
-USHER_LIB names libusher.so, USHER_TRAPS the folder of the programs; USHER_BIN, if set, the usher command. Prints
-`PASS name`, `FAIL name: why` or `SKIP name: why` for each case, then `N passed, N failed, N skipped`.
+USHER_LIB names libusher.so, USHER_TRAPS the folder of the programs, USHER_CONFORMANCE that of the conformance tests;
+USHER_BIN, if set, the usher command. Prints `PASS name`, `FAIL name: why` or `SKIP name: why` for each case, then
+`N passed, N failed, N skipped`.
 """
 
 import json
@@ -22,10 +24,16 @@ import sys
 
 LIB = os.environ.get("USHER_LIB", "")
 BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
+CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
 CATALOG = pathlib.Path(__file__).resolve().parents[2] / "include" / "usher" / "catalog.list"
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 # Those that take nodes in various ways. Others have them from the same place, or have none.
 NODE_LOCKS = ("mcs", "mcscr", "mcsg", "clh", "clh-tls", "k42-tls", "loiter")
+# What a child must notice, through fork(): a raw clone() goes unnoticed there.
+FORKS = (("hand_over", "ghosts/fork"),
+         ("nodes", "generations_that_fork_with_locks_held"),
+         ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
+         ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 
 # Whose mutexes let those who sleep in by priority; semaphores and condition variables do it under every lock.
@@ -296,10 +304,27 @@ def handlers():
     run_cases("handlers", "handlers", environment(), ())
 
 
+def forks():
+    run_cases("forks", "forks", environment())
+    status, _, err = run([BIN / "without_wipe"], environment())
+    if status != 0:
+        return say("SKIP", "without_wipe", f"no system calls can be made to fail here: {err.strip()[:200]}")
+    run_cases("without_wipe/forks", "without_wipe", environment(), (BIN / "forks",))
+    run_cases("without_wipe/handlers", "without_wipe", environment(),
+              (BIN / "handlers", "--only", "handler_forks_and_takes", "--only", "handler_only_forks"))
+    for lock in ("loiter", "mcs"):
+        env = environment(lock, [LIB])
+        for program, *only in FORKS:
+            where = BIN if (BIN / program).exists() else CONFORMANCE
+            run_cases(f"without_wipe/{lock}/{program}", "without_wipe", env,
+                      [where / program] + [word for name in only for word in ("--only", name)])
+    return None
+
+
 def main():
     arguments = sys.argv[1:]
     groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
-              "shared_objects": shared_objects, "handlers": handlers}
+              "shared_objects": shared_objects, "handlers": handlers, "forks": forks}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
     elif len(arguments) == 2 and arguments[0] == "lock":

@@ -413,10 +413,15 @@ struct native {
   static void forget_parent() {
     auto& s = usher_process_state;
     if (s.unwiped.load(std::memory_order_relaxed) == 0) return;
+    sigset_t all, before;  // no handler may lock halfway
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     s.mark.store(0, std::memory_order_relaxed);
     s.wiped_pool.list.store(0, std::memory_order_relaxed);
+    s.wiped_pool.from.store(0, std::memory_order_relaxed);
     s.wiped_pool.made.store(0, std::memory_order_relaxed);
     for (auto& c : s.chain_array) c.store(no_node, std::memory_order_relaxed);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   /// The calling thread's record, or null if no more can be had.
@@ -979,7 +984,7 @@ struct native {
     return ((list >> handle_bits) + 1) << handle_bits | first;
   }
 
-  /// First use in this incarnation. Whoever finds a later one of the three words set finds the earlier ones set, too.
+  /// First use in this incarnation, or once more.
   static void open(native_detail::node_pool& p) {
     auto& s = usher_process_state;
     std::uint64_t none = 0;
@@ -1031,12 +1036,13 @@ struct native {
     const std::uint32_t all = head(slot_base()).slots.load(std::memory_order_relaxed) - first_node;
     std::uint32_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
     for (;;) {
-      if (made == 0) {  // a fork in a handler, since the list was open
+      const std::uint64_t from = p.from.load(std::memory_order_relaxed);
+      if (made == 0 || from == 0) {  // a fork in a handler, since the list was open or in the middle of open()
         open(p);
         made = p.made.load(std::memory_order_acquire);
         continue;
       }
-      const std::uint64_t begin = p.from.load(std::memory_order_relaxed) - 1 + (made - 1);
+      const std::uint64_t begin = from - 1 + (made - 1);
       const std::uint32_t left = all - (made - 1), n = most < left ? most : left;
       if (n == 0) return 0;
       // Before they are anybody's: a child begins behind them from then on.

@@ -1,0 +1,59 @@
+// Trap: a program that embeds locks must notice that it is the child of a fork, also where the kernel does not wipe memory for
+// it. Run once as it is and once by without_wipe.
+#include <pthread.h>
+
+#include "cases.h"
+#include "usher/platform/native.hpp"
+
+namespace {
+
+using usher::native;
+
+std::uint32_t above;
+
+void have_another_stamp() {
+  const std::uint32_t mine = native::fork_stamp();
+  CHECK(mine > above);
+  CHECK(mine == native::fork_stamp());
+}
+
+CASE(every_descendant_has_a_stamp_of_its_own) {
+  for (int generation = 0; generation < 5; ++generation) {
+    above = native::fork_stamp();
+    CHECK_CHILD(start_child([](void*) { have_another_stamp(); }, nullptr), 0);
+    CHECK(above == native::fork_stamp());
+    const pid_t child = fork();
+    if (child > 0) {
+      CHECK_CHILD(child, 0);
+      _exit(0);
+    }
+    be_a_child();
+    have_another_stamp();
+  }
+}
+
+struct chains {
+  static constexpr std::uint32_t size = usher::native_detail::table_size;
+  static constexpr usher::table_kind kind = usher::table_kind::chains;
+};
+
+CASE(chains_are_empty_in_a_child) {
+  native::fork_stamp();
+  auto* table = native::table<chains>();
+  table[0] = table[chains::size - 1] = 17;
+  CHECK_CHILD(start_child(
+                  [](void*) {
+                    native::fork_stamp();
+                    for (std::uint32_t i = 0; i < chains::size; ++i) CHECK(native::table<chains>()[i] == 0);
+                  },
+                  nullptr),
+              0);
+  CHECK(table[0] == 17);
+}
+
+CASE(thread_has_another_id_in_a_child) {
+  CHECK(native::thread_id() == getpid());
+  CHECK_CHILD(start_child([](void*) { CHECK(native::thread_id() == getpid()); }, nullptr), 0);
+}
+
+}  // namespace
