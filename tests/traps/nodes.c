@@ -153,7 +153,7 @@ static void check_nodes(pthread_mutex_t* const* all, int count) {
 
 // Deep enough that the nodes which are held at all these forks together are more than there are.
 CASE(generations_that_fork_with_locks_held) {
-  enum { deep = 180, many = 6000 };
+  enum { deep = 56, many = 20000 };
   pthread_mutex_t* all = new_mutexes(many);
   pthread_mutex_t* of_others = new_mutexes(2);
   for (int generation = 0; generation < deep; ++generation) {

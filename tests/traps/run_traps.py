@@ -28,10 +28,9 @@ CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
 CATALOG = pathlib.Path(__file__).resolve().parents[2] / "include" / "usher" / "catalog.list"
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 # Those that take nodes in various ways. Others have them from the same place, or have none.
-NODE_LOCKS = ("mcs", "mcscr", "mcsg", "clh", "clh-tls", "k42-tls", "loiter")
+NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
 # What a child must notice, through fork(): a raw clone() goes unnoticed there.
 FORKS = (("hand_over", "ghosts/fork"),
-         ("nodes", "generations_that_fork_with_locks_held"),
          ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
