@@ -187,6 +187,20 @@ usher_check_changed(qspinlock-keeps-pending "does not take back what it has set 
   ""
   queue_node.hpp locks/qspinlock.hpp)
 
+set(also "    P::doorway(this);
+    if (const node_handle previous")
+set(also_instead "    if (const node_handle previous")
+usher_check_changed(qspinlock-early-doorway "claims its place where it has set pending behind a queue, and not where it queues up"
+  qspinlock ""
+  "      if ((seen & pending) == 0) take_pending_back();
+"
+  "      P::doorway(this);
+      if ((seen & pending) == 0) take_pending_back();
+"
+  queue_node.hpp locks/qspinlock.hpp)
+unset(also)
+unset(also_instead)
+
 usher_check_changed(qspinlock-quiet-pending "takes back what it has set behind a queue and does not wake the queue's head" qspinlock ""
   "      if (old & asleep) P::wake(P::key_of(word_), every_sleeper, all);
 "

@@ -175,8 +175,9 @@ void execution::describe(const void* word, char* buffer, std::size_t room) const
 
 void execution::doorway() {
   const unsigned me = rl::thread_index();
+  const bool again = came_[me] != 0;  // right after the operation that is the doorway
   came_[me] = ++arrivals_;
-  waits_since_[me] = 0;
+  waits_since_[me] = again ? came_[me] : 0;
   overtaken_[me] = 0;
 }
 

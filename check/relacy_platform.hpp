@@ -379,7 +379,8 @@ class execution {
   // ---- order ----
 
   /// How often a waiter may be overtaken by threads that came to the lock after it was seen to wait. First come, first
-  /// served is 0.
+  /// served is 0. A thread is seen to wait where it calls doorway() for the second time, or else where it first polls or
+  /// sleeps: the first call comes before the operation that is its doorway.
   void let_overtake(int most) { most_overtaking_ = most; }
   void doorway();
   void admitted(const place& p);

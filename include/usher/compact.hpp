@@ -158,9 +158,9 @@ class compact {
   /// Draws a ticket and waits for it. False: the word has changed.
   bool queue_up(std::uint64_t& seen) {
     const std::uint32_t mine = next(seen);
-    P::doorway(this);
     if (!word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_relaxed, std::memory_order_relaxed))
       return false;
+    P::doorway(this);
     // Made large, too, means that it is this thread's turn: it was the only one, and the annex is locked for it.
     const auto my_turn = [mine](std::uint64_t w) { return (w & attached) != 0 || served(w) == mine; };
     if (!W::poll(word_, my_turn)) {  // (3) acquire: pairs with (2)

@@ -57,7 +57,9 @@
 //                      waiting threads was last used tells whether those threads exist here.
 //   local<T>           an object that a thread puts on its stack and others reach while it waits: *x, x->.
 //   limits()           how long to poll and to yield before sleeping, and how long to sleep between looks: nanoseconds.
-//   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively.
+//   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively. lock() begins with
+//                      doorway(). A lock with a retry loop on the way to its doorway calls it again right after the
+//                      operation that is the doorway: what the lock promises counts from there.
 #pragma once
 
 #include <concepts>

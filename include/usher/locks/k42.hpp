@@ -84,6 +84,7 @@ class basic_k42 {
         // (5), so that what we write to next comes after what is written there. That a node may meanwhile have left
         // and come back does not matter: it is the last.
         if (tail_.compare_exchange_strong(last, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+          P::doorway(this);
           (last == self ? next_ : P::node(last).next).store(mine, std::memory_order_release);  // (6)
           wait_for_grant<P, W>(mine);                                                          // pairs with (3)
           take_out(mine);

@@ -2,11 +2,17 @@
 // queue in the high ones: only the head of the queue wants the test-and-set lock, and leaves the queue once it has it.
 // The first thread that has to wait does so without the queue.
 //
-// Source: TWA (extended version), §4.9, describes it; written from that.
-// Guarantees: FIFO (doorway: the first atomic operation that leaves the thread's mark in the word), if threads can have
-// queue nodes; nobody is overtaken, nobody starves.
-// Cost: lock one compare-and-swap, unlock one fetch-and-and. (The kernel clears a byte by a store. Here a word is atomic,
-// and no part of it.) A node is needed only while a thread is queued.
+// Source: TWA (extended version), §4.9, describes it; written from that. The order of the steps is the kernel's.
+// Guarantees: for threads that can have queue nodes FIFO; past its doorway nobody is overtaken, nobody starves. The doorway is
+// whichever comes first of
+//   - the compare-and-swap that takes the free word,
+//   - the fetch-and-or that sets `pending` in a word that has neither `pending` nor a tail,
+//   - the compare-and-swap that makes the thread the tail.
+// The way to the doorway is not bounded: every change of the word makes the last of the three fail, and a thread may starve before
+// it. Each failure is another thread's progress. (The kernel exchanges the half of the word that is the tail. Here a word is
+// atomic, and no part of it.)
+// Cost: lock one compare-and-swap, unlock one fetch-and-and. (The kernel clears a byte by a store.) A node is needed only while
+// a thread is queued.
 // Layout: one 32-bit word.
 //
 //     bits 31…9: tail, the handle of the last node in the queue, 0 if there is none
@@ -20,8 +26,25 @@
 // The tail has 23 bits; the kernel's has two for the depth of nesting and the rest for the CPU. Handles that exist have 20
 // (platform/native.hpp). A thread that can have no node, or one beyond 23 bits, takes the lock when it finds it free.
 //
+// Transitions, as tail,pending,held; * is 0 or 1, m and n are threads. Any pair of them is one atomic operation on the word.
+//
+//     0,0,0 -> 0,0,1    lock(), try_lock()               doorway
+//     0,0,* -> 0,1,*    contend(): the first to wait     doorway; next is this thread, and it alone takes `pending` off
+//     *,1,0 -> *,0,1    that thread has the lock
+//     *,*,* -> m,*,*    queue_up(): m is the last        doorway; where the tail was 0, m is the head at once
+//     n,0,* -> n,1,*    contend(): set behind a queue that came after the look at the word: no doorway
+//     n,1,* -> n,0,*    take_pending_back(); the thread queues up, behind those who have done so meanwhile
+//     n,0,0 -> n,0,1    enter_as_head(): another is behind
+//     m,0,0 -> 0,0,1    enter_as_head(): m, the last in the queue
+//     *,*,1 -> *,*,0    unlock()
+//
+// Nobody barges: the free word is 0,0,0, and from a thread's doorway until it has the lock its `pending` or its queue's tail is
+// there. `pending` is set once at a time: a fetch-and-or that finds it changes nothing. Set behind a queue, it keeps the queue's head
+// waiting and the tail in the word, so that no other `pending` can be meant while it is there, and taking it back takes
+// nobody else's.
+//
 // The kernel has a thread that finds only `pending` wait a little for it to become `held`. That wait comes before
-// the thread has left its mark and would let later ones overtake it; it is left out.
+// the doorway and would let later threads overtake it; it is left out.
 #pragma once
 
 #include "usher/queue_node.hpp"
@@ -45,7 +68,7 @@ class qspinlock {
     std::uint32_t seen = 0;
     // (1) acquire: pairs with (2).
     if (!word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
-      contend();
+      contend(seen);
     P::admitted(this);
   }
 
@@ -73,28 +96,35 @@ class qspinlock {
 
   static constexpr node_handle tail(std::uint32_t w) { return w >> tail_shift; }
 
-  [[gnu::cold, gnu::noinline]] void contend() {
-    // (3) Acquire: the lock may be free, see below.
-    const std::uint32_t seen = word_.fetch_or(pending, std::memory_order_acquire);
-    if ((seen & (pending | tail_mask)) != 0) {
+  /// `seen`: what made the first attempt fail.
+  [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
+    // Where somebody is already pending or queued, `pending` would only have to be taken back, in the head's way.
+    if ((seen & (pending | tail_mask)) == 0) {
+      // (3) 0,0,* -> 0,1,*. Acquire: the lock may be free, see below.
+      seen = word_.fetch_or(pending, std::memory_order_acquire);
+      if ((seen & (pending | tail_mask)) == 0) {
+        P::doorway(this);
+        // This thread is next. Nobody but it takes `pending` off now.
+        wait_until_clear(held);
+        // *,1,0 -> *,0,1. Also where the mark is there: the head of the queue may have set it.
+        word_.fetch_add(held - pending, std::memory_order_relaxed);
+        return;
+      }
       if ((seen & pending) == 0) take_pending_back();
-      return queue_up();
     }
-    // This thread is next. Nobody but it takes `pending` off now.
-    wait_until_clear(held);
-    // Also where the mark is there: the head of the queue may have set it.
-    word_.fetch_add(held - pending, std::memory_order_relaxed);
+    queue_up(seen);
   }
 
   /// It has been set behind the back of a queue, whose head may have taken it for a thread's and gone to sleep.
   void take_pending_back() {
-    const std::uint32_t old = word_.fetch_and(~(pending | asleep), std::memory_order_relaxed);
+    const std::uint32_t old = word_.fetch_and(~(pending | asleep), std::memory_order_relaxed);  // n,1,* -> n,0,*
     if constexpr (W::parks) {
       if (old & asleep) P::wake(P::key_of(word_), every_sleeper, all);
     }
   }
 
-  void queue_up() {
+  /// `seen`: the word as it was a moment ago.
+  void queue_up(std::uint32_t seen) {
     node_handle me;
     while ((me = P::take_node()) == no_node || me > tail(tail_mask)) {
       if (me != no_node) P::give_node(me);
@@ -102,11 +132,12 @@ class qspinlock {
       P::backoff(100000);
     }
     prepare<P>(me);
-    // (4) release: the prepared node is seen by whoever finds it here. Acquire: pairs with the same of the previous.
-    std::uint32_t seen = word_.load(std::memory_order_relaxed);
+    // (4) *,*,* -> m,*,*. Release: the prepared node is seen by whoever finds it here. Acquire: pairs with the same of the previous.
+    // Tried again for as long as others change the word: see above.
     while (!word_.compare_exchange_strong(seen, (seen & ~tail_mask) | me << tail_shift, std::memory_order_acq_rel,
                                           std::memory_order_relaxed))
       P::backoff(0);
+    P::doorway(this);
     if (const node_handle previous = tail(seen)) {
       P::node(previous).next.store(me, std::memory_order_release);  // (5) pairs with the acquire in enter_as_head()
       wait_for_grant<P, W>(me);
@@ -118,13 +149,17 @@ class qspinlock {
   /// Takes the lock and leaves the queue. True if nobody was behind.
   bool enter_as_head(node_handle me) {
     for (;;) {
+      // Neither held nor pending: nobody else can take the lock now, and nobody sleeps on the word, for unlock() and
+      // take_pending_back() take the mark off and the head alone would set it again.
       std::uint32_t seen = wait_until_clear(held | pending);
-      const bool last = tail(seen) == me;
-      // Nobody can be asleep on the word: the mark goes. Fails where somebody has queued up, or has set `pending` and
-      // will take it back.
-      if (word_.compare_exchange_strong(seen, (last ? 0 : seen & tail_mask) | held, std::memory_order_acquire,
-                                        std::memory_order_relaxed))
-        return last;
+      if (tail(seen) != me) {
+        // n,0,0 -> n,0,1, or n,1,1 where somebody has just set `pending` and will take it back.
+        word_.fetch_or(held, std::memory_order_acquire);
+        return false;
+      }
+      // m,0,0 -> 0,0,1. Fails where somebody has queued up, or has set `pending` and will take it back: each thread at most
+      // once before it waits behind this one.
+      if (word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }
   }
