@@ -114,7 +114,7 @@ usher_check_changed(loiter-defer-relies-on-none "does not wake the standby thoug
   locks/loiter.hpp)
 
 usher_check_changed(loiter-defer-miscounts "the standby forgets who spins when it is handed the lock" loiter_defer ""
-  "outer_.fetch_xor(handed | inner, std::memory_order_relaxed);" "outer_.store(held | inner, std::memory_order_relaxed);"
+  "outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);" "outer_.store(held | inner, std::memory_order_relaxed);"
   locks/loiter.hpp)
 
 usher_check_changed(loiter-defer-forgets-arrivals "the standby forgets who spins when it takes the lock" loiter_defer ""

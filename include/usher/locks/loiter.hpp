@@ -3,10 +3,10 @@
 // it waits too long it becomes impatient and the next unlock hands the lock to it. Usher's default.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
-// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread is at
-// the head of the inner queue (FIFO) for at most the impatience limit and two holds, if nobody waits with a deadline and no
-// thread with a real-time priority waits. Of those who sleep, these are served first: the highest priority, then the
-// longest wait.
+// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread spins for a
+// limited time, then joins the inner queue (FIFO; doorway: the exchange of its tail) and is at its head for at most the
+// impatience limit and two holds, if nobody waits with a deadline and no thread with a real-time priority waits. Of those
+// who sleep, these are served first: the highest priority, then the longest wait.
 // Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
 // Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes. With a NUMA-aware inner
 // lock its remote threads: 16 bytes.
@@ -18,7 +18,8 @@
 //
 //        0 ──arrive──► held ──unlock──► 0                                 arrivals overtake the standby
 //        free ──standby──► held|inner                                     by compare-and-swap
-//        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets these
+//        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets these, also
+//                                                                         in a word that has just become free
 //        held|impatient|… ──unlock──► held|handed ──standby──► held|inner
 //        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…            handed to an urgent waiter by its node
 //
@@ -238,7 +239,7 @@ class basic_loiter {
       if (w & handed) {
         // Handed to us: nobody else writes a held word, but arrivals that are counted or urgent.
         if constexpr (counts || ranks)
-          outer_.fetch_xor(handed | inner, std::memory_order_relaxed);
+          outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);
         else
           outer_.store(held | inner, std::memory_order_relaxed);
         return;
@@ -248,19 +249,23 @@ class basic_loiter {
                                            std::memory_order_relaxed))
           return;  // (1)
         P::backoff(0);
-        continue;
+        if (!O.hand_over || P::now() - since < impatience) continue;
+        // Others may be quicker each time: an impatient standby says so all the same.
+      } else if constexpr (!O.meek_standby) {
+        const bool said = !O.hand_over || (w & impatient) != 0 || P::now() - since < impatience;
+        if (said && W::poll(outer_, may_enter)) continue;
       }
-      if constexpr (!O.meek_standby)
-        if (W::poll(outer_, may_enter)) continue;
       const std::uint64_t waited = P::now() - since;
       const bool patient = !O.hand_over || waited < impatience;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
       // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
-      if ((w & marks) != marks &&
-          !outer_.compare_exchange_strong(w, w | marks, std::memory_order_relaxed, std::memory_order_relaxed)) {
-        if constexpr (counts) P::backoff(0);
+      // Not by a compare-and-swap: those who circulate could make it fail again and again, and the mark be never set. So it may
+      // come into a free word, or one that has just been handed to us: hence the look before we wait.
+      if ((w & marks) != marks) {
+        outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
       }
+      if (may_enter(w)) continue;
       if constexpr (O.plain_store)
         P::nap(outer_, w | marks, every_sleeper, waited < impatience ? impatience - waited : impatience);
       else if (O.hand_over && patient)
