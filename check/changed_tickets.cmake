@@ -13,11 +13,17 @@ usher_check_changed(twa-no-second-look "does not look at grant between the slot 
   locks/waiting_array.hpp locks/twa.hpp)
 
 usher_check_changed(twa-mark-after-look "looks at grant before it marks the slot" twa ""
-  "      if ((seen & watched) == 0 && !set<P>(slot, seen, watched)) continue;
+  "      if ((seen & watched) == 0) {
+        slot.fetch_or(watched, std::memory_order_seq_cst);
+        seen = slot.load(std::memory_order_acquire);
+      }
       if (near(std::memory_order_seq_cst)) return;
 "
   "      if (near(std::memory_order_seq_cst)) return;
-      if ((seen & watched) == 0 && !set<P>(slot, seen, watched)) continue;
+      if ((seen & watched) == 0) {
+        slot.fetch_or(watched, std::memory_order_seq_cst);
+        seen = slot.load(std::memory_order_acquire);
+      }
 "
   locks/waiting_array.hpp locks/twa.hpp)
 

@@ -2,7 +2,8 @@
 // counter, and whoever makes the last acquisition ends the lock's life after its unlock has returned.
 //
 // `progress`, for locks that promise that nobody starves: one thread acquires once, the others over
-// and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp.
+// and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp; but where
+// others can keep a thread from the lock's doorway, only from there on.
 // Nobody wakes without a reason, no time runs out. Bounds on bypass are watched in all clients; here a waiter can be
 // overtaken often.
 //
@@ -101,7 +102,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void* state() { return it.lock.data(); }
 
   void come_once() {
+    the_search.helped = !the_lock->traits->bounded_doorway;
     the_lock->lock(state());
+    the_search.helped = false;
     is_in.set(1);
     the_lock->unlock(state());
   }

@@ -2,6 +2,7 @@
 #include "check/relacy_platform.hpp"
 
 #include "check/checked_lock.hpp"
+#include "check/scheduler.hpp"
 
 namespace usher::check {
 
@@ -179,11 +180,18 @@ void execution::doorway() {
   came_[me] = ++arrivals_;
   waits_since_[me] = again ? came_[me] : 0;
   overtaken_[me] = 0;
+  if (again) past_doorway();
 }
 
 void execution::waits() {
   const unsigned me = rl::thread_index();
-  if (came_[me] != 0 && waits_since_[me] == 0) waits_since_[me] = ++arrivals_;
+  if (came_[me] == 0 || waits_since_[me] != 0) return;
+  waits_since_[me] = ++arrivals_;
+  past_doorway();
+}
+
+void execution::past_doorway() {
+  if (rl::thread_index() == the_search.held_back) the_search.helped = false;
 }
 
 void execution::admitted(const place& p) {

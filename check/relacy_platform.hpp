@@ -513,6 +513,7 @@ class execution {
   };
 
   void waits();
+  static void past_doorway();
 
   static bool inside(const void* p, const void* begin, std::size_t size) { return distance(begin, p) < size; }
 

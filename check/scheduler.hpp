@@ -51,6 +51,8 @@ struct search {
   // By clients of fair schedules.
   bool held = false;       ///< by another than the one held back
   unsigned held_back = 0;  ///< the thread
+  bool helped =
+      false;  ///< it is on the way to a doorway from which others can keep it: not held back until it is there
 
   /// The present execution as relacy and `usher check --replay` take it: "4711", or with bounds "4711:program:12.1:40.2",
   /// where 12 and 40 are the numbers of the choices at which it differs, 1 and 2 what was chosen.
@@ -72,7 +74,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
 
   rl::thread_id_t iteration_begin_impl() {
     the_search.number = this->iter_;
-    the_search.held = false;
+    the_search.held = the_search.helped = false;
     // All chance of an execution comes from its number, so that a failing one can be run again for its history.
     state_ = ((the_search.bounded ? the_search.program : this->iter_) + 1) * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < 4; i++) random();
@@ -168,6 +170,9 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     const auto victim = rl::thread_id_t(the_search.held_back);
     const auto& can_run = this->running_threads;
     const auto others = unsigned(std::ranges::count_if(can_run, [victim](auto t) { return t != victim; }));
+    // Others go on for a step where it pauses: it may wait for them.
+    const bool pauses = this->thread_ != nullptr && this->thread_->index_ == victim && !goes_on;
+    if (the_search.helped && others != can_run.size() && (others == 0 || !pauses)) return victim;
     if (others != can_run.size() &&
         (others == 0 || ++held_back_ > patience_ || (the_search.held && random() % 4 == 0))) {
       held_back_ = 0;

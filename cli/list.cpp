@@ -25,7 +25,7 @@ std::string guarantees(const lock_traits& traits) {
   if (!traits.excludes) return "none: for measurements only";
   std::string words = traits.fifo ? "fifo, bypass " : "bypass ";
   words += traits.bypass == unbounded ? "unbounded" : std::to_string(traits.bypass);
-  if (traits.starvation_free) words += ", starvation-free";
+  if (traits.starvation_free) words += traits.bounded_doorway ? ", starvation-free" : ", starvation-free once queued";
   if (traits.restricts) words += ", restricts";
   if (traits.context) words += ", node";
   return words;
@@ -93,8 +93,11 @@ pthread and pthread-adaptive are the C library's own mutexes, to compare with.
 
 fifo             threads get in in the order in which they arrived
 bypass           how often, at most, a waiter past the lock's doorway is overtaken
-starvation-free  every waiter gets in, for certain or with probability one
-restricts        lets only as many threads compete as the lock can use
+starvation-free  every waiter gets in, for certain or with probability one;
+                 "once queued": others can keep a thread from getting that far
+restricts        lets only as many threads compete as the lock can use: a waiter, also
+                 one that a condition variable has signalled, may be set aside for long
+                 (mcscr: for a thousand unlocks on average, longer behind others)
 node             a thread needs a queue node, which Usher keeps for it
 )";
 
@@ -110,6 +113,7 @@ nlohmann::ordered_json as_json() {
         {"fifo", t.fifo},
         {"bypass", nullptr},
         {"starvation_free", t.starvation_free},
+        {"bounded_doorway", t.bounded_doorway},
         {"restricts", t.restricts},
         {"context", t.context},
         {"size", lock->size},

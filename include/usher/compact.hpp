@@ -4,8 +4,8 @@
 // Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state goes back,
 // too, so that ten million mutexes need no more of them than are contended at one time.
 // Guarantees: those of the large lock while it is attached, a ticket lock's (FIFO) while it is not; arrivals are not
-// overtaken by the change from one to the other. Nobody is promised to arrive: numbers and places among the users are drawn
-// by compare-and-swaps, which others can make fail again and again. A try_lock() while the large lock is attached fails: somebody has it
+// overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large lock's doorway) is not
+// bounded: numbers and places among the users are drawn by compare-and-swaps, which others can make fail again and again. A try_lock() while the large lock is attached fails: somebody has it
 // or is about to. If the pool is empty the lock remains a ticket lock.
 // Cost: without contention one compare-and-swap each way. Attached: one more on `users` in each of lock and unlock.
 // Layout: one 64-bit word.
@@ -42,8 +42,9 @@ class compact {
   static constexpr lock_traits traits = [] {
     lock_traits t = Large::traits;
     t.words = 2;
-    t.starvation_free = false;
+    t.bounded_doorway = false;
     t.by_priority = false;  // who waits for the annex is served in another order
+    t.hands_over_after = 0;
     return t;
   }();
 

@@ -36,13 +36,29 @@ inline constexpr unsigned every_waiting_kind_there_is =
 inline constexpr int unbounded = -1;
 
 /// One record a lock; each lock's class has it as `static constexpr lock_traits traits`.
+///
+/// What is promised of order and progress has two parts, divided by the *doorway*, the operation that gives a thread its place. Each
+/// header says which one that is.
+///
+/// From the doorway on: `fifo`, `bypass`, `starvation_free`. A thread past its doorway is admitted after finitely many admissions of
+/// others, for certain or with probability one (over what the lock itself draws by lot, not over schedules), if every owner unlocks
+/// and every thread goes on running. So no loop behind the doorway may come round for as long as others like, unless the thread is
+/// admitted meanwhile.
+///
+/// Up to and including the doorway: `bounded_doorway`. A thread gets there in a bounded number of its own operations, or of
+/// nanoseconds, whatever others do. A compare-and-swap that is tried again until it succeeds is not bounded: its failure means that
+/// another thread has succeeded, so the lock gets on, and this one thread need not.
+///
+/// An operation is one of the platform's. Both parts are for threads that can have what the lock needs of the platform: a queue node,
+/// a record. `try_lock()` and attempts with a deadline take part in no order and are promised nothing.
 struct lock_traits {
-  const char* summary;           ///< one line for people
-  const char* paper;             ///< where the algorithm comes from: paper, section, listing
-  bool fifo = false;             ///< admission in order of arrival (at the doorway)
-  int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
-  bool starvation_free = false;  ///< every waiter gets in, for certain or with probability one
-  bool by_priority = false;      ///< sleepers with a real-time priority get in first, the highest first of all
+  const char* summary;                  ///< one line for people
+  const char* paper;                    ///< where the algorithm comes from: paper, section, listing
+  bool fifo = false;                    ///< admission in order of arrival (at the doorway)
+  int bypass = unbounded;               ///< how often a waiter past the doorway may be overtaken, or `unbounded`
+  bool starvation_free = false;         ///< every waiter past the doorway gets in, for certain or with probability one
+  bool bounded_doorway = false;         ///< and nothing that others do keeps a thread from its doorway
+  bool by_priority = false;             ///< sleepers with a real-time priority get in first, the highest first of all
   /// Nanoseconds after which the thread that has waited longest asks for the lock and the next unlock hands it over; 0: no
   /// such limit.
   std::uint64_t hands_over_after = 0;

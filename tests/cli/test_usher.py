@@ -177,8 +177,9 @@ class List(Usher):
 
     def test_json_is_complete(self):
         types = {"name": str, "family": str, "plain": bool, "waiting": str, "fifo": bool, "bypass": (int, type(None)),
-                 "starvation_free": bool, "restricts": bool, "context": bool, "size": int, "words": int, "paper": str,
-                 "summary": str, "native_only": bool, "excludes": bool, "default": bool, "needs_own_cpu": bool}
+                 "starvation_free": bool, "bounded_doorway": bool, "restricts": bool, "context": bool, "size": int,
+                 "words": int, "paper": str, "summary": str, "native_only": bool, "excludes": bool, "default": bool,
+                 "needs_own_cpu": bool}
         names = set()
         for lock in self.locks():
             with self.subTest(lock=lock["name"]):
@@ -239,7 +240,8 @@ class List(Usher):
             guarantees = cells[2].strip().split(", ")
             bypass = "unbounded" if lock["bypass"] is None else lock["bypass"]
             expected = (["fifo"] if lock["fifo"] else []) + [f"bypass {bypass}"]
-            expected += [word for key, word in (("starvation_free", "starvation-free"), ("restricts", "restricts"),
+            starves_nobody = "starvation-free" + ("" if lock["bounded_doorway"] else " once queued")
+            expected += [word for key, word in (("starvation_free", starves_nobody), ("restricts", "restricts"),
                                                 ("context", "node")) if lock[key]]
             self.assertEqual(guarantees, expected if lock["excludes"] else ["none: for measurements only"])
         self.assertNotIn(" \n", done.stdout)

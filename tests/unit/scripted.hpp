@@ -213,6 +213,10 @@ struct scripted : scripted_words {
     actor::before_operation();
   }
   template <class Word>
+  static void park_for(const Word& word, std::uint32_t seen, std::uint32_t mask, std::uint64_t) {
+    park(word, seen, mask);
+  }
+  template <class Word>
   static wake_key key_of(const Word& word) {
     return {const_cast<void*>(static_cast<const void*>(&word))};
   }
@@ -238,6 +242,10 @@ struct scripted : scripted_words {
   static std::uint32_t numa_node() { return actor::me != nullptr ? actor::me->numa_node() : 0; }
   static std::uint32_t thread_id() { return thread_index(); }
   static std::uint32_t priority(std::uint32_t = 0) { return 0; }
+  template <class Tag>
+  static constexpr std::uint32_t table_size() {
+    return Tag::size;
+  }
   template <class Tag>
   static atomic<std::uint32_t>* table() {
     static atomic<std::uint32_t> words[Tag::size];

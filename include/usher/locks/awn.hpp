@@ -40,6 +40,7 @@ class basic_awn {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 2 + 2 * Places,
   };
 

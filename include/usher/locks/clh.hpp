@@ -35,6 +35,7 @@ class basic_clh {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .context = true,
       .words = 1,
   };

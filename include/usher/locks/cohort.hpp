@@ -5,7 +5,8 @@
 // Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5, §6.3 ("MCSg
 // in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
 // Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then those who wait for the global lock have their turn,
-// in its order. Nobody starves if neither lock starves anybody.
+// in its order. The doorway is the local lock's. Nobody starves if neither lock starves anybody, and the way to the global one's
+// doorway is bounded: it lies behind that of the whole.
 // Cost: as both locks together; within a node as the local lock and a look at whether somebody waits.
 // Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. In 128-byte sectors of their own: a large
 // lock. The holder's node is `guest` where a guest has the global lock alone.
@@ -55,7 +56,9 @@ class cohort {
   static constexpr lock_traits traits{
       .summary = "cohort lock: a global lock, and one for each NUMA node; passed within the node up to 64 times",
       .paper = "MCSg, sections 5.5 and 6.3",
-      .starvation_free = global_lock::traits.starvation_free && local_lock::traits.starvation_free,
+      .starvation_free = global_lock::traits.starvation_free && global_lock::traits.bounded_doorway &&
+                         local_lock::traits.starvation_free,
+      .bounded_doorway = global_lock::traits.bounded_doorway && local_lock::traits.bounded_doorway,
       .context = global_lock::traits.context || local_lock::traits.context,
       .words = 2 + global_lock::traits.words + P::most_numa_nodes * (1 + local_lock::traits.words),
       .kinds = global_lock::traits.kinds & local_lock::traits.kinds,

@@ -4,7 +4,7 @@
 // Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5, Figs 4–6, for
 // more waiters than a word has bits. The paper has one word, and with it one compare-and-swap that both sees that nobody
 // waits and frees the lock. Here the word of the lock bit counts those who wait; how is below.
-// Guarantees: round-robin: once it is counted, a waiter is overtaken at most once by each other slot, so at most (slots -
+// Guarantees: round-robin: once it is counted (doorway: the fetch-and-add), a waiter is overtaken at most once by each other slot, so at most (slots -
 // 1) times, and at most once by each thread that waits: nobody starves. trylock never overtakes a waiter. As in the paper
 // a slot is a thread's for good. (A thread that can have no record has no slot, and waits without a place.)
 // Cost: lock and unlock one compare-and-swap each. A waiter sets its bit, counts itself and takes itself off the count;
@@ -13,11 +13,12 @@
 // touched: meant for the compact form.
 //
 //     word   bit 0: LOCK      bits 1–31: how many wait      bits 32–63: the holder's slot, 0 if it did not wait: where the
-//     scan begins. LOCK clear means that the whole word is 0.
+//     scan begins. 0 is free. LOCK clear and a count: the lock is held by who was counted first and is about to set LOCK
 //     bits   a 64-bit word for 32 slots. bit i: the thread of that slot waits       bit 32 + i: it sleeps or is about to
 //
-// A waiter sets its bit first and then counts itself, by a compare-and-swap that finds LOCK set; or finds it clear, takes
-// the lock, and clears its bit again. Whoever is given the lock takes itself off the count before it goes on. So when a
+// A waiter sets its bit first and then counts itself, by one addition. Where that finds the word 0, the lock was free and is the
+// waiter's: it clears its bit again and turns its count into LOCK, by another addition; meanwhile the word is not 0, so that
+// others wait. Whoever is given the lock takes itself off the count before it goes on. So when a
 // holder sees a count that is not 0, all who are counted have their bits set: it finds one. When the count is 0 it frees
 // the lock in the same operation that sees this. A bit may be found before its owner is counted: the lock is its owner's
 // then, LOCK remains set, and the owner counts itself and sees that its bit is clear.
@@ -43,6 +44,7 @@ class basic_fairlock_wide {
       .paper = "Fairlocks, section 5, Figs 4-6",
       .bypass = int(slots) - 1,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 4 + 2 * Words,
   };
 
@@ -118,9 +120,12 @@ class basic_fairlock_wide {
     }
     use((mine - 1) / BitsAWord + 1);
     bits_of(mine).fetch_or(waits(mine), std::memory_order_relaxed);  // published by (4)
-    if (!be_counted()) {
-      // We hold the lock, which was free.
+    // (4) release: our bit; pairs with (5). Acquire: if the lock was free it is ours (1). An addition, which cannot fail.
+    const bool was_free = word_.fetch_add(one_waits, std::memory_order_acq_rel) == 0;
+    P::doorway(this);
+    if (was_free) {
       bits_of(mine).fetch_and(~waits(mine), std::memory_order_relaxed);
+      word_.fetch_add(lock_bit - one_waits, std::memory_order_relaxed);
       return;
     }
     wait_for_turn(mine);
@@ -128,23 +133,6 @@ class basic_fairlock_wide {
     const std::uint64_t w = word_.load(std::memory_order_relaxed);
     word_.fetch_add((std::uint64_t{mine} << 32) - (w & ~std::uint64_t{0xffffffff}) - one_waits,
                     std::memory_order_relaxed);
-  }
-
-  /// False if the lock was free, and is the caller's now. The doorway is here: the bound on bypass counts from it.
-  bool be_counted() {
-    std::uint64_t w = word_.load(std::memory_order_relaxed);
-    for (;; P::backoff(0)) {
-      if (w == 0) {
-        if (word_.compare_exchange_strong(w, lock_bit, std::memory_order_acquire, std::memory_order_relaxed))  // (1)
-          break;
-      } else if (word_.compare_exchange_strong(w, w + one_waits, std::memory_order_release,
-                                               std::memory_order_relaxed)) {  // (4) release: our bit; pairs with (5)
-        P::doorway(this);
-        return true;
-      }
-    }
-    P::doorway(this);
-    return false;
   }
 
   void wait_for_turn(std::uint32_t mine) {

@@ -4,8 +4,9 @@
 // Source: Auslander et al., the variant of MCS in the K42 kernel, as the MCSg paper describes and measures it: §5.4,
 // §6.1. `k42-tls` is its K42-TLS: the node is not on the stack but borrowed from a pool, and kept in a thread-local
 // variable for the next time, which makes the lock fit for use between processes.
-// Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue; it may fail, so that getting
-// there is not bounded and a thread may starve before it); who is in the queue is not overtaken.
+// Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock); in the queue
+// nobody is overtaken, nobody starves. The way to the doorway is not bounded: the compare-and-swap fails for as long as others come
+// and go in time, and a thread may starve before it.
 // Cost: lock one compare-and-swap; unlock one if nobody waits, else a store into the next node (parking: an exchange). Who
 // has waited pays one more to take its node out of the queue.
 // Layout: tail · next: two 32-bit handles.
@@ -34,7 +35,7 @@ class basic_k42 {
       .paper = "MCSg, sections 5.4 and 6.1",
       .fifo = true,
       .bypass = 0,
-      .starvation_free = false,
+      .starvation_free = true,
       .words = 2,
   };
 

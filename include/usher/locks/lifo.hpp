@@ -4,8 +4,9 @@
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnote 41 on the pure form.
 // Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a waiter
-// may starve. `lifo-cr`: every waiter gets in with probability one: each unlock serves the eldest with probability
-// 1/1000.
+// may starve. `lifo-cr`: every waiter on the stack gets in with probability one: each unlock serves the eldest with probability
+// 1/1000 (doorway: the compare-and-swap that pushes it). The way to the doorway is not bounded: the push is tried again for as long as
+// others push or pop in time.
 // Cost: lock and unlock one compare-and-swap each. Hand-over: one compare-and-swap that is not repeated; to the eldest:
 // a walk down the stack.
 // Layout: one 32-bit word. A thread needs a queue node only while it waits.

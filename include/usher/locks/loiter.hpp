@@ -6,7 +6,8 @@
 // Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread spins for a
 // limited time, then joins the inner queue (FIFO; doorway: the exchange of its tail) and is at its head for at most the
 // impatience limit and two holds, if nobody waits with a deadline and no thread with a real-time priority waits. Of those
-// who sleep, these are served first: the highest priority, then the longest wait.
+// who sleep, these are served first: the highest priority, then the longest wait. (Their own doorway, a compare-and-swap,
+// is bounded by one another only.)
 // Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
 // Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes. With a NUMA-aware inner
 // lock its remote threads: 16 bytes.
@@ -89,6 +90,7 @@ class basic_loiter {
                        : "loiter with one of its parts changed: to measure what that is worth",
       .paper = "Malthusian Locks, appendix A.1",
       .starvation_free = O.hand_over && !O.plain_store,
+      .bounded_doorway = O.hand_over && !O.plain_store,
       .by_priority = ranks,
       .hands_over_after = O.hand_over && !O.plain_store ? impatience : 0,
       .restricts = true,

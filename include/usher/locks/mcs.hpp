@@ -57,6 +57,7 @@ class mcs : public with_thread_nodes<P, mcs_with_node<P, W>> {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .context = true,
       .words = 1,
       .kinds = every_waiting_kind_there_is,

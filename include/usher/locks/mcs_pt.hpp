@@ -4,7 +4,7 @@
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §7: unlock "can check for and evict such threads from the chain, forcing
 // them to recirculate and 're-arrive' after they are eventually dispatched"; how preemption is found out is after He,
 // Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), for Linux has no schedctl.
-// Guarantees: FIFO among those that keep running. A thread is evicted at most three times an acquisition, then its place is
+// Guarantees: FIFO among those that keep running (doorway: the first exchange of tail). A thread is evicted at most three times an acquisition, then its place is
 // firm: nobody starves. While it is out of the queue, any number of others may overtake it.
 // Cost: lock one exchange; unlock a compare-and-swap if nobody waits, else a look at the clock and a store into the next
 // node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
@@ -135,6 +135,7 @@ class mcs_pt : public with_thread_nodes<P, mcs_pt_with_node<P, W>> {
       .summary = "MCS that passes over waiters which have lost their CPU: they arrive anew",
       .paper = "Malthusian Locks, section 7",
       .starvation_free = true,
+      .bounded_doorway = true,
       .context = true,
       .words = 1,
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::yield_then_park,

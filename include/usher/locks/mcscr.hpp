@@ -4,7 +4,7 @@
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §4.
 // Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter gets in
-// with probability one: each unlock serves the eldest passive thread with probability 1/1000.
+// with probability one (doorway: the exchange of tail): each unlock serves the eldest passive thread with probability 1/1000.
 // Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else some list editing in constant time
 // and the hand-over.
 // Layout: tail · head and tail of the passive list · holder's node: four 32-bit handles, 16 bytes.
@@ -135,6 +135,7 @@ class mcscr : public with_thread_nodes<P, mcscr_with_node<P, W>> {
       .summary = "MCS that sets surplus threads aside: few circulate, fair in the long run",
       .paper = "Malthusian Locks, section 4",
       .starvation_free = true,
+      .bounded_doorway = true,
       .restricts = true,
       .context = true,
       .words = 3,

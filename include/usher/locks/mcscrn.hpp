@@ -3,7 +3,7 @@
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1: "Our MCSCRN design starts with MCSCR, but we add two new fields".
 // Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter gets in
-// with probability one: each unlock makes home the node of the eldest remote thread, and serves it, with probability
+// with probability one (doorway: the exchange of tail): each unlock makes home the node of the eldest remote thread, and serves it, with probability
 // 1/1000; and the eldest passive thread, if it has not done that, with the same.
 // Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else the inspection of at most 8 threads and
 // the hand-over. A change of home walks over the list of remote threads. No word of the lock belongs to a NUMA node: its
@@ -125,6 +125,7 @@ class mcscrn : public with_thread_nodes<P, mcscrn_with_node<P, W>> {
       .summary = "MCSCR that prefers threads of one NUMA node, which changes now and then",
       .paper = "Malthusian Locks, section 9.1",
       .starvation_free = true,
+      .bounded_doorway = true,
       .restricts = true,
       .context = true,
       .words = 3,

@@ -3,7 +3,8 @@
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair lock so
 // that starving threads are periodically given a turn via direct handoff."
-// Guarantees: not FIFO. Nobody starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO); its
+// Guarantees: not FIFO. Nobody starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO; doorway: the
+// exchange of the queue's tail, which comes after that time at the latest); its
 // head is handed the lock 1 ms after it has come there, by the next unlock. So the eldest has one turn a millisecond, at
 // the most; all others go to whom the lock likes.
 // Cost: the lock's; unlock one load more.
@@ -32,7 +33,7 @@ class occasionally_fair {
     lock_traits t = Lock::traits;
     t.summary = "as the lock before the -fair, and the eldest is handed the lock now and then";
     t.paper = "Malthusian Locks, appendix A.2";
-    t.starvation_free = true;
+    t.starvation_free = t.bounded_doorway = true;
     t.words += 2;
     return t;
   }();

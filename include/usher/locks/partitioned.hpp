@@ -34,6 +34,7 @@ class basic_partitioned {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = Words + 2,
   };
 

@@ -30,6 +30,7 @@ class basic_three_stage {
       .fifo = !TryFirst,
       .bypass = TryFirst ? unbounded : 0,
       .starvation_free = !TryFirst,
+      .bounded_doorway = !TryFirst,
       .words = 4,
   };
 

@@ -78,6 +78,7 @@ class ticket : ticket_core<P, W> {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 2,
       .kinds = every_waiting_kind_there_is,
   };

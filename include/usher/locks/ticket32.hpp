@@ -80,6 +80,7 @@ class ticket32 {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 1,
   };
 

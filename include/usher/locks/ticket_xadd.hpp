@@ -24,6 +24,7 @@ class ticket_xadd : ticket_core<P, W> {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 2,
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park,
   };

@@ -32,6 +32,7 @@ class tkt_dual {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 3,
   };
 

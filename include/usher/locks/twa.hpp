@@ -37,6 +37,7 @@ class basic_twa {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 2,
       .kinds = every_waiting_kind_there_is,
   };

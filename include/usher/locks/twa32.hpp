@@ -25,6 +25,7 @@ class twa32 {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 1,
   };
 

@@ -37,6 +37,7 @@ class twa_chain {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 2,
   };
 
@@ -107,20 +108,23 @@ class twa_chain {
     if (me == no_node) return;
     word& slot = slot_of(mine);
     do {
-      hang(me, slot);
+      if (!hang(me, slot, mine)) break;
       if (!is_far(mine, std::memory_order_seq_cst)) tell_all(slot);  // (5): me, too, unless I am just being told
       wait_for_grant<P, W>(me);
     } while (is_far(mine, std::memory_order_acquire));
     P::give_node(me);
   }
 
-  static void hang(node_handle me, word& slot) {
+  /// False if the caller has come near before its node was in the chain: the threads of other locks that use the slot can make
+  /// the compare-and-swap fail for as long as they like.
+  bool hang(node_handle me, word& slot, std::uint32_t mine) {
     prepare<P>(me);
     node_handle first = slot.load(std::memory_order_relaxed);
     for (;;) {
       P::node(me).next.store(first, std::memory_order_relaxed);
       // (3) release: the node; pairs with (4). Sequentially consistent, see (2).
-      if (slot.compare_exchange_strong(first, me, std::memory_order_seq_cst, std::memory_order_relaxed)) return;
+      if (slot.compare_exchange_strong(first, me, std::memory_order_seq_cst, std::memory_order_relaxed)) return true;
+      if (!is_far(mine, std::memory_order_relaxed)) return false;
       P::backoff(0);
     }
   }

@@ -40,6 +40,7 @@ class twa_id {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 2,
   };
 

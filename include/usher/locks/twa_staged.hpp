@@ -31,6 +31,7 @@ class twa_staged {
       .fifo = true,
       .bypass = 0,
       .starvation_free = true,
+      .bounded_doorway = true,
       .words = 2,
   };
 

@@ -37,14 +37,14 @@ constexpr std::uint32_t hash(std::uint32_t number, std::uint32_t salt, std::uint
   return (number / ticket_words::one * multiplier) ^ salt;
 }
 
-/// Sets a mark in a slot that is as it was seen.
+/// Sets the sleeper's mark in a slot that is as it was seen.
 template <platform P, class Word>
-bool set(Word& slot, std::uint32_t& seen, std::uint32_t mark) {
-  if (!slot.compare_exchange_strong(seen, seen | mark, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+bool set_sleeping(Word& slot, std::uint32_t& seen) {
+  if (!slot.compare_exchange_strong(seen, seen | sleeping, std::memory_order_seq_cst, std::memory_order_relaxed)) {
     P::backoff(0);
     return false;
   }
-  seen |= mark;
+  seen |= sleeping;
   return true;
 }
 
@@ -57,16 +57,21 @@ void watch(Word& slot, Near near) {
     // lock between the two, a notification could fall in between and be lost.
     std::uint32_t seen = slot.load(std::memory_order_acquire);
     if constexpr (W::parks) {
-      // (5) Mark, then look at the lock: either that look sees the hand-over or (4) sees the mark.
-      if ((seen & watched) == 0 && !set<P>(slot, seen, watched)) continue;
+      // (5) Mark, then look at the lock: either that look sees the hand-over or (4) sees the mark. Not by a compare-and-swap:
+      // other locks' threads could make it fail again and again, and the lock would not be looked at.
+      if ((seen & watched) == 0) {
+        slot.fetch_or(watched, std::memory_order_seq_cst);
+        seen = slot.load(std::memory_order_acquire);
+      }
       if (near(std::memory_order_seq_cst)) return;
+      if ((seen & watched) == 0) continue;  // notified since
     } else {
       if (near(std::memory_order_acquire)) return;
     }
     const auto notified = [seen](std::uint32_t v) { return v / notice != seen / notice; };
     if (W::poll(slot, notified)) continue;
     if constexpr (W::parks) {
-      if ((seen & sleeping) == 0 && !set<P>(slot, seen, sleeping)) continue;
+      if ((seen & sleeping) == 0 && !set_sleeping<P>(slot, seen)) continue;
       P::park(slot, seen, every_sleeper);
     }
   }

@@ -1,0 +1,164 @@
+// What locks promise of order and progress, as far as it can be seen without luck: that the promises agree with each other, and
+// that a thread gets on whatever others do. For the latter a script lets the others do the worst: before each operation of the
+// thread the words change, so that a compare-and-swap which expects what a load has seen fails each time.
+#include <gtest/gtest.h>
+
+#include "scripted.hpp"
+#include "usher/catalog.hpp"
+#include "usher/compact.hpp"
+#include "usher/locks/clh.hpp"
+#include "usher/locks/fairlock.hpp"
+#include "usher/locks/fairlock_wide.hpp"
+#include "usher/locks/k42.hpp"
+#include "usher/locks/loiter.hpp"
+#include "usher/locks/ticket.hpp"
+#include "usher/locks/ticket32.hpp"
+#include "usher/locks/twa.hpp"
+#include "usher/locks/twa_chain.hpp"
+
+namespace usher {
+namespace {
+
+using test::actor;
+using test::scripted;
+using by_script = waiting<scripted, waiting_kind::spin>;
+using parks_by_script = waiting<scripted, waiting_kind::park>;
+
+// ---- the promises agree
+
+TEST(promises, agree_with_each_other) {
+  for (const lock_table* l : catalog()) {
+    const lock_traits& t = *l->traits;
+    SCOPED_TRACE(l->name);
+    EXPECT_EQ(t.fifo, t.bypass == 0) << "first in, first out is: overtaken by nobody";
+    EXPECT_GE(t.bypass, unbounded);
+    if (t.fifo || t.bypass != unbounded) {
+      EXPECT_TRUE(t.starvation_free) << "who is overtaken so often at most gets in";
+    }
+    if (t.bounded_doorway) {
+      EXPECT_TRUE(t.starvation_free) << "a doorway to where nobody gets in";
+    }
+    if (!t.excludes || t.native_only) {
+      EXPECT_FALSE(t.starvation_free || t.fifo) << "promised by nobody";
+    }
+    if (!t.native_only && l->size < t.words * 4) {
+      EXPECT_FALSE(t.bounded_doorway) << "the compact form's doorway is reached by compare-and-swaps";
+    }
+  }
+}
+
+// ---- the way to the doorway
+
+constexpr unsigned many = 200;
+
+/// An actor comes to a lock that is held. Before each of its operations the script frees the lock or takes it again, until it
+/// cannot: then the actor is past its doorway, or has the lock. How many operations it has done until then; `many`: it has not got
+/// there. Where it pauses both are done, so that what it has just seen is so again when it goes on and not when it writes.
+template <class Lock>
+unsigned operations_to_doorway() {
+  Lock l{};
+  l.lock();
+  bool held = true;
+  const auto can_change = [&] {
+    if (!held) return held = l.try_lock();
+    l.unlock();
+    held = false;
+    return true;
+  };
+  actor a;
+  a.start([&] { l.lock(); });
+  for (unsigned n = 0; n < many; n++) {
+    if (!can_change() || (a.waits() && !can_change())) return n;
+    a.step();
+    if (a.ended()) return n + 1;
+  }
+  return many;
+}
+
+template <class Lock>
+void doorway_is_as_promised() {
+  const unsigned n = operations_to_doorway<Lock>();
+  if (Lock::traits.bounded_doorway)
+    EXPECT_LT(n, 20u);
+  else
+    EXPECT_EQ(n, many) << Lock::traits.summary << ": if so, it may be promised";
+}
+
+TEST(doorway, of_fetch_and_add_is_bounded) {
+  doorway_is_as_promised<ticket<scripted, by_script>>();
+  doorway_is_as_promised<ticket32<scripted, by_script>>();
+  doorway_is_as_promised<twa<scripted, by_script>>();
+}
+
+TEST(doorway, of_exchange_is_bounded) {
+  doorway_is_as_promised<clh<scripted, by_script>>();
+}
+
+TEST(doorway, of_fairlock_wide_is_bounded) {
+  doorway_is_as_promised<basic_fairlock_wide<scripted, by_script, 512, 2>>();
+}
+
+TEST(doorway, of_compare_and_swap_is_not_bounded) {
+  doorway_is_as_promised<k42<scripted, by_script>>();
+  doorway_is_as_promised<fairlock<scripted, by_script>>();
+}
+
+// ---- behind the doorway
+
+/// A millisecond goes by at each look at the clock.
+struct hours : scripted {
+  static std::uint64_t now() { return clock += 1000000; }
+  static inline std::uint64_t clock = 0;
+};
+
+template <class Lock>
+void standby_gets_the_lock() {
+  EXPECT_LT(operations_to_doorway<Lock>(), 40u) << "the standby cannot say that it is impatient";
+}
+
+TEST(behind_the_doorway, loiters_standby_says_that_it_is_impatient) {
+  using parks = waiting<hours, waiting_kind::park>;
+  standby_gets_the_lock<loiter<hours, parks>>();
+  standby_gets_the_lock<loiter<hours, waiting<hours, waiting_kind::spin>>>();
+  standby_gets_the_lock<loiter_eager<hours, parks>>();
+  standby_gets_the_lock<loiter_numa<hours, parks>>();
+}
+
+/// Two actors wait for a lock that the script has. The second is far, and wants into a slot of the array that other locks' threads
+/// change before each of its operations. Meanwhile the lock comes to the first, and the second must take note.
+template <class Lock, class Tag, class Change>
+void leaves_the_array(Change change) {
+  auto& slot = scripted::table<Tag>()[waiting_array::hash(2 * ticket_words::one, 0) & (Tag::size - 1)];
+  Lock l{};
+  l.lock();
+  actor first, second;
+  first.start([&] { l.lock(); });
+  first.run();
+  second.start([&] { l.lock(); });
+  for (int i = 0; i < 12; i++) change(slot), second.step();
+  l.unlock();
+  while (!first.ended()) first.run();
+  for (int i = 0; i < 40; i++) change(slot), second.step();
+  l.unlock();
+  for (int i = 0; i < 40 && !second.ended(); i++) change(slot), second.step();
+  EXPECT_TRUE(second.ended()) << "has the lock and does not look at it";
+}
+
+TEST(behind_the_doorway, twas_waiters_look_at_the_lock_however_busy_their_slot_is) {
+  leaves_the_array<twa<scripted, parks_by_script>, twa_array>([](auto& slot) {
+    slot.store((slot.peek() & ~(waiting_array::watched | waiting_array::sleeping)) + waiting_array::notice);
+  });
+}
+
+TEST(behind_the_doorway, twa_chains_waiters_look_at_the_lock_however_busy_their_slot_is) {
+  // More than the thread has operations between two looks at the slot.
+  std::vector<node_handle> others(11);
+  for (node_handle& h : others) h = scripted::take_node(), prepare<scripted>(h);
+  unsigned turn = 0;
+  leaves_the_array<twa_chain<scripted, by_script>, twa_chain_array>(
+      [&](auto& slot) { slot.store(others[turn++ % others.size()]); });
+  for (const node_handle h : others) scripted::give_node(h);
+}
+
+}  // namespace
+}  // namespace usher
