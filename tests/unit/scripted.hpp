@@ -141,6 +141,10 @@ class scripted_atomic {
     note(done::modify, this);
     return word_.fetch_or(v, o);
   }
+  T fetch_xor(T v, order o = std::memory_order_seq_cst) {
+    note(done::modify, this);
+    return word_.fetch_xor(v, o);
+  }
   bool compare_exchange_strong(T& expected, T v, order success, order failure) {
     note(done::modify, this);
     return word_.compare_exchange_strong(expected, v, success, failure);
