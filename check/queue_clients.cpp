@@ -94,7 +94,7 @@ class mutex {
     }
   }
 
-  bool idle() const { return moved_.get() == nullptr && timed_.newest() << 3 == 0 && held_.newest() == 0; }
+  bool idle() const { return moved_.get() == nullptr && timed_.newest() << 6 == 0 && held_.newest() == 0; }
 
  private:
   void* state() { return bytes_.data(); }

@@ -58,13 +58,12 @@ struct waiting_thread : pthread_waiter {
 /// Locks the mutex again, unless that has been handed to this thread, then sees to the rest of the chain.
 int relock(waiting_thread& me, bool granted) {
   int error = 0;
-  if (granted && pthread_queue::was_handed(me))
+  if (pthread_queue::was_handed(me))  // perhaps in the moment in which a handler forked, so that it is left behind, too
     layout(me.mutex).held.store(native::thread_mark(), std::memory_order_relaxed);
   else
     error = pthread_mutex_lock(me.mutex);
-  if (pthread_queue::forgotten(me)) return error;  // no other thread that waited is here, and nobody counts this one
-  if (me.counted) leave_users(me.mutex);
-  if (granted)
+  leave_users(me.mutex, me.counted);
+  if (granted && !pthread_queue::forgotten(me))
     if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) deliver(*next);
   return error;
 }
@@ -98,7 +97,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   if (result != 0) {
     if (withdraw(me))
       if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) pthread_queue::grant(*next);
-    if (me.counted) leave_users(mutex);
+    leave_users(mutex, me.counted);
     current_sleep = {};
     usher_restore_cancellation(type);
     return result;

@@ -28,7 +28,7 @@ struct waiting {
   pthread_mutex_t *mutex, *helper;
   clockid_t clock;
   const timespec* until;
-  bool counted;
+  std::uint32_t counted;
 };
 
 int sleep(void* argument) {
@@ -42,7 +42,7 @@ int sleep(void* argument) {
 int come_back(waiting& w) {
   c_library::mutex_unlock(w.helper);
   const int error = pthread_mutex_lock(w.mutex);
-  if (w.counted) leave_users(w.mutex);
+  leave_users(w.mutex, w.counted);
   return error;
 }
 
@@ -54,9 +54,11 @@ void on_cancel(void* argument) {
 int under_helper(pthread_cond_t* c, int (*f)(pthread_cond_t*)) {
   if (!in_use.load(std::memory_order_relaxed)) return f(c);
   pthread_mutex_t* const helper = helper_of(c);
+  const usher_cancel_type type = usher_defer_cancellation();
   c_library::mutex_lock(helper);
   const int error = f(c);
   c_library::mutex_unlock(helper);
+  usher_restore_cancellation(type);
   return error;
 }
 
@@ -65,14 +67,18 @@ int under_helper(pthread_cond_t* c, int (*f)(pthread_cond_t*)) {
 int wait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
   in_use.store(true, std::memory_order_relaxed);  // ordered by the unlock of the program's mutex
   waiting w{c, m, helper_of(c), clock, until, enter_users(m)};
+  // If the program lets itself be cancelled anywhere, then not while this thread has the helper.
+  const usher_cancel_type type = usher_defer_cancellation();
   c_library::mutex_lock(w.helper);
   if (const int error = pthread_mutex_unlock(m); error != 0) {
     c_library::mutex_unlock(w.helper);
-    if (w.counted) leave_users(m);
+    leave_users(m, w.counted);
+    usher_restore_cancellation(type);
     return error;
   }
   const int result = usher_call_with_cleanup(sleep, &w, on_cancel);
   const int error = come_back(w);
+  usher_restore_cancellation(type);
   return error != 0 ? error : result;
 }
 

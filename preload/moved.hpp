@@ -26,10 +26,10 @@ using pthread_queue = wait_queue<native>;
 /// A thread in pthread_cond_wait().
 struct pthread_waiter : pthread_queue::waiter {
   pthread_mutex_t* mutex;
-  bool counted = false;  ///< among the mutex's users
+  std::uint32_t counted = 0;  ///< as enter_users() says
   // Once it hangs on the mutex; the holder's.
   std::uint64_t moved_at = 0;   ///< ns; 0: never yet
-  std::uint64_t passed_at = 0;  ///< the last unlock that left it there
+  std::uint64_t passed_at = 0;  ///< of the first: when it was hung there, or left there by an unlock
 };
 
 /// Marks of no thread, in `held`: threads' are odd and larger.
@@ -86,10 +86,10 @@ inline bool move_to_mutex(mutex_layout& m, pthread_waiter& chain) {
   if (m.held.load(std::memory_order_relaxed) != me ||
       !m.held.compare_exchange_strong(mine, held_while_moving, std::memory_order_relaxed, std::memory_order_relaxed))
     return false;
-  if (chain.moved_at == 0) {
-    const std::uint64_t now = native::now();
-    for (pthread_waiter* w = &chain; w != nullptr; w = next_in_chain(*w)) w->moved_at = w->passed_at = now;
-  }
+  const std::uint64_t now = native::now();
+  if (chain.moved_at == 0)
+    for (pthread_waiter* w = &chain; w != nullptr; w = next_in_chain(*w)) w->moved_at = now;
+  chain.passed_at = now;
   if (pthread_waiter* const first = moved(m)) {
     auto* const now_first = static_cast<pthread_waiter*>(&pthread_queue::append(*first, chain));
     if (now_first != first) std::memcpy(moved_bytes(m), &now_first, sizeof now_first);  // of a higher priority

@@ -125,17 +125,20 @@ class mutex_operations {
   /// too, for 1 ms: the unlock that is expected to be the last within it ends that. So such a thread waits at most 1 ms or
   /// one critical section longer than one that locks the mutex now. One with a real-time priority is woken at once.
   ///
-  /// Where waiters are handed the lock in the end (traits.hands_over_after), so are these. While the thread wakes up nobody
-  /// can have the mutex; so it is done where critical sections are much longer than that takes, or where the thread has
-  /// come to nothing for 4 ms, or stands behind such a one in the chain of a broadcast.
+  /// A lock that hands over to those who have waited long (one with unlock_is_due()) does so with these, too. While the
+  /// thread wakes up nobody can have the mutex; so it is done where critical sections are much longer than that takes, or
+  /// where a condition variable chose the thread 4 ms ago. Not more than seven times in a row while threads at the lock itself
+  /// have waited long: those who signal each other again and again could keep the mutex among themselves.
   static turn turn_of(mutex_layout& m, pthread_waiter& first) {
     if constexpr (requires { state(m).contended(); }) {
+      if constexpr (requires { state(m).urgent_wait(); })
+        if (state(m).urgent_wait()) return turn::later;
       const std::uint64_t now = native::now();
       const std::uint64_t waited = now - first.moved_at, since_last = now - first.passed_at;
       const bool over = waited + since_last >= stays_asleep;
-      if constexpr (Lock::traits.hands_over_after != 0)
+      if constexpr (requires { state(m).unlock_is_due(); })
         if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !gate::serves_timed(m.timed))
-          return turn::now;
+          return gate::is_due(m.timed) && state(m).unlock_is_due() ? turn::later : turn::now;
       if (over || !state(m).contended() || first.rank.is_urgent()) return turn::as_others;
       first.passed_at = now;
       return turn::later;

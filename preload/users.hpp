@@ -9,28 +9,34 @@
 
 namespace usher::preload {
 
-/// By the holder, before it waits. False: this thread is not counted, so leave_users() is not called for it. That is so
-/// where the mutex is not this thread's, or not valid yet in this process, or robust: those are not asked when destroyed.
-inline bool enter_users(pthread_mutex_t* mutex) {
+/// By the holder, before it waits. Returns what leave_users() is to be told. 0: the thread is not counted; that is so where
+/// the mutex is not this thread's, or not valid yet in this process, or robust: those are not asked when destroyed.
+inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
   mutex_layout& m = layout(mutex);
+  const std::uint32_t stamp =
+      native::fork_stamp();  // before it is counted: this thread may fork in a handler at any time
   const std::uint64_t kind = m.kind_and_stamp.load(std::memory_order_relaxed);
-  if (is_ours(kind_of(kind))) return stamp_of(kind) == native::fork_stamp() && gate::add_user(m.timed);
+  if (is_ours(kind_of(kind))) return stamp_of(kind) == stamp && gate::add_user(m.timed) ? stamp : 0;
 #if defined(__GLIBC__)
   // The C library counts its users in this field, under the mutex: +1 when it is locked, −1 when it is unlocked, but not
   // while a thread waits in its own pthread_cond_wait().
   constexpr int robust = 0x10;
   if ((kind_of(kind) & robust) == 0 && mutex->__data.__owner == native::thread_id()) {
     mutex->__data.__nusers++;
-    return true;
+    return stamp;
   }
 #endif
-  return false;
+  return 0;
 }
 
-/// By the holder, after it has waited.
-inline void leave_users(pthread_mutex_t* mutex) {
+/// By the holder, after it has waited. In a child a mutex of ours has been made anew, and counts nobody.
+inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
+  if (counted == 0) return;
   mutex_layout& m = layout(mutex);
-  if (is_ours(kind_of(m.kind_and_stamp.load(std::memory_order_relaxed)))) return gate::remove_user(m.timed);
+  if (is_ours(kind_of(m.kind_and_stamp.load(std::memory_order_relaxed)))) {
+    if (counted == native::fork_stamp()) gate::remove_user(m.timed);
+    return;
+  }
 #if defined(__GLIBC__)
   mutex->__data.__nusers--;
 #endif

@@ -44,7 +44,6 @@ class compact {
     t.words = 2;
     t.bounded_doorway = false;
     t.by_priority = false;  // who waits for the annex is served in another order
-    t.hands_over_after = 0;
     return t;
   }();
 

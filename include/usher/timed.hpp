@@ -3,10 +3,11 @@
 //
 // The gate is one word beside the lock:
 //
-//     bits 0–14   timed waiters
-//     bit 15      look: an unlock has freed the lock with timed waiters there. Whoever takes this bit off tries the lock
-//     bits 16–28  threads that wait on a condition variable and will lock again: not an unlock's business, but a
-//                 destroyer's. Beyond 8191 they are not counted
+//     bits 0–12   timed waiters
+//     bit 13      look: an unlock has freed the lock with timed waiters there. Whoever takes this bit off tries the lock
+//     bits 14–25  threads that wait on a condition variable and will lock again: not an unlock's business, but a
+//                 destroyer's. Beyond 4095 they are not counted
+//     bits 26–28  how often in a row the holder has given the lock to a requeued thread, still held
 //     bit 29      requeued: the holder has threads to see to that a condition variable has moved to this lock
 //     bit 30      served: the last unlock served a timed waiter
 //     bit 31      granted: the lock, still held, belongs to whichever timed waiter takes this bit off
@@ -60,11 +61,7 @@ class timed_gate {
   static constexpr std::uint32_t unknown_owner = 1;
 
   /// Whether an unlock has to do more than to release the lock.
-  static bool anyone(const word& gate) { return (gate.load(std::memory_order_relaxed) & ~users) != 0; }
-
-  static bool anyone_timed(const word& gate) {
-    return (gate.load(std::memory_order_relaxed) & ~(users | requeued)) != 0;
-  }
+  static bool anyone(const word& gate) { return (gate.load(std::memory_order_relaxed) & ~(users | in_a_row)) != 0; }
 
   /// How an unlock begins where there is an owner tag: clears the tag, then says what anyone() says.
   static bool anyone_after(word& tag, const word& gate) {
@@ -85,10 +82,16 @@ class timed_gate {
     const std::uint32_t seen = gate.load(std::memory_order_relaxed);
     return (seen & count) != 0 && (seen & served) == 0;
   }
-  /// By the holder, instead of unlock(): the lock goes to somebody else, still held, and the next unlock serves a timed
-  /// waiter if there is one.
+  // By the holder, who may give the lock to a requeued thread, still held, instead of an unlock().
+  /// Whether that was done seven times in a row.
+  static bool is_due(const word& gate) { return (gate.load(std::memory_order_relaxed) & in_a_row) == in_a_row; }
+  /// The next unlock serves a timed waiter if there is one.
   static void pass_by(word& gate) {
-    if ((gate.load(std::memory_order_relaxed) & served) != 0) gate.fetch_and(~served, std::memory_order_relaxed);
+    std::uint32_t seen = gate.load(std::memory_order_relaxed);
+    // Others change other bits.
+    while (!gate.compare_exchange_strong(seen, (seen & ~served) + ((seen & in_a_row) != in_a_row ? one_in_a_row : 0),
+                                         std::memory_order_relaxed, std::memory_order_relaxed))
+      P::backoff(0);
   }
 
   // Threads that leave the lock for a condition variable and will come back. By the holder only; others may change the
@@ -106,7 +109,7 @@ class timed_gate {
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& gate, Remaining remaining, const word* tag = nullptr) {
     if (!join(gate)) return look_now_and_then(lock, remaining);
-    bool sees_holders = false;
+    bool sees_holders = false, fenced = false;
     std::uint64_t nap = first_nap;
     for (bool looks = false;;) {
       // (6) acquire: pairs with (5), which another waiter may have answered.
@@ -120,6 +123,7 @@ class timed_gate {
           continue;  // (6)
         seen &= ~look;
         looks = true;
+        nap = first_nap;
       }
       if (lock.try_lock()) {
         // The lock was free, so no grant is pending: it would mean that the lock is held.
@@ -133,7 +137,8 @@ class timed_gate {
         P::park_for(gate, seen, every_sleeper, left);
       } else {
         P::nap(gate, seen, every_sleeper, left < nap ? left : nap);
-        if (nap == first_nap && tag != nullptr) sees_holders = P::fence_heavy();  // (4)
+        if (!fenced && tag != nullptr) sees_holders = P::fence_heavy();  // (4)
+        fenced = true;
         nap = next_nap(nap);
       }
     }
@@ -150,7 +155,7 @@ class timed_gate {
           return lock.unlock();
       } else if (seen & served) {
         // (5) release: the tag, which is 0; pairs with (6).
-        if (gate.compare_exchange_strong(seen, (seen & ~served) | look, std::memory_order_release,
+        if (gate.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | look, std::memory_order_release,
                                          std::memory_order_relaxed)) {
           lock.unlock();
           return P::wake(key, every_sleeper, 1);
@@ -168,8 +173,9 @@ class timed_gate {
   }
 
  private:
-  static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, requeued = 1u << 29, one_user = 1u << 16,
-                                 users = requeued - one_user, look = 1u << 15, count = look - 1;
+  static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, requeued = 1u << 29, one_in_a_row = 1u << 26,
+                                 in_a_row = requeued - one_in_a_row, one_user = 1u << 14,
+                                 users = one_in_a_row - one_user, look = 1u << 13, count = look - 1;
   static constexpr std::uint64_t first_nap = 200000;  // ns; as next_nap(): chosen, not measured
   static std::uint64_t next_nap(std::uint64_t nap) { return nap < 5000000 ? 2 * nap : 10000000; }
 

@@ -594,6 +594,80 @@ CASE(handler_forks_in_condition_wait) {
   }
 }
 
+// The handler of a thread that has been signalled, and perhaps has got the mutex already, forks. So does that of one that
+// waits on a process-shared condition with its own mutex.
+struct signalled {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  bool shared;
+  int waiting, may_fork, in_handler;  // flags
+};
+static struct signalled* the_signalled;
+
+static void fork_when_told(int number) {
+  (void)number;
+  const int saved = errno;
+  flag_set(&the_signalled->in_handler, 1);
+  while (!flag_get(&the_signalled->may_fork)) sleep_ms(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    flag_set(&fork_handled, 2);
+  } else {
+    forked_child = child;
+    flag_set(&fork_handled, 1);
+  }
+  errno = saved;
+}
+
+static void* wait_until_signalled(void* argument) {
+  struct signalled* s = argument;
+  CHECK_OK(pthread_mutex_lock(&s->mutex));
+  flag_set(&s->waiting, (int)gettid());
+  const struct timespec deadline = later(now(CLOCK_REALTIME), s->shared ? 1000 : 60000);
+  const int code = pthread_cond_timedwait(&s->condition, &s->mutex, &deadline);
+  CHECK(code == 0 || code == ETIMEDOUT);
+  CHECK_CODE(elsewhere(thread_trylock, &s->mutex), EBUSY);
+  CHECK_OK(pthread_mutex_unlock(&s->mutex));
+  CHECK_OK(try_elsewhere(&s->mutex));
+  CHECK_OK(pthread_mutex_destroy(&s->mutex));
+  if (flag_get(&fork_handled) == 2) _exit(31);
+  return NULL;
+}
+
+static void fork_when_signalled(bool shared) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = fork_when_told;
+  CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  static struct signalled s;
+  s.shared = shared;
+  the_signalled = &s;
+  pthread_condattr_t attribute;
+  CHECK_OK(pthread_condattr_init(&attribute));
+  if (shared) CHECK_OK(pthread_condattr_setpshared(&attribute, PTHREAD_PROCESS_SHARED));
+  CHECK_OK(pthread_cond_init(&s.condition, &attribute));
+  pthread_t thread = start_thread(wait_until_signalled, &s);
+  await_flag(&s.waiting, 1);
+  CHECK_OK(pthread_mutex_lock(&s.mutex));
+  await_asleep(s.waiting);
+  CHECK_OK(pthread_kill(thread, SIGUSR1));
+  CHECK(flag_comes(&s.in_handler, 1));
+  if (!shared) CHECK_OK(pthread_cond_signal(&s.condition));
+  sleep_ms(5);  // a long section: the unlock may hand the mutex over
+  CHECK_OK(pthread_mutex_unlock(&s.mutex));
+  flag_set(&s.may_fork, 1);
+  join_thread(thread);
+  CHECK_CHILD(forked_child, 31);
+}
+
+CASE(handler_forks_when_signalled) {
+  fork_when_signalled(false);
+}
+CASE(handler_forks_in_shared_condition_wait) {
+  fork_when_signalled(true);
+}
+
 // -- other programs --
 
 static char true_program[] = "/bin/true";

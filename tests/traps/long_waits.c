@@ -95,6 +95,57 @@ CASE(broadcast_among_long_sections) {
   CHECK(s.switches <= 2 * 40 + 10);
 }
 
+struct turns {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition[2];
+  int turn, stop;  // guarded by the mutex
+  int begun;       // a flag
+  long sections;   // guarded by the mutex
+};
+struct player {
+  struct turns* turns;
+  int side;
+};
+
+static void* take_turns(void* argument) {
+  struct player* p = argument;
+  struct turns* t = p->turns;
+  CHECK_OK(pthread_mutex_lock(&t->mutex));
+  while (!t->stop) {
+    while (t->turn != p->side && !t->stop) CHECK_OK(pthread_cond_wait(&t->condition[p->side], &t->mutex));
+    t->turn = 1 - p->side;
+    CHECK_OK(pthread_cond_signal(&t->condition[1 - p->side]));
+    if (++t->sections == 20) flag_set(&t->begun, 1);
+    sleep_ms(2);
+  }
+  CHECK_OK(pthread_cond_broadcast(&t->condition[1 - p->side]));
+  CHECK_OK(pthread_mutex_unlock(&t->mutex));
+  return NULL;
+}
+
+// Two threads that signal each other for ever do not keep the mutex among themselves.
+CASE(beside_threads_that_take_turns) {
+  struct turns t;
+  memset(&t, 0, sizeof t);
+  pthread_mutex_init(&t.mutex, NULL);
+  for (int i = 0; i < 2; ++i) pthread_cond_init(&t.condition[i], NULL);
+  struct player players[2] = {{&t, 0}, {&t, 1}};
+  pthread_t all[2];
+  for (int i = 0; i < 2; ++i) all[i] = start_thread(take_turns, &players[i]);
+  await_flag(&t.begun, 1);
+  long last = 0;
+  for (int i = 0; i < 20; ++i) {
+    CHECK_OK(pthread_mutex_lock(&t.mutex));
+    note("%ld sections for the %d. time", t.sections - last, i);
+    if (i != 0) CHECK(t.sections - last <= 20);
+    last = t.sections;
+    t.stop = i == 19;
+    for (int side = 0; side < 2 && t.stop; ++side) CHECK_OK(pthread_cond_broadcast(&t.condition[side]));
+    CHECK_OK(pthread_mutex_unlock(&t.mutex));
+  }
+  for (int i = 0; i < 2; ++i) join_thread(all[i]);
+}
+
 struct crowd {
   pthread_mutex_t mutex;
   struct timespec until;

@@ -277,8 +277,9 @@ def under_lock(lock):
     run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
     for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
-    # The first two ask for what locks promise that hand over to those who have waited long.
-    every = [] if lock.startswith("loiter") else ["--only", "deadlines_that_pass", "--only", "deadlines_that_are_met"]
+    # The others ask for what locks promise that hand over to those who have waited long.
+    others = "deadlines_that_pass", "deadlines_that_are_met"
+    every = [] if lock.startswith("loiter") else [word for name in others for word in ("--only", name)]
     run_cases(f"{lock}/long_waits", "long_waits", environment(lock, [LIB]), ["--fresh", *every])
     if lock in NODE_LOCKS:
         run_cases(f"{lock}/nodes", "nodes", environment(lock, [LIB]))

@@ -814,7 +814,8 @@ TEST(kept_nodes, of_dead_threads_are_not_lost) {
     lock.unlock();
   };
   for (int i = 0; i < 20; i++) std::jthread(pair).join();
-  const auto records = usher_process_state.made.load(), nodes = usher_process_state.pool.made.load();
+  const auto records = usher_process_state.made.load();
+  const auto nodes = usher_process_state.pool.made.load();
   for (int i = 0; i < 300; i++) std::jthread(pair).join();
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_LE(usher_process_state.made.load() - records, 64u);

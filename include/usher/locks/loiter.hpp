@@ -81,9 +81,6 @@ class basic_loiter {
   static constexpr bool ranks = W::parks && !counts && !O.plain_store;  // a plain store would overwrite the urgent, too
   static_assert(!(counts && O.plain_store), "a plain store would overwrite the count");
 
-  // The paper gives no figure: chosen. With n threads waiting, each gets in at least every n times this.
-  static constexpr std::uint64_t impatience = 1000000;  // ns
-
  public:
   static constexpr lock_traits traits{
       .summary = plain ? "test-and-set for those who circulate, MCS for the rest, direct hand-over to the impatient"
@@ -92,7 +89,6 @@ class basic_loiter {
       .starvation_free = O.hand_over && !O.plain_store,
       .bounded_doorway = O.hand_over && !O.plain_store,
       .by_priority = ranks,
-      .hands_over_after = O.hand_over && !O.plain_store ? impatience : 0,
       .restricts = true,
       .words = O.numa_aware_inner ? 4 : 3,
       .kinds = plain ? every_waiting_kind : unsigned(waiting_kind::spin_then_park),
@@ -130,12 +126,29 @@ class basic_loiter {
   /// stay until they have had both, and only who has both takes the tail back: what is there stays there. So do the urgent.
   bool contended() const {
     if constexpr (ranks)
-      if (latest_urgent(outer_.load(std::memory_order_relaxed)) != no_node) return true;
+      if (urgent_wait()) return true;
     const node_handle last = tail_.load(std::memory_order_relaxed);
     if (last == no_node) return false;
     if constexpr (O.numa_aware_inner)
       if (!remote_.empty()) return true;
     return (outer_.load(std::memory_order_relaxed) & inner) == 0 || last != inner_node_.get();
+  }
+
+  /// Asked by the holder: whether others depend on this unlock. It will hand the lock over to a standby that has waited long, or
+  /// make one of those at the inner lock standby, who cannot become impatient before. A holder that gives the lock away in
+  /// another manner, without this unlock, must not go on with that for long.
+  bool unlock_is_due() const
+    requires(O.hand_over && !O.plain_store)
+  {
+    const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
+    return (seen & impatient) != 0 || ((seen & inner) != 0 && contended());
+  }
+
+  /// Asked by the holder: whether this unlock will hand the lock to a thread with a real-time priority.
+  bool urgent_wait() const
+    requires ranks
+  {
+    return latest_urgent(outer_.load(std::memory_order_relaxed)) != no_node;
   }
 
  private:
@@ -146,7 +159,8 @@ class basic_loiter {
   static constexpr std::uint32_t fairness_period = 1000;  // as MCSCR's: of a NUMA-aware inner lock
   struct nothing {};
 
-  // The paper gives no figure: chosen.
+  // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times this.
+  static constexpr std::uint64_t impatience = 1000000;                    // ns
   static constexpr std::uint32_t first_window = 128, last_window = 8192;  // of an arrival's back-off, ns
 
   static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }

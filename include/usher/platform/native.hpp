@@ -113,7 +113,8 @@ struct node_pool {
   /// that nothing which was begun in the parent succeeds in its child by accident.
   std::atomic<std::uint64_t> list;
   std::atomic<std::uint64_t> from;  ///< 1 + how many had been made when it began. 0: not yet open
-  std::atomic<std::uint32_t> made;  ///< 1 + how many it has made since. 0: not yet open
+  /// The same, and how many it has made since. 0: not yet open. It goes on rising in children, for the reason above.
+  std::atomic<std::uint64_t> made;
 };
 
 /// Lies where the handles below first_node would have their nodes.
@@ -433,7 +434,7 @@ struct native {
   }
 
   /// The kernel's id of the calling thread.
-  static std::int32_t thread_id() {
+  [[gnu::always_inline]] static std::int32_t thread_id() {
     if (thread_record* r = self()) [[likely]]
       return std::int32_t(std::uint32_t(r->owner.load(std::memory_order_relaxed)));
     return gettid_now();
@@ -989,8 +990,9 @@ struct native {
     auto& s = usher_process_state;
     std::uint64_t none = 0;
     p.from.compare_exchange_strong(none, 1 + s.ever_made.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    std::uint32_t nothing = 0;
-    p.made.compare_exchange_strong(nothing, 1, std::memory_order_release, std::memory_order_relaxed);  // (m1)
+    none = 0;
+    p.made.compare_exchange_strong(none, p.from.load(std::memory_order_relaxed), std::memory_order_release,
+                                   std::memory_order_relaxed);  // (m1)
     none = 0;
     const std::uint64_t somewhere = fork_stamp() * 0x9e3779b97f4a7c15u | std::uint64_t{1} << 63;
     p.list.compare_exchange_strong(none, somewhere >> handle_bits << handle_bits, std::memory_order_acq_rel,
@@ -1034,7 +1036,7 @@ struct native {
     auto& s = usher_process_state;
     auto& p = pool();
     const std::uint32_t all = head(slot_base()).slots.load(std::memory_order_relaxed) - first_node;
-    std::uint32_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
+    std::uint64_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
     for (;;) {
       const std::uint64_t from = p.from.load(std::memory_order_relaxed);
       if (made == 0 || from == 0) {  // a fork in a handler, since the list was open or in the middle of open()
@@ -1042,8 +1044,8 @@ struct native {
         made = p.made.load(std::memory_order_acquire);
         continue;
       }
-      const std::uint64_t begin = from - 1 + (made - 1);
-      const std::uint32_t left = all - (made - 1), n = most < left ? most : left;
+      const std::uint64_t begin = made - 1;
+      const std::uint32_t left = all - std::uint32_t(made - from), n = most < left ? most : left;
       if (n == 0) return 0;
       // Before they are anybody's: a child begins behind them from then on.
       std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
