@@ -279,7 +279,8 @@ def under_lock(lock):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
     # The others ask for what locks promise that hand over to those who have waited long.
     others = "deadlines_that_pass", "deadlines_that_are_met"
-    every = [] if lock.startswith("loiter") else [word for name in others for word in ("--only", name)]
+    hands_over = lock.startswith("loiter") and lock not in ("loiter-barging", "loiter-store")
+    every = [] if hands_over else [word for name in others for word in ("--only", name)]
     run_cases(f"{lock}/long_waits", "long_waits", environment(lock, [LIB]), ["--fresh", *every])
     if lock in NODE_LOCKS:
         run_cases(f"{lock}/nodes", "nodes", environment(lock, [LIB]))
