@@ -1227,11 +1227,13 @@ static void make_scene(struct cancelled_wait* scene, const struct mutex_kind* ki
   scene->may_enter = 1;
 }
 
-CASE_FOR(waiter_is_cancelled, struct wait_call, wait, wait_calls) {
+/// Every other waiter sleeps already when it is cancelled.
+static void cancel_with_each_kind(const struct condition_kind* condition, const struct wait_call* wait) {
   for (int kind = 0; kind < 11; ++kind) {
     note("mutex %s", all_kinds[kind].name);
     struct cancelled_wait scene;
     make_scene(&scene, &all_kinds[kind], wait);
+    make_condition(&scene.condition, condition);
     pthread_t thread = start_thread(wait_for_cancellation, &scene);
     await_flag(&scene.waiting, 1);
     CHECK_OK(pthread_mutex_lock(&scene.mutex));
@@ -1243,7 +1245,12 @@ CASE_FOR(waiter_is_cancelled, struct wait_call, wait, wait_calls) {
     CHECK_OK(try_elsewhere(&scene.mutex));
     CHECK_OK(pthread_cond_signal(&scene.condition));
     CHECK_OK(pthread_cond_destroy(&scene.condition));
+    CHECK_OK(pthread_mutex_destroy(&scene.mutex));
   }
+}
+
+CASE_FOR(waiter_is_cancelled, struct wait_call, wait, wait_calls) {
+  cancel_with_each_kind(&condition_kinds[0], wait);
 }
 
 // A cancelled waiter takes the mutex like everybody else: not while another thread has it.
@@ -1711,24 +1718,7 @@ CASE(shared_condition_ping_pong_with_private_mutex) {
 }
 
 CASE_FOR(shared_condition_private_mutex_and_cancellation, struct wait_call, wait, wait_calls) {
-  for (int i = 0; i < 11; ++i) {
-    note("mutex %s", all_kinds[i].name);
-    struct cancelled_wait scene;
-    make_scene(&scene, &all_kinds[i], wait);
-    make_condition(&scene.condition, &shared_kind);
-    pthread_t thread = start_thread(wait_for_cancellation, &scene);
-    await_flag(&scene.waiting, 1);
-    CHECK_OK(pthread_mutex_lock(&scene.mutex));
-    CHECK_OK(pthread_mutex_unlock(&scene.mutex));
-    if (i % 2) await_asleep(scene.thread_id);
-    CHECK_OK(pthread_cancel(thread));
-    CHECK(join_thread(thread) == PTHREAD_CANCELED);
-    CHECK_NUMBER(scene.in_handler, 1);
-    CHECK_OK(try_elsewhere(&scene.mutex));
-    CHECK_OK(pthread_cond_signal(&scene.condition));
-    CHECK_OK(pthread_cond_destroy(&scene.condition));
-    CHECK_OK(pthread_mutex_destroy(&scene.mutex));
-  }
+  cancel_with_each_kind(&shared_kind, wait);
 }
 
 static void wait_in_vain(void* argument) {
