@@ -5,7 +5,7 @@
 #include "catalog/families.hpp"
 #include "usher/names.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 // No heap and nothing to destroy at exit: the C interface comes through here, perhaps from an allocator or late.
 std::span<const lock_table* const> catalog() {
@@ -36,4 +36,4 @@ std::string_view nearest_lock(std::string_view misspelt) {
   return nearest.best();
 }
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -10,7 +10,7 @@
 #include "usher/platform/native.hpp"
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The names of a family's forms, in the order of `all_kinds`.
 struct family_names {
@@ -97,4 +97,4 @@ constexpr family<Table> make_family(Make make) {
       [&]<class L, class W>(waiting_kind kind) { return make.template operator()<fitted<native, W, L>>(kind); });
 }
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -5,8 +5,8 @@
 
 #include "catalog/compile.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 std::span<const family<lock_table>* const> families();
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -7,7 +7,7 @@
 
 #include "usher/lock_table.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// All locks in the order of `catalog.list`, each family's plain name first.
 std::span<const lock_table* const> catalog();
@@ -18,4 +18,4 @@ const lock_table* find_lock(std::string_view name);
 /// The name that is nearest to a misspelt one (never empty).
 std::string_view nearest_lock(std::string_view misspelt);
 
-}  // namespace usher
+}  // namespace usher::inline v1

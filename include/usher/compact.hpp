@@ -34,7 +34,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, class Large>
 class compact {
@@ -210,4 +210,4 @@ template <platform P, class W, class Lock>
 using fitted = std::conditional_t<Lock::traits.native_only || (sizeof(Lock) <= 16 && alignof(Lock) <= 8), Lock,
                                   compact<P, W, Lock>>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

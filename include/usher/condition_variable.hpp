@@ -28,7 +28,7 @@
 #include "usher/platform/native.hpp"
 #include "usher/wait_queue.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P>
 class basic_condition_variable {
@@ -137,4 +137,4 @@ class basic_condition_variable {
 
 using condition_variable = basic_condition_variable<native>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

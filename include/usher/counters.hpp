@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// What has been counted, of everything together.
 struct counted_calls {
@@ -48,4 +48,4 @@ struct counter_file {
 };
 static_assert(sizeof(counter_file) == std::size_t{4096} * 64);
 
-}  // namespace usher
+}  // namespace usher::inline v1

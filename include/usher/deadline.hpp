@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// Nanoseconds until `deadline`, rounded up; 0 if it has passed; at most an hour, after which to ask again.
 template <class Clock, class Duration>
@@ -24,4 +24,4 @@ std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, 
          (d < for_ever ? std::chrono::duration_cast<std::chrono::nanoseconds>(d) : for_ever);
 }
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -8,7 +8,7 @@
 
 #include "usher/traits.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// One lock with one way of waiting, compiled for the hardware. The functions take the address of `size` bytes
 /// aligned to `align`; all zero bytes is the unlocked state and destruction is a no-op.
@@ -28,4 +28,4 @@ struct lock_table {
   bool plain() const { return std::string_view(name) == family; }
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

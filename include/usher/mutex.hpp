@@ -24,7 +24,7 @@
 #include "usher/timed.hpp"
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <template <class, class> class Lock = loiter, waiting_kind Kind = waiting_kind::spin_then_park>
 class mutex {
@@ -84,4 +84,4 @@ class timed_mutex {
   gate::word gate_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The lock that is used where none is named.
 inline constexpr const char* default_lock = "loiter";
@@ -55,4 +55,4 @@ class nearest_name {
   unsigned distance_ = 0;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -9,7 +9,7 @@
 
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// A list named by its youngest node, the one put in last; no_node: empty. A ring, so that both ends are at hand:
 ///
@@ -159,4 +159,4 @@ class remote_threads {
   typename P::template plain<std::uint32_t> word_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

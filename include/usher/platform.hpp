@@ -66,7 +66,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// What the words of a process-wide table mean. Locks of one process share a table only if it means the same to them.
 enum class table_kind : std::uint8_t {
@@ -126,4 +126,4 @@ concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, con
   P::admitted(lock);
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The value of `text` if that is digits with at most one point, above 0 and up to 1; else 0.
 constexpr double parse_probability(std::string_view text) {
@@ -25,4 +25,4 @@ constexpr double parse_probability(std::string_view text) {
   return digits && value <= 1 ? value : 0;
 }
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -9,7 +9,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// 0 is "no node". Handles below `first_node` are never nodes: locks use them as marks in a tail word.
 using node_handle = std::uint32_t;
@@ -197,4 +197,4 @@ class admits_guests {
   typename P::template plain<node_handle> holder_;  ///< 0 while a guest holds the lock
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -40,7 +40,7 @@
 #include "usher/platform/native.hpp"
 #include "usher/waiter_list.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P>
 class semaphore_core {
@@ -344,4 +344,4 @@ class semaphore {
   append_chance chance_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -52,7 +52,7 @@
 #include "usher/platform/shared_memory.hpp"
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <class Name = void>
 class shared_region {
@@ -206,4 +206,4 @@ class shared_node {
   node_handle handle_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -50,7 +50,7 @@
 
 #include "usher/platform.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P>
 class timed_gate {
@@ -228,4 +228,4 @@ class timed_gate {
   }
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

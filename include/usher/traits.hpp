@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The ways of waiting that a lock is compiled for. A bit set.
 enum class waiting_kind : std::uint8_t {
@@ -67,4 +67,4 @@ struct lock_traits {
   bool excludes = true;                 ///< false: no lock at all, for measurements only
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

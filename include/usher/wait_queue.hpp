@@ -36,7 +36,7 @@
 
 #include "usher/waiter_list.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P>
 class wait_queue {
@@ -341,4 +341,4 @@ class wait_queue {
   typename P::template plain<waiter*> tied_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -16,7 +16,7 @@
 
 #include "usher/platform.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The probability with which a waiter is appended at the tail. All zero bytes, the default, mean 1.
 class append_chance {
@@ -106,4 +106,4 @@ class waiter_list {
   typename P::template plain<Waiter*> head_, tail_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -16,7 +16,7 @@
 #include "usher/platform.hpp"
 #include "usher/traits.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, waiting_kind K>
 struct waiting {
@@ -66,4 +66,4 @@ struct waiting {
   }
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -12,7 +12,7 @@ import sys
 import unittest
 
 OBJECT = ""
-STATE = "usher_process_state"  # the waiting arrays are in it, and nothing else of it is an unlock's business
+STATE = "usher_process_state_v1"  # the waiting arrays are in it, and nothing else of it is an unlock's business
 
 # Locked operations in the spinning unlock, wherever they are in it. twa_sized's second one is in the counting of the CPUs,
 # which happens once.

@@ -27,7 +27,7 @@
 
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, std::uint32_t Places>
 class basic_awn {
@@ -143,4 +143,4 @@ class basic_awn {
 template <platform P, class W>
 using awn = basic_awn<P, W, 64>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

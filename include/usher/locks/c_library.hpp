@@ -6,7 +6,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class c_library {
@@ -59,4 +59,4 @@ class c_library_adaptive : c_library<P, W> {
   }
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -24,7 +24,7 @@
 
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, class Nodes>
 class basic_clh {
@@ -96,4 +96,4 @@ using clh = basic_clh<P, W, home_nodes<P>>;
 template <platform P, class W>
 using clh_tls = basic_clh<P, W, kept_nodes<P>>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -36,7 +36,7 @@
 #include "usher/locks/ticket.hpp"
 #include "usher/locks/ttas.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The platform without the hooks: arrival at one of the two locks is not arrival at the whole.
 template <platform P>
@@ -156,4 +156,4 @@ using c_mcsg_mcs = cohort<P, W, mcsg, mcs>;
 template <platform P, class W>
 using c_bo_mcsg_plus_plus = cohort<P, W, ttas, mcsg_plus_plus>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

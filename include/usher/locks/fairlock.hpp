@@ -26,7 +26,7 @@
 
 #include "usher/locks/mcs.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class fairlock {
@@ -194,4 +194,4 @@ class fairlock {
   mcs_with_node<P, W> overflow_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

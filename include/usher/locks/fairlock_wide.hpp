@@ -30,7 +30,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// Slots: words of bits, and how many slots each has.
 template <platform P, class W, unsigned Words, unsigned BitsAWord = 32>
@@ -170,4 +170,4 @@ class basic_fairlock_wide {
 template <platform P, class W>
 using fairlock_wide = basic_fairlock_wide<P, W, 2048>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -9,7 +9,7 @@
 
 #include "usher/locks/three_state.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class futex {
@@ -36,4 +36,4 @@ class futex {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

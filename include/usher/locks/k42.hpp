@@ -25,7 +25,7 @@
 
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, class Nodes>
 class basic_k42 {
@@ -121,4 +121,4 @@ using k42 = basic_k42<P, W, home_nodes<P>>;
 template <platform P, class W>
 using k42_tls = basic_k42<P, W, kept_nodes<P>>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -28,7 +28,7 @@
 
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// FairnessPeriod: one unlock in so many serves the eldest; 0: none does.
 template <platform P, class W, std::uint32_t FairnessPeriod>
@@ -138,4 +138,4 @@ using lifo = basic_lifo<P, W, 0>;
 template <platform P, class W>
 using lifo_cr = basic_lifo<P, W, 1000>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -60,7 +60,7 @@
 #include "usher/numa_queue.hpp"
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// Appendix A.1's parts. The defaults are `loiter`.
 struct loiter_options {
@@ -425,4 +425,4 @@ using loiter_numa = basic_loiter<P, W, loiter_options{.numa_aware_inner = true}>
 template <platform P, class W>
 using loiter_store = basic_loiter<P, W, loiter_options{.plain_store = true}>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -11,7 +11,7 @@
 
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The lock as the papers have it: every operation takes the caller's node.
 template <platform P, class W>
@@ -64,4 +64,4 @@ class mcs : public with_thread_nodes<P, mcs_with_node<P, W>> {
   };
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -22,7 +22,7 @@
 
 #include "usher/locks/mcs.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class mcs_pt_with_node {
@@ -142,4 +142,4 @@ class mcs_pt : public with_thread_nodes<P, mcs_pt_with_node<P, W>> {
   };
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -17,7 +17,7 @@
 
 #include "usher/numa_queue.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, std::uint32_t FairnessPeriod = 1000>
 class mcscr_with_node {
@@ -143,4 +143,4 @@ class mcscr : public with_thread_nodes<P, mcscr_with_node<P, W>> {
   };
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -21,7 +21,7 @@
 
 #include "usher/numa_queue.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, std::uint32_t FairnessPeriod = 1000>
 class mcscrn_with_node {
@@ -132,4 +132,4 @@ class mcscrn : public with_thread_nodes<P, mcscrn_with_node<P, W>> {
   };
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -17,7 +17,7 @@
 
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// Both faces of the lock: lock(node) for regulars, lock() for guests.
 template <platform P, class W>
@@ -129,4 +129,4 @@ class mcsg : public admits_guests<P, mcsg_with_node<P, W>> {
   };
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

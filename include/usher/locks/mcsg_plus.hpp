@@ -43,7 +43,7 @@
 #include "usher/locks/ticket_words.hpp"
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The tickets of group leaders (Algorithm 4): drawn once, awaited before each attempt, passed on by who has got through.
 template <platform P, class W>
@@ -303,4 +303,4 @@ class mcsg_plus_plus : public admits_guests<P, mcsg_plus_with_node<P, W, leader_
   };
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

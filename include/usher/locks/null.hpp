@@ -10,7 +10,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class null {
@@ -28,4 +28,4 @@ class null {
   void unlock() {}
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

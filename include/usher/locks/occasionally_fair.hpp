@@ -24,7 +24,7 @@
 #include "usher/locks/ttas.hpp"
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, class Lock>
 class occasionally_fair {
@@ -106,4 +106,4 @@ using tas_fair = occasionally_fair<P, W, tas<P, W>>;
 template <platform P, class W>
 using ttas_fair = occasionally_fair<P, W, ttas<P, W>>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

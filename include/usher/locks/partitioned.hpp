@@ -19,7 +19,7 @@
 
 #include "usher/locks/ticket_words.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, std::uint32_t Words>
 class basic_partitioned {
@@ -105,4 +105,4 @@ using partitioned_ticket = basic_partitioned<P, W, 8>;
 template <platform P, class W>
 using anderson = basic_partitioned<P, W, 64>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

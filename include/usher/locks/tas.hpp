@@ -8,7 +8,7 @@
 
 #include "usher/locks/three_state.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class tas {
@@ -63,4 +63,4 @@ class tas {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

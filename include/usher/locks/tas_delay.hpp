@@ -10,7 +10,7 @@
 
 #include "usher/locks/three_state.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class tas_delay {
@@ -56,4 +56,4 @@ class tas_delay {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -18,7 +18,7 @@
 
 #include "usher/locks/ticket.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, bool TryFirst = false>
 class basic_three_stage {
@@ -134,4 +134,4 @@ using three_stage = basic_three_stage<P, W>;
 template <platform P, class W>
 using three_stage_try = basic_three_stage<P, W, true>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -13,7 +13,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher::three_state {
+namespace usher::inline v1::three_state {
 
 inline constexpr std::uint32_t free = 0, held = 1, contended = 2;
 
@@ -50,4 +50,4 @@ bool park_until_locked_for(Word& word, std::uint64_t ns) {
   }
 }
 
-}  // namespace usher::three_state
+}  // namespace usher::inline v1::three_state

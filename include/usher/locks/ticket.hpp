@@ -13,7 +13,7 @@
 
 #include "usher/locks/ticket_words.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// Without the hooks: what other locks are made of.
 template <platform P, class W>
@@ -94,4 +94,4 @@ class ticket : ticket_core<P, W> {
   using base::unlock;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

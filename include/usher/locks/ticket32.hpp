@@ -20,7 +20,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 /// The word's fields.
 template <class W>
@@ -138,4 +138,4 @@ class ticket32 {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -12,7 +12,7 @@
 
 #include "usher/waiting.hpp"
 
-namespace usher::ticket_words {
+namespace usher::inline v1::ticket_words {
 
 inline constexpr std::uint32_t one = 2;     ///< a step of a number
 inline constexpr std::uint32_t asleep = 1;  ///< the mark in grant
@@ -78,4 +78,4 @@ template <class Word>
   if (ticket.load(std::memory_order_relaxed) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
 }
 
-}  // namespace usher::ticket_words
+}  // namespace usher::inline v1::ticket_words

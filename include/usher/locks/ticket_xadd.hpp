@@ -11,7 +11,7 @@
 
 #include "usher/locks/ticket.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class ticket_xadd : ticket_core<P, W> {
@@ -45,4 +45,4 @@ class ticket_xadd : ticket_core<P, W> {
   using base::try_lock;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

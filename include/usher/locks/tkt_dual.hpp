@@ -21,7 +21,7 @@
 
 #include "usher/locks/ticket_words.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class tkt_dual {
@@ -101,4 +101,4 @@ class tkt_dual {
   sector ticket_, grant_, entered_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -10,7 +10,7 @@
 
 #include "usher/locks/three_state.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class ttas {
@@ -81,4 +81,4 @@ class ttas {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -21,7 +21,7 @@
 
 #include "usher/locks/waiting_array.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1,
           std::uint32_t Gang = 1, bool OwnerNotifies = Array::in_lock>
@@ -139,4 +139,4 @@ using twa_quantized = basic_twa<P, W, shared_array<P>, 1, 4>;
 template <platform P, class W>
 using twa_private = basic_twa<P, W, private_array<P>>;
 
-}  // namespace usher
+}  // namespace usher::inline v1

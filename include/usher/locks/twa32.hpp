@@ -14,7 +14,7 @@
 #include "usher/locks/ticket32.hpp"
 #include "usher/locks/waiting_array.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class twa32 {
@@ -75,4 +75,4 @@ class twa32 {
   [[no_unique_address]] shared_array<P> array_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

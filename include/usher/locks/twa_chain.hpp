@@ -21,7 +21,7 @@
 #include "usher/locks/waiting_array.hpp"
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 struct twa_chain_array {
   static constexpr std::uint32_t size = 4096;
@@ -133,4 +133,4 @@ class twa_chain {
   word grant_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

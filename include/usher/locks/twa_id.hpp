@@ -24,7 +24,7 @@
 #include "usher/locks/waiting_array.hpp"
 #include "usher/queue_node.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 struct twa_id_array {
   static constexpr std::uint32_t size = 4096;
@@ -136,4 +136,4 @@ class twa_id {
   word grant_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -20,7 +20,7 @@
 
 #include "usher/locks/waiting_array.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 template <platform P, class W>
 class twa_staged {
@@ -122,4 +122,4 @@ class twa_staged {
   [[no_unique_address]] shared_array<P> array_;
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -21,7 +21,7 @@
 
 #include "usher/locks/ticket_words.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 struct twa_array {
   static constexpr std::uint32_t size = 4096;
@@ -161,4 +161,4 @@ class private_array {
   typename P::template atomic<std::uint32_t> words_[Size];
 };
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace usher::native_detail {
+namespace usher::inline v1::native_detail {
 
 /// What the processor has.
 enum monitor_kind : std::uint32_t { monitor_none = 1, monitor_umwait = 2, monitor_mwaitx = 3, monitor_wfet = 4 };
@@ -90,4 +90,4 @@ auto await_by_monitor(const Word& word, Pred pred, std::memory_order order, std:
   }
 }
 
-}  // namespace usher::native_detail
+}  // namespace usher::inline v1::native_detail

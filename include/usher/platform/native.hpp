@@ -1,10 +1,9 @@
 // The hardware as a platform: std::atomic, PAUSE, futex, thread records.
 //
-// All process-wide state is one object, `usher_process_state`, found under one name by everything in the process:
-// two shared objects that were loaded with RTLD_LOCAL must agree on the waiting array and on what a node handle
-// means, or a waiter in one of them would never hear of an unlock in the other. An inline variable is not enough,
-// for clang does not make it unique; so the object is defined by an assembler directive that either compiler emits
-// alike.
+// All process-wide state is one object, `usher_process_state`, found under one name by everything in the process that was
+// built from this layout: two shared objects that were loaded with RTLD_LOCAL must agree on the waiting array and on what a
+// node handle means, or a waiter in one of them would never hear of an unlock in the other. An inline variable is not enough,
+// for clang does not make it unique; so the object is defined by an assembler directive that either compiler emits alike.
 //
 // Thread records and queue nodes live in one mapped region that is never unmapped. A record is owned by a living thread id
 // in one incarnation of the process (its fork stamp); there is no destructor and no key: a thread that needs a record takes
@@ -49,7 +48,7 @@ extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 }
 
-namespace usher {
+namespace usher::inline v1 {
 
 struct native;
 
@@ -184,14 +183,17 @@ static_assert(sizeof(process_state) == 73728);
 
 }  // namespace native_detail
 
-extern "C" native_detail::process_state usher_process_state __attribute__((visibility("default")));
+// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to, or
+// of a lock changes, so that objects built from different releases share neither state nor code.
+extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
+    __attribute__((visibility("default")));
 __asm__(
-    ".pushsection .bss.usher_process_state,\"awG\",%nobits,usher_process_state,comdat\n"
-    ".globl usher_process_state\n"
-    ".type usher_process_state, %gnu_unique_object\n"
-    ".size usher_process_state, 73728\n"
+    ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1,comdat\n"
+    ".globl usher_process_state_v1\n"
+    ".type usher_process_state_v1, %gnu_unique_object\n"
+    ".size usher_process_state_v1, 73728\n"
     ".balign 4096\n"
-    "usher_process_state:\n"
+    "usher_process_state_v1:\n"
     ".zero 73728\n"
     ".popsection\n");
 
@@ -1085,4 +1087,4 @@ struct native {
 static_assert(sizeof(queue_node<native>) <= sizeof(native_detail::node_slot::raw));
 static_assert(platform<native>);
 
-}  // namespace usher
+}  // namespace usher::inline v1

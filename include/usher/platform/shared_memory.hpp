@@ -32,7 +32,7 @@
 
 #include "usher/platform/native.hpp"
 
-namespace usher {
+namespace usher::inline v1 {
 
 namespace shared_memory_detail {
 
@@ -333,4 +333,4 @@ struct shared_memory : native {
 
 static_assert(platform<shared_memory<void>>);
 
-}  // namespace usher
+}  // namespace usher::inline v1

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Two releases of the headers in one process: plugins built from the headers and from a copy with the next version and another
+layout must share neither state nor code, however they are loaded; plugins of one release must share both."""
+
+import argparse
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def next_release(include, copy):
+    """The headers of the next release: one version higher, and a process state that has grown in the middle."""
+    shutil.copytree(include, copy)
+    for header in copy.rglob("*.hpp"):
+        text = header.read_text()
+        text = text.replace("inline v1", "inline v2").replace("usher_process_state_v1", "usher_process_state_v2")
+        if "struct process_state {" in text:
+            text, added = re.subn(r"(struct process_state \{\n)", r"\1  alignas(4096) unsigned char grown[4096];\n", text)
+            text, sized = re.subn(r"\b73728\b", "77824", text)
+            assert added == 1 and sized == 3, "the next release's layout is not another one: mend this test"
+        header.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--include", type=Path, required=True)
+    parser.add_argument("--cxx", default="c++")
+    options = parser.parse_args()
+    compilers = {os.path.realpath(shutil.which(c)): c for c in (options.cxx, "clang++-16") if shutil.which(c)}.values()
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="usher-versions-") as temporary:
+        folder = Path(temporary)
+        next_release(options.include, folder / "next")
+
+        def build(cxx, include, output, *flags):
+            subprocess.run([cxx, "-std=c++20", "-O0", "-Wall", "-Werror", "-pthread", f"-I{include}", *flags, "-o",
+                            folder / output], check=True, timeout=120)
+
+        host = folder / "host"
+        build(options.cxx, options.include, host, HERE / "versions" / "host.cpp", "-ldl")
+        plugins = []
+        for cxx in compilers:
+            for release, include in (("this", options.include), ("next", folder / "next")):
+                name = f"{release}-{Path(cxx).name}.so"
+                build(cxx, include, name, "-fPIC", "-shared", HERE / "versions" / "plugin.cpp")
+                plugins.append((release, folder / name))
+        for (first, a), (second, b) in itertools.combinations(plugins, 2):
+            for scope in ("local", "global"):
+                for one, other in ((a, b), (b, a)):
+                    expected = "shared" if first == second else "apart"
+                    done = subprocess.run([host, scope, expected, one, other], timeout=60, text=True, capture_output=True)
+                    ok = done.returncode == 0
+                    print(f"{'ok  ' if ok else 'FAIL'}  {one.name}, then {other.name}, {scope}: {expected}")
+                    if not ok:
+                        failures += 1
+                        print(done.stdout + done.stderr)
+    print(f"{failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

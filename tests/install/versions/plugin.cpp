@@ -1,0 +1,23 @@
+// A plugin that embeds locks. Only its own release's headers are used, so it is built from any.
+#include <usher/locks/mcs.hpp>
+#include <usher/locks/twa.hpp>
+#include <usher/mutex.hpp>
+
+namespace {
+usher::mutex<usher::mcs> queued;
+usher::mutex<usher::twa> ticket;
+}  // namespace
+
+extern "C" const void* plugin_state() {
+  queued.lock();
+  ticket.lock();
+  ticket.unlock();
+  queued.unlock();
+  return &usher::usher_process_state;
+}
+
+/// A function that the headers define in line, and the object's size: of one release and not of the other.
+extern "C" const void* plugin_function() { return reinterpret_cast<const void*>(&usher::native::prepare_heavy_fences); }
+extern "C" unsigned long plugin_state_size() { return sizeof(usher::usher_process_state); }
+/// How many thread records there are, as this plugin reads it: nonsense where another layout has written it.
+extern "C" unsigned long plugin_records() { return usher::usher_process_state.made.load(); }
