@@ -46,11 +46,11 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/measure_cost.py --build $(BUILD)
 	@python3 tools/count_instructions.py --build $(BUILD)
-	@$(BUILD)/workloads/embedded_cost
+	@$(BUILD)/apps/embedded_cost
 	@$(BUILD)/bin/usher bench mutexbench --set shared=1 --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1 --details
 
 measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour); ONLY=faults: waits that were too long (6 minutes)
-	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements --before docs/measurements/faults-before.json $(if $(ONLY),--only $(ONLY))
+	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements --before results/faults-before.json $(if $(ONLY),--only $(ONLY))
 
 bench-sim: build ## how fast the simulator is, in CPU time; fails beyond its limits (about a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)
@@ -73,7 +73,7 @@ check-format: ## fail where the formatter would change something
 
 tidy: build ## clang-tidy over the sources
 	@tools/deps.sh develop
-	@(git ls-files 'catalog/*.cpp' 'preload/*.cpp' 'cli/*.cpp'; ls $(BUILD)/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
+	@(git ls-files 'src/c_api/*.cpp' 'src/catalog/*.cpp' 'src/preload/*.cpp' 'src/cli/*.cpp'; ls $(BUILD)/src/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
 
 install: build ## install below PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)

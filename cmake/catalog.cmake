@@ -1,8 +1,8 @@
-# Reads include/usher/catalog.list and makes one source file a lock, and one that lists them all.
+# Reads src/catalog/catalog.list and makes one source file a lock, and one that lists them all.
 #
 #   usher_catalog_sources(OUT <variable> LOCK_TEMPLATE <file> HEADER <header> NAMESPACE <ns> TABLE <type> [WITHOUT <type>...])
-set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/include/usher/catalog.list)
-set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/catalog/families.cpp.in)
+set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/src/catalog/catalog.list)
+set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/src/catalog/families.cpp.in)
 
 function(usher_catalog_sources)
   cmake_parse_arguments(ARG "" "OUT;LOCK_TEMPLATE;HEADER;NAMESPACE;TABLE" "WITHOUT" ${ARGN})

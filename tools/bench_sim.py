@@ -13,7 +13,7 @@ from pathlib import Path
 import harness
 from harness import TREE, Build, die
 
-MACHINES = TREE / "sim" / "machines"
+MACHINES = TREE / "src" / "sim" / "machines"
 RECORD = TREE / "tests" / "cost" / "simulator.json"
 BAND = 0.03  # between processors: the C library's functions for moving memory differ
 

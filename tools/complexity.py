@@ -373,14 +373,14 @@ def count(tree, function, **how):
 # ---- the locks ------------------------------------------------------------------------------------------------------
 
 def catalogue():
-    lines = [line.split() for line in (TREE / "include/usher/catalog.list").read_text().splitlines()
+    lines = [line.split() for line in (TREE / "src/catalog/catalog.list").read_text().splitlines()
              if line and not line.startswith("#")]
     return {name: (header, cls) for name, header, cls in lines}
 
 
 def driver(locks, kind):
     """A translation unit with a function for each lock's lock() and unlock()."""
-    text = ['#include "usher/platform/native.hpp"', '#include "usher/waiting.hpp"']
+    text = ['#include "usher/platform/native.hpp"', '#include "usher/core/waiting.hpp"']
     known = catalogue()
     text += sorted({f'#include "usher/locks/{known[name][0]}"' for name in locks})
     text.append("namespace usher::measured {")

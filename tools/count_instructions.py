@@ -133,7 +133,7 @@ def main():
         if not shutil.which(tool):
             die(f"{tool} is not installed")
     build = Build(options.build)
-    build.need(build.library, build.program("pair_cost") or build.workloads / "pair_cost")
+    build.need(build.library, build.program("pair_cost") or build.apps / "pair_cost")
     known = plain_locks(build)
     locks = options.locks.split(",") if options.locks else known
     for lock in locks:

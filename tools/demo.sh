@@ -3,8 +3,8 @@
 set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make build" >&2; exit 1; }
-[ -x "$build/workloads/sqlite_shared" ] || { echo "demo: sqlite_shared was not built: install libsqlite3-dev and build again" >&2; exit 1; }
-PATH=$(cd "$build/bin" && pwd):$(cd "$build/workloads" && pwd):$PATH
+[ -x "$build/apps/sqlite_shared" ] || { echo "demo: sqlite_shared was not built: install libsqlite3-dev and build again" >&2; exit 1; }
+PATH=$(cd "$build/bin" && pwd):$(cd "$build/apps" && pwd):$PATH
 
 locks=loiter,loiter-park,mcscr,twa
 status=0

@@ -36,11 +36,11 @@ class Build:
         self.folder = Path(folder).resolve()
         self.usher = self.folder / "bin" / "usher"
         self.library = self.folder / "lib" / "libusher.so"
-        self.workloads = self.folder / "workloads"
+        self.apps = self.folder / "apps"
 
     def program(self, name):
         """A workload program, or None where its libraries were missing at build time."""
-        for folder in (self.workloads, self.folder / "bin"):
+        for folder in (self.apps, self.folder / "bin"):
             if (folder / name).is_file():
                 return str(folder / name)
         return None
@@ -54,7 +54,7 @@ class Build:
 def plain_locks(build):
     """The plain names as the catalogue has them now, so that a new lock is tested without an edit here."""
     names = []
-    catalog = TREE / "include" / "usher" / "catalog.list"
+    catalog = TREE / "src" / "catalog" / "catalog.list"
     try:
         for line in catalog.read_text().splitlines():
             word = line.split("#")[0].split()

@@ -70,7 +70,7 @@ def main():
     if options.rounds < 1 or options.iterations < 1 or options.batches < 1:
         parser.error("--rounds, --iterations and --batches start at 1")
     build = Build(options.build)
-    build.need(build.library, build.program("pair_cost") or build.workloads / "pair_cost")
+    build.need(build.library, build.program("pair_cost") or build.apps / "pair_cost")
     kinds = options.kinds.split(",")
     for kind in kinds:
         if kind not in KINDS:

@@ -447,9 +447,16 @@ def exports_semaphores(build):
     return re.search(r"\bsem_wait\b", names) is not None
 
 
+RESULTS = harness.TREE / "results"
+
+
+def is_pages(folder):
+    return Path(folder).resolve() == (harness.TREE / "docs" / "measurements").resolve()
+
+
 def write(folder, name, order, measured):
     """The file's JSON, and the markdown made from it. Groups that are not measured now stay as they were."""
-    file = Path(folder, name + ".json")
+    file = RESULTS / (name + ".json") if is_pages(folder) else Path(folder, name + ".json")
     groups = {}
     if file.is_file():
         try:
@@ -477,7 +484,8 @@ def groups_in(file):
 
 def write_faults(options, before, measured):
     """The same for the groups of faults, whose tables are made of all that is known: JSON alone, or with the page."""
-    file = Path(options.keep) if options.keep else Path(options.out, fault_groups.FILE + ".json")
+    file = Path(options.keep) if options.keep else Path(
+        RESULTS if is_pages(options.out) else options.out, fault_groups.FILE + ".json")
     groups = {**(groups_in(file) if file.is_file() else {}), **measured}
     groups = {g: groups[g] for g in fault_groups.GROUPS if g in groups}
     if groups:
@@ -502,8 +510,8 @@ def main():
     parser.add_argument("--locks", help="comma-separated: those of the groups costs and instructions and of the faults (all "
                         "plain names)")
     parser.add_argument("--quick", action="store_true", help="shows within a minute or two that all of it works")
-    parser.add_argument("--out", metavar="DIR", help="where to write JSON and markdown; groups that are there and not "
-                        "measured now stay (nowhere)")
+    parser.add_argument("--out", metavar="DIR", help="where to write JSON and markdown; docs/measurements: the JSON goes to "
+                        "results/. Groups that are there and not measured now stay (nowhere)")
     parser.add_argument("--hold", choices=("auto", "spin", "sleep"), default="auto", help="group signalled: how the mutex is "
                         "held (auto: awake below 1 ms, asleep from there on)")
     parser.add_argument("--outside-us", type=int, default=0, metavar="N", help="groups signalled and broadcast: what those who "
@@ -521,14 +529,14 @@ def main():
         parser.error("--rounds starts at 1, --seconds and --pool-seconds at 0.01")
     build = Build(options.build)
     if options.programs:
-        build.workloads = Path(options.programs).resolve() / "workloads"
+        build.apps = Path(options.programs).resolve() / "apps"
     wanted = list(GROUPS) if not options.only else [
         group for name in options.only.split(",")
         for group in (fault_groups.GROUPS if name == "faults" else [] if name == "none" else [name])]
     programs = {fault_groups.PROGRAMS[g] for g in wanted if g in fault_groups.PROGRAMS}
     if not set(wanted) <= set(fault_groups.GROUPS):
         programs |= {"wait_cost", "herd", "producer_consumer", "buffer_pool", "thread_pool"}
-    build.need(build.library, *(build.program(name) or build.workloads / name for name in sorted(programs)))
+    build.need(build.library, *(build.program(name) or build.apps / name for name in sorted(programs)))
     known = plain_locks(build)
     options.locks_named = bool(options.locks)
     options.locks = options.locks.split(",") if options.locks else known

@@ -3,7 +3,7 @@
 
 Each row runs `usher sim` with up to five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
 seed and jitter, and says whether the medians are as the paper says. Written down are a JSON file a row under
-docs/measurements/simulated/ and, with --write-doc, the table in docs/simulated-claims.md and the verdicts in docs/claims.md.
+docs/../results/simulated/ and, with --write-doc, the table in docs/simulated-claims.md and the verdicts in docs/claims.md.
 """
 
 import argparse
@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
 from simulated_rows import ROWS
 
-FOLDER = harness.TREE / "docs" / "measurements" / "simulated"
+FOLDER = harness.TREE / "results" / "simulated"
 DOC = harness.TREE / "docs" / "simulated-claims.md"
 LEDGER = harness.TREE / "docs" / "claims.md"
 
 
 def jitter_of(machine):
-    file = harness.TREE / "sim" / "machines" / f"{machine}.toml"
+    file = harness.TREE / "src" / "sim" / "machines" / f"{machine}.toml"
     return tomllib.loads(file.read_text())["coherence"]["jitter"]["value"]
 
 
@@ -156,7 +156,7 @@ def row_text(row, figures):
     commands = "<br>".join(f"`{c.removeprefix('usher ')}`" for c in commands_of(row))
     what = "<br>".join(seen(f) for f in figures)
     remark = f"<br>{row.remark}" if row.remark else ""
-    return f"| [{row.id}](measurements/simulated/{row.id}.json) | {commands} | {what} | {verdict_of(figures)}{remark} | {row.fitted or '–'} |"
+    return f"| [{row.id}](../results/simulated/{row.id}.json) | {commands} | {what} | {verdict_of(figures)}{remark} | {row.fitted or '–'} |"
 
 
 def table_of(results):

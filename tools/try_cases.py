@@ -143,18 +143,18 @@ CASES = [
          environment={"KCRNDSEED": "1"}),
     Case("perl", "perl",
          "RandArray: perl's locks wait on condition variables",
-         "perl workloads/rand_array.pl {threads} {seconds}",
+         "perl apps/rand_array.pl {threads} {seconds}",
          "throughput: ([0-9]+)", "rounds/s",
          needs=[("perl", "perl")]),
     Case("perl-lifo", "perl, mostly last in, first out",
          "the same, but whoever waits for a condition goes to the head of the list",
-         "perl workloads/rand_array.pl {threads} {seconds}",
+         "perl apps/rand_array.pl {threads} {seconds}",
          "throughput: ([0-9]+)", "rounds/s",
          needs=[("perl", "perl")],
          environment={"USHER_COND_APPEND": "0.001"}),
     Case("python", "Python",
          "threads that share a queue: locks that are semaphores, and the interpreter's own lock",
-         "python3 workloads/job_queue.py {threads} {seconds}",
+         "python3 apps/job_queue.py {threads} {seconds}",
          "throughput: ([0-9]+)", "jobs/s",
          needs=[("python3", "python3")]),
     Case("jemalloc", "jemalloc",
@@ -192,7 +192,7 @@ CASES = [
 
 def search_path(build):
     # Debian's programs before others of the same name that this user has installed.
-    folders = [build.folder / "bin", build.workloads, "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
+    folders = [build.folder / "bin", build.apps, "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
     return ":".join([str(f) for f in folders] + [f for f in [os.environ.get("PATH")] if f])
 
 
@@ -288,7 +288,7 @@ def outside_limit(options):
 
 
 def prepare(case, build, folder, options):
-    (folder / "workloads").symlink_to(TREE / "workloads")
+    (folder / "apps").symlink_to(TREE / "apps")
     for text in case.preparation(options):
         outcome = harness.run(["sh", "-c", text], 120, environment(build), folder, backtrace=False)
         if not outcome.ok:
@@ -632,8 +632,8 @@ def parsed():
     parser.add_argument("--charts", choices=CHARTS + ["none"], default="svg",
                         help=f"a chart a case, at {CHART_THREADS} threads (svg)")
     parser.add_argument("--again", action="store_true", help="measure also what is there already")
-    parser.add_argument("--out", type=Path, default=TREE / "docs" / "measurements" / "try", metavar="DIR",
-                        help="where results go (docs/measurements/try)")
+    parser.add_argument("--out", type=Path, default=TREE / "results" / "try", metavar="DIR",
+                        help="where results go (results/try)")
     parser.add_argument("--write-doc", action="store_true", help="set the results into the page; measures nothing")
     parser.add_argument("--doc", type=Path, default=TREE / "docs" / "try.md", metavar="FILE",
                         help="the page (docs/try.md)")

@@ -22,7 +22,7 @@ from pathlib import Path
 import harness
 from harness import TREE, Build, between_markers, clean_environment, die
 
-OUT = TREE / "docs" / "measurements" / "verification.json"
+OUT = TREE / "results" / "verification.json"
 DOC = TREE / "docs" / "verification.md"
 
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "usher/lock_table.hpp"
+#include "usher/core/lock_table.hpp"
 
 namespace usher::inline v1 {
 

@@ -24,9 +24,9 @@
 #include <chrono>
 #include <condition_variable>  // std::cv_status
 
-#include "usher/deadline.hpp"
+#include "usher/core/deadline.hpp"
+#include "usher/core/wait_queue.hpp"
 #include "usher/platform/native.hpp"
-#include "usher/wait_queue.hpp"
 
 namespace usher::inline v1 {
 

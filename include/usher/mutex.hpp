@@ -18,11 +18,11 @@
 #include <chrono>
 #include <cstdint>
 
-#include "usher/deadline.hpp"
+#include "usher/core/deadline.hpp"
+#include "usher/core/timed_waiters.hpp"
+#include "usher/core/waiting.hpp"
 #include "usher/locks/loiter.hpp"
 #include "usher/platform/native.hpp"
-#include "usher/timed.hpp"
-#include "usher/waiting.hpp"
 
 namespace usher::inline v1 {
 

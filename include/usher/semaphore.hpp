@@ -35,10 +35,10 @@
 #include <chrono>
 #include <cstdint>
 
-#include "usher/deadline.hpp"
-#include "usher/platform.hpp"
+#include "usher/core/deadline.hpp"
+#include "usher/core/platform.hpp"
+#include "usher/core/waiter_list.hpp"
 #include "usher/platform/native.hpp"
-#include "usher/waiter_list.hpp"
 
 namespace usher::inline v1 {
 

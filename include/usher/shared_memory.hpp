@@ -49,8 +49,8 @@
 #include <new>
 #include <system_error>
 
+#include "usher/core/waiting.hpp"
 #include "usher/platform/shared_memory.hpp"
-#include "usher/waiting.hpp"
 
 namespace usher::inline v1 {
 

@@ -74,7 +74,7 @@ def main():
         path, text, line = example((tree / "CONTRIBUTING.md").read_text())
         name = line.split()[0]
         (tree / path).write_text(text)
-        with open(tree / "include" / "usher" / "catalog.list", "a") as catalog:
+        with open(tree / "src" / "catalog" / "catalog.list", "a") as catalog:
             catalog.write(line)
 
         run([options.cmake, "-S", tree, "-B", build, "-G", options.generator, "-DCMAKE_BUILD_TYPE=Debug",

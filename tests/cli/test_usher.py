@@ -510,7 +510,7 @@ class Run(Usher):
                 return file.read()
 
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
-                 "bash": text("cli", "completion", "usher.bash"), "zsh": text("cli", "completion", "_usher")}
+                 "bash": text("src", "cli", "completion", "usher.bash"), "zsh": text("src", "cli", "completion", "_usher")}
         for subcommand in ("list", "run", "try", "check", "sim", "sim calibrate", "sim validate", "bench"):
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]
             options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
@@ -520,7 +520,7 @@ class Run(Usher):
                     self.assertRegex(page, re.escape(option) + r"(?![a-z-])", f"{option} of {subcommand} in {name}")
 
     def test_bash_completes(self):
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "cli", "completion", "usher.bash")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "cli", "completion", "usher.bash")
         if not shutil.which("bash"):
             self.skipTest("no bash")
 

@@ -24,7 +24,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-CATALOG = HERE.parent.parent / "include" / "usher" / "catalog.list"
+CATALOG = HERE.parent.parent / "src" / "catalog" / "catalog.list"
 PROGRAM_LIMIT = 150  # seconds; a case has its own limit in the program
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 USHERS_PROMISE = "the C library does not promise"  # why a case is skipped on the C library, and there only

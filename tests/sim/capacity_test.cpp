@@ -1,5 +1,5 @@
 // Caches, TLBs and memory channels: what fits is found again, what does not is not.
-#include "sim/capacity.hpp"
+#include "sim/cache.hpp"
 
 #include <gtest/gtest.h>
 

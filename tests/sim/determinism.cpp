@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/lock_table.hpp"
-#include "sim/point.hpp"
+#include "sim/harness.hpp"
+#include "sim/simulated_lock.hpp"
 
 namespace usher::sim {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/lock_table.hpp"
+#include "sim/harness.hpp"
 #include "sim/platform.hpp"
-#include "sim/point.hpp"
-#include "sim/process.hpp"
+#include "sim/runtime.hpp"
+#include "sim/simulated_lock.hpp"
 
 namespace usher::sim {
 namespace {

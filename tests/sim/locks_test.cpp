@@ -2,7 +2,7 @@
 // time, and with three times as many threads as CPUs where its waiters sleep.
 #include <gtest/gtest.h>
 
-#include "sim/point.hpp"
+#include "sim/harness.hpp"
 #include "sim/world.hpp"
 
 namespace usher::sim {

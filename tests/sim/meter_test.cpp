@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "workloads/programs/metrics.hpp"
+#include "bench/metrics.hpp"
 
 namespace usher::sim {
 namespace {

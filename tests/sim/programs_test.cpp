@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "sim/point.hpp"
+#include "sim/harness.hpp"
 
 namespace usher::sim {
 namespace {

@@ -1,11 +1,11 @@
 // The machine's parts, by programs so small that one knows what they must cost.
-#include "sim/simulation.hpp"
+#include "sim/engine.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "sim/process.hpp"
+#include "sim/runtime.hpp"
 
 namespace usher::sim {
 namespace {

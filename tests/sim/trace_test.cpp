@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "sim/point.hpp"
+#include "sim/harness.hpp"
 #include "sim/world.hpp"
 
 namespace usher::sim {

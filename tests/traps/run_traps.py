@@ -25,7 +25,7 @@ import sys
 LIB = os.environ.get("USHER_LIB", "")
 BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
 CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
-CATALOG = pathlib.Path(__file__).resolve().parents[2] / "include" / "usher" / "catalog.list"
+CATALOG = pathlib.Path(__file__).resolve().parents[2] / "src" / "catalog" / "catalog.list"
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 # Those that take nodes in various ways. Others have them from the same place, or have none.
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")

@@ -1,5 +1,5 @@
 // Large locks in eight bytes: attached while threads contend, back in the pool afterwards.
-#include "usher/compact.hpp"
+#include "usher/core/inflatable.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "scripted.hpp"
 #include "team.hpp"
-#include "usher/compact.hpp"
+#include "usher/core/inflatable.hpp"
 #include "usher/locks/fairlock_wide.hpp"
 #include "usher/locks/lifo.hpp"
 #include "usher/locks/loiter.hpp"

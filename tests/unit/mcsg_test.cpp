@@ -15,7 +15,7 @@
 
 #include "scripted.hpp"
 #include "team.hpp"
-#include "usher/compact.hpp"
+#include "usher/core/inflatable.hpp"
 #include "usher/locks/clh.hpp"
 #include "usher/locks/cohort.hpp"
 #include "usher/locks/k42.hpp"

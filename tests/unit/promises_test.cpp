@@ -5,7 +5,7 @@
 
 #include "scripted.hpp"
 #include "usher/catalog.hpp"
-#include "usher/compact.hpp"
+#include "usher/core/inflatable.hpp"
 #include "usher/locks/clh.hpp"
 #include "usher/locks/fairlock.hpp"
 #include "usher/locks/fairlock_wide.hpp"

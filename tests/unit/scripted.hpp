@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::test {
 

@@ -14,12 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "catalog/probability.hpp"
 #include "team.hpp"
 #include "usher/condition_variable.hpp"
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/mutex.hpp"
-#include "usher/probability.hpp"
 #include "usher/semaphore.hpp"
 
 namespace usher {

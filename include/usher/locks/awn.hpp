@@ -25,7 +25,7 @@
 
 #include <bit>
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
 

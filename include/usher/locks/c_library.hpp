@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "usher/waiting.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

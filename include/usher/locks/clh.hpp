@@ -22,7 +22,7 @@
 // prepares and CLH-TLS from a pool; here nodes come from the platform in either.
 #pragma once
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
 

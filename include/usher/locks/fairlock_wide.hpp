@@ -28,7 +28,7 @@
 
 #include <bit>
 
-#include "usher/waiting.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

@@ -7,7 +7,7 @@
 // Layout: one 32-bit word, three_state.hpp.
 #pragma once
 
-#include "usher/locks/three_state.hpp"
+#include "usher/core/three_state.hpp"
 
 namespace usher::inline v1 {
 

@@ -23,7 +23,7 @@
 // the two: `k42` takes a node of the thread's own and gives it back; `k42-tls` uses the one that it keeps.
 #pragma once
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
 

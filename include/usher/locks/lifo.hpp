@@ -26,7 +26,7 @@
 // sequence). Links below the top change under the lock only.
 #pragma once
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
 

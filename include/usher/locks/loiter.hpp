@@ -57,8 +57,8 @@
 
 #include <type_traits>
 
-#include "usher/numa_queue.hpp"
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
+#include "usher/core/numa_queue.hpp"
 
 namespace usher::inline v1 {
 

@@ -9,7 +9,7 @@
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
 #pragma once
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
 

@@ -15,7 +15,7 @@
 //     passive:  head (latest to be culled) ─older→ … ─older→ eldest ← tail
 #pragma once
 
-#include "usher/numa_queue.hpp"
+#include "usher/core/numa_queue.hpp"
 
 namespace usher::inline v1 {
 

@@ -19,7 +19,7 @@
 // The lists are protected by the lock itself. All editing comes before the hand-over.
 #pragma once
 
-#include "usher/numa_queue.hpp"
+#include "usher/core/numa_queue.hpp"
 
 namespace usher::inline v1 {
 

@@ -15,7 +15,7 @@
 //     ≥ first_node   the last regular in the queue
 #pragma once
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
 

@@ -40,8 +40,8 @@
 // whoever has the turn gets through once the tail is no longer π.
 #pragma once
 
-#include "usher/locks/ticket_words.hpp"
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
+#include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {
 

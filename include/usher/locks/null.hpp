@@ -8,7 +8,7 @@
 // Layout: nothing.
 #pragma once
 
-#include "usher/waiting.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

@@ -20,9 +20,9 @@
 // again: after 0.2 ms.
 #pragma once
 
+#include "usher/core/node.hpp"
 #include "usher/locks/tas.hpp"
 #include "usher/locks/ttas.hpp"
-#include "usher/queue_node.hpp"
 
 namespace usher::inline v1 {
 

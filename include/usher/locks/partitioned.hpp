@@ -17,7 +17,7 @@
 
 #include <bit>
 
-#include "usher/locks/ticket_words.hpp"
+#include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {
 

@@ -47,7 +47,7 @@
 // the doorway and would let later threads overtake it; it is left out.
 #pragma once
 
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
 

@@ -11,7 +11,7 @@
 // a holder who has none takes it off.
 #pragma once
 
-#include "usher/locks/ticket_words.hpp"
+#include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {
 

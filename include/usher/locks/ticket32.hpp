@@ -18,7 +18,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "usher/waiting.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

@@ -19,7 +19,7 @@
 // It is written by every owner, for who draws a number can't know whether another has drawn one behind it.
 #pragma once
 
-#include "usher/locks/ticket_words.hpp"
+#include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {
 

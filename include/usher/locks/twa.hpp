@@ -19,7 +19,7 @@
 // followed by its notification as in the paper, but it is the new owner who notifies, first thing in its critical section.
 #pragma once
 
-#include "usher/locks/waiting_array.hpp"
+#include "usher/core/waiting_array.hpp"
 
 namespace usher::inline v1 {
 

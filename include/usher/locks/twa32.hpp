@@ -11,8 +11,8 @@
 // The next in line watches the word, which also changes with every arrival: there is one thread to be disturbed.
 #pragma once
 
+#include "usher/core/waiting_array.hpp"
 #include "usher/locks/ticket32.hpp"
-#include "usher/locks/waiting_array.hpp"
 
 namespace usher::inline v1 {
 

@@ -18,8 +18,8 @@
 // a child of a fork finds an empty array, not the stacks of threads that it does not have.
 #pragma once
 
-#include "usher/locks/waiting_array.hpp"
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
+#include "usher/core/waiting_array.hpp"
 
 namespace usher::inline v1 {
 

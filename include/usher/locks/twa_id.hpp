@@ -21,8 +21,8 @@
 // words, in opposite order: the language lets both first writes be last; no machine does if the writes release.)
 #pragma once
 
-#include "usher/locks/waiting_array.hpp"
-#include "usher/queue_node.hpp"
+#include "usher/core/node.hpp"
+#include "usher/core/waiting_array.hpp"
 
 namespace usher::inline v1 {
 

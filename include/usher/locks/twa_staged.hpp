@@ -18,7 +18,7 @@
 // nearer than (B), on whatever way it came there, also on the fast path.
 #pragma once
 
-#include "usher/locks/waiting_array.hpp"
+#include "usher/core/waiting_array.hpp"
 
 namespace usher::inline v1 {
 

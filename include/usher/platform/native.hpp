@@ -38,9 +38,9 @@
 #include <optional>
 #include <utility>
 
-#include "usher/platform.hpp"
+#include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
 #include "usher/platform/monitor.hpp"
-#include "usher/queue_node.hpp"
 
 // glibc has these since 2.35; other C libraries do not.
 extern "C" {

@@ -17,7 +17,13 @@ extern "C" const void* plugin_state() {
 }
 
 /// A function that the headers define in line, and the object's size: of one release and not of the other.
-extern "C" const void* plugin_function() { return reinterpret_cast<const void*>(&usher::native::prepare_heavy_fences); }
-extern "C" unsigned long plugin_state_size() { return sizeof(usher::usher_process_state); }
+extern "C" const void* plugin_function() {
+  return reinterpret_cast<const void*>(&usher::native::prepare_heavy_fences);
+}
+extern "C" unsigned long plugin_state_size() {
+  return sizeof(usher::usher_process_state);
+}
 /// How many thread records there are, as this plugin reads it: nonsense where another layout has written it.
-extern "C" unsigned long plugin_records() { return usher::usher_process_state.made.load(); }
+extern "C" unsigned long plugin_records() {
+  return usher::usher_process_state.made.load();
+}

@@ -1,0 +1,171 @@
+// What one uncontended lock and unlock costs where a lock is embedded in a program, beside other libraries'
+// locks. Rounds are interleaved and a ratio is that of the fastest rounds: noise on a shared machine only
+// ever adds time.
+#include <tbb/queuing_mutex.h>
+#include <tbb/spin_mutex.h>
+
+#include <chrono>
+#include <limits>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include "bench/native/host.hpp"
+#include "catalog_includes.hpp"
+#include "embedded_peers.h"
+#include "options.hpp"
+#include "usher/mutex.hpp"
+
+namespace {
+
+using nlohmann::json;
+using workloads::fail;
+
+/// Keeps the compiler from looking from one pair into the next.
+inline void barrier() {
+  asm volatile("" : : : "memory");
+}
+
+template <class Mutex>
+void pairs(long n) {
+  alignas(128) static Mutex mutex;
+  for (; n > 0; --n) {
+    mutex.lock();
+    barrier();
+    mutex.unlock();
+  }
+}
+
+template <class Mutex>
+void scoped_pairs(long n) {
+  alignas(128) static Mutex mutex;
+  for (; n > 0; --n) {
+    typename Mutex::scoped_lock hold(mutex);
+    barrier();
+  }
+}
+
+struct candidate {
+  std::string name;
+  void (*run)(long n);
+  double best = std::numeric_limits<double>::infinity();  // ns a pair
+};
+
+/// A lock's plain form, and the one that only spins: other libraries' spin locks are its like.
+template <template <class, class> class Lock>
+void add(std::vector<candidate>& all, const std::string& name) {
+  using usher::waiting_kind;
+  all.push_back({name, &pairs<usher::mutex<Lock>>});
+  if constexpr (usher::has(usher::mutex<Lock>::traits.kinds, waiting_kind::spin))
+    all.push_back({name + "-spin", &pairs<usher::mutex<Lock, waiting_kind::spin>>});
+}
+
+/// Which of the others' locks each of ours is set beside, besides nsync_mu and std::mutex.
+constexpr std::pair<std::string_view, std::string_view> closest[] = {
+    {"tas-spin", "ck_fas"},
+    {"ttas-spin", "tbb::spin_mutex"},
+    {"ticket-spin", "ck_ticket"},
+    {"twa-spin", "ck_ticket"},
+    {"mcs-spin", "tbb::queuing_mutex"},
+    {"mcscr-spin", "tbb::queuing_mutex"},
+    {"mcsg-spin", "ck_mcs"},
+    {"tas", "ck_fas"},
+    {"mcs", "tbb::queuing_mutex"},
+};
+
+double best_of(const std::vector<candidate>& all, std::string_view name) {
+  for (const candidate& c : all)
+    if (name == c.name) return c.best;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  long rounds = 15, iterations = 500000;
+  std::string json_file;
+  workloads::options o("embedded_cost",
+                       "nanoseconds of an uncontended lock and unlock in line, beside other libraries'");
+  o.number("rounds", rounds, 1, 100000, "interleaved rounds (15)");
+  o.number("iterations", iterations, 1, 1L << 40, "pairs in a round (500000)");
+  o.text("json", json_file, "write everything that was measured here");
+  o.parse(argc, argv);
+
+  std::vector<candidate> ours;
+#include "catalog_entries.inc"
+  std::vector<candidate> peers = {
+      {"std::mutex", &pairs<std::mutex>},
+      {"nsync_mu", &nsync_mu_pairs},
+      {"tbb::spin_mutex", &scoped_pairs<tbb::spin_mutex>},
+      {"tbb::queuing_mutex", &scoped_pairs<tbb::queuing_mutex>},
+      {"ck_fas", &ck_fas_pairs},
+      {"ck_ticket", &ck_ticket_pairs},
+      {"ck_mcs", &ck_mcs_pairs},
+  };
+
+  // The C library's mutex leaves out the atomics in a process that never had a second thread.
+  std::thread([] {}).join();
+  const workloads::cpu_times start = workloads::cpu_times::now();
+  using clock = std::chrono::steady_clock;
+  for (long round = 0; round < rounds; ++round) {
+    for (std::vector<candidate>* group : {&ours, &peers}) {
+      for (candidate& c : *group) {
+        c.run(iterations / 100 + 1);  // warm
+        const clock::time_point before = clock::now();
+        c.run(iterations);
+        const double ns = std::chrono::duration<double, std::nano>(clock::now() - before).count();
+        c.best = std::min(c.best, ns / static_cast<double>(iterations));
+      }
+    }
+  }
+  rusage self{};
+  getrusage(RUSAGE_SELF, &self);
+  const double others = workloads::others_share(start, workloads::cpu_times::now(), workloads::cpu_seconds(self));
+
+  const double nsync = best_of(peers, "nsync_mu"), standard = best_of(peers, "std::mutex");
+  json results = json::array();
+  std::printf("%-20s %9s %11s %13s  %s\n", "lock", "ns a pair", "/ nsync_mu", "/ std::mutex", "/ closest peer");
+  for (const std::vector<candidate>* group : {&ours, &peers}) {
+    for (const candidate& c : *group) {
+      std::printf("%-20s %9.2f %11.2f %13.2f", c.name.c_str(), c.best, c.best / nsync, c.best / standard);
+      json row = {{"lock", c.name},
+                  {"ours", group == &ours},
+                  {"minimum_ns", c.best},
+                  {"to_nsync_mu", c.best / nsync},
+                  {"to_std_mutex", c.best / standard}};
+      for (const auto& [name, peer] : closest) {
+        if (group != &ours || name != c.name) continue;
+        const double ratio = c.best / best_of(peers, peer);
+        std::printf("  %.2f × %s", ratio, std::string(peer).c_str());
+        row["closest_peer"] = peer;
+        row["to_closest_peer"] = ratio;
+      }
+      std::printf("\n");
+      results.push_back(std::move(row));
+    }
+  }
+  std::printf(
+      "\nminima of %ld interleaved rounds of %ld pairs. %s, %ld CPUs, %s, commit %s; others took %.1f %% of "
+      "the CPU time.\n",
+      rounds, iterations, workloads::colon_value("/proc/cpuinfo", "model name").c_str(), sysconf(_SC_NPROCESSORS_ONLN),
+      workloads::compiler().c_str(), workloads_commit, 100 * others);
+  if (!json_file.empty()) {
+    std::string command = "embedded_cost";
+    for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+    std::ofstream out(json_file);
+    out << json{{"measurement", "embedded_cost"},
+                {"command", command},
+                {"date", workloads::utc_now()},
+                {"machine", workloads::machine()},
+                {"compiler", workloads::compiler()},
+                {"commit", workloads_commit},
+                {"rounds", rounds},
+                {"iterations", iterations},
+                {"others_cpu_share", others},
+                {"results", results}}
+               .dump(1)
+        << '\n';
+    if (!out.flush()) fail("cannot write " + json_file);
+  }
+  return 0;
+}

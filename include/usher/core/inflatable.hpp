@@ -1,0 +1,213 @@
+// Compact: any lock in eight bytes. A lock whose state is larger is attached from a pool of the process's when threads
+// first contend, and goes back to the pool when the last of them unlocks; in between the eight bytes name it.
+//
+// Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state goes back,
+// too, so that ten million mutexes need no more of them than are contended at one time.
+// Guarantees: those of the large lock while it is attached, a ticket lock's (FIFO) while it is not; arrivals are not
+// overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large lock's doorway) is not
+// bounded: numbers and places among the users are drawn by compare-and-swaps, which others can make fail again and again. A try_lock() while the large lock is attached fails: somebody has it
+// or is about to. If the pool is empty the lock remains a ticket lock.
+// Cost: without contention one compare-and-swap each way. Attached: one more on `users` in each of lock and unlock.
+// Layout: one 64-bit word.
+//
+//     bit 0 clear   ticket:    bits 1–31  next number to be given out        bit 32  somebody sleeps on the word
+//                              bits 33–63 number now served                  free where the two numbers are equal
+//     bit 0 set     attached:  bits 1–31  the annex                          bits 33–63 its generation; bit 32 is 0, so
+//                              that nobody falls asleep on the upper half who meant the ticket's
+//
+// An annex has the large lock and `users`: bits 0–31 how many hold it or wait for it, 0: closed; bits 33–63 the generation,
+// one more each time it is taken. A thread enters by adding one to a count that is not 0, under the generation that it
+// read in the word: so it never enters an annex that has meanwhile gone elsewhere.
+//
+//     ticket, held, nobody queued ──an arrival locks a fresh annex for the holder, too──► attached, two users
+//     attached, two or more users ──unlock: one user less, then the large lock's unlock──► attached
+//     attached, one user          ──unlock: users closed, word cleared──► free; the annex goes back
+//
+// Whoever attaches acquires the large lock on the holder's behalf: any thread may unlock a lock of ours. After its unlock
+// has counted itself out, a thread touches the large lock's hand-over and nothing else; a waiter that is still counted
+// keeps the annex until then.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "usher/core/waiting.hpp"
+
+namespace usher::inline v1 {
+
+template <platform P, class W, class Large>
+class compact {
+ public:
+  static constexpr lock_traits traits = [] {
+    lock_traits t = Large::traits;
+    t.words = 2;
+    t.bounded_doorway = false;
+    t.by_priority = false;  // who waits for the annex is served in another order
+    return t;
+  }();
+
+  void lock() {
+    std::uint64_t seen = word_.load(std::memory_order_relaxed);
+    // (1) acquire: pairs with (2) and (4).
+    if ((seen & attached) == 0 && is_free(seen) &&
+        word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_acquire, std::memory_order_relaxed))
+        [[likely]]
+      return admit();
+    contend(seen);
+  }
+
+  bool try_lock() {
+    std::uint64_t seen = word_.load(std::memory_order_relaxed);
+    return (seen & attached) == 0 && is_free(seen) &&
+           word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  void unlock() {
+    std::uint64_t seen = word_.load(std::memory_order_relaxed);
+    const wake_key key = P::key_of(word_);
+    while ((seen & attached) == 0) {
+      // (2) release: pairs with (1) and (3). Who slept marks the word again if it is not its turn.
+      if (word_.compare_exchange_strong(seen, served_next(seen), std::memory_order_release, std::memory_order_relaxed))
+          [[likely]] {
+        if constexpr (W::parks) {
+          if (seen & asleep) P::wake(key, every_sleeper, all);
+        }
+        return;
+      }
+      P::backoff(0);
+    }
+    unlock_attached();
+  }
+
+ private:
+  static constexpr std::uint64_t attached = 1, one = 2, asleep = std::uint64_t{1} << 32;
+
+  static constexpr std::uint32_t next(std::uint64_t w) { return std::uint32_t(w) & ~1u; }
+  static constexpr std::uint32_t served(std::uint64_t w) { return std::uint32_t(w >> 32) & ~1u; }
+  static constexpr bool is_free(std::uint64_t w) { return next(w) == served(w); }
+  static constexpr bool nobody_queued(std::uint64_t w) { return next(w) - served(w) == one; }
+  /// One more number given out; the carry must not reach the other.
+  static constexpr std::uint64_t drawn(std::uint64_t w) {
+    return (w & ~std::uint64_t{0xffffffff}) | std::uint32_t(next(w) + one);
+  }
+  static constexpr std::uint64_t served_next(std::uint64_t w) {
+    return (w & 0xffffffff) | std::uint64_t{std::uint32_t(served(w) + one)} << 32;
+  }
+  static constexpr std::uint32_t count(std::uint64_t users) { return std::uint32_t(users); }
+  static constexpr std::uint32_t generation(std::uint64_t w) { return std::uint32_t(w >> 32); }
+
+  void admit() {
+    P::doorway(this);
+    P::admitted(this);
+  }
+
+  [[gnu::cold, gnu::noinline]] void contend(std::uint64_t seen) {
+    for (;; P::backoff(0)) {
+      if ((seen & attached) != 0) {
+        seen = word_.load(std::memory_order_acquire);  // (8) pairs with (7): where the annex is, too
+        if ((seen & attached) == 0) continue;
+        if (enter(seen)) return P::template annex<Large>(std::uint32_t(seen) >> 1).lock.lock();
+        seen = word_.load(std::memory_order_relaxed);
+      } else if (is_free(seen)) {
+        if (word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_acquire,
+                                          std::memory_order_relaxed))  // (1)
+          return admit();
+      } else if (const std::uint32_t h = nobody_queued(seen) ? P::template take_annex<Large>() : 0) {
+        if (attach(h, seen)) return;
+      } else if (queue_up(seen)) {
+        return;
+      }
+    }
+  }
+
+  /// Counts the caller among the users of the annex, unless it has gone.
+  bool enter(std::uint64_t seen) {
+    auto& users = P::template annex<Large>(std::uint32_t(seen) >> 1).users;
+    std::uint64_t u = users.load(std::memory_order_relaxed);
+    while (generation(u) == generation(seen) && count(u) != 0) {
+      // (5) acquire: pairs with (6), the annex as it was made.
+      if (users.compare_exchange_strong(u, u + 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+      P::backoff(0);
+    }
+    return false;
+  }
+
+  /// The lock is held and nobody queues: makes it large. True: the caller has it. Else the annex has gone back, and `seen`
+  /// is the word as it is.
+  bool attach(std::uint32_t h, std::uint64_t& seen) {
+    auto& a = P::template annex<Large>(h);
+    if (!a.lock.try_lock()) {  // for the holder; fails only for want of a node
+      P::template give_annex<Large>(h);
+      return queue_up(seen);
+    }
+    const std::uint64_t now = std::uint64_t{generation(a.users.load(std::memory_order_relaxed)) + 2u} << 32;
+    a.users.store(now + 2, std::memory_order_release);  // (6) pairs with (5)
+    // (7) release: pairs with (8), the annex as it was made.
+    if (word_.compare_exchange_strong(seen, now + h * one + attached, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+      a.lock.lock();
+      return true;
+    }
+    a.users.store(now, std::memory_order_relaxed);
+    a.lock.unlock();
+    P::template give_annex<Large>(h);
+    return false;
+  }
+
+  /// Draws a ticket and waits for it. False: the word has changed.
+  bool queue_up(std::uint64_t& seen) {
+    const std::uint32_t mine = next(seen);
+    if (!word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_relaxed, std::memory_order_relaxed))
+      return false;
+    P::doorway(this);
+    // Made large, too, means that it is this thread's turn: it was the only one, and the annex is locked for it.
+    const auto my_turn = [mine](std::uint64_t w) { return (w & attached) != 0 || served(w) == mine; };
+    if (!W::poll(word_, my_turn)) {  // (3) acquire: pairs with (2)
+      if constexpr (W::parks) {
+        for (;;) {
+          std::uint64_t w = word_.load(std::memory_order_acquire);  // (3)
+          if (my_turn(w)) break;
+          if ((w & asleep) == 0 &&
+              !word_.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed)) {
+            P::backoff(0);
+            continue;
+          }
+          P::park(word_, w | asleep, every_sleeper);
+        }
+      }
+    }
+    P::admitted(this);
+    return true;
+  }
+
+  [[gnu::cold, gnu::noinline]] void unlock_attached() {
+    // (8) acquire: pairs with (7). The word stays as it is as long as this thread is counted.
+    const std::uint32_t h = std::uint32_t(word_.load(std::memory_order_acquire)) >> 1;
+    auto& a = P::template annex<Large>(h);
+    std::uint64_t u = a.users.load(std::memory_order_relaxed);
+    for (;;) {
+      const bool last = count(u) == 1;
+      // Relaxed: nobody enters a closed annex, and what the critical section did is published by (4) or by the large
+      // lock's own release.
+      if (a.users.compare_exchange_strong(u, u - 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
+        if (!last) return a.lock.unlock();
+        break;
+      }
+      P::backoff(0);
+    }
+    word_.store(0, std::memory_order_release);  // (4) pairs with (1): the lock is free, and perhaps gone
+    a.lock.unlock();
+    P::template give_annex<Large>(h);
+  }
+
+  typename P::template atomic<std::uint64_t> word_;
+};
+
+/// The lock itself if it fits into what a pthread_mutex_t leaves, else its compact form. One that is not ours is what it is:
+/// it is there to be measured beside.
+template <platform P, class W, class Lock>
+using fitted = std::conditional_t<Lock::traits.native_only || (sizeof(Lock) <= 16 && alignof(Lock) <= 8), Lock,
+                                  compact<P, W, Lock>>;
+
+}  // namespace usher::inline v1

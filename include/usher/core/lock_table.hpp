@@ -1,0 +1,31 @@
+// A compiled lock as a table of functions: what everyone but embedders sees of a lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "usher/core/traits.hpp"
+
+namespace usher::inline v1 {
+
+/// One lock with one way of waiting, compiled for the hardware. The functions take the address of `size` bytes
+/// aligned to `align`; all zero bytes is the unlocked state and destruction is a no-op.
+struct lock_table {
+  const char* name;    ///< as in USHER_LOCK: "twa", "twa-spin", …
+  const char* family;  ///< the plain name: "twa"
+  waiting_kind kind;
+  const lock_traits* traits;
+  std::size_t size;
+  std::size_t align;
+  void (*lock)(void* state);
+  bool (*try_lock)(void* state);
+  void (*unlock)(void* state);
+  void (*lock_as_guest)(void* state);  ///< without a queue node; null where there are no guests
+
+  /// A plain name is the spin-then-park form: it never needs a CPU of its own to make progress.
+  bool plain() const { return std::string_view(name) == family; }
+};
+
+}  // namespace usher::inline v1

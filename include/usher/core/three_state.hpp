@@ -1,0 +1,53 @@
+// What the word locks share: a word that is free, held, or held with perhaps somebody asleep on it.
+//
+//     value      meaning                         unlock
+//     0          free
+//     1          held                            → 0
+//     2          held, waiters may be asleep     → 0, wake one
+//
+// A waiter that has slept takes the lock as 2, not 1: it cannot know whether others sleep on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/waiting.hpp"
+
+namespace usher::inline v1::three_state {
+
+inline constexpr std::uint32_t free = 0, held = 1, contended = 2;
+
+template <class Word>
+bool try_lock(Word& word) {
+  std::uint32_t seen = free;
+  // (1) acquire: pairs with (2).
+  return word.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed);
+}
+
+template <platform P, class Word>
+void unlock(Word& word) {
+  const wake_key key = P::key_of(word);
+  // (2) release: pairs with (1) and (3). The value that is replaced decides about the wake: nothing of the lock is
+  // read after it is free.
+  if (word.exchange(free, std::memory_order_release) == contended) P::wake(key, every_sleeper, 1);
+}
+
+template <platform P, class Word>
+void park_until_locked(Word& word) {
+  // (3) acquire: pairs with (2).
+  while (word.exchange(contended, std::memory_order_acquire) != free) P::park(word, contended, every_sleeper);
+}
+
+/// The same, but not much longer than so many nanoseconds. Whoever gives up has just left the mark on a held word, so the
+/// wake that it may have been meant for comes again.
+template <platform P, class Word>
+bool park_until_locked_for(Word& word, std::uint64_t ns) {
+  for (const std::uint64_t since = P::now();;) {
+    if (word.exchange(contended, std::memory_order_acquire) == free) return true;  // (3)
+    const std::uint64_t waited = P::now() - since;
+    if (waited >= ns) return false;
+    P::park_for(word, contended, every_sleeper, ns - waited);
+  }
+}
+
+}  // namespace usher::inline v1::three_state

@@ -1,0 +1,81 @@
+// The two words that ticket locks share.
+//
+//     ticket   bits 31…1: the next number to be given out    bit 0: unused, 0
+//     grant    bits 31…1: the number now served              bit 0: `asleep`: a waiter on grant sleeps or is about to
+//
+// Numbers wrap; comparisons are on differences. The lock is free when both numbers are equal, and waiters are
+// ticket − grant − 1. At most 2^31 − 1 threads may wait.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/waiting.hpp"
+
+namespace usher::inline v1::ticket_words {
+
+inline constexpr std::uint32_t one = 2;     ///< a step of a number
+inline constexpr std::uint32_t asleep = 1;  ///< the mark in grant
+
+constexpr std::uint32_t number(std::uint32_t word) {
+  return word & ~asleep;
+}
+
+/// How many unlocks until `mine` is served.
+constexpr std::uint32_t distance(std::uint32_t mine, std::uint32_t grant) {
+  return (mine - number(grant)) / one;
+}
+
+/// Under which futex bit the thread with this number sleeps.
+constexpr std::uint32_t mask_of(std::uint32_t number) {
+  return 1u << (number / one % 32);
+}
+
+/// Takes a number only if it is served at once.
+template <class Word>
+bool try_lock(Word& ticket, Word& grant) {
+  std::uint32_t next = ticket.load(std::memory_order_relaxed);
+  // Acquire here and not in the exchange: it is grant that the last holder wrote. If the exchange succeeds, ticket
+  // was `next` all the while (it only grows; wrapping takes 2^31 acquisitions in between), so grant still is, too.
+  if (number(grant.load(std::memory_order_acquire)) != next) return false;
+  return ticket.compare_exchange_strong(next, next + one, std::memory_order_relaxed, std::memory_order_relaxed);
+}
+
+/// Sleeps until the mark or the number of `grant` changes from what was seen, or for no reason.
+template <platform P, class Word>
+void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
+  // Also where the mark is already there: a holder that takes it off acquires by this operation the ticket of every
+  // thread that sleeps, not only of the first. acq_rel: the mark is ordered after this thread's ticket.
+  if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
+  P::park(grant, seen | asleep, mask);
+}
+
+/// Sleeps until `mine` is announced in `grant`.
+template <platform P, class Word>
+void sleep_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
+  for (;;) {
+    const std::uint32_t g = grant.load(std::memory_order_acquire);
+    if (number(g) == mine) return;
+    park_on<P>(grant, g, mask);
+  }
+}
+
+/// Waits until `mine` is announced in `grant`.
+template <platform P, class W, class Word>
+void wait_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
+  if (W::poll(grant, [mine](std::uint32_t g) { return number(g) == mine; })) return;
+  if constexpr (W::parks) sleep_until<P>(grant, mine, mask);
+}
+
+/// The holder takes the mark off if nobody waits; `next` is the number after its own.
+template <class Word>
+[[gnu::cold, gnu::noinline]] void unmark(Word& ticket, Word& grant, std::uint32_t next) {
+  if (ticket.load(std::memory_order_relaxed) != next) return;
+  // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if its mark
+  // came before this and is lost by it, then by acquiring it we also see the ticket, and put the mark back.
+  // The second look comes after that acquire and is relaxed: nothing is read by way of the ticket.
+  grant.fetch_and(~asleep, std::memory_order_acq_rel);
+  if (ticket.load(std::memory_order_relaxed) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
+}
+
+}  // namespace usher::inline v1::ticket_words

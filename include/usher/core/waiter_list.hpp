@@ -1,0 +1,109 @@
+// Lists of waiting threads, and in which order they are served: what condition variables and semaphores share.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 and §6.11. A waiter is appended at the tail of the list with
+// some probability, else put at its head; the head is served first. With probability 1 the order is first in, first out.
+// With 1/1000 it is mostly last in, first out: as few threads circulate as there is work for, the others stay asleep,
+// and the one at the tail is served, too, in the long run. Probability 0 would let it starve and cannot be expressed.
+//
+// POSIX (sem_post, pthread_cond_signal) has waiters with a real-time priority served by priority, and among equals the one
+// first that has waited longest. So a list is sorted by priority, highest first, and all of the above is said of a class of
+// equals. While all are equal, putting one in takes constant time; else a walk past those of the other classes. A priority
+// is asked for once in a wait, when the waiter is compared with another: by the waiter itself, or where it came first and
+// alone, on its account when a second one comes. So whoever waits alone does not pay for the question.
+#pragma once
+
+#include <cstdint>
+
+#include "usher/core/platform.hpp"
+
+namespace usher::inline v1 {
+
+/// The probability with which a waiter is appended at the tail. All zero bytes, the default, mean 1.
+class append_chance {
+ public:
+  constexpr append_chance() = default;
+
+  /// `p` in (0, 1]. What is smaller than 2⁻³² counts as 2⁻³², what is larger than 1 as 1.
+  constexpr explicit append_chance(double p)
+      : threshold_(p >= 1                 ? 0
+                   : p * 4294967296.0 < 1 ? 1
+                                          : std::uint32_t(p * 4294967296.0)) {}
+
+  template <platform P>
+  bool at_tail() const {
+    return threshold_ == 0 || P::random() < threshold_;
+  }
+
+ private:
+  std::uint32_t threshold_ = 0;  ///< in units of 2⁻³²; 0: always
+};
+
+/// What a waiter's place in a list or chain is decided by.
+template <platform P>
+struct waiter_rank {
+  using id = decltype(P::thread_id());
+  typename P::template plain<id> thread;
+  typename P::template plain<std::uint32_t> value;  ///< 1 more than the thread's priority; 0: nobody has asked yet
+
+  /// By the waiter, before it joins a list.
+  void begin(bool others_wait) {
+    thread.set(P::thread_id());
+    if (others_wait) value.set(P::priority() + 1);
+  }
+  std::uint32_t get() {
+    if (value.get() == 0) value.set(P::priority(thread.get()) + 1);
+    return value.get();
+  }
+  bool is_urgent() { return get() > 1; }
+};
+
+/// A list through the members next and prev of its elements, sorted by their member rank (waiter_rank). Whoever uses it provides for mutual exclusion.
+template <platform P, class Waiter>
+class waiter_list {
+ public:
+  void clear() {
+    head_.set(nullptr);
+    tail_.set(nullptr);
+  }
+  Waiter* front() const { return head_.get(); }
+
+  /// Before its equals.
+  void push_front(Waiter& w) {
+    Waiter* after = head_.get();
+    while (after != nullptr && after->rank.get() > w.rank.get()) [[unlikely]]
+      after = after->next.get();
+    insert(after != nullptr ? after->prev.get() : tail_.get(), w, after);
+  }
+  /// Behind its equals.
+  void push_back(Waiter& w) {
+    Waiter* before = tail_.get();
+    while (before != nullptr && before->rank.get() < w.rank.get()) [[unlikely]]
+      before = before->prev.get();
+    insert(before, w, before != nullptr ? before->next.get() : head_.get());
+  }
+  void push(Waiter& w, append_chance chance) {
+    if (chance.at_tail<P>())
+      push_back(w);
+    else
+      push_front(w);
+  }
+
+  void remove(Waiter& w) {
+    Waiter* const after = w.next.get();
+    Waiter* const before = w.prev.get();
+    (before != nullptr ? before->next : head_).set(after);
+    (after != nullptr ? after->prev : tail_).set(before);
+  }
+
+ private:
+  void insert(Waiter* before, Waiter& w, Waiter* after) {
+    w.prev.set(before);
+    w.next.set(after);
+    (before != nullptr ? before->next : head_).set(&w);
+    (after != nullptr ? after->prev : tail_).set(&w);
+  }
+
+  typename P::template plain<Waiter*> head_, tail_;
+};
+
+}  // namespace usher::inline v1

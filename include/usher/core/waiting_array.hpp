@@ -1,0 +1,164 @@
+// The waiting array that TWA and its variants share: one a process, whatever locks use it.
+//
+//     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
+//
+// A slot's value means nothing; that it changes tells those who watch it to look at their lock again. Hash collisions cost
+// a look and no more. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart,
+// so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
+//
+// The marks are the parking forms'. Where the hand-over is an atomic operation anyway, watchers can announce themselves
+// (store-buffer pattern: hand over, then read the slot; mark the slot, then look at the lock; all sequentially
+// consistent), and a notification that nobody waits for does not write to the array. Spinning forms notify blindly.
+//
+// The paper's slots have 64 bits so that they never wrap; a futex sees 32. A watcher that read the slot before
+// exactly k × 2^30 notifications of it, and did not run during any of them, would miss them: at 10^8 notifications of one
+// slot a second it would have to be suspended for 10.7 s, to within one notification.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+#include "usher/core/ticket_words.hpp"
+
+namespace usher::inline v1 {
+
+struct twa_array {
+  static constexpr std::uint32_t size = 4096;
+  static constexpr table_kind kind = table_kind::counts;
+};
+
+namespace waiting_array {
+
+inline constexpr std::uint32_t watched = 1, sleeping = 2, notice = 4;
+
+/// The paper's hash, of a ticket as a lock has it in its word.
+constexpr std::uint32_t hash(std::uint32_t number, std::uint32_t salt, std::uint32_t multiplier = 127) {
+  return (number / ticket_words::one * multiplier) ^ salt;
+}
+
+/// Sets the sleeper's mark in a slot that is as it was seen.
+template <platform P, class Word>
+bool set_sleeping(Word& slot, std::uint32_t& seen) {
+  if (!slot.compare_exchange_strong(seen, seen | sleeping, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+    P::backoff(0);
+    return false;
+  }
+  seen |= sleeping;
+  return true;
+}
+
+/// Watches a slot until `near(order)`, a look at the lock in that order, says that the caller is near enough to its head.
+template <platform P, class W, class Word, class Near>
+void watch(Word& slot, Near near) {
+  for (;;) {
+    // (3) acquire: pairs with (4). Slot first, then the lock: if the slot's value is from after the notification meant
+    // for us, the lock is seen as it was then. If it is from before, the slot will change. Without this look at the
+    // lock between the two, a notification could fall in between and be lost.
+    std::uint32_t seen = slot.load(std::memory_order_acquire);
+    if constexpr (W::parks) {
+      // (5) Mark, then look at the lock: either that look sees the hand-over or (4) sees the mark. Not by a compare-and-swap:
+      // other locks' threads could make it fail again and again, and the lock would not be looked at.
+      if ((seen & watched) == 0) {
+        slot.fetch_or(watched, std::memory_order_seq_cst);
+        seen = slot.load(std::memory_order_acquire);
+      }
+      if (near(std::memory_order_seq_cst)) return;
+      if ((seen & watched) == 0) continue;  // notified since
+    } else {
+      if (near(std::memory_order_acquire)) return;
+    }
+    const auto notified = [seen](std::uint32_t v) { return v / notice != seen / notice; };
+    if (W::poll(slot, notified)) continue;
+    if constexpr (W::parks) {
+      if ((seen & sleeping) == 0 && !set_sleeping<P>(slot, seen)) continue;
+      P::park(slot, seen, every_sleeper);
+    }
+  }
+}
+
+/// Counts on and takes the marks off: watchers set them again if they still wait. If somebody else has just
+/// done it, those who watch for us look at their lock, which has changed, before they mark again.
+/// The exchange could be relaxed: who finds its value marks the slot after it, and looks at the lock after that, both
+/// sequentially consistent as the caller's write to the lock and look at the slot are. It stays, so that (3) and (4) say all
+/// that there is to say of a value that has changed.
+template <platform P, class Word>
+[[gnu::cold, gnu::noinline]] void notify_watchers(Word& slot) {
+  std::uint32_t seen = slot.load(std::memory_order_relaxed);
+  while (seen & watched) {
+    if (slot.compare_exchange_strong(seen, (seen | watched | sleeping) + 1, std::memory_order_acq_rel,
+                                     std::memory_order_relaxed)) {
+      if (seen & sleeping) P::wake(P::key_of(slot), every_sleeper, all);
+      return;
+    }
+    P::backoff(0);
+  }
+}
+
+/// Tells those who watch the slot to look again. Where threads park, the caller has before this written to the lock, or
+/// looked at it, by a sequentially consistent operation: what it tells of is then seen by whoever marks the slot later.
+template <platform P, class W, class Word>
+void notify(Word& slot) {
+  if constexpr (!W::parks) {
+    slot.fetch_add(notice, std::memory_order_release);  // (4)
+  } else {
+    if (slot.load(std::memory_order_seq_cst) & watched) [[unlikely]]  // (4)
+      notify_watchers<P>(slot);
+  }
+}
+
+}  // namespace waiting_array
+
+// Which array a lock uses: the parameters of the papers are the defaults.
+
+/// The process-wide one, or its beginning.
+template <platform P, std::uint32_t Size = P::template table_size<twa_array>(), std::uint32_t Multiplier = 127>
+class shared_array {
+  static_assert(std::has_single_bit(Size) && Size <= P::template table_size<twa_array>());
+
+ public:
+  static constexpr const char* summary =
+      "ticket lock whose distant waiters watch a shared array: FIFO, scalable hand-over";
+  static constexpr const char* paper = "TWA, Listing 1, lines 20-71";
+  static constexpr bool in_lock = false;
+  auto& slot(std::uint32_t number, const void* lock) const {
+    return P::template table<twa_array>()[waiting_array::hash(number, P::salt(lock), Multiplier) & (Size - 1)];
+  }
+};
+
+/// As much of the process-wide one as suits the machine. The papers wish it to be "sized as a function of the number of
+/// CPUs" (§2) and give no function: 64 slots a CPU is the next power of two to their 4096 for 72 CPUs (§4), the same for
+/// all locks of the process, at most 4096.
+template <platform P>
+class array_by_cpus {
+ public:
+  static constexpr const char* summary = "TWA with an array as large as the number of CPUs asks for";
+  static constexpr const char* paper = "TWA (extended), section 2";
+  static constexpr bool in_lock = false;
+  static constexpr std::uint32_t slots_a_cpu = 64;
+  static std::uint32_t size() {
+    constexpr std::uint32_t most = P::template table_size<twa_array>();
+    const std::uint32_t cpus = P::cpus();
+    return cpus < most / slots_a_cpu ? std::bit_ceil(cpus * slots_a_cpu) : most;
+  }
+  auto& slot(std::uint32_t number, const void* lock) const {
+    return P::template table<twa_array>()[waiting_array::hash(number, P::salt(lock)) & (size() - 1)];
+  }
+};
+
+/// One of the lock's own: immune to other locks, and large.
+template <platform P, std::uint32_t Size = P::template table_size<twa_array>()>
+class private_array {
+  static_assert(std::has_single_bit(Size));
+
+ public:
+  static constexpr const char* summary = "TWA with an array of its own in each lock";
+  static constexpr const char* paper = "TWA (extended), section 4.1";
+  static constexpr bool in_lock = true;
+  auto& slot(std::uint32_t number, const void*) { return words_[waiting_array::hash(number, 0) & (Size - 1)]; }
+
+ private:
+  typename P::template atomic<std::uint32_t> words_[Size];
+};
+
+}  // namespace usher::inline v1

@@ -1,0 +1,54 @@
+// A point of a figure: one run of a benchmark program on this computer, and what it says.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/metrics.hpp"
+#include "bench/programs/program.hpp"
+
+namespace usher::bench {
+
+struct point {
+  std::string workload, lock;
+  unsigned threads = 1;
+  std::uint64_t seed = 1;  ///< of the threads' generators
+  std::map<std::string, long> parameters;
+  std::uint64_t run_ns = 1000000000;
+  bool pinned = false;  ///< each thread to a CPU, as the program wants them placed
+};
+
+using workloads::group;
+
+struct result {
+  std::string lock;       ///< as asked, and what pthread_mutex_lock is bound to if that is a libusher.so
+  double seconds = 0;     ///< measured
+  double throughput = 0;  ///< operations a microsecond, all threads
+  std::vector<std::uint64_t> operations;  ///< of each thread
+  std::vector<unsigned> sockets;          ///< of each thread, if it is pinned
+  std::optional<bool> exclusive;          ///< whether the lock let one thread in at a time; nullopt: nothing would show
+  bool metered = false;
+  workloads::durations holds;
+  double utilisation = 0;  ///< part of the time in which the lock was held
+  std::vector<group> groups;
+  std::uint64_t voluntary = 0, involuntary = 0;  ///< context switches
+  double cpus_used = 0;
+  double others = 0;  ///< part of the machine's CPU time that other processes took
+  double cpu_seconds = 0;
+};
+
+/// What can be run.
+std::span<const workloads::description> programs();
+
+/// Whether the point can be run. Throws std::runtime_error, one line: an unknown program or lock, a parameter out of bounds.
+void check_point(const point& p);
+
+/// In this process, which should do nothing else: what it uses is taken for the program's. Does not return if the lock hangs. Throws
+/// what check_point() does, workloads::bad_program, and what goes wrong in a thread.
+result run_point(const point& p);
+
+}  // namespace usher::bench

@@ -1,0 +1,89 @@
+// All benchmark programs: a new one is a header beside this and a line here.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/programs/ideal.hpp"
+#include "bench/programs/interlock.hpp"
+#include "bench/programs/invalidation.hpp"
+#include "bench/programs/mcsg_loop.hpp"
+#include "bench/programs/mutexbench.hpp"
+#include "bench/programs/quads.hpp"
+#include "bench/programs/rand_array.hpp"
+#include "bench/programs/random_cache.hpp"
+#include "bench/programs/reflex.hpp"
+#include "bench/programs/ring_walker.hpp"
+#include "bench/programs/stress_latency.hpp"
+
+namespace usher::workloads {
+
+/// Calls f<Program>() for each.
+template <world W, class F>
+void for_each_program(const F& f) {
+  f.template operator()<mutexbench<W>>();
+  f.template operator()<invalidation<W>>();
+  f.template operator()<interlock<W>>();
+  f.template operator()<random_cache<W>>();
+  f.template operator()<stress_latency<W>>();
+  f.template operator()<ideal<W>>();
+  f.template operator()<mcsg_loop<W>>();
+  f.template operator()<rand_array<W>>();
+  f.template operator()<ring_walker<W>>();
+  f.template operator()<quads<W>>();
+  f.template operator()<reflex<W>>();
+}
+
+/// A program compiled for a world.
+template <world W>
+struct compiled_program {
+  description about;
+  /// Makes it for a run. It is then called by each thread, and returns when the time is over.
+  std::function<void(typename W::thread&)> (*make)(W& w);
+  /// Null where all threads do the same.
+  bool (*is_one_of_some)(W& w, unsigned thread);
+};
+
+template <world W>
+const std::vector<compiled_program<W>>& all_programs() {
+  static const std::vector<compiled_program<W>> all = [] {
+    std::vector<compiled_program<W>> list;
+    for_each_program<W>([&]<class P>() {
+      compiled_program<W> entry{P::about(),
+                                [](W& w) -> std::function<void(typename W::thread&)> {
+                                  return [p = std::make_shared<P>(w)](typename W::thread& t) {
+                                    while (!t.over()) (*p)(t);
+                                  };
+                                },
+                                nullptr};
+      if constexpr (requires(W& w) { P::is_one_of_some(w, 0u); }) entry.is_one_of_some = P::is_one_of_some;
+      list.push_back(std::move(entry));
+    });
+    return list;
+  }();
+  return all;
+}
+
+template <world W>
+std::span<const description> descriptions() {
+  static const std::vector<description> all = [] {
+    std::vector<description> list;
+    for (const compiled_program<W>& p : all_programs<W>()) list.push_back(p.about);
+    return list;
+  }();
+  return all;
+}
+
+/// Throws bad_program.
+template <world W>
+const compiled_program<W>& known_program(std::string_view name) {
+  for (const compiled_program<W>& p : all_programs<W>())
+    if (name == p.about.name) return p;
+  throw bad_program("unknown workload '" + std::string(name) + "': --list shows them");
+}
+
+}  // namespace usher::workloads

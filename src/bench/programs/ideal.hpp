@@ -1,0 +1,28 @@
+// Ideal scalability (TWA, extended, figure 13): every thread steps a generator of its own. What cores, caches and pipelines let
+// them do, without any lock.
+#pragma once
+
+#include "bench/programs/program.hpp"
+
+namespace usher::workloads {
+
+template <world W>
+class ideal {
+ public:
+  static description about() {
+    return {.name = "ideal",
+            .summary = "independent threads: what cores and pipelines let them do",
+            .source = "TWA (extended), figure 13",
+            .parameters = {},
+            .one_lock = false};
+  }
+
+  explicit ideal(W&) {}
+
+  void operator()(typename W::thread& t) {
+    t.steps(100);
+    t.count();
+  }
+};
+
+}  // namespace usher::workloads

@@ -1,0 +1,47 @@
+// The Fairlocks paper's test (§6.1, §6.2): threads on the CPUs of a few nodes grab and release one lock, each counting for itself.
+// Threads are spread evenly over the nodes.
+#pragma once
+
+#include "bench/programs/program.hpp"
+
+namespace usher::workloads {
+
+template <world W>
+class quads {
+ public:
+  static description about() {
+    return {.name = "quads",
+            .summary = "grab and release one lock, each thread counts for itself",
+            .source = "Fairlocks, sections 6.1 and 6.2, tables 1 to 3, figures 7 and 8",
+            .parameters = {{"cs", 0, 0, 1000000, "iterations of a loop inside, besides the counting"},
+                           {"ncs", 0, 0, 1000000, "at most so many iterations outside"}},
+            .where = placement::even};
+  }
+
+  explicit quads(W& w)
+      : lock_(w.make_lock()), cs_(w.parameter("cs")), ncs_(static_cast<std::uint32_t>(w.parameter("ncs"))) {
+    for (unsigned i = 0; i < w.threads(); i++) counters_.push_back(&w.template make<counter>());
+  }
+
+  void operator()(typename W::thread& t) {
+    counter& mine = *counters_[t.index()];
+    lock_.lock();
+    mine.set(mine.get() + 1);
+    t.overhead(0, 4);
+    t.delay(static_cast<std::size_t>(cs_));
+    lock_.unlock();
+    t.count();
+    t.overhead(5, 16);
+    t.delay(t.uniform(ncs_));
+  }
+
+ private:
+  using counter = typename W::platform::template plain<std::uint64_t>;
+
+  typename W::lock lock_;
+  long cs_;
+  std::uint32_t ncs_;
+  std::vector<counter*> counters_;
+};
+
+}  // namespace usher::workloads

@@ -1,0 +1,180 @@
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "catalog/names.hpp"
+#include "usher/catalog.hpp"
+#include "usher/condition_variable.hpp"
+#include "usher/core/timed_waiters.hpp"
+#include "usher/platform/native.hpp"
+#include "usher/semaphore.hpp"
+#include "usher/usher.h"
+
+namespace {
+
+using gate = usher::timed_gate<usher::native>;
+
+const usher::lock_table& default_table() {
+  static const usher::lock_table* const table = usher::find_lock(usher::default_lock);
+  return *table;
+}
+
+const usher::lock_table& table_of(const usher_mutex_t* m) {
+  return m->usher_table != nullptr ? *static_cast<const usher::lock_table*>(m->usher_table) : default_table();
+}
+
+gate::word& gate_of(usher_mutex_t* m) {
+  return *std::launder(reinterpret_cast<gate::word*>(&m->usher_gate));
+}
+
+/// A lock behind its table, as the gate wants to see it.
+struct bound_lock {
+  const usher::lock_table& table;
+  void* state;
+  bool try_lock() { return table.try_lock(state); }
+  void unlock() { table.unlock(state); }
+};
+
+bool is_time(const timespec& t) {
+  return t.tv_nsec >= 0 && t.tv_nsec < 1000000000;
+}
+
+/// Nanoseconds until `t` on CLOCK_MONOTONIC.
+std::uint64_t until(const timespec& t) {
+  const std::uint64_t now = usher::native::now();
+  if (t.tv_sec < 0) return 0;
+  if (t.tv_sec > 9000000000) return ~std::uint64_t{0} / 4;  // for ever, and no overflow
+  const std::uint64_t end = std::uint64_t(t.tv_sec) * 1000000000u + std::uint64_t(t.tv_nsec);
+  return end > now ? end - now : 0;
+}
+
+/// The mutex as the condition variable wants to see it.
+struct bound_mutex {
+  usher_mutex_t* mutex;
+  void lock() { usher_mutex_lock(mutex); }
+  void unlock() { usher_mutex_unlock(mutex); }
+};
+
+template <class Object, class Raw>
+Object& object_in(Raw* raw) {
+  static_assert(sizeof(Object) <= sizeof(Raw) && alignof(Object) <= alignof(Raw));
+  return *std::launder(reinterpret_cast<Object*>(raw->usher_state));
+}
+usher::condition_variable& condition(usher_cond_t* c) {
+  return object_in<usher::condition_variable>(c);
+}
+usher::semaphore& semaphore(usher_sem_t* s) {
+  return object_in<usher::semaphore>(s);
+}
+
+bool is_chance(double append) {
+  return append > 0 && append <= 1;
+}
+
+}  // namespace
+
+extern "C" {
+
+int usher_mutex_init(usher_mutex_t* m, const char* name) {
+  const usher::lock_table* table = name != nullptr ? usher::find_lock(name) : &default_table();
+  if (table == nullptr || !table->traits->excludes || table->size > sizeof m->usher_state) return EINVAL;
+  std::memset(m, 0, sizeof *m);
+  m->usher_table = table;
+  return 0;
+}
+
+int usher_mutex_lock(usher_mutex_t* m) {
+  table_of(m).lock(m->usher_state);
+  return 0;
+}
+
+int usher_mutex_trylock(usher_mutex_t* m) {
+  return table_of(m).try_lock(m->usher_state) ? 0 : EBUSY;
+}
+
+int usher_mutex_timedlock(usher_mutex_t* m, const struct timespec* end) {
+  bound_lock lock{table_of(m), m->usher_state};
+  if (lock.try_lock()) return 0;
+  if (!is_time(*end)) return EINVAL;
+  return gate::lock(lock, gate_of(m), [end] { return until(*end); }) ? 0 : ETIMEDOUT;
+}
+
+int usher_mutex_unlock(usher_mutex_t* m) {
+  bound_lock lock{table_of(m), m->usher_state};
+  gate::word& word = gate_of(m);
+  if (!gate::anyone(word)) [[likely]]
+    lock.unlock();
+  else
+    gate::unlock(lock, word);
+  return 0;
+}
+
+int usher_mutex_destroy(usher_mutex_t* m) {
+  std::memset(m, 0, sizeof *m);
+  return 0;
+}
+
+int usher_cond_init(usher_cond_t* c, double append) {
+  if (!is_chance(append)) return EINVAL;
+  ::new (c->usher_state) usher::condition_variable(usher::append_chance(append));
+  return 0;
+}
+
+int usher_cond_wait(usher_cond_t* c, usher_mutex_t* m) {
+  bound_mutex mutex{m};
+  condition(c).wait(mutex);
+  return 0;
+}
+
+int usher_cond_timedwait(usher_cond_t* c, usher_mutex_t* m, const struct timespec* end) {
+  if (!is_time(*end)) return EINVAL;
+  bound_mutex mutex{m};
+  return condition(c).wait_while_time(mutex, [end] { return until(*end); }) ? 0 : ETIMEDOUT;
+}
+
+int usher_cond_signal(usher_cond_t* c) {
+  condition(c).notify_one();
+  return 0;
+}
+
+int usher_cond_broadcast(usher_cond_t* c) {
+  condition(c).notify_all();
+  return 0;
+}
+
+int usher_cond_destroy(usher_cond_t* c) {
+  return condition(c).close() ? 0 : EBUSY;
+}
+
+int usher_sem_init(usher_sem_t* s, unsigned value, double append) {
+  if (value > unsigned(usher::semaphore::max()) || !is_chance(append)) return EINVAL;
+  ::new (s->usher_state) usher::semaphore(value, usher::append_chance(append));
+  return 0;
+}
+
+int usher_sem_wait(usher_sem_t* s) {
+  semaphore(s).acquire();
+  return 0;
+}
+
+int usher_sem_trywait(usher_sem_t* s) {
+  return semaphore(s).try_acquire() ? 0 : EAGAIN;
+}
+
+int usher_sem_timedwait(usher_sem_t* s, const struct timespec* end) {
+  if (semaphore(s).try_acquire()) return 0;
+  if (!is_time(*end)) return EINVAL;
+  return semaphore(s).acquire_while_time([end] { return until(*end); }) ? 0 : ETIMEDOUT;
+}
+
+int usher_sem_post(usher_sem_t* s) {
+  return semaphore(s).release_one() ? 0 : EOVERFLOW;
+}
+
+const char* usher_lock_name(unsigned index) {
+  for (const usher::lock_table* t : usher::catalog())
+    if (t->traits->excludes && index-- == 0) return t->name;
+  return nullptr;
+}
+
+}  // extern "C"

@@ -1,0 +1,39 @@
+#include "usher/catalog.hpp"
+
+#include <array>
+
+#include "catalog/families.hpp"
+#include "catalog/names.hpp"
+
+namespace usher::inline v1 {
+
+// No heap and nothing to destroy at exit: the C interface comes through here, perhaps from an allocator or late.
+std::span<const lock_table* const> catalog() {
+  struct list {
+    std::array<const lock_table*, 256> entries{};
+    std::size_t count = 0;
+  };
+  static const list all = [] {
+    list l;
+    for (const auto* f : families())
+      for (std::size_t i = 0; i < f->count && l.count < l.entries.size(); i++) l.entries[l.count++] = &f->tables[i];
+    return l;
+  }();
+  return {all.entries.data(), all.count};
+}
+
+const lock_table* find_lock(std::string_view name) {
+  name = without_default_suffix(name);
+  for (const auto* f : families())
+    for (std::size_t i = 0; i < f->count; i++)
+      if (name == f->tables[i].name) return &f->tables[i];
+  return nullptr;
+}
+
+std::string_view nearest_lock(std::string_view misspelt) {
+  nearest_name nearest(misspelt);
+  for (const lock_table* t : catalog()) nearest.consider(t->name);
+  return nearest.best();
+}
+
+}  // namespace usher::inline v1

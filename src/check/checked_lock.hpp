@@ -1,0 +1,97 @@
+// A lock compiled for the checker, as a table, so that one client serves all. Translation units made by the
+// build add theirs to the list: check/lock.cpp.in.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "check/platform.hpp"
+
+namespace usher::check {
+
+struct checked_lock {
+  std::string name, family;
+  std::string bug;  ///< what is wrong with it, if it is a lock that must fail
+  const lock_traits* traits;
+  std::size_t size;
+  void (*make)(void*);
+  void (*end)(void*);
+  void (*lock)(void*);
+  bool (*try_lock)(void*);
+  void (*unlock)(void*);
+  void (*lock_as_guest)(void*);              ///< null where there are no guests
+  bool (*contended)(void*);                  ///< null where a lock cannot say
+  void (*count_from)(void*, std::uint32_t);  ///< null where a lock does not count
+};
+
+std::vector<checked_lock>& checked_locks();
+void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* bug);
+
+/// Any lock of the list, as a program would hand it to a condition variable.
+struct lock_handle {
+  const checked_lock* table;
+  void* state;
+  void lock() const { table->lock(state); }
+  bool try_lock() const { return table->try_lock(state); }
+  void unlock() const { table->unlock(state); }
+};
+
+/// Those that clients of other things take for a mutex: that hand over, that restrict, that let overtake.
+const std::vector<const checked_lock*>& mutexes();
+
+template <class Lock>
+void add_lock(const char* family, const char* suffix, const char* bug) {
+  checked_lock t{
+      .name = {},
+      .family = {},
+      .bug = {},
+      .traits = &Lock::traits,
+      .size = sizeof(Lock),
+      .make = [](void* at) { ::new (at) Lock{}; },
+      .end = [](void* l) { static_cast<Lock*>(l)->~Lock(); },
+      .lock = [](void* l) { static_cast<Lock*>(l)->lock(); },
+      .try_lock = [](void* l) { return static_cast<Lock*>(l)->try_lock(); },
+      .unlock = [](void* l) { static_cast<Lock*>(l)->unlock(); },
+      .lock_as_guest = nullptr,
+      .contended = nullptr,
+      .count_from = nullptr,
+  };
+  if constexpr (requires(Lock& l) { l.lock_as_guest(); })
+    t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
+  if constexpr (requires(Lock& l) { l.contended(); })
+    t.contended = [](void* l) { return static_cast<Lock*>(l)->contended(); };
+  if constexpr (requires(Lock& l) { l.count_from(0u); })
+    t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
+  add_to_list(t, family, suffix, bug);
+}
+
+/// The form of a lock that few threads fill, where it names one: with small arrays.
+template <class Lock>
+struct small_form {
+  using type = Lock;
+};
+template <class Lock>
+  requires requires { typename Lock::small; }
+struct small_form<Lock> {
+  using type = typename Lock::small;
+};
+
+/// A lock in the forms that differ here: yield-then-park and spin-then-park poll alike.
+template <template <class, class> class Lock>
+bool add_family(const char* name, const char* bug) {
+  const auto add = [&]<waiting_kind K>(const char* suffix) {
+    using plain = Lock<checked, waiting<checked, waiting_kind::spin_then_park>>;
+    if constexpr (has(plain::traits.kinds, K) && plain::traits.excludes)
+      add_lock<typename small_form<Lock<checked, waiting<checked, K>>>::type>(name, suffix, bug);
+  };
+  add.template operator()<waiting_kind::spin_then_park>("");
+  add.template operator()<waiting_kind::spin>("-spin");
+  add.template operator()<waiting_kind::park>("-park");
+  return true;
+}
+
+}  // namespace usher::check

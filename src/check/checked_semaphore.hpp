@@ -1,0 +1,68 @@
+// A semaphore compiled for the checker, as a table: check/subject.cpp.in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "check/platform.hpp"
+#include "usher/semaphore.hpp"
+
+namespace usher::check {
+
+struct checked_semaphore {
+  std::string name;
+  std::string bug;
+  std::size_t size, waiter_size;
+  void (*make)(void*, std::uint32_t credits);
+  void (*end)(void*);
+  std::uint32_t (*value)(void*);
+  bool (*try_acquire)(void*);
+  bool (*release)(void*);
+  void (*make_waiter)(void*);
+  void (*end_waiter)(void*);
+  bool (*enter)(void*, void* waiter, append_chance);
+  bool (*waits)(void* waiter);
+  void (*park)(void* waiter, bool timed);
+  bool (*arrive)(void*, void* waiter);
+  bool (*leave)(void*, void* waiter);
+};
+
+inline std::vector<checked_semaphore>& checked_semaphores() {
+  static std::vector<checked_semaphore> list;
+  return list;
+}
+
+template <class Semaphore>
+bool add_semaphore(std::string name, std::string bug) {
+  using waiter = typename Semaphore::waiter;
+  static constexpr auto s = [](void* p) -> Semaphore& { return *static_cast<Semaphore*>(p); };
+  static constexpr auto w = [](void* p) -> waiter& { return *static_cast<waiter*>(p); };
+  checked_semaphores().push_back({
+      .name = std::move(name),
+      .bug = std::move(bug),
+      .size = sizeof(Semaphore),
+      .waiter_size = sizeof(waiter),
+      .make = [](void* at, std::uint32_t credits) { ::new (at) Semaphore(credits); },
+      .end = [](void* p) { s(p).~Semaphore(); },
+      .value = [](void* p) { return s(p).value(); },
+      .try_acquire = [](void* p) { return s(p).try_acquire(); },
+      .release = [](void* p) { return s(p).release(); },
+      .make_waiter = [](void* at) { ::new (at) waiter{}; },
+      .end_waiter = [](void* m) { w(m).~waiter(); },
+      .enter = [](void* p, void* m, append_chance chance) { return s(p).enter(w(m), chance); },
+      .waits = [](void* m) { return w(m).state.load(std::memory_order_acquire) == waiter::waiting; },
+      .park =
+          [](void* m, bool timed) {
+            timed ? checked::park_for(w(m).state, waiter::waiting, every_sleeper, 1)
+                  : checked::park(w(m).state, waiter::waiting, every_sleeper);
+          },
+      .arrive = [](void* p, void* m) { return s(p).arrive(w(m)); },
+      .leave = [](void* p, void* m) { return s(p).leave(w(m)); },
+  });
+  return true;
+}
+
+}  // namespace usher::check

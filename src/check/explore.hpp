@@ -1,0 +1,136 @@
+// One client against one subject in many executions, and what is known of all subjects: main.cpp goes through them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <streambuf>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check/platform.hpp"
+#include "check/scheduler.hpp"
+
+namespace usher::check {
+
+struct outcome {
+  bool passed = true;
+  std::string why;
+  std::uint64_t executions = 0;
+  std::uint64_t programs = 0;  ///< bound: so many were gone through completely
+  std::string state;           ///< of the execution that failed
+};
+
+struct options {
+  std::string_view lock, client;
+  unsigned threads = 0;
+  std::uint64_t executions = 20000, seed = 1;
+  bool bounded = false;
+  unsigned differences = 2;
+  bool fair = false;     ///< set by the client. There is none within bounds: then random
+  std::string replay;    ///< the state of the one execution that is wanted
+  bool history = true;   ///< print it if one fails
+  bool at_once = false;  /// as it happens: of one that crashes there is no afterwards
+  bool lines = false;    ///< for a program to read
+  bool weaken = false;
+};
+
+inline unsigned acquisitions = 2;  ///< of each thread, where a client has so many as one likes
+
+/// A lock, or what else is checked, with the clients that drive it.
+struct subject {
+  std::string name;
+  std::string bug;          ///< what is wrong with it, if it must fail
+  std::string_view header;  ///< whose memory orders are its own; empty: all
+  std::size_t size;
+  std::vector<const char*> clients;
+  std::function<outcome(unsigned client, unsigned threads, const options&)> explore;
+  std::string family = {};  ///< without the way of waiting; empty: the name
+};
+
+constexpr std::size_t room_for_subject = 2048;
+
+std::vector<subject> lock_subjects();
+std::vector<subject> queue_subjects();
+std::vector<subject> condition_subjects();
+std::vector<subject> semaphore_subjects();
+
+/// Passes relacy's history on, step by step. No memory of its own, because relacy replaces the allocator.
+class history_output : public std::streambuf {
+ public:
+  explicit history_output(bool lines) : lines_(lines) {}
+
+ private:
+  int overflow(int c) override;
+  void show(std::string_view line);
+  void show_step(unsigned thread, std::string_view what, std::string_view file, unsigned line);
+
+  bool lines_;
+  char line_[1024];
+  std::size_t length_ = 0;
+  bool within_ = false;  ///< the threads run: before and after that is construction and destruction
+  bool over_ = false;    ///< what follows is the same by thread
+};
+
+/// A crash says which execution it was.
+void report_ends();
+
+/// Makes the search and relacy's parameters ready for a run.
+void prepare(rl::test_params& p, const options& o);
+void prepare_for_history(rl::test_params& p, const options& o, const std::string& state);
+outcome failure(const rl::test_params& p, const options& o);
+
+template <class Suite, rl::thread_id_t Threads>
+outcome explore(const options& o) {
+  struct : std::streambuf {
+    int overflow(int c) override { return c; }
+  } nowhere;
+  std::ostream silent(&nowhere);
+  rl::test_params p;
+  p.output_stream = p.progress_stream = &silent;
+  prepare(p, o);
+  rl::ostringstream where;
+  using machine = scheduler<Threads>;
+  outcome r;
+  if (o.replay.empty()) {
+    if (rl::run_test<Suite, machine>(p, where, false) == rl::test_result_success) {
+      r.executions = o.executions;
+      r.programs = the_search.programs_done;
+      return r;
+    }
+    r = failure(p, o);
+    if (!o.history) return r;
+  }
+  history_output printer(o.lines);
+  std::ostream out(&printer);
+  rl::test_params again = p;
+  again.output_stream = &out;
+  const std::string state = o.replay.empty() ? r.state : o.replay;
+  prepare_for_history(again, o, state);
+  const bool failed = rl::run_test<Suite, machine>(again, where, true) != rl::test_result_success;
+  if (!o.replay.empty()) {
+    r.passed = !failed;
+    if (failed) r = failure(again, o);
+    r.executions = 1;
+    r.state = state;
+  }
+  return r;
+}
+
+template <template <rl::thread_id_t> class Suite>
+outcome explore(unsigned threads, const options& o) {
+  switch (threads) {
+    case 2:
+      return explore<Suite<2>, 2>(o);
+    case 3:
+      return explore<Suite<3>, 3>(o);
+    default:
+      return explore<Suite<4>, 4>(o);
+  }
+}
+
+[[noreturn]] inline void wrong(const char* why, place p = place::current()) {
+  fail(why, rl::test_result_user_assert_failed, p);
+}
+
+}  // namespace usher::check

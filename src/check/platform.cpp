@@ -1,0 +1,290 @@
+// What all locks share of the platform, compiled once.
+#include "check/platform.hpp"
+
+#include "check/checked_lock.hpp"
+#include "check/scheduler.hpp"
+
+namespace usher::check {
+
+template class checked_atomic<std::uint32_t>;
+template class checked_atomic<std::uint64_t>;
+template class checked_plain<std::uint32_t>;
+template class checked_plain<std::uint64_t>;
+template class checked_plain<void*>;
+
+namespace {
+
+struct remark {
+  const char* text;
+  const void* word;
+  std::uint32_t mask;
+  void output(std::ostream& s) const { s << "<" << word << "> " << text << ", mask=" << mask; }
+};
+
+}  // namespace
+
+void fail(const char* why, rl::test_result_e kind, const place& p) {
+  last_reason = why;
+  rl::ctx().fail_test(why, kind, info(p));
+  std::abort();  // not reached: relacy has left this fiber
+}
+
+void note(const char* text, const void* word, std::uint32_t mask, const place& p) {
+  if (rl::ctx().collecting_history()) rl::ctx().exec_log(info(p), remark{text, word, mask});
+}
+
+void ordered_sites::add(const place& p) {
+  for (unsigned i = 0; i < count; i++)
+    if (seen[i].line() == p.line() && seen[i].column() == p.column() &&
+        std::strcmp(seen[i].file_name(), p.file_name()) == 0)
+      return;
+  if (count < seen.size() && std::string_view(p.file_name()).ends_with(only) &&
+      (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
+    seen[count++] = p;
+}
+
+rl::memory_order order_of(std::memory_order o, const place& p, const void* word) {
+  if (o == std::memory_order_relaxed) return rl::mo_relaxed;
+  if ((recording_sites || sites.weakened) && !execution::current().keeps(word)) {
+    if (recording_sites) sites.add(p);
+    if (sites.weakened && sites.is_weakened(p)) return rl::mo_relaxed;
+  }
+  switch (o) {
+    case std::memory_order_consume:
+      return rl::mo_consume;
+    case std::memory_order_acquire:
+      return rl::mo_acquire;
+    case std::memory_order_release:
+      return rl::mo_release;
+    case std::memory_order_acq_rel:
+      return rl::mo_acq_rel;
+    default:
+      return rl::mo_seq_cst;
+  }
+}
+
+execution::execution(chances c, bool fifo) : left_(c), most_overtaking_(fifo ? 0 : unbounded) {
+  current_ = this;
+  // Half of the executions begin shortly before the counters in a waiting array wrap.
+  if (rl::rand(2) == 0)
+    for (auto& word : table(table_kind::counts)) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
+}
+
+// ---- the list of locks ------------------------------------------------------------------------------------------
+
+std::vector<checked_lock>& checked_locks() {
+  static std::vector<checked_lock> list;
+  return list;
+}
+
+void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* bug) {
+  table.family = family;
+  table.name = table.family + suffix;
+  table.bug = bug;
+  checked_locks().push_back(table);
+}
+
+const std::vector<const checked_lock*>& mutexes() {
+  static const std::vector<const checked_lock*> list = [] {
+    std::vector<const checked_lock*> some;
+    for (const checked_lock& l : checked_locks())
+      for (const char* name : {"loiter", "mcscr", "ticket", "futex", "loiter-park", "mcscr-park"})
+        if (l.name == name) some.push_back(&l);
+    return some;
+  }();
+  return list;
+}
+
+// ---- lives ------------------------------------------------------------------------------------------------------
+
+void execution::before_access(const void* word, const place& p) {
+  if (reinterpret_cast<std::uintptr_t>(word) < 4096)
+    fail("a null pointer is followed", rl::test_result_access_to_freed_memory, p);
+  for (unsigned i = 0; i < most_watched; i++)
+    if (inside(word, watched_[i].begin, watched_[i].size)) return watched_lives_[i].use(watched_[i].used_late, p);
+  if (inside(word, locals_, sizeof locals_))
+    return local_lives_[slot_of_local(word)]->use("what a thread had on its stack is touched after its end", p);
+  if (inside(word, annex_room_ + annex_lock_at, sizeof annex_room_ - annex_lock_at))
+    return annex_uses_.use("a large lock is touched that has gone back to the pool", p);
+  if (!inside(word, nodes_.data(), sizeof nodes_)) return;
+  node_slot& s = nodes_[distance(nodes_.data(), word) / sizeof(node_slot)];
+  if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
+}
+
+void execution::after_write(const void* word, const place& p) {
+  if (pollers_ == 0) return;
+  for (unsigned t = 0; t < most_threads; t++) {
+    if (polls_[t] != word) continue;
+    polls_[t] = nullptr;
+    pollers_--;
+    rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
+  }
+}
+
+void* execution::begin_local(std::size_t size, const place& p) {
+  if (size > local_size || locals_begun_ == most_locals)
+    fail("no room for what threads have on their stacks", rl::test_result_user_assert_failed, p);
+  local_lives_[locals_begun_].emplace();
+  return locals_ + std::size_t{locals_begun_++} * local_size;
+}
+
+// ---- names ------------------------------------------------------------------------------------------------------
+
+void execution::name(const void* begin, std::size_t size, const char* text) {
+  if (names_given_ < names_.size()) names_[names_given_++] = {begin, size, text};
+}
+
+void execution::describe(const void* word, char* buffer, std::size_t room) const {
+  // A word's place is told by how many words lie before it in its object.
+  const auto say = [&](const char* text, const void* begin, std::size_t size) {
+    unsigned before = 0, in_all = 0;
+    for (unsigned i = 0; i < constructed.count; i++) {
+      if (!inside(constructed.at[i], begin, size)) continue;
+      in_all++;
+      before += distance(begin, constructed.at[i]) < distance(begin, word) ? 1 : 0;
+    }
+    if (in_all <= 1)
+      std::snprintf(buffer, room, "%s", text);
+    else
+      std::snprintf(buffer, room, "%s[%u]", text, before);
+  };
+  for (unsigned i = 0; i < names_given_; i++)
+    if (inside(word, names_[i].begin, names_[i].size)) return say(names_[i].text, names_[i].begin, names_[i].size);
+  char text[32];
+  if (inside(word, nodes_.data(), sizeof nodes_)) {
+    const std::size_t n = distance(nodes_.data(), word) / sizeof(node_slot);
+    const node_slot& s = nodes_[n];
+    const char* member = word == &s.used        ? "used"
+                         : word == &s.node.next ? "next"
+                         : word == &s.node.flag ? "flag"
+                                                : nullptr;
+    std::snprintf(text, sizeof text, "node%u", unsigned(first_node + n));
+    if (member == nullptr) return say(text, &s, sizeof s);
+    std::snprintf(buffer, room, "%s.%s", text, member);
+    return;
+  }
+  if (inside(word, locals_, sizeof locals_)) {
+    std::snprintf(text, sizeof text, "stack%u", slot_of_local(word));
+    return say(text, locals_ + std::size_t{slot_of_local(word)} * local_size, local_size);
+  }
+  for (const table_words& t : tables_)
+    if (inside(word, t.data(), sizeof t)) return say("table", t.data(), sizeof t);
+  std::snprintf(buffer, room, "%p", word);
+}
+
+// ---- order ------------------------------------------------------------------------------------------------------
+
+void execution::doorway() {
+  const unsigned me = rl::thread_index();
+  const bool again = came_[me] != 0;  // right after the operation that is the doorway
+  came_[me] = ++arrivals_;
+  waits_since_[me] = again ? came_[me] : 0;
+  overtaken_[me] = 0;
+  if (again) past_doorway();
+}
+
+void execution::waits() {
+  const unsigned me = rl::thread_index();
+  if (came_[me] == 0 || waits_since_[me] != 0) return;
+  waits_since_[me] = ++arrivals_;
+  past_doorway();
+}
+
+void execution::past_doorway() {
+  if (rl::thread_index() == the_search.held_back) the_search.helped = false;
+}
+
+void execution::admitted(const place& p) {
+  const unsigned me = rl::thread_index();
+  for (unsigned t = 0; t < most_threads; t++) {
+    if (t == me || waits_since_[t] == 0 || waits_since_[t] > came_[me]) continue;
+    overtaken_[t]++;
+    if (most_overtaking_ == 0)
+      fail("a thread that waits is overtaken by one that came later", rl::test_result_user_assert_failed, p);
+  }
+  // Not before: until then it may come through another doorway, from where the promise counts.
+  if (most_overtaking_ != unbounded && overtaken_[me] > most_overtaking_)
+    fail("a thread has been overtaken more often than the lock promises", rl::test_result_user_assert_failed, p);
+  for (unsigned t = 0; t < most_threads; t++) {
+    if (t == me || slept_at_unlock_[t] == 0 || priorities_[t] == 0) continue;
+    if (priorities_[t] > priorities_[me])
+      fail("a sleeper of a higher priority is passed over", rl::test_result_user_assert_failed, p);
+    if (priorities_[t] == priorities_[me] && slept_at_unlock_[t] < came_[me])
+      fail("a sleeper of the same priority is overtaken", rl::test_result_user_assert_failed, p);
+  }
+  slept_at_unlock_ = {};
+  came_[me] = waits_since_[me] = 0;
+  overtaken_[me] = 0;
+}
+
+// ---- priorities -------------------------------------------------------------------------------------------------
+
+void execution::let_sleepers_in_by_priority() {
+  slept_at_unlock_ = asleep_since_;
+}
+
+void execution::await_sleepers(unsigned n, place p) {
+  const unsigned me = rl::thread_index();
+  while (std::size_t(std::ranges::count_if(asleep_since_, [](unsigned since) { return since != 0; })) < n) {
+    awaited_sleepers_[me] = n;
+    rl::ctx().park_current_thread(false, false, false, info(p));
+  }
+}
+
+// ---- waiting ----------------------------------------------------------------------------------------------------
+
+void execution::poll_until_written(const void* word, const place& p) {
+  waits();
+  polls_[rl::thread_index()] = word;
+  pollers_++;
+  note("waits until it is written", word, every_sleeper, p);
+  rl::ctx().park_current_thread(false, false, false, info(p));
+}
+
+void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps, const place& p) {
+  waits();
+  sleeper& me = sleepers_[rl::thread_index()];
+  me = {key, mask};
+  asleep_since_[rl::thread_index()] = ++arrivals_;
+  const auto asleep = unsigned(std::ranges::count_if(asleep_since_, [](unsigned since) { return since != 0; }));
+  for (unsigned t = 0; t < most_threads; t++)
+    if (awaited_sleepers_[t] != 0 && awaited_sleepers_[t] <= asleep) {
+      awaited_sleepers_[t] = 0;
+      rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
+    }
+  const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
+  if (stray) left_.stray_wakes--;
+  note("sleeps", key, mask, p);
+  // A time-out may be what a program waits for only where a lock or a client says so, or in a waiting list. Else it is
+  // one more stray wake.
+  const bool may_time_out = timed && (naps || inside(key, locals_, sizeof locals_));
+  switch (rl::ctx().park_current_thread(may_time_out, stray, false, info(p))) {
+    case rl::unpark_reason_timeout:
+      note("is awake: its time is over", key, mask, p);
+      break;
+    case rl::unpark_reason_spurious:
+      note("is awake for no reason", key, mask, p);
+      break;
+    default:
+      note("is awake", key, mask, p);
+  }
+  me.key = nullptr;
+  asleep_since_[rl::thread_index()] = 0;
+}
+
+void execution::wake(const void* key, std::uint32_t mask, int most, const place& p) {
+  rl::ctx().sched();
+  note("wakes", key, mask, p);
+  const unsigned first = rl::rand(most_threads);
+  for (unsigned i = 0; i < most_threads && most > 0; i++) {
+    const unsigned t = (first + i) % most_threads;
+    if (sleepers_[t].key != key || (sleepers_[t].mask & mask) == 0) continue;
+    sleepers_[t].key = nullptr;
+    asleep_since_[t] = 0;
+    if (woken_ < woken_order_.size()) woken_order_[woken_++] = t;
+    most--;
+    rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
+  }
+}
+
+}  // namespace usher::check

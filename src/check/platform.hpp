@@ -1,0 +1,738 @@
+// The third platform: every atomic operation goes to relacy, which explores interleavings and the values that
+// a weak memory model lets a load return, and finds data races by vector clocks.
+//
+// Beyond what relacy does by itself:
+//
+// - Sleeping. park() compares the word's newest value and sleeps in one step, as the kernel does under its
+//   bucket's lock. It synchronises nothing. A client grants a few stray wakes; they are never what saves a
+//   set of sleepers of which nobody would run. That is a deadlock and reported, so that lost wake-ups show.
+// - Polling. await() sleeps until the word is written, once it has seen the newest value: an endless wait is
+//   a deadlock, too, and found at once. Polling with a limit looks as often as chance says.
+// - Time. now() goes forward at random, by little or beyond every limit.
+// - Ends. Whoever owns a lock, a waiting list or a semaphore last ends its life, giving a node back ends the
+//   node's, and leaving the block that of a local<T>. An access that is not ordered before the end (or after the
+//   node's next beginning) is reported, whether it came too late or merely could have; and, but for nodes, one
+//   that is ordered after the end.
+// - Order. Where a lock claims to be first come, first served, overtaking a thread that waits is reported.
+// - Priorities. A client says which threads have one. Where a lock claims that those who sleep get in by priority, another
+//   that gets in is reported.
+//
+// What relacy cannot show: it lets modification order follow the order of execution, so a store may not take
+// effect later than another thread's store that it precedes. A failed compare-and-swap reads the newest
+// value. The futex's own barriers are not modelled: a lock that needs them is reported.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <optional>
+#include <queue>
+#include <set>
+#include <source_location>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "usher/platform/native.hpp"  // like the above: for what headers under test include, without relacy's macros
+
+#include <relacy/relacy.hpp>
+// relacy turns names of the language and of the standard library into macros: take them back.
+#undef VAR
+#undef $
+#undef assert
+#undef calloc
+#undef delete
+#undef errno
+#undef free
+#undef malloc
+#undef memory_order_acq_rel
+#undef memory_order_acquire
+#undef memory_order_consume
+#undef memory_order_relaxed
+#undef memory_order_release
+#undef memory_order_seq_cst
+#undef new
+#undef realloc
+#define errno (*__errno_location())
+
+#include "usher/core/node.hpp"
+
+namespace usher::check {
+
+using place = std::source_location;
+
+/// Where an operation stands in the source. The name is only given for a history that will be printed.
+inline rl::debug_info info(const place& p) {
+  return {"", rl::ctx().collecting_history() ? p.file_name() : "", p.line()};
+}
+
+// What is not a template and not short is in relacy_platform.cpp, so that it is compiled once and not for each lock.
+
+[[noreturn]] void fail(const char* why, rl::test_result_e kind, const place& p);
+inline const char* last_reason = nullptr;  ///< of the last fail()
+
+/// A line of our own in the history.
+void note(const char* text, const void* word, std::uint32_t mask, const place& p);
+
+/// The operations of locks whose order can be weakened, one at a time, to see whether that would be found.
+struct ordered_sites {
+  std::array<place, 256> seen;
+  std::string_view only;  ///< what the file's name must end with
+  unsigned count = 0;
+
+  struct site {
+    std::string_view file;
+    unsigned line, column;
+  };
+  std::optional<site> weakened;
+
+  bool is_weakened(const place& p) const {
+    return p.line() == weakened->line && p.column() == weakened->column && weakened->file == p.file_name();
+  }
+  void add(const place& p);
+};
+inline ordered_sites sites;
+inline bool recording_sites = false;
+
+rl::memory_order order_of(std::memory_order o, const place& p, const void* word);
+
+/// The life of an object: uses, and an end that all of them must happen before.
+class life {
+ public:
+  life() : data_(rl::ctx().var_ctor()) {}
+  ~life() { rl::ctx().var_dtor(data_); }
+  life(const life&) = delete;
+  life& operator=(const life&) = delete;
+
+  void use(const char* why, const place& p) {
+    if (ended_ || !data_->load(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
+  }
+  /// Another life may follow: whoever uses the object then has to know.
+  void end(const char* why, const place& p) {
+    if (!data_->store(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
+  }
+  void end_for_good(const char* why, const place& p) {
+    end(why, p);
+    ended_ = true;
+  }
+
+ private:
+  rl::var_data* data_;
+  bool ended_ = false;
+};
+
+/// An object whose life somebody ends, and what is said where that goes wrong.
+struct watched {
+  const void* begin = nullptr;
+  std::size_t size = 0;
+  const char* ends_early = "";
+  const char* used_late = "";
+};
+
+void before_access(const void* word, const place& p);
+void after_write(const void* word, const place& p);
+
+/// Every word that is constructed while a history is collected, so that it can be named by its place in its object.
+struct constructed_words {
+  std::array<const void*, 1024> at;
+  unsigned count = 0;
+};
+inline constructed_words constructed;
+
+inline void note_construction(const void* word) {
+  if (rl::ctx().collecting_history() && constructed.count < constructed.at.size())
+    constructed.at[constructed.count++] = word;
+}
+
+// The operations are not defined in their classes: not inline, they are compiled once (relacy_platform.cpp) and not again
+// for each lock.
+template <class T>
+class checked_atomic {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  using order = std::memory_order;
+  static constexpr order seq_cst = std::memory_order_seq_cst;
+
+ public:
+  checked_atomic();
+  checked_atomic(T v);
+  ~checked_atomic();
+
+  T load(order o = seq_cst, place p = place::current()) const;
+  void store(T v, order o = seq_cst, place p = place::current());
+  T exchange(T v, order o = seq_cst, place p = place::current());
+  T fetch_add(T v, order o = seq_cst, place p = place::current());
+  T fetch_sub(T v, order o = seq_cst, place p = place::current());
+  T fetch_and(T v, order o = seq_cst, place p = place::current());
+  T fetch_or(T v, order o = seq_cst, place p = place::current());
+  T fetch_xor(T v, order o = seq_cst, place p = place::current());
+  bool compare_exchange_strong(T& expected, T v, order success, order failure, place p = place::current());
+  bool compare_exchange_weak(T& expected, T v, order success, order failure, place p = place::current());
+
+  /// What the last write in execution order left: what the kernel compares.
+  T newest() const;
+
+ private:
+  template <class Operation>
+  T modify(Operation operation, const place& p);
+  template <class Weak>
+  bool swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p);
+
+  rl::atomic<T> word_;
+};
+
+template <class T>
+checked_atomic<T>::checked_atomic() : word_(T{}) {
+  note_construction(this);
+}
+template <class T>
+checked_atomic<T>::checked_atomic(T v) : word_(v) {
+  note_construction(this);
+}
+template <class T>
+checked_atomic<T>::~checked_atomic() = default;
+template <class T>
+T checked_atomic<T>::load(order o, place p) const {
+  before_access(this, p);
+  return word_.load(order_of(o, p, this), info(p));
+}
+template <class T>
+void checked_atomic<T>::store(T v, order o, place p) {
+  before_access(this, p);
+  word_.store(v, order_of(o, p, this), info(p));
+  after_write(this, p);
+}
+template <class T>
+T checked_atomic<T>::exchange(T v, order o, place p) {
+  return modify([&] { return word_.exchange(v, order_of(o, p, this), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_add(T v, order o, place p) {
+  return modify([&] { return word_.fetch_add(v, order_of(o, p, this), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_sub(T v, order o, place p) {
+  return modify([&] { return word_.fetch_sub(v, order_of(o, p, this), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_and(T v, order o, place p) {
+  return modify([&] { return word_.fetch_and(v, order_of(o, p, this), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_or(T v, order o, place p) {
+  return modify([&] { return word_.fetch_or(v, order_of(o, p, this), info(p)); }, p);
+}
+template <class T>
+T checked_atomic<T>::fetch_xor(T v, order o, place p) {
+  return modify([&] { return word_.fetch_xor(v, order_of(o, p, this), info(p)); }, p);
+}
+template <class T>
+bool checked_atomic<T>::compare_exchange_strong(T& expected, T v, order success, order failure, place p) {
+  return swap_if(rl::bool_t<false>(), expected, v, success, failure, p);
+}
+template <class T>
+bool checked_atomic<T>::compare_exchange_weak(T& expected, T v, order success, order failure, place p) {
+  return swap_if(rl::bool_t<true>(), expected, v, success, failure, p);
+}
+template <class T>
+T checked_atomic<T>::newest() const {
+  return word_.debug_value();
+}
+template <class T>
+template <class Operation>
+T checked_atomic<T>::modify(Operation operation, const place& p) {
+  before_access(this, p);
+  const T old = operation();
+  after_write(this, p);
+  return old;
+}
+template <class T>
+template <class Weak>
+bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p) {
+  // relacy quietly does nothing where the failure order is not implied by the success order.
+  const bool known = failure == std::memory_order_relaxed || success == seq_cst || success == failure ||
+                     (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
+  if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
+  before_access(this, p);
+  const bool done =
+      word_.compare_exchange(weak, expected, v, order_of(success, p, this), order_of(failure, p, this), info(p));
+  if (done) after_write(this, p);
+  return done;
+}
+
+template <class T>
+class checked_plain {
+ public:
+  checked_plain();
+  checked_plain(T v);
+  ~checked_plain();
+  T get(place p = place::current()) const;
+  void set(T v, place p = place::current());
+
+ private:
+  rl::var<T> data_;
+};
+
+template <class T>
+checked_plain<T>::checked_plain() : data_(T{}) {
+  note_construction(this);
+}
+template <class T>
+checked_plain<T>::checked_plain(T v) : data_(v) {
+  note_construction(this);
+}
+template <class T>
+checked_plain<T>::~checked_plain() = default;
+template <class T>
+T checked_plain<T>::get(place p) const {
+  before_access(this, p);
+  return data_(info(p)).load();
+}
+template <class T>
+void checked_plain<T>::set(T v, place p) {
+  before_access(this, p);
+  data_(info(p)).store(v);
+}
+
+extern template class checked_atomic<std::uint32_t>;
+extern template class checked_atomic<std::uint64_t>;
+extern template class checked_plain<std::uint32_t>;
+extern template class checked_plain<std::uint64_t>;
+extern template class checked_plain<void*>;
+
+/// The words alone: what a queue node is made of.
+struct checked_words {
+  template <class T>
+  using atomic = checked_atomic<T>;
+  template <class T>
+  using plain = checked_plain<T>;
+};
+
+/// What a client lets chance do in one execution.
+struct chances {
+  unsigned stray_wakes = 0;
+  unsigned refused_nodes = 0;  ///< take_node() says that there are none
+};
+
+/// All that belongs to one execution besides the lock: nodes, what threads put on their stacks, the waiting array, who
+/// sleeps, the clock.
+class execution {
+ public:
+  static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2, most_tables = 3;
+  static constexpr unsigned most_locals = 64, most_watched = 2, most_names = 16;
+
+  execution(chances c, bool fifo);
+  ~execution() {
+    if (end_annex_ != nullptr) end_annex_(annex_room_);
+  }
+  execution(const execution&) = delete;
+  execution& operator=(const execution&) = delete;
+
+  static execution& current() { return *current_; }
+
+  // ---- lives ----
+
+  /// The objects that somebody will end.
+  void watch(unsigned which, watched w) { watched_[which] = w; }
+  void watch_nothing() { watched_ = {}; }
+
+  void end_of(unsigned which, place p = place::current()) {
+    watched_lives_[which].end_for_good(watched_[which].ends_early, p);
+  }
+
+  void before_access(const void* word, const place& p);
+  void after_write(const void* word, const place& p);
+
+  // ---- names ----
+
+  /// What a history calls the words of an object.
+  void name(const void* begin, std::size_t size, const char* text);
+  template <class T>
+  void name(const T& object, const char* text) {
+    name(&object, sizeof object, text);
+  }
+  /// "lock[1]"; of an object of one word its name alone. Written into the buffer.
+  void describe(const void* word, char* buffer, std::size_t size) const;
+
+  // ---- what others reach on a thread's stack ----
+
+  /// Room for one object. It is not used again, so that whoever comes too late finds nothing else there.
+  void* begin_local(std::size_t size, const place& p);
+  void end_local(const void* at, const place& p) {
+    local_lives_[slot_of_local(at)]->end_for_good("a thread takes away what another may still touch on its stack", p);
+  }
+  /// Numbers the objects from 0 on.
+  unsigned slot_of_local(const void* at) const { return unsigned(distance(locals_, at) / local_size); }
+
+  // ---- order ----
+
+  /// How often a waiter may be overtaken by threads that came to the lock after it was seen to wait. First come, first
+  /// served is 0. A thread is seen to wait where it calls doorway() for the second time, or else where it first polls or
+  /// sleeps: the first call comes before the operation that is its doorway.
+  void let_overtake(int most) { most_overtaking_ = most; }
+  void doorway();
+  void admitted(const place& p);
+
+  // ---- priorities ----
+
+  std::uint32_t priority_of(unsigned thread) const { return priorities_[thread]; }
+  void set_priority(unsigned thread, std::uint32_t p) { priorities_[thread] = p; }
+
+  /// By a lock's holder, before it unlocks: of the threads that sleep now and have a priority, the best gets in next.
+  void let_sleepers_in_by_priority();
+
+  /// Waits until so many threads sleep.
+  void await_sleepers(unsigned n, place p = place::current());
+  /// Those who were woken, in order; to be read when everybody is done.
+  unsigned woken() const { return woken_; }
+  unsigned woken(unsigned i) const { return woken_order_[i]; }
+
+  // ---- waiting ----
+
+  void poll_until_written(const void* word, const place& p);
+  void sleep(const void* key, std::uint32_t mask, bool timed, bool naps, const place& p);
+  void wake(const void* key, std::uint32_t mask, int most, const place& p);
+
+  std::uint64_t now() {
+    static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
+    return clock_ += steps[rl::rand(steps.size())];
+  }
+
+  // ---- nodes ----
+
+  /// As on the hardware: a thread takes nodes of its own, and anyone gives them back.
+  node_handle take_node(const place& p) {
+    if (left_.refused_nodes > 0 && rl::rand(3) == 0) {
+      left_.refused_nodes--;
+      return no_node;
+    }
+    const unsigned first = rl::thread_index() * nodes_a_thread;
+    for (unsigned i = first; i < first + nodes_a_thread; i++) {
+      std::uint32_t unused = 0;  // acquire: pairs with give_node
+      if (nodes_[i].used.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
+        return first_node + i;
+    }
+    return no_node;
+  }
+
+  void give_node(node_handle h, const place& p) {
+    node_slot& s = slot(h, p);
+    if (s.used.newest() == 0) fail("a node is given back twice", rl::test_result_double_free, p);
+    s.uses.end("a node is given back while another thread may still touch it", p);
+    s.used.store(0, std::memory_order_release, p);
+  }
+
+  /// Where a thread has kept none, all nodes are one pool: by then its own may be with others.
+  node_handle borrow_node(const place& p) {
+    node_handle& kept = kept_[rl::thread_index()];
+    if (kept != no_node) return std::exchange(kept, no_node);
+    const unsigned first = rl::thread_index() * nodes_a_thread;
+    for (unsigned i = 0; i < nodes_.size(); i++) {
+      const auto h = node_handle((first + i) % nodes_.size());
+      std::uint32_t unused = 0;
+      if (nodes_[h].used.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
+        return first_node + h;
+    }
+    return no_node;
+  }
+
+  void keep_node(node_handle h, const place& p) {
+    node_handle& kept = kept_[rl::thread_index()];
+    if (kept != no_node) return give_node(h, p);
+    kept = h;
+    slot(h, p).uses.end("a node is kept while another thread may still touch it", p);
+  }
+
+  queue_node<checked_words>& node(node_handle h, const place& p) { return slot(h, p).node; }
+
+  /// Whether the word is the platform's own, whose orders are not a lock's.
+  bool keeps(const void* word) const {
+    return word == &annex_taken_ || std::ranges::any_of(nodes_, [word](const node_slot& s) { return word == &s.used; });
+  }
+
+  // ---- states of large locks ----
+
+  /// One, so that a second lock, or the same again before it has come back, finds none.
+  template <class Annex>
+  std::uint32_t take_annex(const place& p) {
+    std::uint32_t unused = 0;  // acquire: pairs with give_annex
+    if (!annex_taken_.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
+      return 0;
+    static_assert(sizeof(Annex) <= sizeof annex_room_ && alignof(Annex) <= 128);
+    if (end_annex_ == nullptr) {
+      ::new (annex_room_) Annex{};
+      end_annex_ = [](void* at) { static_cast<Annex*>(at)->~Annex(); };
+    }
+    return 1;
+  }
+  void give_annex(const place& p) {
+    annex_uses_.end("a large lock goes back to the pool while another thread may still touch it", p);
+    annex_taken_.store(0, std::memory_order_release, p);
+  }
+  void* annex() { return annex_room_; }
+  bool annex_is_free() const { return annex_taken_.newest() == 0; }
+
+  bool all_nodes_free() const {
+    for (unsigned i = 0; i < nodes_.size(); i++)
+      if (nodes_[i].used.newest() != 0 && std::ranges::find(kept_, first_node + i) == kept_.end()) return false;
+    return true;
+  }
+
+  // ---- process-wide tables ----
+
+  using table_words = std::array<checked_atomic<std::uint32_t>, table_size>;
+  table_words& table(table_kind k) { return tables_[std::size_t(k)]; }
+
+ private:
+  struct sleeper {
+    const void* key;
+    std::uint32_t mask;
+  };
+  struct node_slot {
+    checked_atomic<std::uint32_t> used;
+    queue_node<checked_words> node;
+    life uses;
+  };
+
+  struct named {
+    const void* begin;
+    std::size_t size;
+    const char* text;
+  };
+
+  void waits();
+  static void past_doorway();
+
+  static bool inside(const void* p, const void* begin, std::size_t size) { return distance(begin, p) < size; }
+
+  static std::size_t distance(const void* from, const void* to) {
+    return std::size_t(reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from));
+  }
+
+  node_slot& slot(node_handle h, const place& p) {
+    if (h < first_node || h - first_node >= nodes_.size())
+      fail("not the handle of a node", rl::test_result_user_assert_failed, p);
+    return nodes_[h - first_node];
+  }
+
+  static inline execution* current_ = nullptr;
+
+  chances left_;
+  std::array<watched, most_watched> watched_;
+  std::array<life, most_watched> watched_lives_;
+  static constexpr std::size_t local_size = 512;
+  alignas(64) std::byte locals_[most_locals * local_size];
+  std::array<std::optional<life>, most_locals> local_lives_;
+  unsigned locals_begun_ = 0;
+  std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
+  static constexpr std::size_t annex_lock_at = 128;  // before it, `users` outlives it
+  alignas(128) std::byte annex_room_[4096];
+  life annex_uses_;
+  void (*end_annex_)(void*) = nullptr;
+  checked_atomic<std::uint32_t> annex_taken_;
+  std::array<table_words, most_tables> tables_;
+  std::array<sleeper, most_threads> sleepers_{};
+  std::array<node_handle, most_threads> kept_{};
+  std::array<const void*, most_threads> polls_{};
+  unsigned pollers_ = 0;
+  std::uint64_t clock_ = 1;
+  int most_overtaking_;
+  std::array<unsigned, most_threads> came_{}, waits_since_{};
+  std::array<int, most_threads> overtaken_{};
+  unsigned arrivals_ = 0;
+  std::array<std::uint32_t, most_threads> priorities_{};
+  std::array<unsigned, most_threads> asleep_since_{};     ///< in arrivals_; 0: is awake
+  std::array<unsigned, most_threads> slept_at_unlock_{};  ///< the same as it was at the last unlock
+  std::array<unsigned, most_threads> awaited_sleepers_{};
+  std::array<unsigned, 64> woken_order_{};
+  unsigned woken_ = 0;
+  std::array<named, most_names> names_;
+  unsigned names_given_ = 0;
+};
+
+inline void before_access(const void* word, const place& p) {
+  execution::current().before_access(word, p);
+}
+inline void after_write(const void* word, const place& p) {
+  execution::current().after_write(word, p);
+}
+
+/// The platform.
+struct checked : checked_words {
+  // ---- polling ----
+
+  template <class T, class Pred>
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, place p = place::current()) {
+    for (;;) {
+      const T v = w.load(o, p);
+      if (pred(v)) return v;
+      // Nothing can run between the load and this.
+      if (v == w.newest())
+        execution::current().poll_until_written(&w, p);
+      else
+        rl::yield(1, info(p));  // after a yield, relacy lets no load return what has been seen before it
+    }
+  }
+  template <class T, class Pred>
+  static T await_yielding(const atomic<T>& w, Pred pred, std::memory_order o, place p = place::current()) {
+    return await(w, pred, o, p);
+  }
+
+  template <class T, class Pred>
+  static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
+                                    place p = place::current()) {
+    static constexpr std::array<unsigned, 4> looks{1, 2, 4, 0};
+    const unsigned most = ns == 0 ? 1 : looks[rl::rand(looks.size())];
+    if (most == 0) return await(w, pred, o, p);
+    for (unsigned i = 1;; i++) {
+      const T v = w.load(o, p);
+      if (pred(v)) return v;
+      if (i == most) return std::nullopt;
+      rl::yield(1, info(p));
+    }
+  }
+  template <class T, class Pred>
+  static std::optional<T> await_yielding_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
+                                             place p = place::current()) {
+    return await_for(w, pred, o, ns, p);
+  }
+
+  template <class T, class Pred>
+  static std::optional<T> await_monitoring_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
+                                               place p = place::current()) {
+    return await_for(w, pred, o, ns, p);
+  }
+  template <class T, class Pred>
+  static T await_sleeping(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t,
+                          place p = place::current()) {
+    return await(w, pred, o, p);
+  }
+
+  static void backoff(std::uint64_t, place p = place::current()) { rl::yield(1, info(p)); }
+
+  // ---- sleeping ----
+
+  template <class T>
+  static void park(const atomic<T>& w, std::type_identity_t<T> expected, std::uint32_t mask,
+                   place p = place::current()) {
+    sleep(w, expected, mask, false, p);
+  }
+  static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
+                       place p = place::current()) {
+    sleep(w, expected, mask, true, p);
+  }
+  static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
+                  place p = place::current()) {
+    sleep(w, expected, mask, true, p, true);
+  }
+  template <class T>
+  static wake_key key_of(const atomic<T>& w) {
+    return {const_cast<void*>(static_cast<const void*>(&w))};
+  }
+  static void wake(wake_key key, std::uint32_t mask, int most, place p = place::current()) {
+    execution::current().wake(key.word, mask, most, p);
+  }
+
+  // ---- nodes ----
+
+  static node_handle take_node(place p = place::current()) { return execution::current().take_node(p); }
+  static void give_node(node_handle h, place p = place::current()) { execution::current().give_node(h, p); }
+  static node_handle borrow_node(place p = place::current()) { return execution::current().borrow_node(p); }
+  static void keep_node(node_handle h, place p = place::current()) { execution::current().keep_node(h, p); }
+  static queue_node<checked_words>& node(node_handle h, place p = place::current()) {
+    return execution::current().node(h, p);
+  }
+
+  template <class T>
+  static std::uint32_t take_annex(place p = place::current()) {
+    return execution::current().take_annex<annexed<checked_words, T>>(p);
+  }
+  template <class T>
+  static void give_annex(std::uint32_t, place p = place::current()) {
+    execution::current().give_annex(p);
+  }
+  template <class T>
+  static annexed<checked_words, T>& annex(std::uint32_t) {
+    return *static_cast<annexed<checked_words, T>*>(execution::current().annex());
+  }
+
+  // ---- the rest ----
+
+  template <class T>
+  class local {
+   public:
+    local(place p = place::current()) : object_(::new(execution::current().begin_local(sizeof(T), p)) T{}), place_(p) {}
+    ~local() {
+      execution::current().end_local(object_, place_);
+      object_->~T();
+    }
+    local(const local&) = delete;
+    local& operator=(const local&) = delete;
+    T& operator*() { return *object_; }
+    T* operator->() { return object_; }
+
+   private:
+    T* object_;
+    place place_;
+  };
+
+  /// Both are full fences of the calling thread: of a pair, one is the heavy one.
+  static void fence_light(place p = place::current()) { rl::atomic_thread_fence(rl::mo_seq_cst, info(p)); }
+  static bool fence_heavy(place p = place::current()) {
+    fence_light(p);
+    return true;
+  }
+
+  static std::uint32_t fork_stamp() { return 1; }
+  static std::uint32_t thread_index() { return rl::thread_index() + 1; }  ///< as natively: 0 is who has no record
+  static constexpr std::uint32_t most_numa_nodes = 2;
+  static std::uint32_t numa_node() { return rl::thread_index() % most_numa_nodes; }
+  static std::uint32_t thread_id() { return thread_index(); }
+  static std::uint32_t priority(std::uint32_t thread = 0) {
+    return execution::current().priority_of(thread != 0 ? thread - 1 : rl::thread_index());
+  }
+  template <class Tag>
+  static atomic<std::uint32_t>* table() {
+    return execution::current().table(Tag::kind).data();
+  }
+  /// Two words, so that waiters meet in one.
+  template <class Tag>
+  static constexpr std::uint32_t table_size() {
+    return execution::table_size;
+  }
+  static std::uint32_t cpus() { return 1; }
+  static std::uint32_t salt(const void*) { return 0; }
+  static std::uint32_t random() { return rl::rand(1u << 16); }
+  static bool bernoulli(std::uint32_t n) { return n != 0 && rl::rand(3) == 0; }
+  static std::uint64_t now() { return execution::current().now(); }
+  static wait_limits limits() { return {1000, 1000}; }
+  static void doorway(const void*) { execution::current().doorway(); }
+  static void admitted(const void*, place p = place::current()) { execution::current().admitted(p); }
+
+ private:
+  template <class T>
+  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool timed, const place& p, bool naps = false) {
+    constexpr unsigned shift = sizeof(T) == 8 ? 32 : 0;
+    before_access(&w, p);
+    rl::ctx().sched();
+    if (std::uint32_t(w.newest() >> shift) != std::uint32_t(expected >> shift))
+      return note("does not sleep: the word has changed", &w, mask, p);
+    execution::current().sleep(key_of(w).word, mask, timed, naps, p);
+  }
+};
+
+static_assert(platform<checked>);
+
+}  // namespace usher::check

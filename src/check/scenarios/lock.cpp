@@ -1,0 +1,174 @@
+// The clients of locks: sets of chances over one program. Each thread acquires the lock twice, adds one to a plain
+// counter, and whoever makes the last acquisition ends the lock's life after its unlock has returned.
+//
+// `progress`, for locks that promise that nobody starves: one thread acquires once, the others over
+// and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp; but where
+// others can keep a thread from the lock's doorway, only from there on.
+// Nobody wakes without a reason, no time runs out. Bounds on bypass are watched in all clients; here a waiter can be
+// overtaken often.
+//
+// `ranks`, for locks that promise it: threads have priorities, and who sleeps when the holder unlocks gets in by them.
+#include "check/checked_lock.hpp"
+#include "check/explore.hpp"
+#include "usher/core/timed_waiters.hpp"
+
+namespace usher::check {
+namespace {
+
+struct client {
+  const char* name;
+  chances let;
+  bool tries = false;   ///< some acquisitions by try_lock
+  bool timed = false;   ///< some with a deadline, beside the lock: timed.hpp
+  bool guests = false;  ///< some as guests, where the lock has them
+  bool progress = false;
+  bool ranks = false;  ///< threads have priorities
+};
+
+// In `plain` nothing but the lock itself wakes a sleeper.
+constexpr client clients[] = {
+    {.name = "plain", .let = {}},
+    {.name = "stray", .let = {.stray_wakes = 2}},
+    {.name = "try", .let = {.stray_wakes = 1}, .tries = true},
+    {.name = "timed", .let = {}, .tries = true, .timed = true},
+    {.name = "no-nodes", .let = {.refused_nodes = 2}, .guests = true},
+    {.name = "progress", .let = {}, .progress = true},
+    {.name = "ranks", .let = {}, .ranks = true},
+};
+
+/// Whether the client has anything to ask of the lock.
+bool concerns(const client& c, const checked_lock& l) {
+  if (c.progress) return l.traits->starvation_free;
+  if (c.ranks) return l.traits->by_priority;
+  return true;
+}
+
+// What the suites below run: relacy constructs them without arguments.
+const checked_lock* the_lock;
+const client* the_client;
+
+/// The lock's memory and the timed waiters' word beside it: all that the last owner takes away.
+struct object {
+  alignas(128) std::array<std::byte, room_for_subject> lock;
+  checked::atomic<std::uint32_t> gate;
+};
+
+template <rl::thread_id_t Threads>
+struct suite : rl::test_suite<suite<Threads>, Threads> {
+  using gate = timed_gate<checked>;
+
+  suite() {
+    the_lock->make(state());
+    world.name(state(), the_lock->size, "lock");
+    world.name(it.gate, "gate");
+    world.name(acquired, "acquired");
+    world.name(is_in, "is_in");
+    // The rest of the numbers' circle is as good as its beginning: half of the executions come over the wrap, of any
+    // width.
+    if (the_lock->count_from != nullptr && rl::rand(2) == 0) the_lock->count_from(state(), ~std::uint32_t{1});
+    the_search.held_back = rl::rand(Threads);
+    if (the_client->ranks)
+      for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
+    world.let_overtake(the_lock->traits->fifo ? 0 : the_lock->traits->bypass);
+    world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
+                    "the lock is touched after the end of its life"});
+  }
+  ~suite() {
+    world.watch_nothing();
+    the_lock->end(state());
+  }
+
+  void thread(unsigned t) {
+    if (the_client->progress) return t == the_search.held_back ? come_once() : come_again();
+    for (unsigned i = 0; i < acquisitions; i++) {
+      acquire();
+      const std::uint32_t n = acquired.get() + 1;
+      acquired.set(n);
+      if (the_lock->contended != nullptr && the_lock->contended(state()) && n == Threads * acquisitions)
+        wrong("the lock says that another thread will have it, and none comes");
+      release();
+      if (n == Threads * acquisitions) world.end_of(0);
+    }
+  }
+
+  void after() {
+    if (!the_client->progress && acquired.get() != Threads * acquisitions) wrong("acquisitions are missing");
+    if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
+    if (!world.annex_is_free())
+      fail("a large lock did not go back to the pool", rl::test_result_resource_leak, place::current());
+  }
+
+ private:
+  void* state() { return it.lock.data(); }
+
+  void come_once() {
+    the_search.helped = !the_lock->traits->bounded_doorway;
+    the_lock->lock(state());
+    the_search.helped = false;
+    is_in.set(1);
+    the_lock->unlock(state());
+  }
+
+  void come_again() {
+    for (bool over = false; !over;) {
+      the_lock->lock(state());
+      over = is_in.get() != 0;
+      the_search.held = true;  // not the program's: the scheduler is told
+      acquired.set(acquired.get() + 1);
+      the_search.held = false;
+      the_lock->unlock(state());
+    }
+  }
+
+  void acquire() {
+    if (the_client->tries && rl::rand(2) == 0)
+      for (int i = 0; i < 2; i++)
+        if (the_lock->try_lock(state())) return;
+    if (the_client->timed && rl::rand(2) == 0) {
+      const lock_handle l{the_lock, state()};
+      unsigned left = rl::rand(2);  // its time runs out once, and then it leaves: no look comes to anybody's rescue
+      if (gate::lock(l, it.gate, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
+    }
+    if (the_client->guests && the_lock->lock_as_guest != nullptr && rl::rand(2) == 0)
+      return the_lock->lock_as_guest(state());
+    the_lock->lock(state());
+  }
+
+  /// As timed_mutex::unlock().
+  void release() {
+    if (the_client->ranks) world.let_sleepers_in_by_priority();
+    if (!the_client->timed || !gate::anyone(it.gate)) return the_lock->unlock(state());
+    const lock_handle l{the_lock, state()};
+    gate::unlock(l, it.gate);
+  }
+
+  execution world{the_client->let, the_lock->traits->fifo};
+  object it;
+  checked::plain<std::uint32_t> acquired, is_in;
+};
+
+}  // namespace
+
+std::vector<subject> lock_subjects() {
+  std::vector<subject> all;
+  for (const checked_lock& l : checked_locks()) {
+    subject s{
+        .name = l.name, .bug = l.bug, .header = {}, .size = l.size, .clients = {}, .explore = {}, .family = l.family};
+    std::vector<const client*> asked;
+    for (const client& c : clients)
+      if (concerns(c, l)) {
+        s.clients.push_back(c.name);
+        asked.push_back(&c);
+      }
+    s.explore = [&l, asked](unsigned c, unsigned threads, options o) {
+      the_lock = &l;
+      the_client = asked[c];
+      o.fair = the_client->progress;
+      return explore<suite>(threads, o);
+    };
+    all.push_back(std::move(s));
+  }
+  return all;
+}
+
+}  // namespace usher::check

@@ -1,0 +1,263 @@
+// Which thread runs next, and what else is left to chance: which value a weak load returns, whether a sleeper wakes for
+// no reason, what the clients choose. Two ways to go through the possibilities:
+//
+// random   Each execution is drawn from its number. relacy's own random scheduler picks any runnable thread at each step,
+//          so that it hardly ever delays one thread for long; many races need just that. Here an execution draws one of
+//          three ways:
+//
+//            any      as relacy: any runnable thread at each step
+//            runs     a thread goes on for a while, then any other
+//            ranks    threads have ranks and the highest that can run does; at a few random steps the running one becomes
+//                     the lowest (Burckhardt, Kothari, Musuvathi & Nagarakatte, "A Randomized Scheduler with
+//                     Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); one that yields becomes the lowest, too
+//
+// bound    What the clients choose is drawn from a number, the *program*. Then all executions of the program are gone
+//          through that differ from the plain one at no more than so many places. In the plain one a thread runs until it
+//          waits, yields or ends, then the next in a circle does; each load returns the newest value; nobody wakes
+//          without a reason. Another thread at such a point, an older value, a stray wake are one difference each (Emmi,
+//          Qadeer & Rakamarić, "Delay-Bounded Scheduling", POPL 2011). When a program is done, the next begins.
+//
+// Fair schedules, for clients that ask for progress: one thread is held back, but runs at least every so many steps, most
+// often while somebody else holds the lock. The others run on until they wait, as a rule.
+#pragma once
+
+#include "check/platform.hpp"
+
+namespace usher::check {
+
+/// How the executions are gone through, and where that stands. One run at a time.
+struct search {
+  // Given.
+  bool bounded = false;
+  unsigned differences = 2;  ///< bound: at most so many
+  bool fair = false;
+
+  // The present execution: what its state, and a report of a crash, are made of.
+  std::uint64_t number = 0, program = 0;
+  struct choice {
+    std::uint8_t taken, of;
+  };
+  static constexpr unsigned most_choices = 1 << 14;
+  std::array<choice, most_choices> choices;
+  unsigned made = 0, known = 0;
+  std::uint64_t programs_done = 0;
+  struct difference {
+    unsigned at, taken;
+  };
+  std::array<difference, 8> replayed;
+  unsigned to_replay = 0;
+  bool replays = false;
+
+  // By clients of fair schedules.
+  bool held = false;       ///< by another than the one held back
+  unsigned held_back = 0;  ///< the thread
+  bool helped =
+      false;  ///< it is on the way to a doorway from which others can keep it: not held back until it is there
+
+  /// The present execution as relacy and `usher check --replay` take it: "4711", or with bounds "4711:program:12.1:40.2",
+  /// where 12 and 40 are the numbers of the choices at which it differs, 1 and 2 what was chosen.
+  void write(char* buffer, std::size_t size) const;
+  /// What follows the execution's number in it.
+  void read(std::istream& s);
+};
+inline search the_search;
+
+template <rl::thread_id_t Threads>
+class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_info, Threads> {
+  using base = rl::scheduler<scheduler<Threads>, rl::scheduler_thread_info, Threads>;
+
+ public:
+  struct task_t {};
+
+  scheduler(rl::test_params& params, typename base::shared_context_t& shared, rl::thread_id_t dynamic_threads)
+      : base(params, shared, dynamic_threads) {}
+
+  rl::thread_id_t iteration_begin_impl() {
+    the_search.number = this->iter_;
+    the_search.held = the_search.helped = false;
+    // All chance of an execution comes from its number, so that a failing one can be run again for its history.
+    state_ = ((the_search.bounded ? the_search.program : this->iter_) + 1) * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < 4; i++) random();
+    this->thread_ = nullptr;
+    step_ = 0;
+    lowest_ = 0;
+    way_ = std::array{any, runs, ranks, ranks}[random() % 4];
+    stay_ = 4u << random() % 4;
+    for (auto& r : rank_) r = 1 + int(random() % 1000000);
+    const unsigned span = 16u << random() % 5;
+    for (auto& c : changes_) c = 1 + random() % span;
+    held_back_ = 0;
+    patience_ = 4u << random() % 3 * 2;
+    if (the_search.bounded) {
+      the_search.made = differs_ = 0;
+      for (auto& s : client_) s = std::uint64_t{random()} << 32 | random() | 1;
+      first_ = random() % Threads;
+    }
+    if (the_search.bounded) return first_;
+    rl::unpark_reason reason;
+    return schedule_impl(reason, 0);
+  }
+
+  bool iteration_end_impl() {
+    if (this->iter_ == this->params_.iteration_count) return true;
+    if (the_search.bounded) next_execution();
+    return false;
+  }
+  rl::iteration_t iteration_count_impl() { return this->params_.iteration_count; }
+
+  rl::thread_id_t schedule_impl(rl::unpark_reason& reason, unsigned yield) {
+    if (the_search.bounded) return within_bounds(reason, yield);
+    const auto runnable = unsigned(this->running_threads_count);
+    const auto timed = unsigned(this->timed_thread_count_), stray = unsigned(this->spurious_thread_count_);
+    if (timed != 0 && (runnable == 0 || random() % 16 == 0)) {
+      reason = rl::unpark_reason_timeout;
+      return roused(this->timed_threads_[random() % timed]->index_);
+    }
+    if (stray != 0 && runnable != 0 && random() % 8 == 0) {
+      reason = rl::unpark_reason_spurious;
+      return roused(this->spurious_threads_[random() % stray]->index_);
+    }
+    reason = rl::unpark_reason_normal;
+    const auto* const current = this->thread_;
+    const bool goes_on = current != nullptr && current->state_ == rl::thread_state_running;
+    step_++;
+    if (the_search.fair) return fair(goes_on && yield == 0);
+    if (way_ == ranks) {
+      if (current != nullptr && (yield != 0 || std::ranges::find(changes_, step_) != changes_.end()))
+        rank_[current->index_] = --lowest_;
+      return *std::max_element(this->running_threads.begin(), this->running_threads.end(),
+                               [&](auto a, auto b) { return rank_[a] < rank_[b]; });
+    }
+    if (way_ == runs && goes_on && yield == 0 && random() % stay_ != 0) return current->index_;
+    return this->running_threads[random() % runnable];
+  }
+
+  unsigned rand_impl(unsigned limit, rl::sched_type type) {
+    if (!the_search.bounded) return random() % limit;
+    switch (type) {
+      case rl::sched_type_atomic_load:
+        return choose(limit);
+      case rl::sched_type_cas_fail:  // 0: for no reason
+        return choose(2) == 0 ? limit - 1 : 0;
+      case rl::sched_type_user:
+        return next(client_[this->thread_ == nullptr ? Threads : this->thread_->index_]) % limit;
+      default:
+        return limit - 1;
+    }
+  }
+
+  void get_state_impl(std::ostream& s) {
+    char text[256];
+    the_search.write(text, sizeof text);
+    s << text + std::strcspn(text, ":");  // relacy has written the number
+  }
+  void set_state_impl(std::istream& s) {
+    if (the_search.bounded) the_search.read(s);
+  }
+  void on_thread_block(rl::thread_id_t, bool) {}
+
+ private:
+  enum way { any, runs, ranks };
+
+  rl::thread_id_t roused(rl::thread_id_t t) {
+    this->unpark_thread(t);
+    return t;
+  }
+
+  // ---- fair -------------------------------------------------------------------------------------------------
+
+  rl::thread_id_t fair(bool goes_on) {
+    const auto victim = rl::thread_id_t(the_search.held_back);
+    const auto& can_run = this->running_threads;
+    const auto others = unsigned(std::ranges::count_if(can_run, [victim](auto t) { return t != victim; }));
+    // Others go on for a step where it pauses: it may wait for them.
+    const bool pauses = this->thread_ != nullptr && this->thread_->index_ == victim && !goes_on;
+    if (the_search.helped && others != can_run.size() && (others == 0 || !pauses)) return victim;
+    if (others != can_run.size() &&
+        (others == 0 || ++held_back_ > patience_ || (the_search.held && random() % 4 == 0))) {
+      held_back_ = 0;
+      return victim;
+    }
+    if (goes_on && this->thread_->index_ != victim && random() % 32 != 0) return this->thread_->index_;
+    unsigned which = random() % others;
+    for (const auto t : can_run)
+      if (t != victim && which-- == 0) return t;
+    return victim;  // not reached
+  }
+
+  // ---- bound ------------------------------------------------------------------------------------------------
+
+  rl::thread_id_t within_bounds(rl::unpark_reason& reason, unsigned yield) {
+    std::array<rl::thread_id_t, 3 * Threads> options;
+    unsigned n = 0;
+    const auto* const current = this->thread_;
+    const bool goes_on = current->state_ == rl::thread_state_running;
+    const rl::thread_id_t from = current->index_;
+    const bool stays = goes_on && yield == 0;
+    if (stays) options[n++] = from;
+    for (rl::thread_id_t i = 1; i < Threads; i++)
+      if (const auto t = (from + i) % Threads; this->threads_[t].state_ == rl::thread_state_running) options[n++] = t;
+    if (goes_on && !stays && n == 0) options[n++] = from;
+    const unsigned normal = n;
+    for (unsigned i = 0; i < unsigned(this->timed_thread_count_); i++) options[n++] = this->timed_threads_[i]->index_;
+    const unsigned with_timed = n;
+    for (unsigned i = 0; normal != 0 && i < unsigned(this->spurious_thread_count_); i++)
+      options[n++] = this->spurious_threads_[i]->index_;
+    const unsigned which = choose(n);
+    reason = which < normal       ? rl::unpark_reason_normal
+             : which < with_timed ? rl::unpark_reason_timeout
+                                  : rl::unpark_reason_spurious;
+    return which < normal ? options[which] : roused(options[which]);
+  }
+
+  /// 0 is what the plain execution does.
+  unsigned choose(unsigned n) {
+    search& s = the_search;
+    if (s.made == search::most_choices) return 0;
+    const unsigned at = s.made++;
+    if (s.replays) {
+      unsigned taken = 0;
+      for (unsigned i = 0; i < s.to_replay; i++)
+        if (s.replayed[i].at == at) taken = s.replayed[i].taken;
+      s.choices[at] = {std::uint8_t(taken < n ? taken : 0), std::uint8_t(n)};
+    } else if (at >= s.known) {
+      s.choices[at] = {0, std::uint8_t(differs_ < s.differences ? n : 1)};
+      s.known = at + 1;
+    }
+    differs_ += s.choices[at].taken != 0 ? 1 : 0;
+    return s.choices[at].taken;
+  }
+
+  /// The last choice that can be made otherwise is.
+  void next_execution() {
+    search& s = the_search;
+    for (; s.known != 0; s.known--)
+      if (auto& c = s.choices[s.known - 1]; c.taken + 1 < c.of) {
+        c.taken++;
+        return;
+      }
+    s.program++;
+    s.programs_done++;
+  }
+
+  static unsigned next(std::uint64_t& state) {  // xorshift64*
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return unsigned((state * 0x2545f4914f6cdd1du) >> 33);
+  }
+  unsigned random() { return next(state_); }
+
+  std::uint64_t state_ = 1;
+  std::array<std::uint64_t, Threads + 1> client_{};  // of each thread, and of what comes before them
+  way way_ = any;
+  unsigned step_ = 0, stay_ = 4;
+  int lowest_ = 0;
+  std::array<int, Threads> rank_{};
+  std::array<unsigned, 4> changes_{};
+  unsigned held_back_ = 0, patience_ = 4;
+  unsigned differs_ = 0;
+  rl::thread_id_t first_ = 0;
+};
+
+}  // namespace usher::check

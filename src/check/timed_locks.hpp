@@ -1,0 +1,55 @@
+// A lock with timed waiters beside it and an owner tag, as a pthread mutex has them (timed.hpp, preload/), made a lock
+// itself. A thread comes with a deadline or without, as chance says; where its time runs out it comes again without.
+#pragma once
+
+#include "usher/core/timed_waiters.hpp"
+#include "usher/locks/tas.hpp"
+#include "usher/locks/ticket.hpp"
+
+namespace usher::check {
+
+template <platform P, class W, class Lock>
+class with_deadlines {
+  using gate = timed_gate<P>;
+
+ public:
+  static constexpr lock_traits traits{
+      .summary = "a lock with timed waiters beside it",
+      .paper = "none",
+      .words = 4,
+      .kinds = Lock::traits.kinds,
+  };
+
+  void lock() {
+    if (P::random() % 2 == 0 || !lock_in_time()) lock_.lock();
+    tag_.store(P::thread_index(), std::memory_order_relaxed);
+  }
+
+  bool try_lock() {
+    if (!lock_.try_lock()) return false;
+    tag_.store(P::thread_index(), std::memory_order_relaxed);
+    return true;
+  }
+
+  void unlock() {
+    if (!gate::anyone_after(tag_, gate_)) return lock_.unlock();
+    gate::unlock(lock_, gate_, &tag_);
+  }
+
+ private:
+  bool lock_in_time() {
+    unsigned left = P::random() % 4;
+    return gate::lock(
+        lock_, gate_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }, &tag_);
+  }
+
+  Lock lock_;
+  typename gate::word gate_, tag_;
+};
+
+template <platform P, class W>
+using timed_tas = with_deadlines<P, W, tas<P, W>>;
+template <platform P, class W>
+using timed_ticket = with_deadlines<P, W, ticket<P, W>>;
+
+}  // namespace usher::check

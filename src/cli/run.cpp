@@ -1,0 +1,198 @@
+// usher run: starts a program with Usher's library preloaded and a lock chosen. It becomes the program
+// (exec), so exit status, signals, standard input and job control are the program's own.
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "catalog/probability.hpp"
+#include "help.hpp"
+#include "locks.hpp"
+#include "messages.hpp"
+#include "preload.hpp"
+#include "subcommand.hpp"
+#include "target.hpp"
+#include "words.hpp"
+
+namespace usher::cli {
+namespace {
+
+/// The order in which those who wait for conditions or semaphores are served.
+struct order_option {
+  const char* option;
+  const char* variable;
+  const char* waiters;
+  std::string chance;  ///< as given; the variable's value if not
+};
+
+struct run_options {
+  CLI::Option* lock_given = nullptr;
+  std::string lock;
+  std::array<order_option, 2> orders{{
+      {"--cond-append", "USHER_COND_APPEND", "condition variables", ""},
+      {"--sem-append", "USHER_SEM_APPEND", "semaphores", ""},
+  }};
+  bool print_env = false;
+  bool quiet = false;
+};
+
+const lock_table* choose_lock(const run_options& options) {
+  std::string name(default_lock);
+  const char* said_in = "";
+  if (options.lock_given->count() != 0) {
+    name = options.lock;
+  } else if (const std::string set = environment("USHER_LOCK"); !set.empty()) {
+    name = set;
+    said_in = " in USHER_LOCK";
+  }
+  const lock_table* lock = find_lock(name);
+  if (lock == nullptr)
+    complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in, nearest_lock(name));
+  else if (!lock->traits->excludes)
+    complain("{}{} excludes nobody: it is for measurements only, and no program may run under it", name, said_in);
+  return lock != nullptr && lock->traits->excludes ? lock : nullptr;
+}
+
+/// False after a complaint.
+bool check_orders(std::array<order_option, 2>& orders) {
+  for (order_option& o : orders) {
+    const char* said_in = o.option;
+    if (o.chance.empty()) {
+      o.chance = environment(o.variable);
+      said_in = o.variable;
+    }
+    if (o.chance.empty() || parse_probability(o.chance) > 0) continue;
+    complain("{} must be a decimal number above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
+    return false;
+  }
+  return true;
+}
+
+int cpus() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                     : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+void warn_of_waiting(const lock_table& lock) {
+  if (lock.traits->native_only) return;  // the C library's locks: nothing is different from a plain run
+  if (needs_own_cpu(lock))
+    warn(
+        "{} wants a CPU for every thread that waits; with more threads than CPUs ({} here) it can be slow "
+        "beyond "
+        "use{}",
+        lock.name, cpus(), lock.kind == waiting_kind::spin ? ", or never finish" : "");
+  const int scheduling = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+  if (scheduling == SCHED_FIFO || scheduling == SCHED_RR)
+    warn("real-time scheduling ({}): a thread that spins can keep the lock's holder from its CPU for ever",
+         scheduling == SCHED_FIFO ? "SCHED_FIFO" : "SCHED_RR");
+}
+
+/// Becomes the command; returns only if that fails.
+int become(char** command) {
+  execvp(command[0], command);
+  const int error = errno;
+  const auto program = find_program(command[0]);
+  if (error == ENOENT && program) {
+    // The kernel reports a missing interpreter as if the program were missing.
+    const std::string missing = missing_interpreter(*program).value_or("or loader");
+    if (missing.ends_with('\r'))
+      complain("cannot run {}: its first line ends with a carriage return, as in DOS", *program);
+    else
+      complain("cannot run {}: its interpreter {} does not exist", *program, missing);
+    return not_executable;
+  }
+  // execvp also says EACCES when there is no such file, but a folder in PATH that cannot be searched.
+  const auto file = find_file(command[0]);
+  if (error == ENOENT || error == ENOTDIR || (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
+    complain("cannot run '{}': no such command", command[0]);
+    return not_found;
+  }
+  complain("cannot run {}: {}", file.value_or(command[0]), std::strerror(error));
+  return not_executable;
+}
+
+int carry_out(run_options& options, char** command) {
+  const bool has_command = command[0] != nullptr;
+  if (!has_command && !options.print_env) {
+    complain("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
+    return bad_usage;
+  }
+  const lock_table* lock = choose_lock(options);
+  if (lock == nullptr || !check_orders(options.orders)) return bad_usage;
+
+  const auto found = find_library();
+  if (const auto* none = std::get_if<no_library>(&found)) {
+    complain("{}", none->reason);
+    return cannot_start;
+  }
+  const auto& library = std::get<preload_library>(found);
+  const std::string preload = preload_list(environment("LD_PRELOAD"), library.path);
+
+  if (!options.quiet) {
+    warn_of_waiting(*lock);
+    for (const order_option& o : options.orders)
+      if (!o.chance.empty() && lock->traits->native_only)
+        warn("{} has no effect under {}: the C library's {} have their own order", o.option, lock->name, o.waiters);
+    if (const auto program = has_command ? find_program(command[0]) : std::nullopt)
+      for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
+  }
+  if (options.print_env) {
+    fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name), shell_quoted(preload));
+    for (const order_option& o : options.orders)
+      if (!o.chance.empty()) fmt::print("export {}={}\n", o.variable, shell_quoted(o.chance));
+    return 0;
+  }
+  bool set = setenv("USHER_LOCK", lock->name, 1) == 0 && setenv("LD_PRELOAD", preload.c_str(), 1) == 0;
+  for (const order_option& o : options.orders)
+    set = set && (o.chance.empty() || setenv(o.variable, o.chance.c_str(), 1) == 0);
+  if (!set) {
+    complain("cannot set the environment: {}", std::strerror(errno));
+    return cannot_start;
+  }
+  return become(command);
+}
+
+constexpr const char* more = R"text(Examples:
+  usher run -- ./server --port 80
+  usher run --lock mcscr -- python3 script.py
+  usher run --cond-append 0.001 -- ./server     wakes the idle worker that idled last
+  eval "$(usher run --lock twa --print-env)"    for all that this shell starts
+
+Exit status: the command's own; 2 for bad usage or an unknown lock, 125 if Usher's
+library cannot be used, 126 if the command cannot be executed, 127 if there is none
+of that name.
+
+Environment: USHER_LOCK is the lock if --lock is not given, USHER_COND_APPEND and
+USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
+of libusher.so if it is not to be looked for near this program. LD_PRELOAD is kept:
+Usher's library goes in front, but after the runtimes of sanitizers.)text";
+
+}  // namespace
+
+subcommand run(CLI::App& app) {
+  auto* sub = app.add_subcommand("run", "Run a program under a lock of Usher's");
+  auto options = std::make_shared<run_options>();
+  options->lock_given = sub->add_option("--lock", options->lock,
+                                        fmt::format("Which lock (default: USHER_LOCK if set, else {})", default_lock))
+                            ->type_name("LOCK");
+  for (order_option& o : options->orders)
+    sub->add_option(
+           o.option, o.chance,
+           fmt::format("Chance that a thread queues at the tail for {}, not at the head (1, the default: FIFO; "
+                       "0.001: mostly LIFO)",
+                       o.waiters))
+        ->type_name("P");
+  sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
+  sub->add_flag("--quiet", options->quiet, "Do not warn");
+  sub->formatter(std::make_shared<help>("usher run [OPTIONS] -- CMD [ARGS...]"));
+  sub->footer(more);
+  return {sub, [options](char** command) { return carry_out(*options, command); }, true};
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,22 @@
+// The catalogue as the preload sees it: a table of pthread operations for each lock and way of waiting.
+#pragma once
+
+#include <span>
+
+#include "catalog/compile.hpp"
+#include "preload/mutex_table.hpp"
+
+namespace usher::preload {
+
+/// Made by the build from src/catalog/catalog.list; without the C library's own. Constant data.
+std::span<const family<mutex_table>* const> families();
+
+/// Calls f(const mutex_table&) for every form of every lock, until it returns true.
+template <class F>
+void for_each_table(F f) {
+  for (const auto* lock : families())
+    for (std::size_t i = 0; i < lock->count; i++)
+      if (f(lock->tables[i])) return;
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,189 @@
+// What the environment selects: the lock, how long its waiters stay awake, the order of those who wait for conditions and
+// semaphores. Read once, on the first call, whichever it is.
+#include "preload/selection.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "catalog/names.hpp"
+#include "catalog/probability.hpp"
+#include "preload/c_library.hpp"
+#include "preload/catalog.hpp"
+#include "preload/counting.hpp"
+#include "preload/layout.hpp"
+
+namespace usher::preload {
+namespace {
+
+// ---- the C library's own -----------------------------------------------------------------------------------
+
+constexpr mutex_table through{"pthread",
+                              true,
+                              c_library::mutex_lock,
+                              c_library::mutex_trylock,
+                              c_library::mutex_unlock,
+                              c_library::mutex_clocklock};
+
+/// Normal mutexes become adaptive ones when they are first used.
+void adapt(pthread_mutex_t* m) {
+  std::atomic_ref<int> kind(m->__data.__kind);
+  if (kind.load(std::memory_order_relaxed) == PTHREAD_MUTEX_NORMAL)
+    kind.store(PTHREAD_MUTEX_ADAPTIVE_NP, std::memory_order_relaxed);
+}
+int adaptive_lock(pthread_mutex_t* m) {
+  adapt(m);
+  return c_library::mutex_lock(m);
+}
+int adaptive_trylock(pthread_mutex_t* m) {
+  adapt(m);
+  return c_library::mutex_trylock(m);
+}
+int adaptive_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+  adapt(m);
+  return c_library::mutex_clocklock(m, clock, until);
+}
+constexpr mutex_table through_adaptive{
+    "pthread-adaptive", true, adaptive_lock, adaptive_trylock, c_library::mutex_unlock, adaptive_clocklock};
+
+// ---- the selection -----------------------------------------------------------------------------------------
+
+constinit std::atomic<append_chance> order_of_conds{}, order_of_sems{};
+
+/// getenv() without its function: the environment may not be changed by others this early, and musl has it too.
+std::string_view variable(const char* name) {
+  const std::size_t length = std::strlen(name);
+  for (char** e = environ; e != nullptr && *e != nullptr; e++)
+    if (std::strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
+  return {};
+}
+
+/// Not substr(), which would need the C++ run-time library for its exception.
+std::string_view clipped(std::string_view text) {
+  return {text.data(), text.size() < 64 ? text.size() : 64};
+}
+
+/// One line on stderr.
+template <class... Parts>
+void complain(Parts... parts) {
+  char line[256];
+  std::size_t n = 0;
+  const auto put = [&](std::string_view s) {
+    for (char c : s)
+      if (n < sizeof line - 1) line[n++] = c;
+  };
+  (put(parts), ...);
+  line[n++] = '\n';
+  const int saved = errno;
+  syscall(SYS_write, STDERR_FILENO, line, n);  // write() is a cancellation point
+  errno = saved;
+}
+
+void complain_of_lock(std::string_view unknown) {
+  nearest_name nearest(unknown);
+  for_each_table([&](const mutex_table& t) { return nearest.consider(t.name), false; });
+  nearest.consider(through.name);
+  nearest.consider(through_adaptive.name);
+  complain("usher: no lock is called \"", clipped(unknown), "\" (USHER_LOCK); the nearest is \"", nearest.best(),
+           "\". Running on the C library's locks.");
+}
+
+void complain_of_none(std::string_view name) {
+  complain("usher: \"", name,
+           "\" (USHER_LOCK) excludes nobody: it is for measurements only. Running on the C library's locks.");
+}
+
+constexpr const char* cond_variable = "USHER_COND_APPEND";
+constexpr const char* sem_variable = "USHER_SEM_APPEND";
+
+/// The probability in a variable; in order of arrival if there is none. Null if it says something that is none.
+std::optional<append_chance> probability(const char* name) {
+  const std::string_view text = variable(name);
+  if (text.empty()) return append_chance();
+  const double p = parse_probability(text);
+  if (p <= 0) return std::nullopt;
+  return append_chance(p);
+}
+
+void complain_of_probability(const char* name) {
+  complain("usher: ", name, "=", clipped(variable(name)),
+           " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
+}
+
+std::uint32_t nanoseconds(std::string_view text, std::uint32_t otherwise) {
+  if (text.empty() || text.size() > 9) return otherwise;
+  std::uint32_t v = 0;
+  for (char c : text) {
+    if (c < '0' || c > '9') return otherwise;
+    v = v * 10 + std::uint32_t(c - '0');
+  }
+  return v;
+}
+
+const mutex_table* find(std::string_view name) {
+  if (!c_library::is_glibc() || name.empty() || name == through.name) return &through;
+  if (name == through_adaptive.name) return &through_adaptive;
+  name = without_default_suffix(name);
+  const mutex_table* found = nullptr;
+  for_each_table([&](const mutex_table& t) { return name == t.name && (found = &t); });
+  return found;
+}
+
+constinit std::atomic<const mutex_table*> chosen{nullptr};
+
+[[gnu::cold, gnu::noinline]] const mutex_table& choose() {
+  const std::string_view name = variable("USHER_LOCK");
+  const mutex_table* found = find(name);
+  const bool refused = found != nullptr && found->lock == nullptr;
+  const mutex_table* table = found != nullptr && !refused ? found : &through;
+  if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
+    usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() registers the handler
+    native::fork_stamp();
+    if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
+    // Locks are reset after a fork, so nodes of threads that are gone may be used again.
+    usher_process_state.ghosts_are_free.store(1, std::memory_order_relaxed);
+    const wait_limits otherwise = native::limits();
+    native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
+                        nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),
+                        nanoseconds(variable("USHER_SLEEP_NS"), otherwise.sleep)});
+  }
+  const std::optional<append_chance> conds = probability(cond_variable), sems = probability(sem_variable);
+  order_of_conds.store(conds.value_or(append_chance()), std::memory_order_relaxed);
+  order_of_sems.store(sems.value_or(append_chance()), std::memory_order_relaxed);
+  if (const std::string_view file = variable("USHER_COUNTERS"); !file.empty() && c_library::is_glibc())
+    count_in(file.data());  // it ends where the variable does
+  const mutex_table* none = nullptr;
+  if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
+  const bool counting = counters.load(std::memory_order_acquire) != nullptr;
+  const owner ours = counting ? owner::counted_usher : owner::usher;
+  owner_of_all.store(table->passes_through ? owner::c_library : ours, std::memory_order_release);
+  // One thread a process comes here.
+  if (found == nullptr) complain_of_lock(name);
+  if (refused) complain_of_none(found->name);
+  if (!table->passes_through && !conds) complain_of_probability(cond_variable);
+  if (!table->passes_through && !sems) complain_of_probability(sem_variable);
+  return *table;
+}
+
+}  // namespace
+
+constinit std::atomic<owner> owner_of_all{owner::undecided};
+
+const mutex_table& selected() {
+  const mutex_table* t = chosen.load(std::memory_order_acquire);
+  return t != nullptr ? *t : choose();
+}
+
+append_chance cond_append() {
+  return order_of_conds.load(std::memory_order_relaxed);
+}
+append_chance sem_append() {
+  return order_of_sems.load(std::memory_order_relaxed);
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,138 @@
+#include "sim/cache.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+namespace usher::sim {
+namespace {
+
+std::uint64_t mixed(std::uint64_t v) {
+  v = (v + 1) * 0x9e3779b97f4a7c15u;
+  return (v ^ v >> 31) * 0xbf58476d1ce4e5b9u >> 20;
+}
+
+}  // namespace
+
+capacity::cache::cache(std::uint64_t sets, unsigned ways)
+    : ways_(ways), sets_(sets), power_of_two_(std::has_single_bit(sets)), tags_(sets * ways), by_(sets * ways) {}
+
+bool capacity::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) {
+  const std::uint64_t number = mixed(line), set = power_of_two_ ? number & (sets_ - 1) : number % sets_;
+  std::uint32_t* const tags = &tags_[set * ways_];
+  std::uint16_t* const by = &by_[set * ways_];
+  const auto tag = static_cast<std::uint32_t>(line + 1);
+  // All of them, as a sum that compilers make vectors of: where a search ends cannot be foreseen.
+  std::uint32_t at = 0;
+  for (std::uint32_t i = 0; i < ways_; i++) at += tags[i] == tag ? i + 1 : 0;
+  const bool hit = at != 0;
+  at = (hit ? at : ways_) - 1;
+  if (!hit) displaced = tags[at] == 0 ? -1 : by[at];
+  const std::uint16_t mine = hit ? by[at] : static_cast<std::uint16_t>(cpu);
+  std::copy_backward(tags, tags + at, tags + at + 1);
+  std::copy_backward(by, by + at, by + at + 1);
+  tags[0] = tag;
+  by[0] = mine;
+  return hit;
+}
+
+capacity::capacity(const machine& m) : machine_(m), channels_free_(m.sockets) {}
+
+void capacity::make_caches() {
+  const machine::cache& c = *machine_.capacity;
+  const auto sets = [&](std::uint64_t bytes, unsigned ways) {
+    return std::max<std::uint64_t>(1, bytes / (std::uint64_t{ways} * c.line) / sample_);
+  };
+  last_.assign(machine_.sockets, cache(sets(c.bytes, c.ways), c.ways));
+  if (c.private_bytes != 0)
+    private_.assign(machine_.all_cores(), cache(sets(c.private_bytes, c.private_ways), c.private_ways));
+  if (c.tlb_entries != 0) tlbs_.assign(machine_.all_cores(), cache(1, c.tlb_entries));
+}
+
+void capacity::check(const machine& m) {
+  if (!m.capacity) throw bad_machine(m.said() + ": arrays that compete for caches need a section [cache]");
+}
+
+capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {
+  check(machine_);
+  const unsigned line = machine_.capacity->line;
+  if (page < large_page && sample_ != 1) {
+    if (next_line_ != 0) throw std::logic_error("blocks on small pages come before those on large ones");
+    sample_ = 1;
+  }
+  if (last_.empty()) make_caches();
+  usual_.emplace_back();
+  // Lines have numbers within the sample, and without gaps.
+  const block b{usual_.size() - 1, next_line_, std::max<std::uint64_t>(1, bytes / line / sample_), next_page_,
+                page < large_page ? page : 0};
+  next_line_ += b.lines;
+  if (b.page != 0) next_page_ += (bytes + b.page - 1) / b.page;
+  return b;
+}
+
+/// Which of the levels has the line, afterwards all of them.
+capacity::level capacity::look_up(std::uint64_t line, unsigned cpu) {
+  const unsigned core = cpu / machine_.strands, socket = core / machine_.cores;
+  counts_.loads += sample_;
+  int displaced = -1;
+  if (!private_.empty() && private_[core].look_up(line, cpu, displaced)) {
+    counts_.private_hits += sample_;
+    return level::own;
+  }
+  displaced = -1;
+  if (last_[socket].look_up(line, cpu, displaced)) return level::last;
+  counts_.misses += sample_;
+  if (displaced >= 0) (displaced == int(cpu) ? counts_.own_displaced : counts_.others_displaced) += sample_;
+  return level::memory;
+}
+
+/// The socket's channels serve misses one after another, those of a group of loads together: a miss waits for its latency, or for
+/// its turn.
+capacity::cost capacity::cost_of(std::uint64_t loads, std::uint64_t last, std::uint64_t misses, unsigned cpu,
+                                 cycles now) {
+  const machine::cache& c = *machine_.capacity;
+  cost k{loads * c.access, (last + misses) * c.hit};
+  if (misses == 0) return k;
+  cycles& free = channels_free_[cpu / machine_.strands / machine_.cores];
+  free = std::max(free, now) + misses * c.channel;
+  k.stall += std::max(misses * c.miss, free - now);
+  return k;
+}
+
+capacity::cost capacity::load(const block& b, std::uint64_t offset, unsigned cpu, cycles now) {
+  const machine::cache& c = *machine_.capacity;
+  const level l = look_up(b.first + offset / c.line, cpu);
+  cost k = cost_of(1, l == level::last, l == level::memory, cpu, now);
+  if (int nobody;
+      !tlbs_.empty() && !tlbs_[cpu / machine_.strands].look_up(b.first_page + offset / b.page, cpu, nobody)) {
+    counts_.tlb_misses++;
+    k.stall += c.tlb_miss;
+  }
+  return k;
+}
+
+capacity::cost capacity::load_at_random(const block& b, std::uint64_t n, unsigned cpu, cycles now, random& chance) {
+  // The part of a sample that is left over is one or none, by chance.
+  const std::uint64_t loads = n / sample_ + (chance.below(sample_) < n % sample_ ? 1 : 0);
+  if (loads == 0) return cost_of(n, 0, 0, cpu, now);
+  std::uint64_t last = 0, misses = 0;
+  for (std::uint64_t i = 0; i < loads; i++) {
+    const level l = look_up(b.first + chance.below(std::uint32_t(b.lines)), cpu);
+    last += l == level::last;
+    misses += l == level::memory;
+  }
+  if (sample_ == 1) return cost_of(n, last, misses, cpu, now);
+  // A sample of every fourth has four times the variance, and threads that take turns feel it. Half the deviation from what
+  // is usual for the block has the right one.
+  static_assert(every == 4);
+  auto& usual = usual_[b.id];
+  const auto smooth = [&](std::uint64_t seen, std::uint64_t& average) {
+    const std::uint64_t part = (seen << 20) / loads;
+    average = (average * 15 + part) / 16;
+    return n * (part + average) / 2 >> 20;
+  };
+  const std::uint64_t smooth_last = smooth(last, usual[0]);
+  return cost_of(n, smooth_last, smooth(misses, usual[1]), cpu, now);
+}
+
+}  // namespace usher::sim

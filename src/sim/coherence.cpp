@@ -1,0 +1,158 @@
+#include "sim/coherence.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace usher::sim {
+
+memory::memory(const machine& m, const arena& a) : machine_(m), arena_(a), fills_(m.all_cores()) {
+  for (unsigned core = 0; core < m.all_cores(); core++) sockets_[core] = std::uint8_t(core / m.cores);
+  for (unsigned i = 0; i < m.sockets; i++)
+    for (unsigned j = 0; j < m.sockets; j++) distances_[i][j] = std::uint8_t(m.distance(i, j));
+}
+
+void memory::grow(std::size_t index) {
+  // Outside of the arena: a word that is not simulated memory. Better to stop than to count nonsense.
+  if (index >= (arena_.used() + line_bytes - 1) / line_bytes) std::abort();
+  const std::size_t block = index / lines_a_block;
+  if (block >= blocks_.size()) blocks_.resize(block + 1);
+  blocks_[block] = std::make_unique<line[]>(lines_a_block);
+}
+
+/// The socket that serves a read of a line that is clean.
+unsigned memory::supplier(const line& l, unsigned socket) const {
+  if ((l.sockets >> socket & 1) != 0) return socket;
+  switch (machine_.coherence) {
+    case protocol::mesi:
+      return l.home;
+    case protocol::moesi:
+      return l.writer != line::nobody && (l.sockets >> l.writer & 1) != 0 ? unsigned(l.writer) : l.home;
+    case protocol::mesif:
+      break;
+  }
+  unsigned nearest = unsigned(std::countr_zero(l.sockets));
+  for (unsigned s = nearest + 1; s < machine_.sockets; s++)
+    if ((l.sockets >> s & 1) != 0 && distance(socket, s) < distance(socket, nearest)) nearest = s;
+  return nearest;
+}
+
+/// There and back, of a line that some core has written.
+cycles memory::from_owner(const line& l, unsigned socket) const {
+  const unsigned owner = socket_of(unsigned(l.owner));
+  const cycles direct = machine_.dirty[distance(socket, owner)];
+  if (!machine_.through_home || owner == socket || l.home == socket || l.home == owner) return direct;
+  // A message's way is half of an invalidation's.
+  const auto way = [this](unsigned a, unsigned b) { return machine_.invalidate[distance(a, b)] / 2; };
+  const cycles detour = way(socket, l.home) + way(l.home, owner), straight = way(socket, owner);
+  return direct + (detour > straight ? detour - straight : 0);
+}
+
+unsigned memory::copies(const line& l, unsigned socket) const {
+  unsigned n = 0;
+  const unsigned end = (socket + 1) * machine_.cores;
+  for (unsigned core = socket * machine_.cores; core < end;) {
+    const unsigned bit = core % 64, width = std::min(64 - bit, end - core);
+    const std::uint64_t mask = (width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1) << bit;
+    n += unsigned(std::popcount(l.sharers[core / 64] & mask));
+    core += width;
+  }
+  return n;
+}
+
+cycles memory::one_way(line& l, unsigned core, bool write) {
+  const unsigned here = socket_of(core);
+  if (l.home == ~0u) l.home = machine_.home.value_or(here);
+  if (l.owner != line::nobody) return l.owner == std::int32_t(core) ? 0 : from_owner(l, here) / 2;
+  if (l.sockets == 0) return 0;
+  if (write) return machine_.invalidate[distance(here, l.home)] / 2;
+  return l.shared_by(core) ? 0 : machine_.clean[distance(here, supplier(l, here))] / 2;
+}
+
+cycles memory::read(line& l, unsigned core, cycles t) {
+  const unsigned here = socket_of(core);
+  if (l.owner == std::int32_t(core)) return std::max(t, l.written) + machine_.hit;
+  if (l.shared_by(core)) {
+    if (fills_[core].which == &l && machine_.merges_fills) t = std::max(t, fills_[core].done);  // the other strand's
+    return t + machine_.hit;
+  }
+  cycles done;
+  if (l.owner != line::nobody) {
+    const unsigned from = socket_of(unsigned(l.owner));
+    const cycles whole = from_owner(l, here), half = whole / 2;
+    const cycles served = std::max(t + half, l.written);
+    done = served + (whole - half);
+    l.share(unsigned(l.owner));
+    l.owner = line::nobody;
+    l.sockets = 1u << from | 1u << here;
+    l.supplier_free[from] = served;
+    l.supplier_free[here] = std::max(served, done - std::min(done, machine_.clean[0] / 2));
+  } else if (l.sockets != 0) {
+    const unsigned from = supplier(l, here);
+    const cycles whole = machine_.clean[distance(here, from)], half = whole / 2;
+    const cycles served = std::max(t + half, l.supplier_free[from]);
+    done = served + (whole - half);
+    l.supplier_free[from] = served + machine_.per_read;
+    if ((l.sockets >> here & 1) == 0) {
+      l.sockets |= 1u << here;
+      l.supplier_free[here] = std::max(l.supplier_free[here], done - std::min(done, machine_.clean[0] / 2));
+    }
+  } else {
+    done = std::max(t, l.written) + machine_.memory[distance(here, l.home)];
+    l.owner = std::int32_t(core);
+    l.writer = std::int32_t(here);
+    l.sockets = 1u << here;
+    l.written = done;
+    return done;
+  }
+  l.share(core);
+  fills_[core] = {&l, done};
+  return done;
+}
+
+memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {
+  const unsigned here = socket_of(core);
+  const cycles own = modify ? machine_.modify : 1;
+  cycles done = std::max(t, l.written), visible = done;
+  if (l.owner == std::int32_t(core)) {
+    done = visible = done + own;
+    l.written = done;
+    return {done, visible};
+  }
+  if (l.owner != line::nobody) {
+    const cycles whole = from_owner(l, here), half = whole / 2;
+    visible = std::max(t + half, l.written);
+    done = visible + (whole - half);
+  } else if (l.sockets != 0) {
+    const cycles begun = done;
+    const bool mine = l.shared_by(core);
+    unsigned nearest = distances - 1;
+    visible = 0;
+    for (std::uint32_t left = l.sockets; left != 0; left &= left - 1) {
+      const auto s = unsigned(std::countr_zero(left));
+      const unsigned d = distance(here, s);
+      const unsigned n = copies(l, s) - unsigned(mine && s == here);
+      nearest = std::min(nearest, d);
+      const cycles whole = machine_.invalidate[d], half = whole / 2;
+      const cycles served = std::max(begun + half, l.supplier_free[s]);
+      visible = std::max(visible, served);
+      // Where only the writer's own copy is left, its socket's directory alone is asked.
+      const cycles back = n != 0 || s != here ? whole - half : half / 2;
+      done = std::max(done, served + machine_.per_sharer * n + back);
+    }
+    if (!mine) done = std::max(done, begun + machine_.clean[nearest]);
+  } else {
+    if (l.home == ~0u) l.home = machine_.home.value_or(here);
+    done += machine_.memory[distance(here, l.home)];
+    visible = done;
+  }
+  done += own;
+  l.sharers = {};
+  l.owner = std::int32_t(core);
+  l.writer = std::int32_t(here);
+  l.sockets = 1u << here;
+  l.written = done;
+  l.supplier_free[here] = done;
+  return {done, visible};
+}
+
+}  // namespace usher::sim

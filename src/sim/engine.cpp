@@ -1,0 +1,798 @@
+#include "sim/engine.hpp"
+
+#include <algorithm>
+#include <boost/context/fixedsize_stack.hpp>
+#include <cstring>
+#include <utility>
+
+#include "sim/trace.hpp"
+
+namespace usher::sim {
+namespace {
+
+constexpr std::size_t stack_bytes = 64 << 10;
+constexpr cycles start_skew = 2000;  // threads do not begin in the same cycle
+/// How often a compare-and-swap hits that is tried again. One would be enough, but it compares with what was there when the first
+/// arrived, and others, whose turn comes later, have had their effect since.
+constexpr unsigned most_retries = 2;
+
+}  // namespace
+
+simulation::simulation(machine m, std::uint64_t seed)
+    : machine_(std::move(m)),
+      memory_(machine_, arena_),
+      capacity_(machine_),
+      random_(seed),
+      cpus_(machine_.cpus()),
+      working_(machine_.all_cores()),
+      spinning_(machine_.all_cores()),
+      idle_cpus_(machine_.cpus()) {
+  current_ = this;
+}
+
+simulation::~simulation() {
+  threads_.clear();  // unwinds what has not ended
+  current_ = nullptr;
+}
+
+void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgent) {
+  if (cpu >= cpus_.size())
+    throw bad_machine(machine_.said() + ": there is no CPU " + std::to_string(cpu) + ", there are " +
+                      std::to_string(cpus_.size()));
+  if (!machine_.os && cpus_[cpu].runs != nullptr)
+    throw bad_machine(machine_.said() + ": more threads than CPUs need a section [scheduler]");
+  threads_.push_back(std::make_unique<simulated_thread>(unsigned(threads_.size()), random_.bits()));
+  simulated_thread& t = *threads_.back();
+  t.body = std::move(body);
+  t.urgent = urgent;
+  t.cpu = cpu;
+  t.core = cpu / machine_.strands;
+  t.socket = t.core / machine_.cores;
+  t.context = fiber(std::allocator_arg, boost::context::fixedsize_stack(stack_bytes), [this, &t](fiber&&) {
+    try {
+      t.body();
+      drain();
+      sync();
+    } catch (const boost::context::detail::forced_unwind&) {
+      throw;
+    } catch (...) {
+      failure_ = std::current_exception();
+      return std::move(main_);
+    }
+    return end_of_thread();
+  });
+  living_++;
+  processor& p = cpus_[cpu];
+  const cycles begin = random_.below(start_skew);
+  if (p.runs == nullptr) {
+    start(p, t, begin);
+  } else {
+    p.queue.push_back(&t);
+    watch_slice(cpu);
+  }
+}
+
+void simulation::at(cycles time, std::function<void()> call) {
+  events_.push({time, 0, 0, std::uint32_t(calls_.size()), event_kind::call});
+  calls_.push_back(std::move(call));
+}
+
+cycles simulation::cpu_time(cycles now) const {
+  cycles sum = cpu_time_;
+  for (const processor& p : cpus_)
+    if (p.runs != nullptr && p.runs->on_cpu_since < now) sum += now - p.runs->on_cpu_since;
+  return sum;
+}
+
+void simulation::run() {
+  current_ = this;
+  if (simulated_thread* const first = next()) {
+    me_ = first;
+    std::move(first->context).resume_with([this](fiber&& f) {
+      main_ = std::move(f);
+      return fiber{};
+    });
+  }
+  me_ = nullptr;
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+// ---- events ----------------------------------------------------------------------------------------------------------
+
+void simulation::push(cycles t, event_kind k, const simulated_thread& of) {
+  events_.push(event_of(t, k, of));
+}
+
+/// Carries this event and further ones out until one of them lets a thread go on. Null: there are none left.
+simulation::simulated_thread* simulation::next(event e) {
+  do {
+    counts_.events++;
+    if (e.kind == event_kind::slice) {
+      end_slice(e.of, e.time);
+      continue;
+    }
+    if (e.kind == event_kind::call) {
+      calls_[e.of]();
+      continue;
+    }
+    simulated_thread& t = *threads_[e.of];
+    if (e.kind == event_kind::commit) {
+      commit(t, e.time);
+      continue;
+    }
+    if (e.epoch != t.epoch) continue;
+    switch (e.kind) {
+      case event_kind::resume:
+        t.epoch++;
+        t.now = std::max(t.now, e.time);
+        return &t;
+      case event_kind::look:
+        look(t, e.time);
+        break;
+      case event_kind::expire:
+        t.timed_out = true;
+        t.deadline = 0;
+        if (t.does == activity::sleeps) {
+          std::erase(sleepers_, &t);
+          make_ready(t, e.time);
+        } else {
+          if (trace_ != nullptr) [[unlikely]]
+            trace_->notes(trace::what::gives_up, t.id, e.time, t.waits_for.word);
+          stop_watching(t);
+          now_works(t);
+          t.now = e.time;
+          push(t.now, event_kind::resume, t);
+        }
+        break;
+      case event_kind::ready:
+        make_ready(t, e.time);
+        break;
+      default:
+        break;
+    }
+  } while (events_.pop(e));
+  return nullptr;
+}
+
+void simulation::give_way_to(simulated_thread* after) {
+  simulated_thread* const before = me_;
+  if (after == before) return;
+  counts_.fiber_switches++;
+  const auto save = [before](fiber&& f) {
+    before->context = std::move(f);
+    return fiber{};
+  };
+  if (after == nullptr) {
+    failure_ = std::make_exception_ptr(deadlock(what_is_waited_for()));
+    std::move(main_).resume_with(save);
+  } else {
+    me_ = after;
+    std::move(after->context).resume_with(save);
+  }
+}
+
+simulation::fiber simulation::end_of_thread() {
+  me_->does = activity::ended;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::ends, me_->id, me_->now, nullptr);
+  living_--;
+  release_cpu(*me_, me_->now);
+  simulated_thread* const after = next();
+  if (after == nullptr) {
+    if (living_ != 0) failure_ = std::make_exception_ptr(deadlock(what_is_waited_for()));
+    return std::move(main_);
+  }
+  me_ = after;
+  return std::move(after->context);
+}
+
+std::vector<std::string> simulation::what_threads_do() const {
+  std::vector<std::string> texts;
+  for (const auto& t : threads_) {
+    std::string text = t->does == activity::works     ? "works"
+                       : t->does == activity::ended   ? "has ended"
+                       : t->does == activity::spins   ? "spins on "
+                       : t->waits_for.word == nullptr ? "sleeps"
+                                                      : "sleeps on ";
+    if (text.ends_with("on ")) text += arena_.name_of(t->waits_for.word);
+    text += (t->on_cpu ? ", CPU " : ", without a CPU, last on ") + std::to_string(t->cpu) + ", core " +
+            std::to_string(t->core) + ", socket " + std::to_string(t->socket);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+std::string simulation::what_is_waited_for() const {
+  std::string text = "deadlock: nobody can go on";
+  for (const auto& t : threads_) {
+    if (t->does == activity::ended) continue;
+    text += "; thread " + std::to_string(t->id);
+    if (t->does == activity::works)
+      text += " works";
+    else
+      text += (t->does == activity::spins ? " spins on word " : " sleeps on word ") +
+              std::to_string(arena_.offset_of(t->waits_for.word));
+  }
+  return text;
+}
+
+// ---- memory ----------------------------------------------------------------------------------------------------------
+
+cycles simulation::noisy(cycles one_way) {
+  if (machine_.jitter == 0 || one_way == 0) return one_way;
+  return one_way + random_.exponential(one_way * machine_.jitter / 1024);
+}
+
+/// Served at once; what is random about the way comes after that.
+simulation::journey simulation::by_departure(cycles one_way) {
+  return {0, noisy(one_way) - one_way};
+}
+
+template <bool Traced>
+bool simulation::load_as(const void* word, unsigned size) {
+  simulated_thread& t = *me_;
+  sync();
+  counts_.events++;
+  const cycles begun = t.now;
+  if (t.store.word == word && (t.store.pending || t.store.done > t.now)) {
+    t.now += machine_.hit;
+    if constexpr (Traced)
+      trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.store.value, trace::supply::from::none);
+    t.forwarded = t.store.value;
+    return t.store.pending;
+  }
+  line& l = memory_.at(word);
+  if (t.again.until != 0) [[unlikely]] {
+    if (keeps_for_retry(t, word, l)) {
+      t.now += machine_.hit;
+      t.forwarded = t.again.found;
+      if constexpr (Traced)
+        trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.forwarded, trace::supply::from::attempt);
+      return true;
+    }
+    t.again.until = 0;
+  }
+  if (memory::has(l, t.core)) {
+    t.now = memory_.read(l, t.core, t.now);
+    if constexpr (Traced) {
+      trace_->at_line(l, t.core, begun);
+      trace_->reads({t.id, word, size, t.now - begun});
+    }
+    return false;
+  }
+  const auto [there, late] = travel(l, t.core, false);
+  if (there != 0) {
+    t.now += noisy(there);
+    sync();
+  }
+  if constexpr (Traced) trace_->at_line(l, t.core, t.now);
+  t.now = std::max(t.now, memory_.read(l, t.core, t.now - there) + late);
+  if constexpr (Traced) trace_->reads({t.id, word, size, t.now - begun});
+  return false;
+}
+
+template <bool Traced>
+bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
+  simulated_thread& t = *me_;
+  if (t.again.word == word) t.again.until = 0;
+  drain();
+  sync();
+  counts_.events++;
+  line& l = memory_.at(word);
+  t.store.word = word;
+  t.store.value = value;
+  t.store.size = std::uint8_t(size);
+  if (l.owner == std::int32_t(t.core)) {
+    const auto w = memory_.write(l, t.core, t.now, false);
+    if constexpr (Traced) {
+      trace_->at_line(l, t.core, t.now);
+      trace_->writes({t.id, word, size, w.done - t.now}, value);
+    }
+    t.now += 1;
+    t.store.done = w.done;
+    announce(l, w.visible);
+    return false;
+  }
+  const auto [there, late] = travel(l, t.core, true);
+  if (machine_.store_buffer) {
+    t.store.pending = true;
+    if constexpr (Traced) {
+      t.store.begun = t.now;
+      trace_->buffers({t.id, word, size, 1}, t.now, value);
+    }
+    push(t.now + noisy(there), event_kind::commit, t);
+    t.now += 1;
+    return true;
+  }
+  const cycles begun = t.now;
+  t.now += noisy(there);
+  sync();
+  if constexpr (Traced) trace_->at_line(l, t.core, t.now);
+  const auto w = memory_.write(l, t.core, t.now - there, false);
+  if constexpr (Traced) trace_->writes({t.id, word, size, std::max(t.now, w.done + late) - begun}, value);
+  t.now = std::max(t.now, w.done + late);
+  announce(l, w.visible);
+  return false;
+}
+
+template <bool Traced>
+void simulation::commit_as(simulated_thread& t, cycles at) {
+  line& l = memory_.at(t.store.word);
+  const cycles there = l.owner == std::int32_t(t.core) ? 0 : travel(l, t.core, true).there;
+  if constexpr (Traced) trace_->at_line(l, t.core, at);
+  const auto w = memory_.write(l, t.core, at - std::min(at, there), false);
+  if constexpr (Traced)
+    trace_->writes({t.id, t.store.word, t.store.size, std::max(w.done, at) - t.store.begun}, t.store.value);
+  std::memcpy(t.store.word, &t.store.value, t.store.size);
+  announce(l, w.visible);
+  t.store.pending = false;
+  t.store.done = std::max(w.done, at);
+  if (t.store.awaited) {
+    t.store.awaited = false;
+    t.now = std::max(t.now, t.store.done);
+    if (t.on_cpu) push(t.now, event_kind::resume, t);  // else when it has its CPU again
+  }
+}
+
+/// Until the thread's store is written.
+void simulation::drain() {
+  simulated_thread& t = *me_;
+  while (t.store.pending) {
+    t.store.awaited = true;
+    give_way();
+  }
+  t.now = std::max(t.now, t.store.done);
+}
+
+template <bool Traced>
+void simulation::modify_as(const void* word, unsigned size) {
+  simulated_thread& t = *me_;
+  drain();
+  sync();
+  counts_.events++;
+  const cycles begun = t.now;
+  line& l = memory_.at(word);
+  t.again.until = 0;
+  journey way{0, 0};
+  if (l.owner != std::int32_t(t.core)) {
+    way = travel(l, t.core, true);
+    if (way.there != 0) {
+      t.now += noisy(way.there);
+      sync();
+    }
+  }
+  if constexpr (Traced) trace_->at_line(l, t.core, t.now);
+  const auto w = memory_.write(l, t.core, t.now - way.there, true);
+  t.now = std::max(t.now, w.done + way.late);
+  if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
+  announce(l, w.visible);
+}
+
+/// The line came for the one that failed, and whoever is next in order is still waiting for it.
+bool simulation::keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const {
+  return t.again.word == word && t.now <= t.again.until && l.owner != line::nobody && l.owner != std::int32_t(t.core) &&
+         l.written > t.now;
+}
+
+void simulation::compare(const void* word, unsigned size) {
+  simulated_thread& t = *me_;
+  retry& again = t.again;
+  if (again.until != 0) [[unlikely]] {
+    drain();
+    sync();
+    line& l = memory_.at(word);
+    if (keeps_for_retry(t, word, l)) {
+      again.until = 0;
+      again.left--;
+      counts_.events++;
+      if (trace_ != nullptr) [[unlikely]]
+        trace_->at_line_again(l, t.now);
+      t.now += machine_.modify;
+      l.written = std::max(l.written, t.now);
+      if (trace_ != nullptr) [[unlikely]]
+        trace_->modifies({t.id, word, size, machine_.modify});
+      announce(l, t.now);
+      return;
+    }
+  }
+  again.left = most_retries;
+  modify(word, size);
+}
+
+/// A retry at once comes before the next in order can take the line away. The time is that of an access and of the way around a
+/// loop.
+void simulation::failed(const void* word, std::uint64_t value) {
+  if (!machine_.keeps_for_retry) return;
+  retry& r = me_->again;
+  r.word = word;
+  r.found = value;
+  r.until = r.left != 0 ? me_->now + 2 * machine_.modify : 0;
+}
+
+/// The line is written: those who watch it look again, each when the loss of its copy and its loop let it.
+void simulation::announce(line& l, cycles visible) {
+  if (l.watchers.empty()) return;
+  auto& w = l.watchers;
+  if (!machine_.random_refetch) {
+    for (const std::uint32_t id : w) {
+      simulated_thread& t = *threads_[id];
+      const cycles when = std::max(visible, t.last_look) + noisy(travel(l, t.core, false).there);
+      events_.push({when, id << 16, t.epoch, id, event_kind::look});
+    }
+    w.clear();
+    return;
+  }
+  for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[random_.below(std::uint32_t(i))]);
+  for (const std::uint32_t id : w) {
+    simulated_thread& t = *threads_[id];
+    const bool alone = working_[t.core] + spinning_[t.core] <= 1;
+    const cycles period = machine_.look * (alone ? 1 : 2);
+    const cycles when = std::max(visible, t.last_look) + random_.below(std::uint32_t(period + 1));
+    push(when + noisy(travel(l, t.core, false).there), event_kind::look, t);
+  }
+  w.clear();
+}
+
+template <bool Traced>
+void simulation::look_as(simulated_thread& t, cycles at) {
+  counts_.looks++;
+  line& l = *t.watched;
+  const auto [there, late] = memory::has(l, t.core) ? journey{0, 0} : travel(l, t.core, false);
+  const cycles departed = at - std::min(at, there);
+  if constexpr (Traced) trace_->at_line(l, t.core, at);
+  const cycles done = std::max(at, memory_.read(l, t.core, departed) + late);
+  t.last_look = done;
+  const bool goes_on = t.waits_for.holds(t.waits_for.context, t.waits_for.word);
+  if constexpr (Traced) trace_->looks({t.id, t.waits_for.word, t.waits_for.size, done - departed}, goes_on);
+  if (!goes_on) {
+    l.watchers.push_back(t.id);
+    return;
+  }
+  now_works(t);
+  t.deadline = 0;
+  t.now = done + machine_.leave;
+  push(t.now, event_kind::resume, t);
+}
+
+void simulation::stop_watching(simulated_thread& t) {
+  if (t.watched != nullptr) std::erase(t.watched->watchers, t.id);
+}
+
+void simulation::now_works(simulated_thread& t) {
+  spinning_[t.core]--;
+  working_[t.core]++;
+  t.does = activity::works;
+  t.watched = nullptr;
+  t.epoch++;
+}
+
+void simulation::now_spins(simulated_thread& t) {
+  working_[t.core]--;
+  spinning_[t.core]++;
+  t.does = activity::spins;
+  t.epoch++;
+}
+
+bool simulation::spin(const condition& c, cycles limit) {
+  simulated_thread& t = *me_;
+  t.again.until = 0;
+  sync();  // the word may change before our time
+  t.timed_out = false;
+  t.waits_for = c;
+  t.last_look = t.now;
+  line& l = memory_.at(c.word);
+  const bool has = memory::has(l, t.core);
+  if (has && c.holds(c.context, c.word)) {
+    if (trace_ != nullptr) [[unlikely]] {
+      trace_->at_line(l, t.core, t.now);
+      trace_->looks({t.id, c.word, c.size, machine_.hit}, true);
+    }
+    t.now += machine_.hit;
+    return true;
+  }
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::spins, t.id, t.now, c.word);
+  t.watched = &l;
+  now_spins(t);
+  if (has)
+    l.watchers.push_back(t.id);
+  else
+    push(t.now + machine_.look, event_kind::look, t);
+  if (limit != 0) {
+    t.deadline = t.now + limit;
+    push(t.deadline, event_kind::expire, t);
+  }
+  give_way();
+  return !t.timed_out;
+}
+
+void simulation::compute(cycles n) {
+  simulated_thread& t = *me_;
+  // Who only computes must not be far ahead of the others: its CPU may be taken from it.
+  constexpr cycles far = 20000;
+  if (machine_.os && t.now - t.synced > far) sync();
+  const unsigned others = working_[t.core] - 1, spin = spinning_[t.core];
+  cycles slow = 1024;
+  if (machine_.pipelines == 1) {
+    if (others != 0)
+      slow = machine_.slowed_by_work;
+    else if (spin != 0)
+      slow = machine_.slowed_by_spin;
+  } else {
+    const cycles load = cycles{1024} * (1 + others) + cycles{machine_.weight_of_spin} * spin;
+    slow = std::max(slow, load / machine_.pipelines);
+    if (others + spin == 0) slow = cycles{1024} * 1024 / machine_.alone;
+  }
+  if (slow > 1024) counts_.without_pipeline += n * slow / 1024 - n;
+  t.now += n * slow / 1024;
+}
+
+void simulation::load(const capacity::block& b, std::uint64_t offset) {
+  sync();
+  const capacity::cost c = capacity_.load(b, offset, me_->cpu, me_->now);
+  compute(c.busy);
+  me_->now += c.stall;
+}
+
+void simulation::load_at_random(const capacity::block& b, std::uint64_t n) {
+  constexpr std::uint64_t at_once = 100;  // others' loads come between
+  for (; n != 0; n -= std::min(n, at_once)) {
+    sync();
+    const capacity::cost c = capacity_.load_at_random(b, std::min(n, at_once), me_->cpu, me_->now, me_->chance);
+    compute(c.busy);
+    me_->now += c.stall;
+  }
+}
+
+// What is done most often does not carry what is done for who looks on.
+
+bool simulation::load(const void* word, unsigned size) {
+  return trace_ == nullptr ? load_as<false>(word, size) : load_as<true>(word, size);
+}
+bool simulation::store(void* word, std::uint64_t value, unsigned size) {
+  return trace_ == nullptr ? store_as<false>(word, value, size) : store_as<true>(word, value, size);
+}
+void simulation::modify(const void* word, unsigned size) {
+  trace_ == nullptr ? modify_as<false>(word, size) : modify_as<true>(word, size);
+}
+void simulation::commit(simulated_thread& t, cycles at) {
+  trace_ == nullptr ? commit_as<false>(t, at) : commit_as<true>(t, at);
+}
+void simulation::look(simulated_thread& t, cycles at) {
+  trace_ == nullptr ? look_as<false>(t, at) : look_as<true>(t, at);
+}
+
+// ---- scheduler -------------------------------------------------------------------------------------------------------
+
+void simulation::occupy(const simulated_thread& t, int by) {
+  auto& strands = t.does == activity::spins ? spinning_ : working_;
+  strands[t.core] += unsigned(by);
+}
+
+void simulation::start(processor& p, simulated_thread& t, cycles at) {
+  if (p.runs == nullptr) idle_cpus_--;
+  const cycles change = machine_.os ? machine_.os->change : 0;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes_cpu(trace::what::gets_cpu, t.id, at, t.cpu, change);
+  p.runs = &t;
+  p.slice_end = at + change + (machine_.os ? machine_.os->slice : 0);
+  t.on_cpu = true;
+  t.on_cpu_since = at;
+  t.epoch++;
+  t.now = at + change + t.owed;
+  t.owed = 0;
+  if (t.does == activity::spins && t.deadline != 0 && t.now >= t.deadline) {
+    t.does = activity::works;
+    t.timed_out = true;
+    t.deadline = 0;
+    t.watched = nullptr;
+  }
+  occupy(t, 1);
+  if (t.does == activity::spins) {
+    push(t.now, event_kind::look, t);
+    if (t.deadline != 0) push(t.deadline, event_kind::expire, t);
+  } else {
+    push(t.now, event_kind::resume, t);
+  }
+  if (!p.queue.empty()) watch_slice(t.cpu);
+}
+
+/// Takes the CPU away from the thread.
+void simulation::stop(simulated_thread& t, cycles at) {
+  if (t.does == activity::spins) stop_watching(t);
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes_cpu(trace::what::loses_cpu, t.id, at, t.cpu);
+  occupy(t, -1);
+  t.owed = t.does == activity::works && t.now > at ? t.now - at : 0;
+  t.on_cpu = false;
+  cpu_time_ += at - std::min(at, t.on_cpu_since);
+  t.epoch++;
+}
+
+/// The thread gives its CPU away and wants none.
+void simulation::release_cpu(simulated_thread& t, cycles at) {
+  const activity does = std::exchange(t.does, activity::works);  // as which it had the CPU
+  stop(t, at);
+  t.does = does;
+  t.owed = 0;
+  processor& p = cpus_[t.cpu];
+  p.runs = nullptr;
+  idle_cpus_++;
+  if (p.queue.empty() && machine_.os && machine_.os->migrate) {
+    processor* longest = nullptr;
+    for (processor& other : cpus_)
+      if (!other.queue.empty() && (longest == nullptr || other.queue.size() > longest->queue.size())) longest = &other;
+    if (longest != nullptr) {
+      simulated_thread& stolen = *longest->queue.front();
+      longest->queue.pop_front();
+      move(stolen, t.cpu);
+      p.queue.push_back(&stolen);
+    }
+  }
+  if (p.queue.empty()) return;
+  simulated_thread& after = *p.queue.front();
+  p.queue.pop_front();
+  start(p, after, at);
+}
+
+void simulation::make_ready(simulated_thread& t, cycles at) {
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::ready, t.id, at, nullptr);
+  t.does = activity::works;
+  t.now = std::max(t.now, at);
+  if (processor* const p = idle_for(t)) {
+    const auto cpu = unsigned(p - cpus_.data());
+    if (cpu != t.cpu) move(t, cpu);
+    start(*p, t, at);
+  } else if (t.urgent && !cpus_[t.cpu].runs->urgent) {
+    cpus_[t.cpu].queue.push_front(&t);
+    preempt(cpus_[t.cpu], at);
+  } else {
+    cpus_[t.cpu].queue.push_back(&t);
+    watch_slice(t.cpu);
+  }
+}
+
+/// The CPU it ran on, if that is idle; else of the idle ones one whose core does least, in its own socket if there is a choice.
+simulation::processor* simulation::idle_for(const simulated_thread& t) {
+  if (cpus_[t.cpu].runs == nullptr) return &cpus_[t.cpu];
+  if (idle_cpus_ == 0 || !machine_.os->migrate) return nullptr;
+  processor* best = nullptr;
+  unsigned least = ~0u;
+  for (unsigned c = 0; c < cpus_.size(); c++) {
+    if (cpus_[c].runs != nullptr) continue;
+    const unsigned core = c / machine_.strands;
+    const unsigned load = 2 * (working_[core] + spinning_[core]) + unsigned(core / machine_.cores != t.socket);
+    if (load < least) {
+      least = load;
+      best = &cpus_[c];
+    }
+  }
+  return best;
+}
+
+void simulation::move(simulated_thread& t, unsigned cpu) {
+  t.cpu = cpu;
+  t.core = cpu / machine_.strands;
+  t.socket = t.core / machine_.cores;
+  counts_.migrations++;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes_cpu(trace::what::moves, t.id, t.now, cpu);
+}
+
+/// Somebody waits for the CPU: its slice will have an end.
+void simulation::watch_slice(unsigned cpu) {
+  processor& p = cpus_[cpu];
+  if (p.slice_ends) return;
+  p.slice_ends = true;
+  events_.push({p.slice_end, std::uint32_t(random_.bits()), 0, cpu, event_kind::slice});
+}
+
+void simulation::end_slice(unsigned cpu, cycles at) {
+  processor& p = cpus_[cpu];
+  p.slice_ends = false;
+  if (p.queue.empty()) return;
+  if (at < p.slice_end) return watch_slice(cpu);  // another thread has begun since
+  preempt(p, at);
+}
+
+/// The first in the queue has the CPU next.
+void simulation::preempt(processor& p, cycles at) {
+  simulated_thread& before = *p.runs;
+  counts_.involuntary++;
+  stop(before, at);
+  p.queue.push_back(&before);
+  simulated_thread& after = *p.queue.front();
+  p.queue.pop_front();
+  start(p, after, at);
+}
+
+void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
+  simulated_thread& t = *me_;
+  if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
+  t.now += machine_.os->call;
+  drain();
+  load(c.word, c.size);
+  t.timed_out = false;
+  if (!c.holds(c.context, c.word)) return;
+  // Nothing has happened since the word was looked at.
+  counts_.voluntary++;
+  t.waits_for = c;
+  t.mask = mask;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::sleeps, t.id, t.now, c.word);
+  t.does = activity::sleeps;
+  sleepers_.push_back(&t);
+  release_cpu(t, t.now);
+  if (limit != 0) push(t.now + limit, event_kind::expire, t);
+  give_way();
+}
+
+void simulation::nap(cycles n) {
+  simulated_thread& t = *me_;
+  if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
+  t.now += machine_.os->call;
+  drain();
+  sync();
+  counts_.voluntary++;
+  t.waits_for = {nullptr, nullptr, nullptr, 0};
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::naps, t.id, t.now, nullptr, n);
+  t.does = activity::sleeps;
+  sleepers_.push_back(&t);
+  release_cpu(t, t.now);
+  push(t.now + std::max<cycles>(n, 1), event_kind::expire, t);
+  give_way();
+}
+
+void simulation::wake(const void* key, std::uint32_t mask, int most) {
+  simulated_thread& t = *me_;
+  if (!machine_.os) return;  // nobody sleeps
+  const machine::scheduler& os = *machine_.os;
+  t.now += os.call;
+  drain();
+  sync();
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes(trace::what::wakes, t.id, t.now, key);
+  for (std::size_t i = 0; i < sleepers_.size() && most > 0;) {
+    simulated_thread& s = *sleepers_[i];
+    if (s.waits_for.word != key || (s.mask & mask) == 0) {
+      i++;
+      continue;
+    }
+    sleepers_.erase(sleepers_.begin() + std::ptrdiff_t(i));
+    most--;
+    s.epoch++;  // a limit is void
+    if (trace_ != nullptr) [[unlikely]]
+      trace_->wakes(s.id);
+    if (os.wake_queued != 0 && idle_for(s) == nullptr) {
+      t.now += os.wake_queued;
+      push(t.now, event_kind::ready, s);
+      continue;
+    }
+    push(t.now + os.latency_least + random_.exponential(os.latency_mean - os.latency_least), event_kind::ready, s);
+    t.now += os.wake;
+  }
+}
+
+void simulation::yield() {
+  simulated_thread& t = *me_;
+  if (!machine_.os) {
+    t.now += machine_.look;
+    return;
+  }
+  t.now += machine_.os->call;
+  drain();
+  sync();
+  processor& p = cpus_[t.cpu];
+  if (p.queue.empty()) return;
+  counts_.involuntary++;  // as Linux counts it
+  stop(t, t.now);
+  p.queue.push_back(&t);
+  simulated_thread& after = *p.queue.front();
+  p.queue.pop_front();
+  start(p, after, t.now);
+  give_way();
+}
+
+}  // namespace usher::sim

@@ -1,0 +1,274 @@
+// One run of a simulated machine: its threads, its clock, its scheduler. Deterministic: everything follows from the machine
+// and the seed.
+//
+// Each simulated thread is a fiber with a clock of its own. A thread runs on without a switch while its clock is the earliest;
+// else it queues an event and another goes on. So operations on shared words happen in the order of simulated time, each on
+// the real object, with a time that the memory model says.
+//
+// A spinning thread costs nothing: it is noted at the line that it watches, and looks again when that is written.
+//
+// With a scheduler section in the machine, threads share CPUs: time slices, run queues, sleeping, wake-ups that take a
+// random while, migration to idle CPUs. Without, each has a CPU of its own and may not sleep.
+#pragma once
+
+#include <array>
+#include <boost/context/fiber.hpp>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/arena.hpp"
+#include "sim/cache.hpp"
+#include "sim/coherence.hpp"
+#include "sim/event_queue.hpp"
+#include "sim/machine.hpp"
+#include "sim/random.hpp"
+
+namespace usher::sim {
+
+class trace;
+
+/// Nobody can go on. The text says who waits for what.
+struct deadlock : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A condition on a word that a spinning or sleeping thread waits for.
+struct condition {
+  bool (*holds)(void* context, const void* word);
+  void* context;
+  const void* word;
+  unsigned size;  ///< of the word
+};
+
+class simulation {
+ public:
+  simulation(machine m, std::uint64_t seed);
+  ~simulation();
+  simulation(const simulation&) = delete;
+  simulation& operator=(const simulation&) = delete;
+
+  /// The run that the calling fiber belongs to.
+  static simulation& current() { return *current_; }
+
+  arena& shared() { return arena_; }
+  const machine& on() const { return machine_; }
+
+  /// Adds a thread that begins on this CPU; an urgent one, once woken, does not wait for the end of another's slice. Throws bad_machine
+  /// where the machine has no room for it.
+  void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false);
+
+  /// Calls at that time, without cost. May be called before run() only.
+  void at(cycles time, std::function<void()> call);
+
+  /// Somebody who wants to know each step; null: nobody.
+  void be_traced_by(trace* t) { trace_ = t; }
+  trace* traced() const { return trace_; }
+  /// One text a thread.
+  std::vector<std::string> what_threads_do() const;
+
+  /// Until all threads have ended. Throws deadlock, and what a thread throws.
+  void run();
+
+  // ---- by the running thread ----
+
+  cycles now() const { return me_->now; }
+  unsigned thread() const { return me_->id; }
+  unsigned threads() const { return unsigned(threads_.size()); }
+  unsigned cpu() const { return me_->cpu; }
+  unsigned socket() const { return me_->socket; }
+  random& chance() { return me_->chance; }
+
+  /// Computes. Other strands of the core slow it down.
+  void compute(cycles n);
+
+  /// Large arrays that are only read.
+  capacity::block make_block(std::uint64_t bytes, std::uint64_t page) { return capacity_.make_block(bytes, page); }
+  void load(const capacity::block& b, std::uint64_t offset);
+  void load_at_random(const capacity::block& b, std::uint64_t n);
+
+  /// The value is then read by the caller. True: it is forwarded(), the one that waits in the thread's own store buffer, or that
+  /// a compare-and-swap has just found.
+  bool load(const void* word, unsigned size);
+  std::uint64_t forwarded() const { return me_->forwarded; }
+  /// True: buffered, the value will be written later. Else it is for the caller to write it now.
+  bool store(void* word, std::uint64_t value, unsigned size);
+  /// The caller then reads and writes.
+  void modify(const void* word, unsigned size);
+  /// The same for a compare-and-swap. Hits where it is the next try of one that failed; then the line is still here.
+  void compare(const void* word, unsigned size);
+  /// It failed since it found that value.
+  void failed(const void* word, std::uint64_t value);
+
+  /// Spins until the condition holds (true), or for about so long. 0: without limit.
+  bool spin(const condition& c, cycles limit);
+
+  /// Sleeps if the condition holds, until somebody wakes it or so long. 0: without limit.
+  void sleep(const condition& c, std::uint32_t mask, cycles limit);
+  void wake(const void* key, std::uint32_t mask, int most);
+  /// Sleeps for so long.
+  void nap(cycles n);
+  void yield();
+
+  // ---- what happened ----
+
+  struct counts {
+    std::uint64_t events = 0, fiber_switches = 0, looks = 0;
+    std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
+    cycles without_pipeline = 0;  ///< threads were ready and on a CPU, and others had the core's pipelines
+  };
+  const counts& counted() const { return counts_; }
+  const capacity::counts& capacity_counted() const { return capacity_.counted(); }
+  /// How long threads have had CPUs, all together. May be asked in a call of at().
+  cycles cpu_time(cycles now) const;
+
+ private:
+  using fiber = boost::context::fiber;
+  enum class activity : std::uint8_t { works, spins, sleeps, ended };
+
+  struct buffered_store {
+    bool pending = false;  ///< not yet written
+    bool awaited = false;  ///< the thread can't go on before
+    std::uint8_t size = 0;
+    void* word = nullptr;
+    std::uint64_t value = 0;
+    cycles begun = 0, done = 0;
+  };
+
+  /// After a compare-and-swap that failed, until the thread does something else: anything but load that word, try again, or
+  /// store to others. What it could learn otherwise may be newer than what was found.
+  struct retry {
+    const void* word = nullptr;
+    std::uint64_t found = 0;
+    cycles until = 0;
+    unsigned left = 0;  ///< how many more may follow
+  };
+
+  struct simulated_thread {
+    simulated_thread(unsigned i, std::uint64_t seed) : id(i), chance(seed) {}
+
+    unsigned id, cpu = 0, core = 0, socket = 0;
+    activity does = activity::works;
+    bool on_cpu = false;
+    bool timed_out = false;
+    bool urgent = false;
+    std::uint32_t epoch = 0;  ///< events of an earlier one are void
+    cycles now = 0;
+    cycles synced = 0;  ///< when it last let others come first
+    cycles owed = 0;    ///< taken from its CPU in the middle of something that takes so much longer
+    cycles on_cpu_since = 0;
+    cycles deadline = 0;
+    condition waits_for{};
+    line* watched = nullptr;
+    cycles last_look = 0;
+    std::uint32_t mask = 0;  ///< of a sleeper
+    buffered_store store;
+    retry again;
+    std::uint64_t forwarded = 0;
+    random chance;
+    std::function<void()> body;
+    fiber context;
+  };
+
+  struct processor {
+    simulated_thread* runs = nullptr;
+    std::deque<simulated_thread*> queue;
+    bool slice_ends = false;  ///< the event is on its way
+    cycles slice_end = 0;
+  };
+
+  // events
+  void push(cycles t, event_kind k, const simulated_thread& of);
+  event event_of(cycles t, event_kind k, const simulated_thread& of) {
+    return {t, std::uint32_t(random_.bits()), of.epoch, of.id, k};
+  }
+  simulated_thread* next() {
+    event e;
+    return events_.pop(e) ? next(e) : nullptr;
+  }
+  simulated_thread* next(event e);
+  /// The running thread gives way: it has an event under way, or somebody will give it one.
+  void give_way() { give_way_to(next()); }
+  void give_way_to(simulated_thread* after);
+  void sync() {
+    me_->synced = me_->now;
+    if (events_.empty() || me_->now < events_.first_time()) return;
+    give_way_to(next(events_.exchange(event_of(me_->now, event_kind::resume, *me_))));
+  }
+  fiber end_of_thread();
+  void switch_to_main();
+
+  // memory
+  void drain();
+  void commit(simulated_thread& t, cycles at);
+  void announce(line& l, cycles visible);
+  void look(simulated_thread& t, cycles at);
+  template <bool Traced>
+  bool load_as(const void* word, unsigned size);
+  template <bool Traced>
+  bool store_as(void* word, std::uint64_t value, unsigned size);
+  template <bool Traced>
+  void modify_as(const void* word, unsigned size);
+  template <bool Traced>
+  void commit_as(simulated_thread& t, cycles at);
+  template <bool Traced>
+  void look_as(simulated_thread& t, cycles at);
+  void stop_watching(simulated_thread& t);
+  cycles noisy(cycles one_way);
+  bool keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const;
+  struct journey {
+    cycles there;  ///< to who decides when the access is served
+    cycles late;   ///< by how much the answer is
+  };
+  journey travel(line& l, unsigned core, bool write) {
+    const cycles one_way = memory_.one_way(l, core, write);
+    if (machine_.ordered_by_arrival) [[likely]]
+      return {one_way, 0};
+    return by_departure(one_way);
+  }
+  journey by_departure(cycles one_way);
+  void now_works(simulated_thread& t);
+  void now_spins(simulated_thread& t);
+
+  // scheduler
+  void occupy(const simulated_thread& t, int by);
+  void start(processor& p, simulated_thread& t, cycles at);
+  void stop(simulated_thread& t, cycles at);
+  void release_cpu(simulated_thread& t, cycles at);
+  void make_ready(simulated_thread& t, cycles at);
+  void move(simulated_thread& t, unsigned cpu);
+  void end_slice(unsigned cpu, cycles at);
+  void preempt(processor& p, cycles at);
+  void watch_slice(unsigned cpu);
+  processor* idle_for(const simulated_thread& t);
+  [[noreturn]] void complain();
+  std::string what_is_waited_for() const;
+
+  static inline simulation* current_ = nullptr;
+
+  machine machine_;
+  arena arena_;
+  memory memory_;
+  capacity capacity_;
+  random random_;
+  event_queue events_;
+  std::vector<std::unique_ptr<simulated_thread>> threads_;
+  std::vector<processor> cpus_;
+  std::vector<unsigned> working_, spinning_;  // strands of each core
+  std::vector<simulated_thread*> sleepers_;   // first come, first woken
+  unsigned idle_cpus_ = 0, living_ = 0;
+  simulated_thread* me_ = nullptr;
+  fiber main_;
+  std::exception_ptr failure_;
+  counts counts_;
+  trace* trace_ = nullptr;
+  cycles cpu_time_ = 0;
+  std::vector<std::function<void()>> calls_;
+};
+
+}  // namespace usher::sim

@@ -1,0 +1,206 @@
+#include "sim/harness.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "bench/metrics.hpp"
+#include "bench/programs/all.hpp"
+#include "catalog/names.hpp"
+#include "sim/world.hpp"
+
+namespace usher::sim {
+namespace {
+
+using workloads::description;
+using workloads::placement;
+
+using program = workloads::compiled_program<world>;
+
+const program& known_program(const std::string& name) {
+  return workloads::known_program<world>(name);
+}
+
+const simulated_lock& known_lock(const std::string& name) {
+  if (const simulated_lock* l = find_simulated_lock(name)) return *l;
+  nearest_name nearest(name);
+  for (const simulated_lock* l : simulated_locks()) nearest.consider(l->name);
+  throw std::runtime_error("unknown lock '" + name + "', or one that is not simulated: did you mean '" +
+                           std::string(nearest.best()) + "'? (usher list shows most)");
+}
+
+unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned threads) {
+  const unsigned n = thread % m.cpus();
+  const unsigned used = m.used_cores != 0 ? m.used_cores : m.cores;
+  if (where == placement::even) {
+    // An equal part of the threads to each socket, the first ones to the first.
+    const unsigned a_socket = (threads + m.sockets - 1) / m.sockets, k = thread % a_socket;
+    return ((thread / a_socket % m.sockets) * m.cores + k % m.cores) * m.strands + k / m.cores % m.strands;
+  }
+  if (where == placement::scattered) {
+    const unsigned strand = n / m.all_cores(), k = n % m.all_cores();
+    return ((k % m.sockets) * m.cores + k / m.sockets) * m.strands + strand;
+  }
+  // The used cores of all sockets, strand by strand, then the others.
+  const unsigned first = m.sockets * used * m.strands;
+  const unsigned part = n < first ? used : m.cores - used, skip = n < first ? 0 : used, k = n < first ? n : n - first;
+  const unsigned strand = k / (m.sockets * part), core = k % (m.sockets * part);
+  return (core / part * m.cores + skip + core % part) * m.strands + strand;
+}
+
+double cpu_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+/// A thread of another process: a quarter of the time it wants a CPU.
+void disturb(world& w) {
+  simulation& s = w.sim();
+  const cycles burst = s.on().from_ns(2000000);
+  s.nap(s.chance().below(std::uint32_t(4 * burst)) + 1);
+  while (s.now() < w.end()) {
+    s.compute(burst);
+    s.nap(s.chance().exponential(3 * burst) + 1);
+  }
+}
+
+/// What is counted over the whole run, at one time.
+struct totals {
+  simulation::counts s;
+  capacity::counts c;
+  cycles cpu_time = 0;
+};
+
+void note_locks(result& r, world& w, const program& program) {
+  const meter& m = w.watched();
+  r.admissions = m.history().size();
+  r.working_set = workloads::working_set(m.history());
+  r.reacquire = workloads::median_reacquire(m.history());
+  r.between_sockets = m.between_sockets();
+  r.bypasses = m.bypasses();
+  r.found_free = m.found_free();
+  r.utilisation = m.utilisation();
+  r.holds = m.holds();
+  r.unlocks = m.unlocks();
+  r.hand_overs = m.hand_overs();
+
+  const auto add = [&](const char* name, std::uint64_t bypasses, const std::function<bool(unsigned)>& of) {
+    group g;
+    g.name = name;
+    g.bypasses = bypasses;
+    std::uint64_t operations = 0;
+    for (unsigned t = 0; t < w.threads(); t++)
+      if (of(t)) {
+        g.threads++;
+        operations += r.operations[t];
+      }
+    if (g.threads == 0) return;
+    g.throughput =
+        static_cast<double>(operations) * 1000 / static_cast<double>(w.sim().on().to_ns(w.end() - w.begin()));
+    g.waits = m.waits(of);
+    g.waiting_at_end = m.waiting_at_end(of);
+    r.groups.push_back(std::move(g));
+  };
+  add("", m.bypasses(), [](unsigned) { return true; });
+  if (program.is_one_of_some == nullptr) return;
+  add(program.about.some, m.bypasses_among(true), [&](unsigned t) { return program.is_one_of_some(w, t); });
+  add(program.about.others, m.bypasses_among(false), [&](unsigned t) { return !program.is_one_of_some(w, t); });
+}
+
+}  // namespace
+
+std::span<const description> programs() {
+  return workloads::descriptions<world>();
+}
+
+void check_point(const machine& m, const point& p) {
+  const description& about = known_program(p.workload).about;
+  const simulated_lock& lock = known_lock(p.lock);
+  workloads::check_parameters(about, p.parameters);
+  workloads::check_guests(p.parameters, p.threads, p.lock.c_str(), lock.lock_as_guest != nullptr);
+  if (about.arrays) capacity::check(m);
+  workloads::check_exclusion(about, lock.name, *lock.traits);
+  if (m.os) return;
+  if (lock.parks())
+    throw std::runtime_error(m.said() + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
+                             lock.family + "-spin");
+  if (p.threads > m.cpus())
+    throw std::runtime_error(m.said() + " has no section [scheduler]: no more threads than CPUs, " +
+                             std::to_string(m.cpus()) + ", and not " + std::to_string(p.threads));
+  if (p.others != 0) throw std::runtime_error(m.said() + " has no section [scheduler]: no room for other processes");
+}
+
+std::uint64_t usual_run_ns(const machine& m, unsigned threads) {
+  constexpr std::uint64_t ms = 1000000;
+  if (threads <= m.cpus() || !m.os) return 2 * ms;
+  // A few threads that have the CPUs first need not wait for the others, who wait for CPUs. A fifth of the run comes before what
+  // is measured: by then each thread has had several slices.
+  const std::uint64_t slices = (25 * threads + m.cpus() - 1) / m.cpus();
+  return std::max(2 * ms, slices * m.to_ns(m.os->slice));
+}
+
+result run_point(const machine& asked, const point& p, trace* by) {
+  check_point(asked, p);
+  const program& program = known_program(p.workload);
+  machine m = asked;
+  if (p.pinned && m.os) m.os->migrate = false;
+
+  const double cpu_before = cpu_seconds();
+  world w(m, p.seed, p.threads, p.others, known_lock(p.lock), workloads::with_defaults(program.about, p.parameters),
+          p.run_ns, p.watch && program.about.one_lock);
+  simulation& s = w.sim();
+  if (by != nullptr) by->follow(s.shared(), m, w.begin());
+  s.be_traced_by(by);
+  const auto body = program.make(w);
+  if (program.is_one_of_some != nullptr) {
+    std::vector<bool> kinds(p.threads);
+    for (unsigned t = 0; t < p.threads; t++) kinds[t] = program.is_one_of_some(w, t);
+    w.watched().kinds(std::move(kinds));
+  }
+  result r;
+  for (unsigned i = 0; i < p.threads; i++) {
+    const unsigned cpu = cpu_of(m, program.about.where, i, p.threads);
+    r.sockets.push_back(cpu / m.strands / m.cores);
+    s.add_thread(cpu, [&w, &body, i] {
+      world::thread t(w, i);
+      body(t);
+    });
+  }
+  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
+  totals first, last;
+  const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.capacity_counted(), s.cpu_time(now)}; };
+  s.at(w.begin(), [&] {
+    note(first, w.begin());
+    if (by != nullptr) by->begins_with(s.what_threads_do());
+  });
+  s.at(w.end(), [&] { note(last, w.end()); });
+  s.run();
+  if (by != nullptr) by->over();
+
+  r.operations = w.operations();
+  std::uint64_t sum = 0;
+  for (const std::uint64_t n : r.operations) sum += n;
+  r.throughput = static_cast<double>(sum) / (static_cast<double>(p.run_ns) / 1000);
+  if (p.watch && program.about.one_lock) note_locks(r, w, program);
+
+  const auto time = static_cast<double>(w.end() - w.begin());
+  r.voluntary = last.s.voluntary - first.s.voluntary;
+  r.involuntary = last.s.involuntary - first.s.involuntary;
+  r.migrations = last.s.migrations - first.s.migrations;
+  r.cpus_used = static_cast<double>(last.cpu_time - first.cpu_time) / time;
+  r.cpus_without_pipeline = static_cast<double>(last.s.without_pipeline - first.s.without_pipeline) / time;
+  r.loads = last.c.loads - first.c.loads;
+  r.private_hits = last.c.private_hits - first.c.private_hits;
+  r.misses = last.c.misses - first.c.misses;
+  r.own_displaced = last.c.own_displaced - first.c.own_displaced;
+  r.others_displaced = last.c.others_displaced - first.c.others_displaced;
+  r.tlb_misses = last.c.tlb_misses - first.c.tlb_misses;
+  r.events = s.counted().events;
+  r.looks = s.counted().looks;
+  r.cpu_seconds = cpu_seconds() - cpu_before;
+  return r;
+}
+
+}  // namespace usher::sim

@@ -1,0 +1,68 @@
+// A point of a figure: one run of a benchmark program on a simulated machine, and what it says.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/metrics.hpp"
+#include "bench/programs/program.hpp"
+#include "sim/machine.hpp"
+#include "sim/meter.hpp"
+#include "sim/trace.hpp"
+
+namespace usher::sim {
+
+struct point {
+  std::string workload, lock;
+  unsigned threads = 1;
+  std::uint64_t seed = 1;
+  std::map<std::string, long> parameters;
+  std::uint64_t run_ns = 2000000;
+  bool pinned = false;  ///< threads stay on their CPUs
+  unsigned others =
+      0;              ///< threads of other processes, each of which wants a CPU for a quarter of the time, 2 ms at once
+  bool watch = true;  ///< the lock, too: fairness in the short term, waits
+};
+
+/// What was seen of threads that do the same.
+struct group : workloads::group {
+  std::uint64_t bypasses = 0;  ///< of each other
+};
+
+struct result {
+  double throughput = 0;                  ///< operations a microsecond, all threads
+  std::vector<std::uint64_t> operations;  ///< of each thread
+  std::vector<unsigned> sockets;          ///< on which each thread began
+  // of the program's lock, if it has one
+  std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0;
+  double working_set = 0, reacquire = 0, utilisation = 0;
+  durations holds, unlocks, hand_overs;
+  std::vector<group> groups;
+  // of the measured time
+  std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
+  double cpus_used = 0, cpus_without_pipeline = 0;
+  std::uint64_t loads = 0, private_hits = 0, misses = 0, own_displaced = 0, others_displaced = 0, tlb_misses = 0;
+  // of the simulation
+  std::uint64_t events = 0, looks = 0;
+  double cpu_seconds = 0;
+};
+
+/// What can be run.
+std::span<const workloads::description> programs();
+
+/// Whether the point can be run on the machine. Throws std::runtime_error, one line: an unknown program or lock, a parameter out of
+/// bounds, no room for so many threads.
+void check_point(const machine& m, const point& p);
+
+/// How long a run must be to be told from how it began: 2 ms, or where threads share CPUs, many time slices.
+std::uint64_t usual_run_ns(const machine& m, unsigned threads);
+
+/// Throws what check_point() does, workloads::bad_program, deadlock. `by`: somebody who wants to know each step.
+result run_point(const machine& m, const point& p, trace* by = nullptr);
+
+}  // namespace usher::sim

@@ -1,0 +1,134 @@
+#include "sim/runtime.hpp"
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+namespace usher::sim {
+namespace {
+
+constexpr std::size_t line_bytes = 64, sector_bytes = 128, word_bytes = sizeof(simulated_atomic<std::uint32_t>);
+
+// As table_kind has them.
+constexpr std::array<const char*, 3> table_names{"array", "identities", "chains"};
+
+std::string thread_name(std::size_t n) {
+  std::string name = "T";
+  return name += std::to_string(n);
+}
+
+constexpr std::size_t rounded(std::size_t bytes) {
+  return (bytes + line_bytes - 1) & ~(line_bytes - 1);
+}
+
+}  // namespace
+
+/// Of the thread whose it was at first: queue locks pass nodes on.
+std::string process::name_in_node(std::size_t offset) {
+  using node = queue_node<simulated>;
+  const std::size_t slot = offset / line_bytes, at = offset % line_bytes, nth = slot % nodes_a_thread;
+  std::string name = thread_name(slot / nodes_a_thread) + "'s node";
+  if (nth != 0) name += std::to_string(nth + 1);
+  switch (at) {
+    case offsetof(node, next):
+      return name += ".next";
+    case offsetof(node, flag):
+      return name += ".flag";
+    case offsetof(node, newer):
+      return name += ".newer";
+    case offsetof(node, older):
+      return name += ".older";
+    default:
+      return name += ".mark";
+  }
+}
+
+process::process(simulation& s, unsigned threads) : kept_(threads), locals_used_(threads) {
+  arena& a = s.shared();
+  for (unsigned i = 0; i < threads * nodes_a_thread; i++)
+    slots_.push_back({::new (a.allocate(sizeof(queue_node<simulated>), line_bytes)) queue_node<simulated>(), false});
+  if (threads != 0) a.name(slots_.front().node, slots_.size() * line_bytes, name_in_node);
+  static_assert(sizeof(queue_node<simulated>) <= line_bytes);
+  for (std::size_t k = 0; k < tables_.size(); k++) {
+    tables_[k] = a.make_array<simulated_atomic<std::uint32_t>>(table_words, sector_bytes);
+    a.name(tables_[k], table_words * word_bytes,
+           [k](std::size_t at) { return std::string(table_names[k]) + "[" + std::to_string(at / word_bytes) + "]"; });
+  }
+  for (unsigned i = 0; i < threads; i++)
+    locals_.push_back(static_cast<std::byte*>(a.allocate(local_bytes, line_bytes)));
+  if (threads != 0)
+    a.name(locals_.front(), threads * local_bytes, [](std::size_t at) {
+      return thread_name(at / local_bytes) + "'s stack+" + std::to_string(at % local_bytes);
+    });
+  current_ = this;
+}
+
+process::~process() {
+  current_ = nullptr;
+}
+
+node_handle process::take_node(unsigned thread) {
+  for (unsigned i = thread * nodes_a_thread; i < (thread + 1) * nodes_a_thread; i++)
+    if (!slots_[i].used) {
+      slots_[i].used = true;
+      return first_node + i;
+    }
+  return no_node;
+}
+
+void* process::push_local(unsigned thread, std::size_t bytes) {
+  const std::size_t at = locals_used_[thread];
+  if (at + rounded(bytes) > local_bytes) throw std::length_error("a simulated thread's stack is full");
+  locals_used_[thread] = at + rounded(bytes);
+  return locals_[thread] + at;
+}
+
+void process::pop_local(unsigned thread, std::size_t bytes) {
+  locals_used_[thread] -= rounded(bytes);
+}
+
+node_handle simulated::take_node() {
+  return process::current().take_node(simulation::current().thread());
+}
+void simulated::give_node(node_handle h) {
+  process::current().give_node(h);
+}
+node_handle simulated::borrow_node() {
+  node_handle& kept = process::current().kept(simulation::current().thread());
+  return kept != no_node ? std::exchange(kept, no_node) : take_node();
+}
+void simulated::keep_node(node_handle h) {
+  node_handle& kept = process::current().kept(simulation::current().thread());
+  if (kept == no_node)
+    kept = h;
+  else
+    give_node(h);
+}
+queue_node<simulated>& simulated::node(node_handle h) {
+  return process::current().node(h);
+}
+simulated_atomic<std::uint32_t>* simulated::table_of(table_kind k) {
+  return process::current().table(k);
+}
+std::uint32_t simulated::salt(const void* lock) {
+  return std::uint32_t(simulation::current().shared().offset_of(lock) >> 3);
+}
+wait_limits simulated::limits() {
+  return process::current().limits;
+}
+void* simulated::push_local(std::size_t bytes) {
+  return process::current().push_local(simulation::current().thread(), bytes);
+}
+void simulated::pop_local(std::size_t bytes) {
+  process::current().pop_local(simulation::current().thread(), bytes);
+}
+void simulated::doorway(const void* lock) {
+  if (observer* const o = process::current().watched_by)
+    o->doorway(lock, simulation::current().thread(), simulation::current().now());
+}
+void simulated::admitted(const void* lock) {
+  if (observer* const o = process::current().watched_by)
+    o->admitted(lock, simulation::current().thread(), simulation::current().now());
+}
+
+}  // namespace usher::sim

@@ -1,0 +1,27 @@
+// One lock compiled for the simulated machine, as tables: used by the translation units that the build makes from
+// src/catalog/catalog.list. Large locks are simulated as they are.
+#pragma once
+
+#include <new>
+#include <span>
+
+#include "catalog/compile.hpp"
+#include "sim/platform.hpp"
+#include "sim/simulated_lock.hpp"
+#include "usher/core/waiting.hpp"
+
+namespace usher::sim {
+
+template <template <class, class> class Lock>
+constexpr family<simulated_lock> make_simulated_family(const family_names& names) {
+  return make_family_on<simulated, Lock, simulated_lock>([&]<class L, class>(waiting_kind kind) {
+    return simulated_lock{make_lock_table<L>(names, kind), [](void* at) { ::new (at) L(); }};
+  });
+}
+
+std::span<const family<simulated_lock>* const> families();
+
+/// What is not in the catalogue (variants.cpp).
+std::span<const family<simulated_lock>> simulated_variants();
+
+}  // namespace usher::sim

@@ -1,0 +1,151 @@
+// Locks that are simulated only: what the papers say of parameters and layouts is seen by changing them.
+#include <utility>
+
+#include "sim/simulated_family.hpp"
+#include "usher/locks/clh.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/mcsg.hpp"
+#include "usher/locks/mcsg_plus.hpp"
+#include "usher/locks/twa.hpp"
+
+namespace usher::sim {
+
+// Named, not unnamed: see catalog/lock.cpp.in.
+namespace variants {
+
+// How far from the head a waiter may watch grant (§2; the paper's: one away).
+template <class P, class W>
+using near_2 = basic_twa<P, W, shared_array<P>, 2>;
+template <class P, class W>
+using near_4 = basic_twa<P, W, shared_array<P>, 4>;
+template <class P, class W>
+using near_8 = basic_twa<P, W, shared_array<P>, 8>;
+
+// Neighbouring tickets in neighbouring slots (§2; the paper's: 127 slots apart).
+template <class P, class W>
+using adjacent = basic_twa<P, W, shared_array<P, twa_array::size, 1>>;
+
+/// The array without the lock in the hash: locks in step meet in the same slots (§2).
+template <class P>
+class unsalted_array : public shared_array<P> {
+ public:
+  auto& slot(std::uint32_t number, const void*) const {
+    return P::template table<twa_array>()[waiting_array::hash(number, 0) & (twa_array::size - 1)];
+  }
+};
+template <class P, class W>
+using unsalted = basic_twa<P, W, unsalted_array<P>>;
+
+// The gang that an unlock brings near (§6, quantized; in the catalogue 4).
+template <class P, class W>
+using gang_16 = basic_twa<P, W, shared_array<P>, 1, 16>;
+
+/// Callers bring their nodes, as in the MCSg paper's program: the lock need not remember its holder's. Each thread has one, and
+/// holds one lock at a time.
+template <class P, class Base, const lock_traits& Traits>
+class brings_node {
+ public:
+  static constexpr lock_traits traits = Traits;
+
+  void lock() {
+    P::doorway(this);
+    const node_handle mine = P::borrow_node();
+    base_.lock(mine);
+    P::keep_node(mine);
+    P::admitted(this);
+  }
+  bool try_lock() {
+    const node_handle mine = P::borrow_node();
+    const bool locked = base_.try_lock(mine);
+    P::keep_node(mine);
+    return locked;
+  }
+  void lock_as_guest()
+    requires requires(Base& b) { b.lock(); }
+  {
+    P::doorway(this);
+    base_.lock();
+    guest_ = true;
+    P::admitted(this);
+  }
+  void unlock() {
+    if constexpr (requires(Base& b) { b.unlock(); })
+      if (std::exchange(guest_, false)) return base_.unlock();
+    const node_handle mine = P::borrow_node();
+    base_.unlock(mine);
+    P::keep_node(mine);
+  }
+
+ private:
+  Base base_;
+  bool guest_ = false;  // known to whoever unlocks: costs nothing
+};
+template <class P, class W>
+using mcs_node = brings_node<P, mcs_with_node<P, W>, mcs<P, W>::traits>;
+template <class P, class W>
+using mcsg_node = brings_node<P, mcsg_with_node<P, W>, mcsg<P, W>::traits>;
+template <class P, class W>
+using mcsg_plus_node = brings_node<P, mcsg_plus_with_node<P, W, no_turns>, mcsg_plus<P, W>::traits>;
+template <class P, class W>
+using mcsg_plus_plus_node = brings_node<P, mcsg_plus_with_node<P, W, leader_turns<P, W>>, mcsg_plus_plus<P, W>::traits>;
+
+/// The classic CLH (Craig; Landin and Hagersten): a thread goes on with its predecessor's node, and nothing else knows of it.
+template <class P, class W>
+class clh_node {
+ public:
+  static constexpr lock_traits traits = clh<P, W>::traits;
+
+  void lock() {
+    P::doorway(this);
+    const node_handle mine = P::borrow_node();
+    prepare<P>(mine);
+    const node_handle before = tail_.exchange(mine, std::memory_order_acq_rel);
+    if (before != no_node) wait_for_grant<P, W>(before);
+    mine_ = mine;
+    before_ = before;
+    P::admitted(this);
+  }
+  bool try_lock() { return false; }
+  void unlock() {
+    const node_handle before = before_;
+    grant<P, W>(mine_);
+    P::keep_node(before != no_node ? before : P::take_node());
+  }
+
+ private:
+  typename P::template atomic<node_handle> tail_;
+  node_handle mine_ = no_node, before_ = no_node;  // known to whoever unlocks: cost nothing
+};
+
+constexpr family<simulated_lock> all[] = {
+    make_simulated_family<clh_node>(
+        {"clh-node", "clh-node-spin", "clh-node-yield", "clh-node-park", "clh-node-sleep", "clh-node-mwait"}),
+    make_simulated_family<mcs_node>(
+        {"mcs-node", "mcs-node-spin", "mcs-node-yield", "mcs-node-park", "mcs-node-sleep", "mcs-node-mwait"}),
+    make_simulated_family<mcsg_node>(
+        {"mcsg-node", "mcsg-node-spin", "mcsg-node-yield", "mcsg-node-park", "mcsg-node-sleep", "mcsg-node-mwait"}),
+    make_simulated_family<mcsg_plus_node>({"mcsg+-node", "mcsg+-node-spin", "mcsg+-node-yield", "mcsg+-node-park",
+                                           "mcsg+-node-sleep", "mcsg+-node-mwait"}),
+    make_simulated_family<mcsg_plus_plus_node>({"mcsg++-node", "mcsg++-node-spin", "mcsg++-node-yield",
+                                                "mcsg++-node-park", "mcsg++-node-sleep", "mcsg++-node-mwait"}),
+    make_simulated_family<near_2>({"twa-near-2", "twa-near-2-spin", "twa-near-2-yield", "twa-near-2-park",
+                                   "twa-near-2-sleep", "twa-near-2-mwait"}),
+    make_simulated_family<near_4>({"twa-near-4", "twa-near-4-spin", "twa-near-4-yield", "twa-near-4-park",
+                                   "twa-near-4-sleep", "twa-near-4-mwait"}),
+    make_simulated_family<near_8>({"twa-near-8", "twa-near-8-spin", "twa-near-8-yield", "twa-near-8-park",
+                                   "twa-near-8-sleep", "twa-near-8-mwait"}),
+    make_simulated_family<adjacent>({"twa-adjacent", "twa-adjacent-spin", "twa-adjacent-yield", "twa-adjacent-park",
+                                     "twa-adjacent-sleep", "twa-adjacent-mwait"}),
+    make_simulated_family<unsalted>({"twa-unsalted", "twa-unsalted-spin", "twa-unsalted-yield", "twa-unsalted-park",
+                                     "twa-unsalted-sleep", "twa-unsalted-mwait"}),
+    make_simulated_family<gang_16>({"twa-gang-16", "twa-gang-16-spin", "twa-gang-16-yield", "twa-gang-16-park",
+                                    "twa-gang-16-sleep", "twa-gang-16-mwait"}),
+};
+
+}  // namespace variants
+
+std::span<const family<simulated_lock>> simulated_variants() {
+  return variants::all;
+}
+
+}  // namespace usher::sim

@@ -1,0 +1,122 @@
+// A run of a benchmark program on the simulated machine, as the program sees it (src/bench/programs/program.hpp).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/programs/program.hpp"
+#include "sim/engine.hpp"
+#include "sim/meter.hpp"
+#include "sim/platform.hpp"
+#include "sim/runtime.hpp"
+#include "sim/simulated_lock.hpp"
+
+namespace usher::sim {
+
+class world {
+ public:
+  using platform = simulated;
+  using block = capacity::block;
+
+  /// A lock of the catalogue in the run's memory, at the beginning of a sector of its own.
+  class measured_lock {
+   public:
+    measured_lock(const simulated_lock& table, arena& a, meter* watched_by);
+    void lock() { get_in(table_->lock); }
+    void lock_as_guest() { get_in(table_->lock_as_guest); }
+    void unlock();
+    const void* state() const { return state_; }
+    void be_named(arena& a, unsigned number) const;
+
+   private:
+    void get_in(void (*how)(void* state));
+    void get_in_traced(void (*how)(void* state));
+
+    const simulated_lock* table_;
+    void* state_;
+    meter* meter_;
+    cycles since_ = 0;  ///< the owner is in; where somebody looks on
+  };
+  using lock = measured_lock;
+
+  /// A std::mt19937 in shared memory, as libstdc++ lays it out: 624 words of 8 bytes and an index.
+  class generator {
+   public:
+    void step(std::uint64_t n);
+
+   private:
+    static constexpr unsigned words = 624, words_a_line = 8;
+    simulated_plain<std::uint64_t> state_[words];
+    simulated_plain<std::uint64_t> index_;
+  };
+
+  class thread {
+   public:
+    thread(world& w, unsigned index) : world_(w), index_(index) {}
+    unsigned index() const { return index_; }
+    bool over() const { return world_.simulation_.now() >= world_.end_; }
+    void count() {
+      const cycles now = world_.simulation_.now();
+      if (now > world_.begin_ && now <= world_.end_) world_.operations_[index_]++;
+    }
+    std::uint32_t uniform(std::uint32_t below) { return below == 0 ? 0 : world_.simulation_.chance().below(below); }
+    void steps(std::uint64_t n) { world_.simulation_.compute(n * world_.simulation_.on().step / 1024); }
+    void steps(generator& g, std::uint64_t n) { g.step(n); }
+    void delay(std::uint64_t n) { world_.simulation_.compute(n); }
+    void overhead(std::uint32_t at_least, std::uint32_t spread) {
+      world_.simulation_.compute(at_least + world_.simulation_.chance().below(spread));
+    }
+    void fetch(const block& b, std::uint64_t offset) { world_.simulation_.load(b, offset); }
+    void fetch_at_random(const block& b, std::uint64_t n) { world_.simulation_.load_at_random(b, n); }
+
+   private:
+    world& world_;
+    unsigned index_;
+  };
+
+  /// `others`: threads beside the program's, of other processes.
+  world(machine m, std::uint64_t seed, unsigned threads, unsigned others, const simulated_lock& table,
+        std::map<std::string, long> parameters, std::uint64_t run_ns, bool watch);
+
+  unsigned threads() const { return unsigned(operations_.size()); }
+  long parameter(const char* name) const { return parameters_.at(name); }
+  bool admits_guests() const { return table_.lock_as_guest != nullptr; }
+  lock make_lock();
+  block make_block(std::uint64_t bytes, std::uint64_t page) { return simulation_.make_block(bytes, page); }
+  template <class T>
+  T& make() {
+    return *make_array<T>(1);
+  }
+  template <class T>
+  T* make_array(std::size_t n) {
+    T* const made = simulation_.shared().make_array<T>(n, sector_bytes);
+    simulation_.shared().name(made, n * sizeof(T), arena::plus("object " + std::to_string(++objects_)));
+    return made;
+  }
+
+  // ---- for who runs the program ----
+
+  simulation& sim() { return simulation_; }
+  meter& watched() { return meter_; }
+  const std::vector<std::uint64_t>& operations() const { return operations_; }
+  cycles begin() const { return begin_; }
+  cycles end() const { return end_; }
+
+  static constexpr std::size_t sector_bytes = 128;
+  /// Before what is measured: a fifth of it.
+  static constexpr unsigned warm_up = 5;
+
+ private:
+  const simulated_lock& table_;
+  std::map<std::string, long> parameters_;
+  simulation simulation_;
+  process process_;
+  cycles begin_, end_;
+  std::vector<std::uint64_t> operations_;
+  meter meter_;
+  bool watch_;
+  unsigned locks_ = 0, objects_ = 0;
+};
+
+}  // namespace usher::sim
