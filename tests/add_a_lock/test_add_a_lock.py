@@ -85,7 +85,7 @@ def main():
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
 
         lister = Path(temporary, "list_locks")
-        run([options.cxx, "-std=c++20", "-I", tree, "-I", tree / "include", HERE / "list_locks.cpp", "-L", build / "lib",
+        run([options.cxx, "-std=c++20", "-I", tree / "src", "-I", tree / "include", HERE / "list_locks.cpp", "-L", build / "lib",
              "-lusher_sim", "-lusher_programs", "-lusher_locks", "-lboost_context", "-pthread", "-o", lister], 60, env=env)
         listed = [tuple(line.split()) for line in run([lister], 20, env=env).splitlines()]
         forms = [name, f"{name}-spin", f"{name}-yield", f"{name}-park"]
