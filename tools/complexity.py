@@ -63,7 +63,10 @@ class Tree:
         if not isinstance(node, dict):
             return
         kind = node.get("kind", "")
-        if kind in ("CXXRecordDecl", "ClassTemplateSpecializationDecl", "ClassTemplatePartialSpecializationDecl"):
+        if kind == "NamespaceDecl" and node.get("name") == "native_detail":
+            inside = "native"  # its parts, whatever they are called
+        elif inside != "native" and kind in ("CXXRecordDecl", "ClassTemplateSpecializationDecl",
+                                             "ClassTemplatePartialSpecializationDecl"):
             inside = node.get("name", "")
         if kind in ("FunctionDecl", "CXXMethodDecl", "CXXConversionDecl"):
             for child in node.get("inner", []):

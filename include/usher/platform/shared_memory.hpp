@@ -24,12 +24,23 @@
 // see one definition of that type and export what is made of it; if they don't, each must join, which is harmless.
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
+#include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
 #include "usher/platform/native.hpp"
 
 namespace usher::inline v1 {

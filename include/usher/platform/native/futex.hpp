@@ -1,0 +1,101 @@
+// Sleeping and waking by the kernel's futex, the clock by which sleeps are measured, and asymmetric fences by membarrier.
+//
+// The word that a wake() names may be gone by then, and its memory anybody's: a stray wake, for which every park() stands
+// in a loop. errno is the program's: nothing here changes it. Nothing here is a cancellation point.
+#pragma once
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/platform.hpp"
+
+namespace usher::inline v1::native_detail {
+
+/// FUTEX_WAIT_BITSET's limits are points in time of this clock.
+inline std::uint64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return std::uint64_t(t.tv_sec) * 1000000000u + std::uint64_t(t.tv_nsec);
+}
+
+struct sleeping {
+  static void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask) {
+    futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr, mask);
+  }
+
+  /// A word of 64 bits is watched by its upper half.
+  static void park(const std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint32_t mask) {
+    futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, std::uint32_t(expected >> 32), nullptr, mask);
+  }
+
+  static void park_for(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                       std::uint64_t ns) {
+    const std::uint64_t end = now() + ns;  // FUTEX_WAIT_BITSET takes an absolute time
+    const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
+    futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
+  }
+
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                  std::uint64_t ns) {
+    park_for(word, expected, mask, ns);
+  }
+
+  static wake_key key_of(const std::atomic<std::uint32_t>& word) {
+    return {const_cast<void*>(static_cast<const void*>(&word))};
+  }
+
+  static wake_key key_of(const std::atomic<std::uint64_t>& word) {
+    constexpr bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    auto* bytes = const_cast<char*>(static_cast<const char*>(static_cast<const void*>(&word)));
+    return {bytes + (little_endian ? 4 : 0)};
+  }
+
+  static void wake(wake_key key, std::uint32_t mask, int most) {
+    futex(key.word, FUTEX_WAKE_BITSET_PRIVATE, std::uint32_t(most), nullptr, mask);
+  }
+
+ private:
+  /// errno is the program's: a lock does not change it.
+  static void futex(void* word, int op, std::uint32_t value, const timespec* timeout, std::uint32_t mask) {
+    const int saved = errno;
+    syscall(SYS_futex, word, op, value, timeout, nullptr, mask);
+    errno = saved;
+  }
+};
+
+/// A pair of asymmetric fences.
+struct fences {
+  /// For the compiler alone: the heavy side makes every other thread pass a real one.
+  static void fence_light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+  /// Every thread of the process that runs passes a full memory barrier during the call, between two of its
+  /// instructions; one that does not run has passed one. Linux 4.14; false where the system refuses it.
+  static bool fence_heavy() {
+    const int saved = errno;
+    bool done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    // EPERM: this process has not said yet that it will use it.
+    if (!done && errno == EPERM) done = prepare_heavy_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    errno = saved;
+    return done;
+  }
+
+  /// Cheap while the process has one thread, milliseconds later: best called early by those who need heavy fences.
+  static bool prepare_heavy_fences() {
+    const int saved = errno;
+    const bool done = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    errno = saved;
+    return done;
+  }
+
+ private:
+  static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0) == 0; }
+};
+
+}  // namespace usher::inline v1::native_detail

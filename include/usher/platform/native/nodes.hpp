@@ -1,0 +1,229 @@
+// Queue nodes: what a thread has at hand, and the pool that all share.
+//
+// A node belongs to whoever has it at hand, and nodes have no home: a thread gives a node to its own record, which keeps a
+// few, and what is too much or missing there is exchanged with a list that all share. So taking and giving a node cost the
+// same however many nodes the thread holds, whoever took them, and however its threads have ended. Signal handlers that
+// lock come in the middle of it: (s1) to (s4) in records.hpp.
+//
+// The pool: a list, and the nodes that have not been in use. Each of its words is changed by compare-and-swap only, so
+// threads, handlers and threads that never come back may interrupt each other anywhere in it: what is lost then is what they
+// had in hand.
+//
+// Where locks are reset in a child (ghosts_are_free) it lies on the page that a fork wipes: nodes that ghosts hold,
+// wait with or had at hand cost the child nothing, for its pool is a new one. It begins behind all nodes that an ancestor
+// has made and goes round from there. So a node that the thread which forked still has in hand, because it did so in a
+// handler that interrupted an operation on a lock, is not handed out once more, whatever the operation goes on to do with
+// it; unless the child has made a million others by then. Elsewhere locks may stay in use across a fork, and the child goes
+// on with a copy of the pool.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/node.hpp"
+#include "usher/platform/native/fork.hpp"
+#include "usher/platform/native/polling.hpp"
+#include "usher/platform/native/records.hpp"
+#include "usher/platform/native/state.hpp"
+
+namespace usher::inline v1::native_detail {
+
+struct nodes {
+  static node_handle take_node() {
+    thread_record* r = current_record;
+    const std::uint32_t stamp = forks::stamp_so_far();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != stamp) [[unlikely]]  // (s1)
+      return take_slowly();
+    return take_from(*r, stamp);
+  }
+
+  static void give_node(node_handle h) {
+    thread_record* r = current_record;
+    const std::uint32_t stamp = forks::stamp_so_far();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != stamp) [[unlikely]]  // (s1)
+      return give_slowly(h);
+    give_to(*r, stamp, h);
+  }
+
+  /// The node that was given last is the next that is taken, whoever took it before: all nodes wander, and none needs to be
+  /// kept beside the others.
+  static node_handle borrow_node() { return take_node(); }
+  static void keep_node(node_handle h) { give_node(h); }
+
+  static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
+
+ private:
+  // ---- what a thread has at hand
+
+  static node_handle take_from(thread_record& r, std::uint32_t stamp) {
+    records::begin(r);
+    std::atomic<node_handle>* const top = r.top.load(std::memory_order_relaxed);
+    const node_handle h = top->load(std::memory_order_relaxed);
+    if (h == no_node) [[unlikely]]
+      return refill(r, stamp);
+    r.top.store(top - 1, std::memory_order_relaxed);
+    records::end(r, stamp);
+    return h;
+  }
+
+  static void give_to(thread_record& r, std::uint32_t stamp, node_handle h) {
+    records::begin(r);
+    std::atomic<node_handle>* const top = r.top.load(std::memory_order_relaxed);
+    if (top == r.at(thread_record::most)) [[unlikely]]
+      return overflow(r, stamp, h);
+    top[1].store(h, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_release);
+    r.top.store(top + 1, std::memory_order_relaxed);
+    records::end(r, stamp);
+  }
+
+  /// No record yet, or of another incarnation, or busy.
+  [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
+    const std::uint32_t stamp = forks::fork_stamp();
+    if (thread_record* const r = records::ready_record(stamp)) return take_from(*r, stamp);
+    records::region();
+    std::atomic<node_handle> one{no_node};
+    return acquire_nodes(&one, 1) != 0 ? one.load(std::memory_order_relaxed) : no_node;
+  }
+
+  [[gnu::cold, gnu::noinline]] static void give_slowly(node_handle h) {
+    const std::uint32_t stamp = forks::fork_stamp();
+    thread_record* const r = records::ready_record(stamp);
+    if (r == nullptr) return release_nodes(h, h);
+    give_to(*r, stamp, h);
+  }
+
+  /// The record is empty, and busy. A batch comes: then as many may be given as taken before the pool is needed again.
+  [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t stamp) {
+    const std::uint32_t n = acquire_nodes(r.at(1), thread_record::batch);
+    const node_handle h = r.at(n)->load(std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_release);
+    if (n != 0) r.top.store(r.at(n - 1), std::memory_order_relaxed);
+    records::end(r, stamp);
+    return h;
+  }
+
+  /// The record is full, and busy. The half that has been there longest goes to the pool.
+  [[gnu::cold, gnu::noinline]] static void overflow(thread_record& r, std::uint32_t stamp, node_handle h) {
+    constexpr std::uint32_t half = thread_record::batch;
+    const auto at = [&r](std::uint32_t i) { return r.at(i)->load(std::memory_order_relaxed); };
+    const node_handle first = at(1), last = at(half);
+    for (std::uint32_t i = 1; i < half; i++) slot(at(i)).next.store(at(i + 1), std::memory_order_relaxed);
+    r.top.store(r.at(0), std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (std::uint32_t i = 1; i <= half; i++) r.at(i)->store(at(half + i), std::memory_order_relaxed);
+    r.at(half + 1)->store(h, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    r.top.store(r.at(half + 1), std::memory_order_relaxed);
+    release_nodes(first, last);
+    records::end(r, stamp);
+  }
+
+  // ---- the pool
+
+  static node_pool& pool() {
+    auto& s = usher_process_state;
+    return s.ghosts_are_free.load(std::memory_order_relaxed) != 0 ? s.wiped_pool : s.pool;
+  }
+  static constexpr unsigned handle_bits = 24;
+  static node_handle first_of(std::uint64_t list) { return node_handle(list & ((1u << handle_bits) - 1)); }
+  static std::uint64_t changed(std::uint64_t list, node_handle first) {
+    return ((list >> handle_bits) + 1) << handle_bits | first;
+  }
+
+  /// First use in this incarnation, or once more.
+  static void open(node_pool& p) {
+    auto& s = usher_process_state;
+    std::uint64_t none = 0;
+    p.from.compare_exchange_strong(none, 1 + s.ever_made.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    none = 0;
+    p.made.compare_exchange_strong(none, p.from.load(std::memory_order_relaxed), std::memory_order_release,
+                                   std::memory_order_relaxed);  // (m1)
+    none = 0;
+    const std::uint64_t somewhere = forks::fork_stamp() * 0x9e3779b97f4a7c15u | std::uint64_t{1} << 63;
+    p.list.compare_exchange_strong(none, somewhere >> handle_bits << handle_bits, std::memory_order_acq_rel,
+                                   std::memory_order_relaxed);
+  }
+
+  /// At most so many nodes, from the list or new ones. How many.
+  static std::uint32_t acquire_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
+    const std::uint32_t n = cut_nodes(to, most);
+    return n != 0 ? n : make_nodes(to, most);
+  }
+
+  /// Cuts nodes off the front of the list.
+  static std::uint32_t cut_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
+    auto& p = pool();
+    // (l1) acquire: pairs with (l2), the nodes and their links as they were left.
+    std::uint64_t list = p.list.load(std::memory_order_acquire);
+    for (;;) {
+      if (list == 0) {
+        open(p);
+        list = p.list.load(std::memory_order_acquire);
+        continue;
+      }
+      // The list may change while we go along it. What is read then is some node, for a link is never anything else; and the
+      // exchange fails, for the changes are counted.
+      std::uint32_t n = 0;
+      node_handle h = first_of(list);
+      for (; n < most && h != no_node; n++) {
+        to[n].store(h, std::memory_order_relaxed);
+        h = slot(h).next.load(std::memory_order_relaxed);
+      }
+      if (n == 0) return 0;
+      if (p.list.compare_exchange_weak(list, changed(list, h), std::memory_order_acq_rel, std::memory_order_acquire))
+        return n;
+      polling::pause();
+    }
+  }
+
+  /// Makes nodes that have not been in use in this incarnation.
+  static std::uint32_t make_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
+    auto& s = usher_process_state;
+    auto& p = pool();
+    const std::uint32_t all = head(slot_base()).slots.load(std::memory_order_relaxed) - first_node;
+    std::uint64_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
+    for (;;) {
+      const std::uint64_t from = p.from.load(std::memory_order_relaxed);
+      if (made == 0 || from == 0) {  // a fork in a handler, since the list was open or in the middle of open()
+        open(p);
+        made = p.made.load(std::memory_order_acquire);
+        continue;
+      }
+      const std::uint64_t begin = made - 1;
+      const std::uint32_t left = all - std::uint32_t(made - from), n = most < left ? most : left;
+      if (n == 0) return 0;
+      // Before they are anybody's: a child begins behind them from then on.
+      std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
+      while (ever < begin + n && !s.ever_made.compare_exchange_weak(ever, begin + n, std::memory_order_relaxed)) {
+      }
+      if (p.made.compare_exchange_weak(made, made + n, std::memory_order_acquire)) {
+        for (std::uint32_t i = 0; i < n; i++)
+          to[i].store(first_node + node_handle((begin + i) % all), std::memory_order_relaxed);
+        return n;
+      }
+      polling::pause();
+    }
+  }
+
+  /// Gives a list of nodes, whose links are set up to the last, to all.
+  static void release_nodes(node_handle first, node_handle last) {
+    auto& p = pool();
+    std::uint64_t list = p.list.load(std::memory_order_relaxed);
+    for (;;) {
+      if (list == 0) {  // a child in which nobody has taken a node yet
+        open(p);
+        list = p.list.load(std::memory_order_relaxed);
+        continue;
+      }
+      slot(last).next.store(first_of(list), std::memory_order_relaxed);
+      // (l2) release: pairs with (l1).
+      if (p.list.compare_exchange_weak(list, changed(list, first), std::memory_order_release,
+                                       std::memory_order_relaxed))
+        return;
+      polling::pause();
+    }
+  }
+};
+
+}  // namespace usher::inline v1::native_detail

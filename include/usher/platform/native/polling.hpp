@@ -1,0 +1,132 @@
+// Waiting awake: the pause instruction, the ways to await a word, and the pause of a retry loop.
+//
+// A waiter that never sleeps may hold the CPU that the awaited thread needs. So whatever polls for longer than about a
+// microsecond offers its CPU to others between looks; and where the wait has no limit it sleeps for a little in the end, for
+// a thread of lower real-time priority gets no CPU from a yield. await() alone does neither: spin locks promise a CPU each.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "usher/core/platform.hpp"
+#include "usher/platform/monitor.hpp"
+#include "usher/platform/native/futex.hpp"
+#include "usher/platform/native/state.hpp"
+
+namespace usher::inline v1::native_detail {
+
+struct polling {
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::: "memory");
+#endif
+  }
+
+  template <class Word, class Pred>
+  static auto await(const Word& word, Pred pred, std::memory_order order) {
+    for (;;) {
+      const auto v = word.load(order);
+      if (pred(v)) return v;
+      pause();
+    }
+  }
+
+  /// After about a microsecond it polls politely: it offers its CPU to others between looks, for whoever is waited for
+  /// may be the one who needs it. A yield that nobody takes costs about as much as a few pauses.
+  template <class Word, class Pred>
+  static auto await_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
+      -> std::optional<decltype(word.load())> {
+    return await_until(word, pred, order, ns, [](unsigned i) { i < polite_from ? pause() : void(sched_yield()); });
+  }
+
+  template <class Word, class Pred>
+  static auto await_yielding_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
+      -> std::optional<decltype(word.load())> {
+    return await_until(word, pred, order, ns, [](unsigned) { sched_yield(); });
+  }
+
+  /// Polls, then yields, then sleeps for a little between looks: with real-time priorities, yielding alone may not
+  /// let the awaited thread run.
+  template <class Word, class Pred>
+  static auto await_yielding(const Word& word, Pred pred, std::memory_order order) {
+    if (auto v = await_for(word, pred, order, 1000)) return *v;
+    if (auto v = await_yielding_for(word, pred, order, 100000)) return *v;
+    for (;;) {
+      backoff(sleep_from);
+      const auto v = word.load(order);
+      if (pred(v)) return v;
+    }
+  }
+
+  template <class Word, class Pred>
+  static auto await_sleeping(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns) {
+    for (;; sleep_for(ns)) {
+      const auto v = word.load(order);
+      if (pred(v)) return v;
+    }
+  }
+
+  /// The processor is asked once what it can do.
+  template <class Word, class Pred>
+  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
+      -> std::optional<decltype(word.load())> {
+    using namespace native_detail;
+    auto& known = usher_process_state.monitor;
+    std::uint32_t can = known.load(std::memory_order_relaxed);
+    if (can == 0) [[unlikely]]
+      known.store(can = find_monitor(), std::memory_order_relaxed);
+    switch (can) {
+#if defined(__x86_64__)
+      case monitor_umwait:
+        return await_by_monitor<umwait>(word, pred, order, ns, now);
+      case monitor_mwaitx:
+        return await_by_monitor<mwaitx>(word, pred, order, ns, now);
+#elif defined(__aarch64__)
+      case monitor_wfet:
+        return await_by_monitor<wfet>(word, pred, order, ns, now);
+#endif
+      default:
+        return await_for(word, pred, order, ns);
+    }
+  }
+
+  static void backoff(std::uint32_t ns) {
+    if (ns >= sleep_from) return sleep_for(ns);
+    const std::uint64_t end = now() + ns;
+    do pause();
+    while (now() < end);
+  }
+
+ private:
+  static constexpr unsigned polite_from = 32;         // looks
+  static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
+
+  static void sleep_for(std::uint64_t ns) {
+    // Not nanosleep(): it is a cancellation point, and taking a lock must not be one.
+    std::atomic<std::uint32_t> nothing{0};
+    sleeping::park_for(nothing, 0u, every_sleeper, ns);
+  }
+
+  template <class Word, class Pred, class Pause>
+  static auto await_until(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns, Pause relax)
+      -> std::optional<decltype(word.load())> {
+    std::uint64_t end = 0;
+    for (unsigned i = 0;; i++) {
+      const auto v = word.load(order);
+      if (pred(v)) return v;
+      if (i % 8 == 0) {  // a look at the clock costs about as much as eight looks at the word
+        const std::uint64_t t = ns != 0 ? now() : 0;
+        if (i == 0) end = t + ns;
+        if (t >= end) return std::nullopt;
+      }
+      relax(i);
+    }
+  }
+};
+
+}  // namespace usher::inline v1::native_detail

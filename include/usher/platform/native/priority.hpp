@@ -1,0 +1,42 @@
+// A thread's real-time priority, as the kernel has it at the moment of the question. Apart from records.hpp, for it asks about
+// any thread by its id, and needs none.
+#pragma once
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/platform/native/state.hpp"
+
+namespace usher::inline v1::native_detail {
+
+struct priorities {
+  /// SCHED_FIFO and SCHED_RR: 1 … 99, as the kernel has it; SCHED_DEADLINE, which goes before them: 100; all others 0. Asked
+  /// each time, for another thread or process may change it at any time. `thread` 0: the caller's. errno is the program's.
+  static std::uint32_t priority(std::int32_t thread = 0) {
+    constexpr long deadline = 6, reset_on_fork = 0x40000000;  // SCHED_DEADLINE, SCHED_RESET_ON_FORK
+    const int saved = errno;
+    long p = 0;
+    if (usher_process_state.nice_ranks.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      p = syscall(SYS_getpriority, 0, thread) - 1;  // the kernel answers 20 - nice
+    } else if (const long policy = syscall(SYS_sched_getscheduler, thread) & ~reset_on_fork; policy == deadline) {
+      p = 100;
+    } else if (policy == SCHED_FIFO || policy == SCHED_RR) {
+      sched_param parameters{};
+      if (syscall(SYS_sched_getparam, thread, &parameters) == 0) p = parameters.sched_priority;
+    }
+    errno = saved;
+    return p > 0 ? std::uint32_t(p) : 0;
+  }
+
+  /// For tests, where the machine gives no real-time priorities: a thread's priority is 19 less its nice value, 0 … 39.
+  static void set_priorities_by_nice(bool on) {
+    usher_process_state.nice_ranks.store(on ? 1 : 0, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace usher::inline v1::native_detail

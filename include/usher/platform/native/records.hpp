@@ -1,0 +1,214 @@
+// Thread records, and what a thread knows of itself by its record: its id, a small number, random bits.
+//
+// Thread records and queue nodes live in one mapped region that is never unmapped. A record is owned by a living thread id
+// in one incarnation of the process (its fork stamp); there is no destructor and no key: a thread that needs a record takes
+// over one whose owner no longer exists. Thread-local storage holds one pointer.
+//
+// Handlers. The thread's signal handlers may lock, too, at any point of what is done with free[] and top, and return
+// while they hold the lock. So the owner says in `ready` that it is at it:
+//
+//     (s1) ready is compared with the stamp    equal, or nothing is done here
+//     (s2) ready = busy
+//     (s3) top and free[] are read and written
+//     (s4) ready = the stamp
+//
+// A handler that comes before (s2) has done with the record when it returns, and (s3) reads what it has left. One that
+// comes between (s2) and (s4) finds `busy` and takes its nodes from the pool, and gives them there; the pool's operations
+// are compare-and-swaps, which any number may interrupt. One that comes after (s4) finds all done. Whoever jumps out of a
+// handler leaves the record busy: it is then not used any more as long as the thread lives. In (s3) the order is such
+// that a thread which ends there, in a handler, leaves no node in two places.
+//
+// Forks. In the child of a fork in a handler the stamp of (s4) is of the parent's incarnation: the record's nodes are then
+// of unknown origin, and dropped where the pool began anew (nodes.hpp). So are those of other threads that the child
+// does not have.
+#pragma once
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "usher/platform/native/fork.hpp"
+#include "usher/platform/native/futex.hpp"
+#include "usher/platform/native/state.hpp"
+
+namespace usher::inline v1::native_detail {
+
+struct records {
+  /// The calling thread's record, or null if no more can be had.
+  static thread_record* self() {
+    thread_record* r = current_record;
+    if (r == nullptr || r->stamp() != forks::fork_stamp()) [[unlikely]]
+      return find_record();
+    return r;
+  }
+
+  /// The kernel's id of the calling thread.
+  [[gnu::always_inline]] static std::int32_t thread_id() {
+    if (thread_record* r = self()) [[likely]]
+      return std::int32_t(std::uint32_t(r->owner.load(std::memory_order_relaxed)));
+    return gettid_now();
+  }
+
+  /// A small number of the calling thread's own; 0 if it has no record.
+  static std::uint32_t thread_index() {
+    const thread_record* r = self();
+    return r != nullptr ? std::uint32_t(reinterpret_cast<const thread_record*>(slot_base()) - r) : 0;
+  }
+
+  /// What tells the calling thread from all others that live: never 0, and 1 if the thread has no record (yet). One
+  /// load from thread-local storage.
+  static std::uint32_t thread_mark() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_record)) | 1; }
+
+  static std::uint32_t random() {
+    thread_record* r = self();
+    if (r == nullptr) [[unlikely]]
+      return usher_process_state.seed.fetch_add(0x9e3779b9u, std::memory_order_relaxed) * 0x85ebca6bu;
+    std::uint64_t x =
+        r->random.load(std::memory_order_relaxed);  // Marsaglia's xorshift, as the Malthusian paper's §4 uses
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    r->random.store(x, std::memory_order_relaxed);
+    return std::uint32_t(x >> 16);
+  }
+
+  static bool bernoulli(std::uint32_t n) { return n != 0 && random() % n == 0; }
+
+  // ---- by nodes.hpp
+
+  /// The region of records and nodes: 72 MiB of addresses, touched as needed; less where the process may not have so much.
+  static node_slot* region() {
+    auto& s = usher_process_state;
+    if (auto* base = s.nodes.load(std::memory_order_acquire)) return base;
+    const int saved = errno;
+    std::uint32_t n = most_records;
+    void* fresh = MAP_FAILED;
+    for (; n >= 64 && fresh == MAP_FAILED; n /= 2)
+      fresh = mmap(nullptr, bytes_for(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    n *= 2;
+    const bool mapped = fresh != MAP_FAILED;
+    if (mapped)
+      madvise(fresh, bytes_for(n), MADV_NOHUGEPAGE);
+    else
+      n = reserved_records;
+    void* const begin = mapped ? fresh : s.reserve;
+    auto* const mine = reinterpret_cast<node_slot*>(static_cast<thread_record*>(begin) + n);
+    // shared_memory.hpp wants indices of 16 bits.
+    head(mine).records.store(n < 65536 ? n : 65535, std::memory_order_relaxed);
+    head(mine).slots.store(n * slots_a_record, std::memory_order_relaxed);
+    node_slot* base = nullptr;
+    if (s.nodes.compare_exchange_strong(base, mine, std::memory_order_acq_rel, std::memory_order_acquire))
+      base = mine;
+    else if (mapped)
+      munmap(fresh, bytes_for(n));
+    errno = saved;
+    return base;
+  }
+
+  // The fences keep the compiler from moving what is between (s2) and (s4) out of it.
+
+  static void begin(thread_record& r) {
+    r.ready.store(thread_record::busy, std::memory_order_relaxed);  // (s2)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  /// Release: pairs with (r2), what this thread did with the nodes.
+  static void end(thread_record& r, std::uint32_t stamp) { r.ready.store(stamp, std::memory_order_release); }  // (s4)
+
+  /// The nodes become this incarnation's: those of another one are of another pool.
+  static void make_ready(thread_record& r, std::uint32_t stamp) {
+    if (r.ready.load(std::memory_order_acquire) == stamp) return;  // (r2)
+    begin(r);
+    if (usher_process_state.ghosts_are_free.load(std::memory_order_relaxed) != 0 ||
+        r.top.load(std::memory_order_relaxed) == nullptr)
+      r.top.store(r.at(0), std::memory_order_relaxed);
+    end(r, stamp);
+  }
+
+  /// The calling thread's record, if it may be used; null if it is busy, or there is none.
+  static thread_record* ready_record(std::uint32_t stamp) {
+    thread_record* const r = self();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) == thread_record::busy) return nullptr;
+    // A handler that comes here does all of the following: then it is done twice, and what the handler has got is lost.
+    make_ready(*r, stamp);
+    return r;
+  }
+
+ private:
+  [[gnu::cold, gnu::noinline]] static thread_record* find_record() {
+    const std::uint32_t stamp = forks::fork_stamp();
+    const std::uint64_t me = std::uint64_t{stamp} << 32 | std::uint32_t(gettid_now());
+    if (thread_record* r = current_record) {
+      // I am the thread that forked; nobody takes over a record with an old stamp, so it is still mine.
+      if (r->stamp() != stamp) r->owner.store(me, std::memory_order_relaxed);
+      return r;
+    }
+    // None for a child that shares our memory (vfork): its thread-local storage is the suspended parent's, and ids of another
+    // process's threads do not say who is alive.
+    if (getpid() != usher_process_state.pid.load(std::memory_order_relaxed)) return nullptr;
+    thread_record* r = claim_record(me);
+    if (r == nullptr) return nullptr;
+    // Has a handler found one meanwhile? (One that comes now leaves a record that stays unused as long as this thread lives.)
+    if (thread_record* const theirs = current_record) {
+      if (r != theirs) r->owner.store(0, std::memory_order_release);
+      return theirs;
+    }
+    current_record = r;
+    return r;
+  }
+
+  /// A record that becomes mine: a dead thread's if one is found by a short look, else a new one; where there can be no more, by
+  /// a longer look. So it takes a bounded time, however many threads there are and have been.
+  static thread_record* claim_record(std::uint64_t me) {
+    auto& s = usher_process_state;
+    node_slot* const base = region();
+    std::uint32_t made = s.made.load(std::memory_order_acquire);
+    for (unsigned tries = 0; tries < 4 && made > 0; tries++) {
+      thread_record& r = record(base, 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made);
+      if (take_over(r, me)) return &r;
+    }
+    const std::uint32_t capacity = head(base).records.load(std::memory_order_relaxed);
+    while (made < capacity) {
+      // Between this and take_over, another thread may see the new record, unowned, and be quicker.
+      if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        thread_record& r = record(base, ++made);
+        if (take_over(r, me)) return &r;
+      }
+    }
+    for (unsigned tries = 0; tries < 64 && tries < made; tries++) {
+      thread_record& r = record(base, 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made);
+      if (take_over(r, me)) return &r;
+    }
+    return nullptr;
+  }
+
+  static bool take_over(thread_record& r, std::uint64_t me) {
+    std::uint64_t owner = r.owner.load(std::memory_order_acquire);
+    if (owner == me) {
+      // This thread's id, but perhaps not this thread's: its thread is dead and the id was given out again. Or it is this
+      // thread's: another shared object's that embeds locks, or one that a handler finds while we are at it here. All of
+      // these may share it, unless it is in use right now.
+      if (&r == current_record || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
+    } else if (owner != 0) {
+      // A record of another incarnation may belong to the thread that forked.
+      if (owner >> 32 != me >> 32) return false;
+      const int saved = errno;
+      const bool alive = syscall(SYS_tgkill, usher_process_state.pid.load(std::memory_order_relaxed),
+                                 std::int32_t(std::uint32_t(owner)), 0) == 0 ||
+                         errno != ESRCH;
+      errno = saved;
+      if (alive) return false;
+    }
+    // (r1) acquire: what the dead thread's successors wrote; the thread itself is gone, its writes with it.
+    if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return false;
+    r.random.store((now() ^ me * 0x9e3779b97f4a7c15u) | 1, std::memory_order_relaxed);
+    make_ready(r, std::uint32_t(me >> 32));
+    return true;
+  }
+};
+
+}  // namespace usher::inline v1::native_detail

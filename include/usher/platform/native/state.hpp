@@ -1,0 +1,238 @@
+// What a process keeps: the layout of it, and one object.
+//
+// All process-wide state is one object, `usher_process_state`, found under one name by everything in the process that was
+// built from this layout: two shared objects that were loaded with RTLD_LOCAL must agree on the waiting array and on what a
+// node handle means, or a waiter in one of them would never hear of an unlock in the other. An inline variable is not enough,
+// for clang does not make it unique; so the object is defined by an assembler directive that either compiler emits alike.
+//
+// Layouts only, the wait limits, the number of CPUs and the tables. The operations on a record, a node, a place of the pool
+// of large locks' states, and what interrupts them where, are in records.hpp, nodes.hpp and inflation.hpp; the life of the
+// first page across a fork is in fork.hpp.
+#pragma once
+
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
+
+namespace usher::inline v1 {
+
+struct native;
+
+namespace native_detail {
+
+/// One queue node, alone in its cache line.
+struct alignas(64) node_slot {
+  queue_node<native>* queue() { return reinterpret_cast<queue_node<native>*>(this); }
+  unsigned char raw[32];
+  std::atomic<node_handle> next;  ///< in a list of the pool's. Beside the node, so that it is a handle at any time
+};
+
+/// A thread's record. All of it is the owner's alone; atomic only because a dead owner's last writes are ordered by the
+/// kernel, which thread sanitizers do not see. What interrupts what is done with it, and forks: records.hpp.
+struct alignas(64) thread_record {
+  static constexpr std::uint32_t most = 14, batch = most / 2;
+  static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no stamp
+  std::atomic<std::uint64_t> owner;                         ///< fork stamp << 32 | thread id; 0: nobody's
+  /// Points into free[]: what follows free[0] up to here are nodes that the thread has at hand. Null: never used yet.
+  std::atomic<std::atomic<node_handle>*> top;
+  std::atomic<std::uint32_t> ready;         ///< the stamp for which the nodes are good, or busy
+  std::atomic<std::uint64_t> random;        ///< xorshift state, never 0
+  std::atomic<std::uint32_t> place;         ///< NUMA node, and above bit 16 how often it is still taken for true
+  std::atomic<node_handle> free[1 + most];  ///< the first is no_node for ever
+
+  std::uint32_t stamp() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
+  std::atomic<node_handle>* at(std::uint32_t i) { return &free[i]; }
+};
+static_assert(sizeof(thread_record) == 128);
+
+/// The nodes that no thread has at hand: a list, and those that have not been in use: nodes.hpp.
+struct node_pool {
+  /// Changes << 24 | the first of a list, or no_node. 0: not yet open. The changes begin elsewhere in each incarnation, so
+  /// that nothing which was begun in the parent succeeds in its child by accident.
+  std::atomic<std::uint64_t> list;
+  std::atomic<std::uint64_t> from;  ///< 1 + how many had been made when it began. 0: not yet open
+  /// The same, and how many it has made since. 0: not yet open. It goes on rising in children, for the reason above.
+  std::atomic<std::uint64_t> made;
+};
+
+/// Lies where the handles below first_node would have their nodes.
+struct region_head {
+  std::atomic<std::uint32_t> records, slots;  ///< how many there can be
+};
+
+/// Where a thread learns which NUMA node it runs on.
+enum numa_source : std::uint32_t {
+  numa_rseq = 1,    ///< the kernel writes it into the thread's restartable-sequences area: Linux 6.3, glibc 2.35
+  numa_getcpu = 2,  ///< a system call, now and then
+  numa_fake = 16,   ///< + n: USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does not have
+};
+
+/// Slots for each record that there can be: more than a record keeps, so that no thread goes without a node because others
+/// have some at hand.
+inline constexpr std::uint32_t slots_a_record = 16;
+static_assert(slots_a_record > thread_record::most + 1);
+/// How many bytes n records take with their nodes. The records come first, in descending order, and the nodes after them:
+/// both are found from the address between, which is slot 0.
+constexpr std::size_t bytes_for(std::uint32_t n) {
+  return n * (sizeof(thread_record) + slots_a_record * sizeof(node_slot));
+}
+inline constexpr std::uint32_t most_records = 65536, reserved_records = 14;
+inline constexpr std::uint32_t table_size = 4096;
+
+/// One place of the pool of large locks' states. What has been in it stays, for the next of the same type.
+struct annex_slot {
+  static constexpr std::size_t size = 65536, room = size - 128;
+  std::atomic<std::uint32_t> next_free;
+  std::atomic<const void*> type;  ///< of what lies in `bytes`; null: zeros
+  alignas(128) unsigned char bytes[room];
+};
+static_assert(sizeof(annex_slot) == annex_slot::size);
+
+/// All zero at first. The first page is wiped in a child: by the kernel (MADV_WIPEONFORK), or by forget_parent().
+struct process_state {
+  /// fork stamp << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one operation.)
+  alignas(4096) std::atomic<std::uint64_t> mark;
+  alignas(128) node_pool wiped_pool;                    ///< where ghosts_are_free
+  alignas(4096) std::atomic<std::uint32_t> last_stamp;  ///< of this process or an ancestor; survives a fork
+  std::atomic<std::int32_t> pid;
+  std::atomic<node_slot*> nodes;                  ///< slot 0 of the region
+  std::atomic<std::uint32_t> made;                ///< records 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> cursor;              ///< where to look next for a dead thread's record
+  std::atomic<std::uint32_t> spin, yield, sleep;  ///< wait limits + 1; 0: not yet known
+  std::atomic<std::uint32_t> cpus;                ///< 0: nobody has asked yet
+  std::atomic<std::uint32_t> seed;
+  std::atomic<std::uint32_t> monitor;  ///< what the processor has to wait with: monitor.hpp; 0: not yet known
+  std::atomic<std::uint32_t> numa;     ///< how numa_node() asks: numa_source; 0: not yet known
+  /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
+  std::atomic<std::uint32_t> ghosts_are_free;
+  std::atomic<annex_slot*> annexes;          ///< slot 0 is nobody's
+  std::atomic<std::uint64_t> free_annexes;   ///< changes << 32 | first of a list, 0: none
+  std::atomic<std::uint32_t> annexes_made;   ///< slots 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
+  std::atomic<std::uint32_t> told_of_forks;  ///< 1: somebody calls forget_parent() in children
+  std::atomic<std::uint32_t> nice_ranks;     ///< priority() is told by niceness: set_priorities_by_nice()
+  alignas(128) node_pool pool;               ///< where locks may be in use across a fork
+  std::atomic<std::uint64_t> ever_made;      ///< how many nodes this process and its ancestors have made, or a few more
+  alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
+  std::atomic<std::uint32_t> id_array[table_size];
+  std::atomic<std::uint32_t> chain_array[table_size];              ///< empty in a child: its pages, too, are wiped
+  alignas(64) unsigned char reserve[bytes_for(reserved_records)];  ///< the region where none can be mapped
+};
+static_assert(sizeof(process_state) == 73728);
+
+}  // namespace native_detail
+
+// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to, or
+// of a lock changes, so that objects built from different releases share neither state nor code.
+extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
+    __attribute__((visibility("default")));
+__asm__(
+    ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1,comdat\n"
+    ".globl usher_process_state_v1\n"
+    ".type usher_process_state_v1, %gnu_unique_object\n"
+    ".size usher_process_state_v1, 73728\n"
+    ".balign 4096\n"
+    "usher_process_state_v1:\n"
+    ".zero 73728\n"
+    ".popsection\n");
+
+namespace native_detail {
+
+/// The calling thread's record; null before it needs one. Thread-local storage holds nothing else.
+inline constinit thread_local thread_record* current_record = nullptr;
+
+inline node_slot* slot_base() {
+  return usher_process_state.nodes.load(std::memory_order_relaxed);
+}
+inline node_slot& slot(node_handle h) {
+  return slot_base()[h];
+}
+/// From 1 on.
+inline thread_record& record(node_slot* base, std::uint32_t i) {
+  return *(reinterpret_cast<thread_record*>(base) - i);
+}
+inline region_head& head(node_slot* base) {
+  return *reinterpret_cast<region_head*>(base);
+}
+
+/// What is the same for the whole process: wait limits, the number of CPUs, the locks' tables.
+struct process {
+  static wait_limits limits() {
+    auto& s = usher_process_state;
+    const std::uint32_t spin = s.spin.load(std::memory_order_relaxed);
+    const std::uint32_t yield = s.yield.load(std::memory_order_relaxed);
+    const std::uint32_t sleep = s.sleep.load(std::memory_order_relaxed);
+    if (spin == 0 || yield == 0 || sleep == 0) [[unlikely]]
+      return first_limits();
+    return {spin - 1, yield - 1, sleep - 1};
+  }
+
+  /// Sets the limits of the whole process. At most one second each.
+  static void set_limits(wait_limits l) {
+    constexpr std::uint32_t most = 1000000000;
+    usher_process_state.spin.store((l.spin < most ? l.spin : most) + 1, std::memory_order_relaxed);
+    usher_process_state.yield.store((l.yield < most ? l.yield : most) + 1, std::memory_order_relaxed);
+    usher_process_state.sleep.store((l.sleep < most ? l.sleep : most) + 1, std::memory_order_relaxed);
+  }
+
+  template <class Tag>
+  static std::atomic<std::uint32_t>* table() {
+    static_assert(Tag::size == native_detail::table_size);
+    constexpr table_kind kind = Tag::kind;
+    if constexpr (kind == table_kind::counts)
+      return usher_process_state.waiting_array;
+    else if constexpr (kind == table_kind::identities)
+      return usher_process_state.id_array;
+    else
+      return usher_process_state.chain_array;
+  }
+
+  template <class Tag>
+  static constexpr std::uint32_t table_size() {
+    return Tag::size;
+  }
+
+  static std::uint32_t cpus() {
+    const std::uint32_t n = usher_process_state.cpus.load(std::memory_order_relaxed);
+    if (n == 0) [[unlikely]]
+      return count_cpus();
+    return n;
+  }
+
+ private:
+  /// The limits when nobody has set any. Spinning: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
+  /// Malthusian paper (§5, the machine of §6); none where there is nobody to wait for but on this CPU. Yielding: chosen, not measured.
+  [[gnu::cold, gnu::noinline]] static wait_limits first_limits() {
+    cpu_set_t cpus{};
+    const int saved = errno;
+    unsigned count = 0;  // by hand: CPU_COUNT is a function of one C library
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
+      for (int i = 0; i < CPU_SETSIZE; i++) count += CPU_ISSET(i, &cpus) ? 1 : 0;
+    const bool one = count == 1;
+    errno = saved;
+    const wait_limits l{one ? 0u : 5555u, 1000000u};
+    set_limits(l);
+    return l;
+  }
+
+  /// Whoever is first decides for all.
+  [[gnu::cold, gnu::noinline]] static std::uint32_t count_cpus() {
+    const int saved = errno;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    errno = saved;
+    const std::uint32_t mine = online > 0 ? std::uint32_t(online) : 1;
+    std::uint32_t n = 0;
+    return usher_process_state.cpus.compare_exchange_strong(n, mine, std::memory_order_relaxed) ? mine : n;
+  }
+};
+
+}  // namespace native_detail
+
+}  // namespace usher::inline v1
