@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "usher/core/node.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::test {
 

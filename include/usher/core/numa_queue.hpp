@@ -7,6 +7,7 @@
 // All this is protected by the lock. queue_node::mark is the NUMA node where the thread ran when it arrived.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 
 namespace usher::inline v1 {
@@ -73,7 +74,7 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
 ///
 ///     bits 0–23   the youngest remote thread's node, 0: none       bits 24–31   home
 ///
-/// Handles are below 2^24: see region() in platform/native.hpp.
+/// Handles are below 2^24: node.hpp.
 template <platform P, class W>
 class remote_threads {
  public:
@@ -135,7 +136,7 @@ class remote_threads {
     return moved;
   }
 
-  /// As successor_or_free() of queue_node.hpp, for a queue without other lists. One in `period` looks for home elsewhere.
+  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. One in `period` looks for home elsewhere.
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine,
                                 std::uint32_t period) {
     if (!empty() && (P::bernoulli(period) || P::node(mine).next.load(std::memory_order_acquire) == no_node)) {

@@ -25,7 +25,9 @@
 
 #include <bit>
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

@@ -22,7 +22,10 @@
 // prepares and CLH-TLS from a pool; here nodes come from the platform in either.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/thread_nodes.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

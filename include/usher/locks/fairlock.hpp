@@ -24,6 +24,8 @@
 
 #include <bit>
 
+#include "usher/core/node.hpp"
+#include "usher/core/waiting.hpp"
 #include "usher/locks/mcs.hpp"
 
 namespace usher::inline v1 {

@@ -166,7 +166,7 @@ class basic_fairlock_wide {
   typename P::template atomic<std::uint64_t> bits_[Words];
 };
 
-/// A slot for every record that there can be: native.hpp, region().
+/// A slot for every thread_index() that there can be: natively they are below 2^16.
 template <platform P, class W>
 using fairlock_wide = basic_fairlock_wide<P, W, 2048>;
 

@@ -23,7 +23,10 @@
 // the two: `k42` takes a node of the thread's own and gives it back; `k42-tls` uses the one that it keeps.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/thread_nodes.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

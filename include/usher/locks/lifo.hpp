@@ -26,7 +26,9 @@
 // sequence). Links below the top change under the lock only.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

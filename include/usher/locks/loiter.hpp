@@ -57,8 +57,10 @@
 
 #include <type_traits>
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

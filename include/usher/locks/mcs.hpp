@@ -9,7 +9,10 @@
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/thread_nodes.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

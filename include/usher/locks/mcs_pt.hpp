@@ -20,6 +20,10 @@
 //     mark:  0 the place is firm; else the time of the last sign of life, in 1024 ns, and bit 0
 #pragma once
 
+#include "usher/core/hand_over.hpp"
+#include "usher/core/node.hpp"
+#include "usher/core/thread_nodes.hpp"
+#include "usher/core/waiting.hpp"
 #include "usher/locks/mcs.hpp"
 
 namespace usher::inline v1 {

@@ -15,7 +15,11 @@
 //     passive:  head (latest to be culled) ─older→ … ─older→ eldest ← tail
 #pragma once
 
+#include "usher/core/hand_over.hpp"
+#include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
+#include "usher/core/thread_nodes.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

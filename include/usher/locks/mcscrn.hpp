@@ -19,7 +19,11 @@
 // The lists are protected by the lock itself. All editing comes before the hand-over.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
+#include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
+#include "usher/core/thread_nodes.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

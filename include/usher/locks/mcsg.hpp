@@ -15,7 +15,10 @@
 //     ≥ first_node   the last regular in the queue
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/thread_nodes.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

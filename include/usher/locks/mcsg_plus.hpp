@@ -40,7 +40,9 @@
 // whoever has the turn gets through once the tail is no longer π.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/thread_nodes.hpp"
 #include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {

@@ -20,7 +20,9 @@
 // again: after 0.2 ms.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/waiting.hpp"
 #include "usher/locks/tas.hpp"
 #include "usher/locks/ttas.hpp"
 

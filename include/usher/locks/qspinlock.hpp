@@ -24,7 +24,7 @@
 //      tail ──head, not last──► tail|held        tail ──head, the last──► held        (while neither held nor pending)
 //
 // The tail has 23 bits; the kernel's has two for the depth of nesting and the rest for the CPU. Handles that exist have 20
-// (platform/native.hpp). A thread that can have no node, or one beyond 23 bits, takes the lock when it finds it free.
+// (core/node.hpp). A thread that can have no node, or one beyond 23 bits, takes the lock when it finds it free.
 //
 // Transitions, as tail,pending,held; * is 0 or 1, m and n are threads. Any pair of them is one atomic operation on the word.
 //
@@ -47,7 +47,9 @@
 // the doorway and would let later threads overtake it; it is left out.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 

@@ -18,6 +18,7 @@
 // a child of a fork finds an empty array, not the stacks of threads that it does not have.
 #pragma once
 
+#include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/waiting_array.hpp"
 

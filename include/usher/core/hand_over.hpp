@@ -1,0 +1,65 @@
+// The hand-over through a queue node: a thread waits until its node is granted, and whoever unlocks grants the node of its
+// successor.
+//
+// The granter does not touch the node after the grant, only wakes who slept on it, by a key that it has formed before: the
+// waiter may have gone on, and its node may be another thread's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
+
+namespace usher::inline v1 {
+
+/// Makes a node ready to be enqueued.
+template <platform P>
+void prepare(node_handle h) {
+  auto& n = P::node(h);
+  n.next.store(no_node, std::memory_order_relaxed);
+  n.flag.store(flag_waiting, std::memory_order_relaxed);
+}
+
+/// Waits until the node is granted.
+template <platform P, class W>
+[[gnu::cold]] void wait_for_grant(node_handle h) {
+  auto& flag = P::node(h).flag;
+  if (W::poll(flag, [](std::uint32_t f) { return f == flag_granted; })) return;
+  if constexpr (W::parks) {
+    std::uint32_t seen = flag_waiting;
+    // (g1) release on success is not needed for data: it orders nothing that the granter reads. Acquire on failure
+    // pairs with (g2): the granter came first.
+    if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire)) return;
+    while (flag.load(std::memory_order_acquire) != flag_granted) P::park(flag, flag_parked, every_sleeper);
+  }
+}
+
+/// Hands the lock to the thread that waits on this node. The node may be reused before the wake: the wake is then a
+/// stray one.
+template <platform P, class W>
+void grant(node_handle h) {
+  auto& flag = P::node(h).flag;
+  if constexpr (W::parks) {
+    const wake_key key = P::key_of(flag);
+    // (g2) release: what this thread did in the critical section; pairs with the acquire loads in wait_for_grant.
+    if (flag.exchange(flag_granted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);
+  } else {
+    flag.store(flag_granted, std::memory_order_release);
+  }
+}
+
+/// The successor of a node at the moment of unlocking, or no_node after the queue was found empty and `tail` put
+/// back to free (this is MCS's release up to the hand-over).
+template <platform P, class W>
+node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine) {
+  auto& next = P::node(mine).next;
+  if (node_handle s = next.load(std::memory_order_acquire)) return s;
+  node_handle expected = mine;
+  if (tail.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
+    return no_node;
+  // Somebody has swapped the tail but not yet written the link.
+  return W::await_soon(next, [](node_handle s) { return s != no_node; });
+}
+
+}  // namespace usher::inline v1

@@ -1,0 +1,127 @@
+// Where locks have their nodes from: the platform's thread records.
+#pragma once
+
+#include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
+
+namespace usher::inline v1 {
+
+/// Where a lock has its nodes from: the calling thread's record. They go back there, whoever gives them back; or, where nodes
+/// have no home, to the record of whoever does.
+template <platform P>
+struct home_nodes {
+  static node_handle take() { return P::take_node(); }
+  static void give(node_handle h) { P::give_node(h); }
+};
+
+/// The same for locks that let nodes wander: a thread keeps the node that it was left with for its next acquisition.
+template <platform P>
+struct kept_nodes {
+  static node_handle take() { return P::borrow_node(); }
+  static void give(node_handle h) { P::keep_node(h); }
+};
+
+/// Gives thread nodes to a lock whose operations take one, and keeps the holder's node beside it.
+template <platform P, class Lock>
+class with_thread_nodes {
+ public:
+  void lock() {
+    P::doorway(this);
+    node_handle h;
+    while ((h = P::take_node()) == no_node) P::backoff(1000000);  // all nodes are in use
+    lock_.lock(h);
+    holder_.set(h);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    const node_handle h = P::take_node();
+    if (h == no_node) return false;
+    if (!lock_.try_lock(h)) {
+      P::give_node(h);
+      return false;
+    }
+    holder_.set(h);
+    return true;
+  }
+
+  void unlock() {
+    const node_handle h = holder_.get();
+    lock_.unlock(h);
+    P::give_node(h);  // touches the node only: the lock may be gone
+  }
+
+  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  bool alone() const
+    requires requires(const Lock& l, node_handle h) { l.alone(h); }
+  {
+    return lock_.alone(holder_.get());
+  }
+
+  bool contended() const
+    requires requires(const Lock& l, node_handle h) { l.contended(h); }
+  {
+    return lock_.contended(holder_.get());
+  }
+
+ private:
+  Lock lock_;
+  typename P::template plain<node_handle> holder_;
+};
+
+/// The same for a lock with two faces, lock(node) for regulars and lock() for guests. A thread is a regular if it can have a
+/// node, or else a guest; or it says that it is one.
+template <platform P, class Lock>
+class admits_guests {
+ public:
+  void lock() {
+    P::doorway(this);
+    const node_handle h = P::take_node();
+    if (h != no_node) [[likely]]
+      lock_.lock(h);
+    else
+      lock_.lock();
+    holder_.set(h);
+    P::admitted(this);
+  }
+
+  void lock_as_guest() {
+    P::doorway(this);
+    lock_.lock();
+    holder_.set(no_node);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    const node_handle h = P::take_node();
+    if (!(h != no_node ? lock_.try_lock(h) : lock_.try_lock())) {
+      if (h != no_node) P::give_node(h);
+      return false;
+    }
+    holder_.set(h);
+    return true;
+  }
+
+  bool try_lock_as_guest() {
+    if (!lock_.try_lock()) return false;
+    holder_.set(no_node);
+    return true;
+  }
+
+  void unlock() {
+    const node_handle h = holder_.get();
+    if (h == no_node) [[unlikely]]
+      return lock_.unlock();
+    lock_.unlock(h);
+    P::give_node(h);  // touches the node only: the lock may be gone
+  }
+
+  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  bool alone() const { return lock_.alone(holder_.get()); }
+
+ private:
+  Lock lock_;
+  typename P::template plain<node_handle> holder_;  ///< 0 while a guest holds the lock
+};
+
+}  // namespace usher::inline v1
