@@ -13,7 +13,7 @@ unset(also)
 
 usher_check_changed(mcs-relaxed-hand-over "hands over by a relaxed store" mcs ""
   "flag.store(flag_granted, std::memory_order_release)" "flag.store(flag_granted, std::memory_order_relaxed)"
-  core/node.hpp locks/mcs.hpp)
+  core/hand_over.hpp locks/mcs.hpp)
 
 usher_check_changed(mcs-node-after-hand-over "looks at the next node after it has been granted" mcs ""
   "    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);"
@@ -197,7 +197,7 @@ usher_check_wrong(condition condition-stops "a broadcast wakes the first alone" 
   "      if (waiter* next = queue::rest(*me_)) queue::grant(*next);
 "
   ""
-  condition_variable.hpp)
+  core/condition_core.hpp)
 
 usher_check_wrong(semaphore semaphore-plain-let-go "lets the list go by a plain store" semaphore_core
   "      if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
@@ -213,12 +213,12 @@ usher_check_wrong(semaphore semaphore-plain-let-go "lets the list go by a plain 
         P::backoff(0);
         continue;
       }"
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-forgets-priority "a waiter does not ask for its priority" semaphore_core
   "w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);"
   "w.rank.value.set(1);"
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-wakes-first "wakes before it lets the list go" semaphore_core
   "      (last != nullptr ? last->next.set(w) : void(first = w));
@@ -229,22 +229,22 @@ usher_check_wrong(semaphore semaphore-wakes-first "wakes before it lets the list
       P::wake(key, every_sleeper, 1);
       (void)last;
 "
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-release-leaves-it "a release leaves its credit to nobody" semaphore_core
   "settles = to_be_settled(then);"
   "settles = false;"
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-arrives-uncounted "a waiter that comes for its credit remains expected" semaphore_core
   "seen - 1 - came(w)"
   "seen - 1"
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-leaves-uncounted "a waiter that was called and leaves remains expected" semaphore_core
   "seen, seen - came(w), order::relaxed"
   "seen, seen, order::relaxed"
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-queues-unsettled "who joins the list does not look for a credit that came meanwhile" semaphore_core
   "    settle();  // sees a credit that has come since
@@ -254,7 +254,7 @@ usher_check_wrong(semaphore semaphore-queues-unsettled "who joins the list does 
                                         order::acq_rel, order::relaxed))
       P::backoff(0);
 "
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-leaves-unsettled "who leaves the list does not look for a credit that came meanwhile" semaphore_core
   "      list_.remove(w);
@@ -266,7 +266,7 @@ usher_check_wrong(semaphore semaphore-leaves-unsettled "who leaves the list does
                                           order::acq_rel, order::relaxed))
         P::backoff(0);
 "
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-leaves-called-unsettled "who was called and leaves does not call another" semaphore_core
   "seen - came(w), order::relaxed, order::relaxed)) P::backoff(0);
@@ -276,13 +276,13 @@ usher_check_wrong(semaphore semaphore-leaves-called-unsettled "who was called an
     while (!word_.compare_exchange_weak(seen_now, (seen_now & ~(locked | some_wait)) | (list_.front() ? some_wait : 0),
                                         order::acq_rel, order::relaxed))
       P::backoff(0);"
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 usher_check_wrong(semaphore semaphore-loses-handed "who leaves loses the credit that was handed to it" semaphore_core
   "if (w.state.load(order::relaxed) == waiter::granted || take_called(w)) return true;"
   "if (w.state.load(order::relaxed) == waiter::granted) return false;
     if (take_called(w)) return true;"
-  semaphore.hpp)
+  core/semaphore_core.hpp)
 
 # ---- timed waiters beside a lock
 

@@ -179,19 +179,19 @@ usher_check_changed(three-stage-no-mark "sleeps at B or C without a mark" three_
 usher_check_changed(qspinlock-loses-waiter "the pending thread overwrites the tail when it takes the lock" qspinlock ""
   "    word_.fetch_add(held - pending, std::memory_order_relaxed);"
   "    word_.store(held, std::memory_order_relaxed);"
-  core/node.hpp locks/qspinlock.hpp)
+  locks/qspinlock.hpp)
 
 usher_check_changed(qspinlock-loses-mark "the pending thread takes the queue head's mark off" qspinlock ""
   "    word_.fetch_add(held - pending, std::memory_order_relaxed);"
   "    word_.fetch_and(~asleep, std::memory_order_relaxed);
     word_.fetch_add(held - pending, std::memory_order_relaxed);"
-  core/node.hpp locks/qspinlock.hpp)
+  locks/qspinlock.hpp)
 
 usher_check_changed(qspinlock-keeps-pending "does not take back what it has set behind a queue" qspinlock ""
   "      if ((seen & pending) == 0) take_pending_back();
 "
   ""
-  core/node.hpp locks/qspinlock.hpp)
+  locks/qspinlock.hpp)
 
 set(also "    P::doorway(this);
     if (const node_handle previous")
@@ -203,7 +203,7 @@ usher_check_changed(qspinlock-early-doorway "claims its place where it has set p
   "      P::doorway(this);
       if ((seen & pending) == 0) take_pending_back();
 "
-  core/node.hpp locks/qspinlock.hpp)
+  locks/qspinlock.hpp)
 unset(also)
 unset(also_instead)
 
@@ -212,11 +212,11 @@ usher_check_changed(qspinlock-quiet-pending "takes back what it has set behind a
 "
   "      (void)old;
 "
-  core/node.hpp locks/qspinlock.hpp)
+  locks/qspinlock.hpp)
 
 usher_check_changed(qspinlock-head-ignores-pending "the head of the queue does not wait for the pending thread" qspinlock ""
   "wait_until_clear(held | pending)" "wait_until_clear(held)"
-  core/node.hpp locks/qspinlock.hpp)
+  locks/qspinlock.hpp)
 
 usher_check_changed(partitioned-drops-mark "does not wake those who sleep on a word for later numbers" partitioned_ticket ""
   "      if (grant.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
@@ -234,8 +234,8 @@ usher_check_changed(awn-early-place "takes a place whose last number has been se
       return (v & ~asleep) == served(mine - Places) || (v & ~asleep) == served(mine);
     });
 "
-  core/node.hpp locks/awn.hpp)
+  locks/awn.hpp)
 
 usher_check_changed(awn-drops-sleepers "forgets those who sleep at a place that it takes" awn ""
   "| std::uint64_t{me} * 2 | (seen & asleep)," "| std::uint64_t{me} * 2,"
-  core/node.hpp locks/awn.hpp)
+  locks/awn.hpp)
