@@ -3,7 +3,8 @@
 
 #include <span>
 
-#include "catalog/compile.hpp"
+#include "catalog/family.hpp"
+#include "usher/core/lock_table.hpp"
 
 namespace usher::inline v1 {
 

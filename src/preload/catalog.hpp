@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "catalog/compile.hpp"
+#include "catalog/family.hpp"
 #include "preload/mutex_table.hpp"
 
 namespace usher::preload {

@@ -5,7 +5,7 @@
 #include <new>
 #include <span>
 
-#include "catalog/compile.hpp"
+#include "catalog/family.hpp"
 #include "sim/platform.hpp"
 #include "sim/simulated_lock.hpp"
 #include "usher/core/waiting.hpp"
