@@ -8,7 +8,7 @@
 
 #include "check/checked_lock.hpp"
 #include "check/platform.hpp"
-#include "usher/condition_variable.hpp"
+#include "usher/core/condition_core.hpp"
 
 namespace usher::check {
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "check/platform.hpp"
+#include "usher/core/traits.hpp"
+#include "usher/core/waiting.hpp"
 
 namespace usher::check {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "check/platform.hpp"
-#include "usher/semaphore.hpp"
+#include "usher/core/semaphore_core.hpp"
 
 namespace usher::check {
 

@@ -25,9 +25,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cassert>
 #include <cerrno>
 #include <chrono>
+#include <concepts>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -43,10 +45,9 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
-
-#include "usher/platform/native.hpp"  // like the above: for what headers under test include, without relacy's macros
 
 #include <relacy/relacy.hpp>
 // relacy turns names of the language and of the standard library into macros: take them back.
@@ -69,6 +70,7 @@
 #define errno (*__errno_location())
 
 #include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
 
 namespace usher::check {
 

@@ -1,7 +1,7 @@
 // The exported sem_* functions, for semaphores of one process. Those that are shared between processes, and so the named
 // ones, are the C library's.
 //
-//     offset  0   the word     semaphore.hpp. A new one holds the value alone, as the C library's does
+//     offset  0   the word     core/semaphore_core.hpp. A new one holds the value alone, as the C library's does
 //             8   shared       as the C library has it: 0 private, 0x80 shared
 //            16   the list     garbage while nobody waits
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
-#include "usher/semaphore.hpp"
+#include "usher/core/semaphore_core.hpp"
 
 namespace usher::preload {
 namespace {

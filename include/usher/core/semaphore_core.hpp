@@ -1,0 +1,267 @@
+// A counting semaphore whose waiters are served first in, first out, or mostly last in, first out: for any platform. A
+// platform's semaphore gives it the ways to sleep: usher/semaphore.hpp.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append).
+// Guarantees: credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be
+// called from a signal handler; the last time that it touches the semaphore is before it wakes anybody, so whoever was
+// woken may destroy it. An acquiring thread takes a credit that is free, though others wait: the thread that a release
+// woke then goes back to the head; after 1 ms of that the next release hands its credit to it, unless a thread that keeps
+// trying takes it between the two steps of that. So a semaphore used as a mutex does not pay a thread switch for each
+// credit, and the head gets in, with probability one. (Not so a thread further down a list that is mostly last in, first
+// out.) Waiters with a real-time priority come first, by priority: waiter_list.hpp; the head of which this speaks is that of
+// a class of equals.
+// Cost: release and acquire one compare-and-swap each while nobody waits.
+//
+// The word, 64 bits:
+//
+//     0–30   credits            31  locked: the list belongs to whoever set this
+//     32     somebody waits     33–43  coming: how many were woken and have not looked for their credit yet
+//     44–63  fork stamp (its lower bits). After a fork nobody waits in the child: the threads in the list are not here.
+//
+// Whoever takes the lock of the list settles before it lets go: as long as there are more free credits than threads
+// coming for them, it calls the next waiter. It lets go by a compare-and-swap, which fails if a credit came meanwhile.
+// So a release that finds the list locked leaves its credit there and goes. A thread that comes settles, too.
+//
+// A release holds the list's lock only while somebody is in the list, or out of it and not yet woken: somebody who is
+// inside acquire(), on whose account nobody may destroy the semaphore.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/platform.hpp"
+#include "usher/core/waiter_list.hpp"
+
+namespace usher::inline v1 {
+
+template <platform P>
+class semaphore_core {
+  using order = std::memory_order;
+
+ public:
+  static constexpr std::uint32_t max = 0x7fffffff;
+
+  /// One waiting thread. It must stay where it is until acquiring has ended.
+  struct waiter {
+    enum : std::uint32_t { waiting, called, granted };
+
+    typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
+    typename P::template plain<waiter*> next, prev;
+    // Protected by the list's lock; after the waiter has been taken off the list, its own.
+    waiter_rank<P> rank;
+    typename P::template plain<std::uint32_t> queued;
+    typename P::template plain<std::uint32_t> insists;  ///< the next credit is to be handed to it
+    typename P::template plain<std::uint32_t> becomes;  ///< its state, once the list's lock is free
+    std::uint64_t since = 0;
+    std::uint64_t stamp = 0;
+  };
+
+  constexpr semaphore_core() : word_(0) {}
+  explicit semaphore_core(std::uint32_t credits) : word_(credits) {}
+
+  std::uint32_t value() const { return credits(word_.load(order::relaxed)); }
+
+  bool try_acquire() {
+    std::uint64_t seen = word_.load(order::relaxed);
+    while (credits(seen) != 0) {
+      // (1) acquire: pairs with (2). What the thread that released it did before.
+      if (word_.compare_exchange_weak(seen, seen - 1, order::acquire, order::relaxed)) return true;
+      P::backoff(0);
+    }
+    return false;
+  }
+
+  /// Adds a credit. False if there are `max` already.
+  bool release() {
+    std::uint64_t seen = word_.load(order::relaxed);
+    for (;;) {
+      if (credits(seen) == max) return false;
+      std::uint64_t then = seen + 1;
+      bool settles = false;
+      if ((seen & (some_wait | locked)) != 0) [[unlikely]] {
+        if (stale(seen)) then = renewed(then);
+        settles = to_be_settled(then);
+      }
+      if (settles) then |= locked;
+      // (2) release: pairs with (1), (4) and (6). Acquire if it locks the list.
+      if (word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
+        if (settles) settle();
+        return true;
+      }
+      P::backoff(0);
+    }
+  }
+
+  // ---- waiting ----------------------------------------------------------------------------------------------
+
+  /// True: took a credit after all. False: the waiter is in the list, and sleeps while its state is waiting.
+  bool enter(waiter& w, append_chance chance) {
+    w.since = P::now();
+    w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
+    const bool at_tail = chance.at_tail<P>();
+    w.stamp = lock_list();
+    return take_or_queue(w, 0, at_tail);
+  }
+
+  /// The waiter's state is not waiting any more. True: it has a credit. False: it is in the list again.
+  bool arrive(waiter& w) {
+    if (w.state.load(order::relaxed) == waiter::granted) return true;
+    if (take_called(w)) return true;
+    const std::uint64_t waited = P::now() - w.since;
+    const std::uint64_t stamp = lock_list();
+    const std::uint64_t gone = came(w);
+    w.stamp = stamp;
+    w.insists.set(waited > impatience ? 1 : 0);
+    w.state.store(waiter::waiting, order::relaxed);
+    return take_or_queue(w, gone, false);
+  }
+
+  /// Ends the waiting for a credit. True if there was one for the waiter: it has it.
+  bool leave(waiter& w) {
+    if (forgotten(w)) return false;
+    lock_list();
+    if (w.queued.get() != 0) {
+      list_.remove(w);
+      settle();
+      return false;
+    }
+    settle();
+    // (5) acquire: pairs with (3). Whoever took us off the list is just about to write it.
+    P::await_yielding(
+        w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire);
+    if (w.state.load(order::relaxed) == waiter::granted || take_called(w)) return true;
+    lock_list();
+    std::uint64_t seen = word_.load(order::relaxed);
+    while (!word_.compare_exchange_weak(seen, seen - came(w), order::relaxed, order::relaxed)) P::backoff(0);
+    settle();
+    return false;
+  }
+
+  /// The semaphore was left behind by a fork: no release of this process will find the waiter.
+  bool forgotten(const waiter& w) const { return w.stamp != my_stamp(); }
+
+ private:
+  static constexpr std::uint64_t locked = std::uint64_t{1} << 31, some_wait = std::uint64_t{1} << 32,
+                                 one_coming = std::uint64_t{1} << 33, most_coming = 0x7ff,
+                                 one_stamp = std::uint64_t{1} << 44;
+  static constexpr std::uint64_t impatience = 1000000;  // ns; as loiter's standby: chosen, not measured
+
+  static std::uint32_t credits(std::uint64_t w) { return std::uint32_t(w) & max; }
+  static std::uint64_t coming(std::uint64_t w) { return w / one_coming & most_coming; }
+  static std::uint64_t my_stamp() { return std::uint64_t{P::fork_stamp()} * one_stamp; }
+  static bool stale(std::uint64_t w) { return w / one_stamp != my_stamp() / one_stamp; }
+  /// Without the threads of another process.
+  static std::uint64_t renewed(std::uint64_t w) { return my_stamp() | credits(w); }
+
+  static bool to_be_settled(std::uint64_t w) {
+    return (w & some_wait) != 0 && (w & locked) == 0 && credits(w) > coming(w);
+  }
+
+  /// What a waiter that was called and has come subtracts. Nothing where nobody counts it: in a child.
+  std::uint64_t came(const waiter& w) const { return forgotten(w) ? 0 : one_coming; }
+
+  /// Of a waiter that was called: takes a free credit if there is one.
+  bool take_called(waiter& w) {
+    std::uint64_t seen = word_.load(order::relaxed);
+    while (credits(seen) != 0) {
+      std::uint64_t then = seen - 1 - came(w);
+      const bool settles = to_be_settled(then) && !forgotten(w);
+      if (settles) then |= locked;
+      // (4) acquire: pairs with (2).
+      if (word_.compare_exchange_weak(seen, then, order::acquire, order::relaxed)) {
+        if (settles) settle();
+        return true;
+      }
+      P::backoff(0);
+    }
+    return false;
+  }
+
+  /// Takes a credit, or joins the list. Holds the list's lock; lets it go.
+  bool take_or_queue(waiter& w, std::uint64_t came, bool at_tail) {
+    std::uint64_t seen = word_.load(order::relaxed);
+    for (;;) {
+      const bool free = credits(seen) != 0;
+      // (6) acquire: pairs with (2). (settle() below would do that, too.)
+      if ((!free && came == 0) ||
+          word_.compare_exchange_weak(seen, seen - came - (free ? 1 : 0), order::acquire, order::relaxed)) {
+        if (free) {
+          settle();
+          return true;
+        }
+        break;
+      }
+      P::backoff(0);
+    }
+    w.queued.set(1);
+    if (at_tail)
+      list_.push_back(w);
+    else
+      list_.push_front(w);
+    settle();  // sees a credit that has come since
+    return false;
+  }
+
+  /// Returns the stamp under which it is locked.
+  std::uint64_t lock_list() {
+    std::uint64_t seen = word_.load(order::relaxed);
+    for (;;) {
+      if (!stale(seen) && (seen & locked) != 0) {
+        seen = P::await_yielding(
+            word_, [](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, order::relaxed);
+        continue;
+      }
+      const std::uint64_t then = (stale(seen) ? renewed(seen) : seen) | locked;
+      // (7) acquire: pairs with (8).
+      if (word_.compare_exchange_strong(seen, then, order::acquire, order::relaxed)) {
+        if ((then & some_wait) == 0) list_.clear();
+        return then & ~(one_stamp - 1);
+      }
+      P::backoff(0);
+    }
+  }
+
+  /// Gives out what is free and unlocks the list. Never waits.
+  [[gnu::cold, gnu::noinline]] void settle() {
+    waiter* first = nullptr;
+    waiter* last = nullptr;
+    std::uint64_t seen = word_.load(order::relaxed);
+    for (;;) {
+      waiter* const w = list_.front();
+      const bool hands = w != nullptr && w->insists.get() != 0;
+      std::uint64_t then = seen;
+      const bool takes_off = w != nullptr && credits(seen) > coming(seen) && (hands || coming(seen) != most_coming);
+      if (takes_off)
+        then = hands ? seen - 1 : seen + one_coming;
+      else
+        then = (seen & ~(locked | some_wait)) | (w != nullptr ? some_wait : 0);
+      // (8) release: pairs with (7). Acquire: the credit's, for whom it is handed to.
+      if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
+        P::backoff(0);
+        continue;
+      }
+      if (!takes_off) break;
+      seen = then;
+      list_.remove(*w);
+      w->queued.set(0);
+      w->becomes.set(hands ? waiter::granted : waiter::called);
+      w->next.set(nullptr);
+      (last != nullptr ? last->next.set(w) : void(first = w));
+      last = w;
+    }
+    // The semaphore may be gone from here.
+    while (first != nullptr) {
+      waiter& w = *first;
+      first = w.next.get();
+      const wake_key key = P::key_of(w.state);
+      w.state.store(w.becomes.get(), order::release);  // (3) release: pairs with (5) and the waiter's own look
+      P::wake(key, every_sleeper, 1);
+    }
+  }
+
+  typename P::template atomic<std::uint64_t> word_;
+  [[maybe_unused]] std::uint32_t reserved_[2] = {};  ///< where a sem_t says whether it is process-shared
+  waiter_list<P, waiter> list_;
+};
+
+}  // namespace usher::inline v1
