@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Which files may include which, by the text of the tree alone. Each violation is one line: file -> file -> file."""
+
+import argparse
+import re
+import sys
+import tempfile
+import unittest
+from collections import deque
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[2]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(usher/[^>]+)>)', re.MULTILINE)
+HEADER = re.compile(r"[\w/]+\.hpp")  # as CMake's files name one
+SOURCES = {".h", ".hpp", ".c", ".cpp", ".in"}
+
+
+def below(*folders):
+    return lambda file: file.startswith(folders)
+
+
+# The files that a rule is for, the files that they must not reach, and what the rule says.
+RULES = [
+    (below("src/sim/", "src/check/"), below("include/usher/platform/"),
+     "the simulator and the checker do without the hardware's platform"),
+    (below("include/usher/core/", "include/usher/locks/"), below("include/usher/platform/"),
+     "locks and their parts know no platform"),
+    (below("include/"), below("src/"), "what is installed includes nothing of src/"),
+]
+NO_CYCLES = below("include/")
+
+
+class Includes:
+    """{file: [files that it includes]}, names relative to the tree, sorted. An include that is not found is a system's or
+    generated."""
+
+    def __init__(self, tree):
+        self.tree = Path(tree)
+        self.files = sorted(str(p.relative_to(self.tree)) for top in ("include", "src")
+                            for p in (self.tree / top).rglob("*") if p.is_file() and p.suffix in SOURCES)
+        self.known = set(self.files)
+        self.edges = {file: sorted(self.included_by(file)) for file in self.files}
+
+    def included_by(self, file):
+        text = re.sub(r"/\*.*?\*/", "", (self.tree / file).read_text(), flags=re.DOTALL)
+        found = set()
+        for quoted, angled in INCLUDE.findall(text):
+            found.update(self.resolve(file, quoted or angled))
+        return found
+
+    def resolve(self, file, name):
+        if "@" in name:
+            return self.substituted(file, name)
+        folder = str(Path(file).parent)
+        for root in (folder, "include", "src"):
+            if (path := f"{root}/{name}") in self.known:
+                return [path]
+        return []
+
+    def substituted(self, template, name):
+        """What CMake may put in: any header of the folder that is named before the variable; or, where the variable is all,
+        any header that the template's CMake files name."""
+        before = name.split("@")[0]
+        if before:
+            return [f for root in ("include", "src") for f in self.files if f.startswith(f"{root}/{before}")]
+        folder = (self.tree / template).parent
+        words = {word for listing in [folder / "CMakeLists.txt", *folder.glob("*.cmake")] if listing.exists()
+                 for word in HEADER.findall(listing.read_text())}
+        paths = (f"{root}/{word}" for word in words for root in ("include", "include/usher", "src"))
+        return [path for path in paths if path in self.known]
+
+    def way(self, start, forbidden):
+        """The shortest way to a forbidden file, as a list of files, or None."""
+        came_from, todo = {start: None}, deque([start])
+        while todo:
+            file = todo.popleft()
+            if forbidden(file):
+                way = []
+                while file is not None:
+                    way.append(file)
+                    file = came_from[file]
+                return way[::-1]
+            for other in self.edges[file]:
+                if other not in came_from:
+                    came_from[other] = file
+                    todo.append(other)
+        return None
+
+    def cycles(self, concerned):
+        """One for each file that closes one."""
+        done, found = set(), []
+
+        def visit(file, way):
+            if file in way:
+                found.append(way[way.index(file):] + [file])
+            elif file not in done:
+                for other in self.edges[file]:
+                    if concerned(other):
+                        visit(other, way + [file])
+                done.add(file)
+
+        for file in filter(concerned, self.files):
+            visit(file, [])
+        return found
+
+
+def violations(tree):
+    includes = Includes(tree)
+    lines = []
+    for concerned, forbidden, reason in RULES:
+        for file in filter(concerned, includes.files):
+            if way := includes.way(file, forbidden):
+                lines.append(f"{' -> '.join(way)}: {reason}")
+    lines += [f"{' -> '.join(way)}: headers include each other" for way in includes.cycles(NO_CYCLES)]
+    return lines
+
+
+class Layers(unittest.TestCase):
+    def check(self, files, *expected):
+        with tempfile.TemporaryDirectory(prefix="usher-layers-") as folder:
+            for name, text in files.items():
+                path = Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            self.assertEqual(violations(folder), list(expected))
+
+    def test_a_violation_is_one_line_with_its_way(self):
+        native = "include/usher/platform/native.hpp"
+        no_hardware = RULES[0][2]
+        for folder in ("sim", "check"):
+            self.check({f"src/{folder}/machine.cpp": f'#include "{folder}/machine.hpp"\n',
+                        f"src/{folder}/machine.hpp": '#pragma once\n  #  include "usher/mutex.hpp"\n',
+                        "include/usher/mutex.hpp": '#include "usher/platform/native.hpp"\n',
+                        native: "#include <atomic>\n"},
+                       f"src/{folder}/machine.cpp -> src/{folder}/machine.hpp -> include/usher/mutex.hpp -> {native}: "
+                       f"{no_hardware}",
+                       f"src/{folder}/machine.hpp -> include/usher/mutex.hpp -> {native}: {no_hardware}")
+        self.check({"include/usher/locks/tas.hpp": '#include "usher/core/part.hpp"\n',
+                    "include/usher/core/part.hpp": '#include <usher/platform/native/state.hpp>\n',
+                    "include/usher/platform/native/state.hpp": ""},
+                   f"include/usher/core/part.hpp -> include/usher/platform/native/state.hpp: {RULES[1][2]}",
+                   f"include/usher/locks/tas.hpp -> include/usher/core/part.hpp -> "
+                   f"include/usher/platform/native/state.hpp: {RULES[1][2]}")
+        self.check({"include/usher/catalog.hpp": '#include "catalog/names.hpp"\n', "src/catalog/names.hpp": ""},
+                   f"include/usher/catalog.hpp -> src/catalog/names.hpp: {RULES[2][2]}")
+        self.check({"include/usher/a.hpp": '#include "usher/b.hpp"\n', "include/usher/b.hpp": '#include "usher/c.hpp"\n',
+                    "include/usher/c.hpp": '#include "usher/b.hpp"\n'},
+                   "include/usher/b.hpp -> include/usher/c.hpp -> include/usher/b.hpp: headers include each other")
+
+    def test_templates_of_the_build_count(self):
+        platform = {"include/usher/platform/native.hpp": "",
+                    "include/usher/semaphore.hpp": '#include "usher/platform/native.hpp"\n'}
+        way = f"include/usher/semaphore.hpp -> include/usher/platform/native.hpp: {RULES[0][2]}"
+        self.check({**platform, "src/check/subject.cpp.in": '#include "@header@"\n',
+                    "src/check/CMakeLists.txt": "subject(semaphore usher/semaphore.hpp)\n"},
+                   f"src/check/subject.cpp.in -> {way}")
+        self.check({**platform, "src/check/subject.cpp.in": '#include "@header@"\n',
+                    "src/check/mutants.cmake": "mutant(semaphore semaphore.hpp)\n"},
+                   f"src/check/subject.cpp.in -> {way}")
+        self.check({**platform, "src/sim/lock.cpp.in": '#include "usher/locks/@header@"\n',
+                    "include/usher/locks/tas.hpp": '#include "usher/semaphore.hpp"\n'},
+                   f"src/sim/lock.cpp.in -> include/usher/locks/tas.hpp -> {way}",
+                   "include/usher/locks/tas.hpp -> include/usher/semaphore.hpp -> include/usher/platform/native.hpp: "
+                   f"{RULES[1][2]}")
+
+    def test_what_is_allowed_is_no_violation(self):
+        self.check({"include/usher/mutex.hpp": '#include "usher/platform/native.hpp"\n#include "usher/core/part.hpp"\n',
+                    "include/usher/platform/native.hpp": '#include "usher/core/part.hpp"\n',
+                    "include/usher/core/part.hpp": '// #include "usher/platform/native.hpp"\n'
+                                                   '/*\n#include "usher/platform/native.hpp"\n*/\n',
+                    "src/preload/mutex.cpp": '#include "usher/platform/native.hpp"\n',
+                    "src/sim/engine.cpp": '#include "usher/core/part.hpp"\n#include "sim/generated.inc"\n'})
+
+    def test_the_tree(self):
+        found = violations(TREE)
+        if found:
+            self.fail("\n" + "\n".join(found))
+        includes = Includes(TREE)
+        # The rules have something to rule over, and includes are seen.
+        self.assertGreater(len([f for f in includes.files if RULES[0][0](f)]), 30)
+        self.assertIsNotNone(includes.way("include/usher/mutex.hpp", below("include/usher/platform/native/state.hpp")))
+        self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["src/check/subject.cpp.in"])
+        self.assertIn("include/usher/locks/mcs.hpp", includes.edges["src/sim/lock.cpp.in"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tree", type=Path, default=TREE)
+    options, rest = parser.parse_known_args()
+    TREE = options.tree
+    unittest.main(argv=[sys.argv[0], *rest])
