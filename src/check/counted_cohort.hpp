@@ -1,0 +1,13 @@
+// A cohort of ticket locks that passes the lock on within a node once at most, for mutants of cohort.hpp. Named in full is what
+// is not copied with it into a mutant's namespace.
+#pragma once
+
+#include "check/cohort_runs.hpp"
+#include "usher/locks/cohort.hpp"
+
+namespace usher::check {
+
+template <platform P, class W>
+using counted_cohort = usher::check::counts_runs<cohort<P, W, usher::check::begins_a_run, usher::ticket, 1>>;
+
+}  // namespace usher::check
