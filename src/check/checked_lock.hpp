@@ -25,8 +25,10 @@ struct checked_lock {
   void (*lock)(void*);
   bool (*try_lock)(void*);
   void (*unlock)(void*);
-  void (*lock_as_guest)(void*);              ///< null where there are no guests
-  bool (*contended)(void*);                  ///< null where a lock cannot say
+  void (*lock_as_guest)(void*);  ///< null where there are no guests
+  bool (*contended)(void*);      ///< this and the next two: null where a lock cannot say
+  bool (*unlock_is_due)(void*);
+  bool (*urgent_wait)(void*);
   void (*count_from)(void*, std::uint32_t);  ///< null where a lock does not count
 };
 
@@ -40,6 +42,10 @@ struct lock_handle {
   void lock() const { table->lock(state); }
   bool try_lock() const { return table->try_lock(state); }
   void unlock() const { table->unlock(state); }
+  // So an unlock may hand over to a requeued thread under every lock, not only under those that can say when.
+  bool contended() const { return table->contended != nullptr && table->contended(state); }
+  bool unlock_is_due() const { return table->unlock_is_due != nullptr && table->unlock_is_due(state); }
+  bool urgent_wait() const { return table->urgent_wait != nullptr && table->urgent_wait(state); }
 };
 
 /// Those that clients of other things take for a mutex: that hand over, that restrict, that let overtake.
@@ -60,12 +66,18 @@ void add_lock(const char* family, const char* suffix, const char* bug) {
       .unlock = [](void* l) { static_cast<Lock*>(l)->unlock(); },
       .lock_as_guest = nullptr,
       .contended = nullptr,
+      .unlock_is_due = nullptr,
+      .urgent_wait = nullptr,
       .count_from = nullptr,
   };
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
   if constexpr (requires(Lock& l) { l.contended(); })
     t.contended = [](void* l) { return static_cast<Lock*>(l)->contended(); };
+  if constexpr (requires(Lock& l) { l.unlock_is_due(); })
+    t.unlock_is_due = [](void* l) { return static_cast<Lock*>(l)->unlock_is_due(); };
+  if constexpr (requires(Lock& l) { l.urgent_wait(); })
+    t.urgent_wait = [](void* l) { return static_cast<Lock*>(l)->urgent_wait(); };
   if constexpr (requires(Lock& l) { l.count_from(0u); })
     t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
   add_to_list(t, family, suffix, bug);

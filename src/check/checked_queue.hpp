@@ -1,17 +1,50 @@
-// A waiting list compiled for the checker, as a table. Translation units made by the build add theirs to the list:
-// check/subject.cpp.in.
+// A condition variable's waiting list, the mutex to which its threads are requeued and the way in which they wait, compiled
+// for the checker as a table: what libusher.so has in a pthread_cond_t and a pthread_mutex_t. Translation units made by the
+// build add theirs to the list: check/subject.cpp.in.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "check/checked_lock.hpp"
+#include "check/explore.hpp"
 #include "check/platform.hpp"
-#include "usher/core/wait_queue.hpp"
+#include "usher/core/condition_wait.hpp"
 
 namespace usher::check {
+
+/// A pthread mutex of the normal kind, under any lock.
+struct mutex_bytes {
+  explicit mutex_bytes(const checked_lock& l) : lock(l) { lock.make(state()); }
+  ~mutex_bytes() { lock.end(state()); }
+  mutex_bytes(const mutex_bytes&) = delete;
+  mutex_bytes& operator=(const mutex_bytes&) = delete;
+
+  void* state() { return room.data(); }
+  bool is_idle() const { return chain.get() == nullptr && timed.newest() << 6 == 0 && owner_tag.newest() == 0; }
+
+  const checked_lock& lock;
+  bool unlocked_by_others = false;  ///< then nothing can be seen of it after a requeue
+  alignas(64) std::array<std::byte, room_for_subject> room;
+  checked::atomic<std::uint32_t> owner_tag, timed;
+  checked::atomic<std::uint64_t> epoch;
+  checked::plain<void*> chain;
+};
+
+/// Is told of each chain that is delivered, by its first, before that is done.
+struct delivery_observer {
+  void (*told)(void* context, void* waiter) = nullptr;
+  void* context = nullptr;
+};
+inline delivery_observer deliveries;
+
+/// How a thread waits.
+enum class manner { for_ever, timed, cancelled };
 
 struct checked_queue {
   std::string name;
@@ -19,81 +52,154 @@ struct checked_queue {
   std::size_t size, waiter_size;
   void (*make)(void*);
   void (*end)(void*);
+
+  // the mutex
+  void (*lock)(mutex_bytes&, bool by_time);
+  void (*unlock)(mutex_bytes&);
+  bool (*has_users)(mutex_bytes&);
+
+  // a thread that waits, in this order
   void (*make_waiter)(void*);
+  void (*enter)(void* waiter, void* queue, mutex_bytes&, append_chance);
+  bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
+  void (*come_back)(void* waiter, bool granted, bool by_time);
   void (*end_waiter)(void*);
-  void (*enter)(void* queue, void* waiter, append_chance);
-  bool (*awake)(void* waiter, std::uint32_t& state);  ///< false: it has been granted
-  void (*park)(void* waiter, std::uint32_t state, bool timed);
-  void (*sleep)(void* waiter);
-  bool (*leave)(void* queue, void* waiter);
-  void (*depart)(void* queue, void* waiter);
-  void* (*pass_on)(void* queue, void* waiter);
+
+  // a thread that signals
   void* (*choose_one)(void* queue, bool tied);
   void* (*choose_all)(void* queue);
-  void (*grant)(void* chain);
-  void (*hand_over)(void* chain);
-  bool (*was_handed)(void* waiter);
-  void* (*rest)(void* waiter);
-  void* (*append)(void* chain, void* more);
-  std::uint32_t (*priority)(void* waiter);
-  bool (*urgent)(void* waiter);
-  void* (*next)(void* waiter);  ///< in its chain
-  void* (*last)(void* waiter);  ///< of the chain of which it is the first
+  void (*deliver)(void* chain);
   bool (*close)(void* queue);
-};
 
-/// In which a waiter may leave: the first value of the enumeration.
-constexpr std::uint32_t waiting_state = 0;
+  // of a selected waiter
+  std::uint32_t (*priority)(void* waiter);
+  void* (*next)(void* waiter);  ///< in its chain
+};
 
 inline std::vector<checked_queue>& checked_queues() {
   static std::vector<checked_queue> list;
   return list;
 }
 
-template <class Queue>
+/// For Parts of one release or mutant: condition_parts.
+template <class Parts>
+struct queue_adapter {
+  using queue = typename Parts::queue;
+
+  /// wait_morphing.hpp says what each is.
+  struct words {
+    using waiter = typename Parts::waiter;
+    mutex_bytes* m;
+
+    lock_handle lock() const { return {&m->lock, m->state()}; }
+    auto& owner_tag() const { return m->owner_tag; }
+    auto& timed() const { return m->timed; }
+    auto& epoch() const { return m->epoch; }
+    waiter* requeued() const { return static_cast<waiter*>(m->chain.get()); }
+    void requeue_first(waiter* w) const { m->chain.set(w); }
+    bool may_requeue() const { return m->epoch.load(std::memory_order_relaxed) >> 32 == checked::fork_stamp(); }
+    static bool is_renewed(std::uint32_t) { return true; }
+    void forget_requeued() const { requeue_first(nullptr); }
+    void reset_lock() const {
+      m->lock.end(m->state());
+      m->lock.make(m->state());
+    }
+  };
+  using mutex = typename Parts::template mutex<words>;
+
+  struct target {
+    mutex_bytes* m = nullptr;
+    bool counted = false;
+
+    bool requeue(typename Parts::waiter& chain) const {
+      using waiter = typename Parts::template wait<target>::waiter;
+      deliveries.told(deliveries.context, static_cast<waiter*>(&chain));
+      if (!mutex::requeue({m}, chain)) return false;
+      if (!m->unlocked_by_others) see_in_order(*words{m}.requeued());
+      return true;
+    }
+    void take_over() const { mutex::take_over({m}); }
+    // As pthread_mutex_destroy() asks for them.
+    void entered() { counted = timed_gate<checked>::add_user(m->timed); }
+    void left() const {
+      if (counted) timed_gate<checked>::remove_user(m->timed);
+    }
+
+    static void see_in_order(typename Parts::waiter& first) {
+      auto* w = &first;
+      for (; w->next_in_chain() != nullptr; w = w->next_in_chain())
+        if (w->rank.get() < w->next_in_chain()->rank.get()) wrong("a chain is not in the order of priorities");
+      if (w != first.prev.get()) wrong("a chain does not know its last");
+    }
+  };
+  using wait = typename Parts::template wait<target>;
+  using waiter = typename wait::waiter;
+  using wait_end = typename wait::wait_end;
+
+  static queue& q(void* p) { return *static_cast<queue*>(p); }
+  static waiter& w(void* p) { return *static_cast<waiter*>(p); }
+
+  /// As pthread_mutex_lock(); or as pthread_mutex_timedlock(), and then again.
+  static void lock(mutex_bytes& m, bool by_time) {
+    mutex::ready({&m});
+    unsigned left = 1;
+    if (!by_time || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))
+      mutex::lock({&m});
+  }
+  static void unlock(mutex_bytes& m) {
+    mutex::ready({&m});
+    mutex::unlock({&m});
+  }
+
+  static bool await_grant(waiter& me, manner how, unsigned looks, bool& gave_up) {
+    gave_up = false;
+    return wait::await_grant(me, [&](std::uint32_t state, bool selected) {
+      if (how == manner::for_ever || (how == manner::timed && selected)) {
+        checked::park(me.state, state, every_sleeper);
+      } else if (looks != 0) {
+        looks--;
+        checked::park_for(me.state, state, every_sleeper, 1);
+      } else {
+        gave_up = how == manner::cancelled;
+        return gave_up ? wait_end::cancel : wait_end::time;
+      }
+      return wait_end::look;
+    });
+  }
+};
+
+template <class Parts>
 bool add_queue(std::string name, std::string bug) {
-  using waiter = typename Queue::waiter;
-  using choice = typename Queue::choice;
-  static_assert(std::uint32_t{waiter::waiting} == waiting_state);
-  static constexpr auto q = [](void* p) -> Queue& { return *static_cast<Queue*>(p); };
-  static constexpr auto w = [](void* p) -> waiter& { return *static_cast<waiter*>(p); };
+  using a = queue_adapter<Parts>;
+  using choice = typename a::queue::choice;
   checked_queues().push_back({
       .name = std::move(name),
       .bug = std::move(bug),
-      .size = sizeof(Queue),
-      .waiter_size = sizeof(waiter),
-      .make = [](void* at) { ::new (at) Queue{}; },
-      .end = [](void* p) { q(p).~Queue(); },
-      .make_waiter = [](void* at) { ::new (at) waiter{}; },
-      .end_waiter = [](void* p) { w(p).~waiter(); },
-      .enter = [](void* p, void* m, append_chance chance) { q(p).enter(w(m), chance); },
-      .awake =
-          [](void* m, std::uint32_t& state) {
-            const auto s = Queue::awake(w(m));
-            if (s) state = *s;
-            return s.has_value();
+      .size = sizeof(typename a::queue),
+      .waiter_size = sizeof(typename a::waiter),
+      .make = [](void* at) { ::new (at) typename a::queue{}; },
+      .end = [](void* p) { std::destroy_at(&a::q(p)); },
+      .lock = a::lock,
+      .unlock = a::unlock,
+      .has_users = [](mutex_bytes& m) { return timed_gate<checked>::has_users(m.timed); },
+      .make_waiter = [](void* at) { ::new (at) typename a::waiter{}; },
+      .enter = [](void* me, void* p, mutex_bytes& m,
+                  append_chance chance) { a::wait::enter(a::w(me), a::q(p), {&m}, chance); },
+      .await_grant = [](void* me, manner how, unsigned looks,
+                        bool& gave_up) { return a::await_grant(a::w(me), how, looks, gave_up); },
+      .come_back =
+          [](void* me, bool granted, bool by_time) {
+            a::wait::come_back(a::w(me), granted, [&] { a::lock(*a::w(me).target.m, by_time); });
           },
-      .park =
-          [](void* m, std::uint32_t state, bool timed) {
-            timed ? checked::park_for(w(m).state, state, every_sleeper, 1)
-                  : checked::park(w(m).state, state, every_sleeper);
-          },
-      .sleep = [](void* m) { Queue::sleep(w(m)); },
-      .leave = [](void* p, void* m) { return q(p).leave(w(m)); },
-      .depart = [](void* p, void* m) { q(p).depart(w(m)); },
-      .pass_on = [](void* p, void* m) -> void* { return q(p).pass_on(w(m)); },
-      .choose_one = [](void* p, bool tied) -> void* { return q(p).choose_one(tied ? choice::tied : choice::loose); },
-      .choose_all = [](void* p) -> void* { return q(p).choose_all(); },
-      .grant = [](void* m) { Queue::grant(w(m)); },
-      .hand_over = [](void* m) { Queue::hand_over(w(m)); },
-      .was_handed = [](void* m) { return Queue::was_handed(w(m)); },
-      .rest = [](void* m) -> void* { return Queue::rest(w(m)); },
-      .append = [](void* a, void* b) -> void* { return &Queue::append(w(a), w(b)); },
-      .priority = [](void* m) { return w(m).rank.get(); },
-      .urgent = [](void* m) { return w(m).rank.is_urgent(); },
-      .next = [](void* m) -> void* { return w(m).next.get(); },
-      .last = [](void* m) -> void* { return w(m).prev.get(); },
-      .close = [](void* p) { return q(p).close(); },
+      .end_waiter = [](void* me) { std::destroy_at(&a::w(me)); },
+      .choose_one = [](void* p, bool tied) -> void* {
+        return a::wait::of_chain(a::q(p).choose_one(tied ? choice::tied : choice::loose));
+      },
+      .choose_all = [](void* p) -> void* { return a::wait::of_chain(a::q(p).choose_all()); },
+      .deliver = [](void* chain) { a::wait::deliver(a::w(chain)); },
+      .close = [](void* p) { return a::q(p).close(); },
+      .priority = [](void* me) { return a::w(me).rank.get(); },
+      .next = [](void* me) -> void* { return a::wait::of_chain(a::w(me).next.get()); },
   });
   return true;
 }

@@ -65,6 +65,7 @@ rl::memory_order order_of(std::memory_order o, const place& p, const void* word)
 
 execution::execution(chances c, bool fifo) : left_(c), most_overtaking_(fifo ? 0 : unbounded) {
   current_ = this;
+  for (bool& tagged : tagged_) tagged = rl::rand(8) != 0;
   // Half of the executions begin shortly before the counters in a waiting array wrap.
   if (rl::rand(2) == 0)
     for (auto& word : table(table_kind::counts)) word.store(~std::uint32_t{3}, std::memory_order_relaxed);

@@ -368,6 +368,17 @@ class execution {
   /// "lock[1]"; of an object of one word its name alone. Written into the buffer.
   void describe(const void* word, char* buffer, std::size_t size) const;
 
+  // ---- incarnations of the process, and who holds a mutex ----
+
+  std::uint32_t epoch() const { return epoch_; }
+  /// The calling thread goes on in a child, in which no node is in use.
+  void fork() {
+    epoch_++;
+    for (node_slot& s : nodes_) s.used.store(0, std::memory_order_relaxed);
+  }
+  std::uint32_t owner_tag() const { return tagged_[rl::thread_index()] ? 2 * rl::thread_index() + 3 : 1; }
+  void ensure_owner_tag() { tagged_[rl::thread_index()] = true; }
+
   // ---- what others reach on a thread's stack ----
 
   /// Room for one object. It is not used again, so that whoever comes too late finds nothing else there.
@@ -550,6 +561,8 @@ class execution {
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
   std::uint64_t clock_ = 1;
+  std::uint32_t epoch_ = 1;
+  std::array<bool, most_threads> tagged_{};
   int most_overtaking_;
   std::array<unsigned, most_threads> came_{}, waits_since_{};
   std::array<int, most_threads> overtaken_{};
@@ -697,7 +710,10 @@ struct checked : checked_words {
     return true;
   }
 
-  static std::uint32_t fork_stamp() { return 1; }
+  static std::uint32_t fork_stamp() { return execution::current().epoch(); }
+  /// Odd and above 2, as natively; a thread may have none at first.
+  static std::uint32_t owner_tag() { return execution::current().owner_tag(); }
+  static void ensure_owner_tag() { execution::current().ensure_owner_tag(); }
   static std::uint32_t thread_index() { return rl::thread_index() + 1; }  ///< as natively: 0 is who has no record
   static constexpr std::uint32_t most_numa_nodes = 2;
   static std::uint32_t numa_node() { return rl::thread_index() % most_numa_nodes; }

@@ -6,8 +6,8 @@
 //            28, 36        shared        bit 0 of one of them says so in a process-shared variable, which is the C
 //                                        library's: in the first since glibc 2.41, in the second before. Ours keep both 0
 //
-// Who is chosen by a thread that holds the mutex is moved to the mutex (moved.hpp), else woken. Of a broadcast's chain one
-// thread is awake at a time, and sees to the next when it has the mutex.
+// A thread that is selected by one that holds the mutex is requeued to the mutex (core/wait_morphing.hpp), else woken. Of a
+// broadcast's chain one thread is awake at a time, and sees to the next when it has the mutex.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -20,14 +20,29 @@
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"
-#include "preload/moved.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "preload/users.hpp"
+#include "usher/core/condition_wait.hpp"
 
 namespace usher::preload {
 namespace {
+
+/// The mutex of a thread that waits, which need not be one of ours.
+struct waited_mutex {
+  pthread_mutex_t* mutex = nullptr;
+  std::uint32_t counted = 0;  ///< as enter_users() says
+
+  bool requeue(requeued_waiter<native>& chain) const { return selected().requeue(mutex, chain); }
+  void take_over() const { selected().take_over(mutex); }
+  void entered() { counted = enter_users(mutex); }
+  void left() const { leave_users(mutex, counted); }
+};
+
+using wait_on = condition_wait<native, waited_mutex>;
+using pthread_queue = wait_on::queue;
+using waiting_thread = wait_on::waiter;
 
 struct cond_layout {
   pthread_queue queue;
@@ -42,79 +57,38 @@ cond_layout& cond_of(pthread_cond_t* c) {
   return *reinterpret_cast<cond_layout*>(c);
 }
 
-pthread_waiter* of_pthread(pthread_queue::waiter* w) {
-  return static_cast<pthread_waiter*>(w);
-}
-
-/// Sees to a chain of chosen waiters.
-void deliver(pthread_waiter& chain) {
-  if (!move_to_mutex(layout(chain.mutex), chain)) pthread_queue::grant(chain);
-}
-
-struct waiting_thread : pthread_waiter {
-  pthread_queue* queue;
-};
-
-/// Locks the mutex again, unless that has been handed to this thread, then sees to the rest of the chain.
 int relock(waiting_thread& me, bool granted) {
   int error = 0;
-  if (pthread_queue::was_handed(me))  // perhaps in the moment in which a handler forked, so that it is left behind, too
-    layout(me.mutex).held.store(native::thread_mark(), std::memory_order_relaxed);
-  else
-    error = pthread_mutex_lock(me.mutex);
-  leave_users(me.mutex, me.counted);
-  if (granted && !pthread_queue::forgotten(me))
-    if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) deliver(*next);
+  wait_on::come_back(me, granted, [&] { error = pthread_mutex_lock(me.target.mutex); });
   return error;
-}
-
-/// A waiter that goes without having been granted: whether it was after all.
-bool withdraw(waiting_thread& me) {
-  if (me.queue->leave(me)) return false;
-  // A signal may have chosen this thread: another is to have it.
-  if (pthread_waiter* const other = of_pthread(me.queue->pass_on(me))) deliver(*other);
-  pthread_queue::sleep(me);
-  return true;
 }
 
 void on_cancel(void* argument) {
   auto& me = *static_cast<waiting_thread*>(argument);
   current_sleep = {};
-  relock(me, withdraw(me));
+  relock(me, wait_on::withdraw(me));
 }
 
 int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const timespec* until) {
   waiting_thread me;
-  me.mutex = mutex;
-  me.queue = &cond_of(cond).queue;
   // If the program lets itself be cancelled anywhere, then not while this thread has the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
-  native::self();  // a record: so that the mutex says that this thread has it, when it has it again
-  me.counted = enter_users(mutex);
-  me.queue->enter(me, cond_append());
+  wait_on::enter(me, cond_of(cond).queue, waited_mutex{mutex}, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
-    if (withdraw(me))
-      if (pthread_waiter* const next = of_pthread(pthread_queue::rest(me))) pthread_queue::grant(*next);
-    leave_users(mutex, me.counted);
+    wait_on::undo_enter(me);
     current_sleep = {};
     usher_restore_cancellation(type);
     return result;
   }
-  bool granted = true;
-  while (const auto state = pthread_queue::awake(me)) {
-    const bool chosen = *state != waiting_thread::waiting;
-    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), *state, chosen ? nullptr : until,
+  const bool granted = wait_on::await_grant(me, [&](std::uint32_t state, bool selected) {
+    result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
     // A fork in a signal handler has left us behind: for once we wake for no reason.
-    const bool left_behind = result == EINTR && pthread_queue::forgotten(me);
-    if (left_behind || (result == ETIMEDOUT && me.queue->leave(me))) {
-      granted = false;
-      break;
-    }
-  }
-  if (granted) me.queue->depart(me);
+    if (result == EINTR && pthread_queue::forgotten(me)) return wait_on::wait_end::abandoned;
+    return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::look;
+  });
   current_sleep = {};
   const int error = relock(me, granted);
   usher_restore_cancellation(type);
@@ -132,17 +106,16 @@ waits who_waits(pthread_cond_t* cond, pthread_mutex_t* mutex) {
   if (passes_through()) return waits::c_library;
   if (cond_of(cond).is_private()) return waits::here;
   // It would unlock one of our mutexes by its own code.
-  return is_ours(kind_of(layout(mutex).kind_and_stamp.load(std::memory_order_relaxed))) ? waits::mixed
-                                                                                        : waits::c_library;
+  return is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed))) ? waits::mixed : waits::c_library;
 }
 
 [[gnu::cold, gnu::noinline]] int signal(pthread_queue& queue) {
-  if (pthread_waiter* const w = of_pthread(queue.choose_one(pthread_queue::choice::tied))) deliver(*w);
+  wait_on::signal(queue);
   return 0;
 }
 
 [[gnu::cold, gnu::noinline]] int broadcast(pthread_queue& queue) {
-  if (pthread_waiter* const first = of_pthread(queue.choose_all())) deliver(*first);
+  wait_on::broadcast(queue);
   return 0;
 }
 

@@ -1,20 +1,39 @@
-// How a lock of ours lies in a pthread_mutex_t, and which mutexes are ours.
+// How a lock of ours lies in a pthread_mutex_t, which bytes it may own on which kinds, and which mutexes are ours.
 //
-//     offset  0   held        0 when free, else the holder's thread_mark(), or 1 if nobody knows whose it is. The C
-//                             library's own trylock, reached behind our back (dlvsym, dlmopen), reads this word as its
-//                             lock word and fails safely.
-//             4   count       recursion depth, recursive kind, as the C library has it
-//             8   owner       thread id, recursive and error-checking kinds
-//            4…11 moved       other kinds: threads that a condition variable has moved here, a chain whose first is
-//                             granted when the mutex is unlocked. Only the holder looks at it, if `timed` says so.
-//            12   timed       timed waiters standing aside; threads that wait for a condition with this mutex; whether
-//                             threads were moved here: timed.hpp
-//            16   kind        as the C library has it
-//            20   stamp       the fork stamp under which the state is valid; 0: never used
-//            24…39 state      the lock: 16 bytes, all zero when free
+// A lock of one 32-bit word lies at offset 0, and its owner's tag beside it: the two are on one cache line at every alignment
+// of the mutex, so a hand-over between two threads moves one line. The other fields are written in slow paths and by kinds
+// that count. A larger lock, of up to 16 bytes, lies behind the kind.
 //
-// kind and stamp are read as one word: for a mutex of the normal kind whose stamp is current it equals
-// `process mark − 4` (the mark is stamp << 32 | 4). While the mark is 0, before the first use of the process and in
+//     offset   lock of one word                                  larger lock
+//          0   lock      not 0 while held                        owner tag
+//          4   owner tag                                         count      recursive kind   ┐ requeued: other kinds,
+//          8   free; 0 for kinds that have an owner              owner      kinds with one   ┘ not aligned
+//         12   timed                                             timed
+//         16   kind                                              kind
+//         20   epoch                                             epoch
+//         24   count     recursive kind              ┐ free:     lock       16 bytes, all zero when free
+//         28   owner     recursive, error-checking   ┘ others      …
+//         32   requeued                                            …
+//
+// lock, owner tag   Offset 0 is what the C library takes for its lock word. Its own trylock, reached behind our back (dlvsym,
+//                   dlmopen), reads it as not 0 while the mutex is held, and fails safely.
+// owner tag         wait_morphing.hpp. A thread's tag is odd; its bits 7–31 name the thread's record, bits 1–6 are 0 and kept
+//                   for the number of the CPU that the holder ran on
+// count, owner      recursion depth; thread id. For a lock of one word the C library's trylock, which looks for its caller's id
+//                   at offset 8, must not find it there: it would count at offset 4
+// timed             timed waiters, threads that wait for a condition with this mutex, whether threads are requeued here:
+//                   timed_waiters.hpp
+// requeued          the first of the threads that a condition variable has requeued here. Only the holder looks at it, if
+//                   `timed` says so
+// kind              as the C library has it: bits 0–9. Bits 16–23 are 0 and kept for the number of a lock that this one mutex
+//                   was given; the fast path compares them with the rest of the word
+// epoch             the fork epoch under which the mutex is valid; 0: never used
+// free              kept for what a lock of one word remembers of its slow path: 8 bytes (24–31) for kinds without an owner
+//
+// The C library's own mutexes keep what they use, `__kind` and `__spins` (20) among it: nothing of this is theirs.
+//
+// kind and epoch are read as one word: for a mutex of the normal kind whose epoch is current it equals
+// `process mark − 4` (the mark is epoch << 32 | 4). While the mark is 0, before the first use of the process and in
 // a fresh child, `0 − 4` is the word of no mutex of ours.
 #pragma once
 
@@ -23,36 +42,60 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
+#include <type_traits>
 
 #include "usher/platform/native.hpp"
 
 namespace usher::preload {
 
-struct mutex_layout {
-  std::atomic<std::uint32_t> held;
-  std::uint32_t count;
-  std::atomic<std::uint32_t> owner;
-  std::atomic<std::uint32_t> timed;
-  std::atomic<std::uint64_t> kind_and_stamp;
-  alignas(8) unsigned char state[16];
+/// Offsets in a pthread_mutex_t. What both layouts have at the same place:
+namespace at {
+inline constexpr std::size_t timed = 12, kind_and_epoch = 16;
+}
+
+struct one_word_layout {
+  static constexpr std::size_t lock = 0, most = 4, owner_tag = 4, count = 24, owner = 28, requeued = 32;
+  /// Whether a mutex of a kind that has an owner has room for requeued threads, too.
+  static constexpr bool requeues_with_owner = true;
 };
-static_assert(sizeof(mutex_layout) <= sizeof(pthread_mutex_t));
-static_assert(alignof(mutex_layout) <= alignof(pthread_mutex_t));
-static_assert(offsetof(mutex_layout, kind_and_stamp) == 16 && offsetof(mutex_layout, state) == 24);
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kind is the lower half of kind_and_stamp");
+
+struct large_layout {
+  static constexpr std::size_t lock = 24, most = 16, owner_tag = 0, count = 4, owner = 8, requeued = 4;
+  static constexpr bool requeues_with_owner = false;
+};
+
+static_assert(one_word_layout::owner_tag == one_word_layout::lock + 4 && alignof(pthread_mutex_t) >= 8,
+              "the lock and the owner tag share a cache line at every alignment");
+static_assert(one_word_layout::lock == 0 && large_layout::owner_tag == 0, "what the C library takes for its lock word");
+static_assert(one_word_layout::requeued % alignof(void*) == 0 && one_word_layout::requeued + 8 <= 40 &&
+              large_layout::lock + large_layout::most <= 40);
+static_assert(sizeof(pthread_mutex_t) >= 40);
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kind is the lower half of kind_and_epoch");
 #if defined(__GLIBC__)
-static_assert(offsetof(pthread_mutex_t, __data.__kind) == 16);
+static_assert(offsetof(pthread_mutex_t, __data.__kind) == at::kind_and_epoch);
 #endif
 
-inline mutex_layout& layout(pthread_mutex_t* m) {
-  return *reinterpret_cast<mutex_layout*>(m);
+/// A lock of one word lies where the C library has its own.
+template <std::size_t Size>
+using layout_for = std::conditional_t<Size == 4, one_word_layout, large_layout>;
+
+template <class T>
+T& field(pthread_mutex_t* m, std::size_t offset) {
+  return *std::launder(reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(m) + offset));
+}
+inline std::atomic<std::uint64_t>& kind_and_epoch(pthread_mutex_t* m) {
+  return field<std::atomic<std::uint64_t>>(m, at::kind_and_epoch);
+}
+inline std::atomic<std::uint32_t>& timed_of(pthread_mutex_t* m) {
+  return field<std::atomic<std::uint32_t>>(m, at::timed);
 }
 
-inline int kind_of(std::uint64_t kind_and_stamp) {
-  return int(std::uint32_t(kind_and_stamp));
+inline int kind_of(std::uint64_t kind_and_epoch) {
+  return int(std::uint32_t(kind_and_epoch));
 }
-inline std::uint32_t stamp_of(std::uint64_t kind_and_stamp) {
-  return std::uint32_t(kind_and_stamp >> 32);
+inline std::uint32_t epoch_of(std::uint64_t kind_and_epoch) {
+  return std::uint32_t(kind_and_epoch >> 32);
 }
 
 /// Kinds 0–3 with the C library's elision bits (0x100, 0x200) are ours. Robust, inheriting, protecting, process-shared
@@ -67,7 +110,7 @@ inline bool has_owner(int kind) {
   return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/// The kind_and_stamp of a normal mutex that is valid now. Matches nothing as long as the process is not stamped.
+/// The kind_and_epoch of a normal mutex that is valid now. Matches nothing as long as the process has no epoch.
 inline std::uint64_t valid_normal() {
   return usher_process_state.mark.load(std::memory_order_acquire) - 4;
 }

@@ -95,19 +95,17 @@ USHER_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t clock, co
 USHER_EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
   const int error = c_library::mutex_init(m, attributes);  // it checks the attributes and writes the kind
   if (error == 0 && !selected().passes_through) {
-    mutex_layout& ours = layout(m);
-    const int kind = kind_of(ours.kind_and_stamp.load(std::memory_order_relaxed));
+    const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
     // Normal by attribute is 0x200 (no lock elision), by default 0. We elide nothing: one kind, one fast path.
-    if (is_ours(kind)) ours.kind_and_stamp.store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
+    if (is_ours(kind)) kind_and_epoch(m).store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
   }
   return error;
 }
 
 USHER_EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) {
-  mutex_layout& ours = layout(m);
-  const int kind = kind_of(ours.kind_and_stamp.load(std::memory_order_relaxed));
+  const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
   if (selected().passes_through || !is_ours(kind)) return c_library::mutex_destroy(m);
-  if (ours.held.load(std::memory_order_relaxed) != 0 || has_users(ours)) return EBUSY;
-  ours.kind_and_stamp.store(0xffffffffu, std::memory_order_relaxed);  // kind −1, as the C library marks it
+  if (selected().is_held(m) || has_users(m)) return EBUSY;
+  kind_and_epoch(m).store(0xffffffffu, std::memory_order_relaxed);  // kind −1, as the C library marks it
   return 0;
 }

@@ -8,242 +8,200 @@
 
 #include "preload/c_library.hpp"
 #include "preload/layout.hpp"
-#include "preload/moved.hpp"
 #include "preload/mutex_table.hpp"
 #include "preload/timeouts.hpp"
+#include "usher/core/wait_morphing.hpp"
 
 namespace usher::preload {
 
-template <class Lock>
-class mutex_operations {
-  static_assert(sizeof(Lock) <= sizeof(mutex_layout::state));
-  static_assert(alignof(Lock) <= 8);
-  // Of threads that a condition variable has moved to the mutex; ns, chosen: docs/measurements/faults.md.
-  static constexpr std::uint64_t stays_asleep = 1000000;   // as loiter's standby, while others certainly unlock
-  static constexpr std::uint64_t waits_in_turn = 4000000;  // then it need not compete any more
-  static constexpr std::uint64_t long_hold = 100000;       // a critical section beside which a wake-up is short
+/// A pthread_mutex_t as wait_morphing.hpp sees it.
+template <class Layout>
+struct words_beside_lock {
+  using word = std::atomic<std::uint32_t>;
+  using waiter = requeued_waiter<native>;
 
- public:
-  static int lock(pthread_mutex_t* raw) {
-    mutex_layout& m = layout(raw);
-    if (m.kind_and_stamp.load(std::memory_order_acquire) != valid_normal()) [[unlikely]]
-      return lock_other(raw);
-    acquire(m);
-    return 0;
+  pthread_mutex_t* raw;
+
+  word& owner_tag() const { return field<word>(raw, Layout::owner_tag); }
+  word& timed() const { return timed_of(raw); }
+  std::atomic<std::uint64_t>& epoch() const { return kind_and_epoch(raw); }
+
+  bool may_requeue() const {
+    const std::uint64_t seen = epoch().load(std::memory_order_relaxed);
+    return is_ours(kind_of(seen)) && has_room(kind_of(seen)) && epoch_of(seen) == native::fork_stamp();
+  }
+  static bool is_renewed(std::uint32_t kind) { return is_ours(int(kind)); }
+  void forget_requeued() const {
+    if (has_room(kind_of(epoch().load(std::memory_order_relaxed)))) requeue_first(nullptr);
   }
 
-  static int trylock(pthread_mutex_t* raw) {
-    mutex_layout& m = layout(raw);
-    if (m.kind_and_stamp.load(std::memory_order_acquire) != valid_normal()) [[unlikely]]
-      return trylock_other(raw);
-    return try_acquire(m) ? 0 : EBUSY;
+  // Not aligned for a pointer in each layout.
+  waiter* requeued() const {
+    waiter* first;
+    std::memcpy(&first, bytes(Layout::requeued), sizeof first);
+    return first;
   }
+  void requeue_first(waiter* first) const { std::memcpy(bytes(Layout::requeued), &first, sizeof first); }
 
-  static int unlock(pthread_mutex_t* raw) {
-    mutex_layout& m = layout(raw);
-    if (m.kind_and_stamp.load(std::memory_order_acquire) != valid_normal()) [[unlikely]]
-      return unlock_other(raw);
-    return unlock_normal(m);
-  }
-
-  static int clocklock(pthread_mutex_t* raw, clockid_t clock, const timespec* until) {
-    mutex_layout& m = layout(raw);
-    const int kind = ready(m);
-    if (!is_ours(kind)) return c_library::mutex_clocklock(raw, clock, until);
-    if (const int again = relock(m, kind); again >= 0) return again;
-    if (!try_acquire(m)) {
-      if (!is_time(*until)) return EINVAL;
-      if (!gate::lock(
-              state(m), m.timed, [&] { return nanoseconds_until(clock, *until); }, &m.held))
-        return ETIMEDOUT;
-      m.held.store(native::thread_mark(), std::memory_order_relaxed);
-    }
-    own(m, kind);
-    return 0;
-  }
+ protected:
+  unsigned char* bytes(std::size_t offset) const { return reinterpret_cast<unsigned char*>(raw) + offset; }
 
  private:
-  static Lock& state(mutex_layout& m) { return *std::launder(reinterpret_cast<Lock*>(m.state)); }
+  static bool has_room(int kind) { return Layout::requeues_with_owner || !has_owner(kind); }
+};
 
-  // ---- the lock and what is kept beside it ------------------------------------------------------------------
+template <class Lock>
+struct mutex_words : words_beside_lock<layout_for<sizeof(Lock)>> {
+  using layout = layout_for<sizeof(Lock)>;
+  static_assert(sizeof(Lock) <= layout::most && alignof(Lock) <= 8);
 
-  static void acquire(mutex_layout& m) {
-    state(m).lock();
-    m.held.store(native::thread_mark(), std::memory_order_relaxed);
-  }
+  Lock& lock() const { return field<Lock>(this->raw, layout::lock); }
+  void reset_lock() const { std::memset(this->bytes(layout::lock), 0, layout::most); }
+};
 
-  static bool try_acquire(mutex_layout& m) {
-    if (!state(m).try_lock()) return false;
-    m.held.store(native::thread_mark(), std::memory_order_relaxed);
-    return true;
-  }
+template <class Lock>
+class mutex_operations {
+  using words = mutex_words<Lock>;
+  using layout = typename words::layout;
+  using core = morphing_mutex<native, words>;
 
-  static int unlock_normal(mutex_layout& m) {
-    if (m.held.load(std::memory_order_relaxed) != native::thread_mark()) [[unlikely]]
-      return unlock_anothers(m);
-    release(m);
+ public:
+  static int lock(pthread_mutex_t* m) {
+    if (!is_valid_normal(m)) [[unlikely]]
+      return lock_other(m);
+    core::lock(of(m));
     return 0;
   }
 
-  /// Both are undefined; programs do them, and the C library lets them pass: unlocking a free mutex, which changes
-  /// nothing, and one that another thread has locked (or this one, when it had no record yet).
-  [[gnu::cold, gnu::noinline]] static int unlock_anothers(mutex_layout& m) {
-    if (take_mark(m)) release(m);
+  static int trylock(pthread_mutex_t* m) {
+    if (!is_valid_normal(m)) [[unlikely]]
+      return trylock_other(m);
+    return core::try_lock(of(m)) ? 0 : EBUSY;
+  }
+
+  static int unlock(pthread_mutex_t* m) {
+    if (!is_valid_normal(m)) [[unlikely]]
+      return unlock_other(m);
+    core::unlock(of(m));
     return 0;
   }
 
-  static void release(mutex_layout& m) {
-    if (gate::anyone_after(m.held, m.timed)) [[unlikely]]
-      return release_to_others(m);
-    state(m).unlock();
+  static int clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_clocklock(m, clock, until);
+    if (has_owner(kind))
+      if (const int again = relock(m, kind); again >= 0) return again;
+    if (!core::try_lock(of(m))) {
+      if (!is_time(*until)) return EINVAL;
+      if (!core::lock_until(of(m), [&] { return nanoseconds_until(clock, *until); })) return ETIMEDOUT;
+    }
+    if (has_owner(kind)) own(m);
+    return 0;
   }
 
-  /// `held` is 0, but the caller holds the mutex.
-  [[gnu::cold, gnu::noinline]] static void release_to_others(mutex_layout& m) {
-    pthread_waiter* first = nullptr;
-    if (gate::has_requeued(m.timed)) {
-      const turn t = turn_of(m, *moved(m));
-      if (t != turn::later && gate::take_requeued(m.timed)) first = take_moved(m);
-      if (first != nullptr && t == turn::now) {
-        gate::pass_by(m.timed);
-        m.held.store(held_by_somebody, std::memory_order_relaxed);
-        return pthread_queue::hand_over(*first);  // it has the mutex; the rest of its chain hangs on it
-      }
-    }
-    gate::unlock(state(m), m.timed, &m.held);
-    // The mutex may be gone; those who were moved are not, for they need it.
-    if (first != nullptr) pthread_queue::grant(*first);
+  /// The mutex, still locked, has been handed to the calling thread.
+  static void take_over(pthread_mutex_t* m) {
+    core::take_over(of(m));
+    if (has_owner(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)))) own(m);
   }
 
-  enum class turn {
-    later,      ///< it stays asleep: others are certain to have the mutex, and to unlock it
-    as_others,  ///< it is woken, and competes like any thread that locks the mutex
-    now         ///< it gets the mutex
-  };
+  static bool requeue(pthread_mutex_t* m, requeued_waiter<native>& chain) { return core::requeue(of(m), chain); }
 
-  /// What an unlock does with the first of those who were moved here. A lock that restricts concurrency does so with them,
-  /// too, for 1 ms: the unlock that is expected to be the last within it ends that. So such a thread waits at most 1 ms or
-  /// one critical section longer than one that locks the mutex now. One with a real-time priority is woken at once.
-  ///
-  /// A lock that hands over to those who have waited long (one with unlock_is_due()) does so with these, too. While the
-  /// thread wakes up nobody can have the mutex; so it is done where critical sections are much longer than that takes, or
-  /// where a condition variable chose the thread 4 ms ago. Not more than seven times in a row while threads at the lock itself
-  /// have waited long: those who signal each other again and again could keep the mutex among themselves.
-  static turn turn_of(mutex_layout& m, pthread_waiter& first) {
-    if constexpr (requires { state(m).contended(); }) {
-      if constexpr (requires { state(m).urgent_wait(); })
-        if (state(m).urgent_wait()) return turn::later;
-      const std::uint64_t now = native::now();
-      const std::uint64_t waited = now - first.moved_at, since_last = now - first.passed_at;
-      const bool over = waited + since_last >= stays_asleep;
-      if constexpr (requires { state(m).unlock_is_due(); })
-        if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !gate::serves_timed(m.timed))
-          return gate::is_due(m.timed) && state(m).unlock_is_due() ? turn::later : turn::now;
-      if (over || !state(m).contended() || first.rank.is_urgent()) return turn::as_others;
-      first.passed_at = now;
-      return turn::later;
-    } else {
-      return turn::as_others;
-    }
+  static bool is_held(pthread_mutex_t* m) { return of(m).owner_tag().load(std::memory_order_relaxed) != 0; }
+
+ private:
+  static words of(pthread_mutex_t* m) { return words{{m}}; }
+  static bool is_valid_normal(pthread_mutex_t* m) {
+    return kind_and_epoch(m).load(std::memory_order_acquire) == valid_normal();
   }
 
   // ---- kinds other than normal, first uses, forks -----------------------------------------------------------
 
-  [[gnu::noinline]] static int lock_other(pthread_mutex_t* raw) {
-    mutex_layout& m = layout(raw);
+  [[gnu::noinline]] static int lock_other(pthread_mutex_t* m) {
     const int kind = ready(m);
-    if (!is_ours(kind)) return c_library::mutex_lock(raw);
+    if (!is_ours(kind)) return c_library::mutex_lock(m);
+    if (!has_owner(kind)) return lock_adaptive(m);
     if (const int again = relock(m, kind); again >= 0) return again;
-    acquire(m);
-    own(m, kind);
+    core::lock(of(m));
+    own(m);
     return 0;
   }
 
-  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* raw) {
-    mutex_layout& m = layout(raw);
+  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m) {
     const int kind = ready(m);
-    if (!is_ours(kind)) return c_library::mutex_trylock(raw);
+    if (!is_ours(kind)) return c_library::mutex_trylock(m);
+    if (!has_owner(kind)) return trylock_adaptive(m);
     if (const int again = relock(m, kind); again >= 0) return again == EDEADLK ? EBUSY : again;
-    if (!try_acquire(m)) return EBUSY;
-    own(m, kind);
+    if (!core::try_lock(of(m))) return EBUSY;
+    own(m);
     return 0;
   }
 
-  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* raw) {
-    mutex_layout& m = layout(raw);
+  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m) {
     const int kind = ready(m);
-    if (!is_ours(kind)) return c_library::mutex_unlock(raw);
-    if (!has_owner(kind)) return unlock_normal(m);
-    if (m.owner.load(std::memory_order_relaxed) != me()) return EPERM;
-    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && --m.count != 0) return 0;
-    m.owner.store(0, std::memory_order_relaxed);
-    release(m);
+    if (!is_ours(kind)) return c_library::mutex_unlock(m);
+    if (!has_owner(kind)) return unlock_adaptive(m);
+    if (owner(m).load(std::memory_order_relaxed) != me()) return EPERM;
+    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && --count(m) != 0) return 0;
+    owner(m).store(0, std::memory_order_relaxed);
+    core::release(of(m));
     return 0;
   }
 
+  // Adaptive mutexes, and the first use of a normal one. Functions of their own: two copies of the lock in one are too much for
+  // the compiler to have either in line.
+  [[gnu::noinline]] static int lock_adaptive(pthread_mutex_t* m) {
+    core::lock(of(m));
+    return 0;
+  }
+  [[gnu::noinline]] static int trylock_adaptive(pthread_mutex_t* m) { return core::try_lock(of(m)) ? 0 : EBUSY; }
+  [[gnu::noinline]] static int unlock_adaptive(pthread_mutex_t* m) {
+    core::unlock(of(m));
+    return 0;
+  }
+
+  static std::atomic<std::uint32_t>& owner(pthread_mutex_t* m) {
+    return field<std::atomic<std::uint32_t>>(m, layout::owner);
+  }
+  static std::uint32_t& count(pthread_mutex_t* m) { return field<std::uint32_t>(m, layout::count); }
   static std::uint32_t me() { return std::uint32_t(native::thread_id()); }
 
+  // Of kinds that have an owner:
+
   /// What locking gives at once if the caller is the owner already, else −1. Only the owner can find its own id there.
-  static int relock(mutex_layout& m, int kind) {
-    if (!has_owner(kind) || m.owner.load(std::memory_order_relaxed) != me()) return -1;
+  static int relock(pthread_mutex_t* m, int kind) {
+    if (owner(m).load(std::memory_order_relaxed) != me()) return -1;
     if (type_of(kind) == PTHREAD_MUTEX_ERRORCHECK) return EDEADLK;
-    if (m.count + 1 == 0) return EAGAIN;
-    m.count++;
+    if (count(m) + 1 == 0) return EAGAIN;
+    count(m)++;
     return 0;
   }
 
-  static void own(mutex_layout& m, int kind) {
-    if (!has_owner(kind)) return;
-    m.owner.store(me(), std::memory_order_relaxed);
-    m.count = 1;
+  static void own(pthread_mutex_t* m) {
+    owner(m).store(me(), std::memory_order_relaxed);
+    count(m) = 1;
   }
 
   /// Makes the mutex valid in this incarnation of the process and returns its kind.
-  static int ready(mutex_layout& m) {
-    const std::uint64_t seen = m.kind_and_stamp.load(std::memory_order_acquire);
-    if (is_ours(kind_of(seen)) && stamp_of(seen) != native::fork_stamp()) [[unlikely]]
-      renew(m);
-    return kind_of(seen);
-  }
-
-  /// First use, or first use after a fork: the threads that waited in the queue, and perhaps the one that was about to
-  /// leave, are not here. Whoever holds the mutex keeps it: either it is the thread that forked, or the mutex stays
-  /// locked for good, as it does with the C library.
-  [[gnu::cold, gnu::noinline]] static void renew(mutex_layout& m) {
-    const std::uint32_t now = native::fork_stamp();
-    const std::uint32_t busy = now | 0x80000000u;  // stamps count up from 1
-    for (;;) {
-      std::uint64_t seen = m.kind_and_stamp.load(std::memory_order_acquire);
-      const std::uint64_t kind = seen & 0xffffffffu;
-      const auto with = [kind](std::uint32_t stamp) { return kind | std::uint64_t{stamp} << 32; };
-      if (stamp_of(seen) == now || !is_ours(kind_of(seen))) return;
-      if (stamp_of(seen) == 0) {  // never used: nothing but zero bytes
-        if (m.kind_and_stamp.compare_exchange_strong(seen, with(now), std::memory_order_acq_rel)) return;
-      } else if (stamp_of(seen) == busy) {  // another thread is at it
-        native::await_yielding(
-            m.kind_and_stamp, [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire);
-      } else if (m.kind_and_stamp.compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel)) {
-        // `held` is not written here: a fork in the middle of this finds it as it was.
-        m.timed.store(0, std::memory_order_relaxed);
-        if (!has_owner(kind_of(seen))) forget_moved(m);
-        std::memset(m.state, 0, sizeof m.state);
-        if (m.held.load(std::memory_order_relaxed) != 0)
-          while (!state(m).try_lock()) native::backoff(100000);  // fails only for want of a node
-        m.kind_and_stamp.store(with(now), std::memory_order_release);
-        return;
-      }
-    }
-  }
+  static int ready(pthread_mutex_t* m) { return int(core::ready(of(m))); }
 };
 
 /// The table of one lock with one way of waiting.
 template <class Lock>
 constexpr mutex_table make_table(const char* name) {
   if constexpr (!Lock::traits.excludes) {
-    return {name, false, nullptr, nullptr, nullptr, nullptr};
+    return {.name = name, .passes_through = false};
   } else {
     using operations = mutex_operations<Lock>;
-    return {name, false, operations::lock, operations::trylock, operations::unlock, operations::clocklock};
+    return {.name = name,
+            .passes_through = false,
+            .lock = operations::lock,
+            .trylock = operations::trylock,
+            .unlock = operations::unlock,
+            .clocklock = operations::clocklock,
+            .take_over = operations::take_over,
+            .requeue = operations::requeue,
+            .is_held = operations::is_held};
   }
 }
 

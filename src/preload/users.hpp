@@ -5,18 +5,19 @@
 #include <pthread.h>
 
 #include "preload/layout.hpp"
-#include "preload/moved.hpp"
+#include "usher/core/timed_waiters.hpp"
 
 namespace usher::preload {
+
+using timed_waiters = timed_gate<native>;
 
 /// By the holder, before it waits. Returns what leave_users() is to be told. 0: the thread is not counted; that is so where
 /// the mutex is not this thread's, or not valid yet in this process, or robust: those are not asked when destroyed.
 inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
-  mutex_layout& m = layout(mutex);
   const std::uint32_t stamp =
       native::fork_stamp();  // before it is counted: this thread may fork in a handler at any time
-  const std::uint64_t kind = m.kind_and_stamp.load(std::memory_order_relaxed);
-  if (is_ours(kind_of(kind))) return stamp_of(kind) == stamp && gate::add_user(m.timed) ? stamp : 0;
+  const std::uint64_t kind = kind_and_epoch(mutex).load(std::memory_order_relaxed);
+  if (is_ours(kind_of(kind))) return epoch_of(kind) == stamp && timed_waiters::add_user(timed_of(mutex)) ? stamp : 0;
 #if defined(__GLIBC__)
   // The C library counts its users in this field, under the mutex: +1 when it is locked, −1 when it is unlocked, but not
   // while a thread waits in its own pthread_cond_wait().
@@ -32,9 +33,8 @@ inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
 /// By the holder, after it has waited. In a child a mutex of ours has been made anew, and counts nobody.
 inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
   if (counted == 0) return;
-  mutex_layout& m = layout(mutex);
-  if (is_ours(kind_of(m.kind_and_stamp.load(std::memory_order_relaxed)))) {
-    if (counted == native::fork_stamp()) gate::remove_user(m.timed);
+  if (is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed)))) {
+    if (counted == native::fork_stamp()) timed_waiters::remove_user(timed_of(mutex));
     return;
   }
 #if defined(__GLIBC__)
@@ -43,8 +43,9 @@ inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
 }
 
 /// Whether threads of this process wait with a mutex of ours.
-inline bool has_users(const mutex_layout& m) {
-  return stamp_of(m.kind_and_stamp.load(std::memory_order_relaxed)) == native::fork_stamp() && gate::has_users(m.timed);
+inline bool has_users(pthread_mutex_t* mutex) {
+  return epoch_of(kind_and_epoch(mutex).load(std::memory_order_relaxed)) == native::fork_stamp() &&
+         timed_waiters::has_users(timed_of(mutex));
 }
 
 }  // namespace usher::preload

@@ -1,19 +1,20 @@
-// The clients of a condition variable's waiting list: threads that use it as libusher.so does (preload/cond.cpp), with
-// a mutex to which they are moved (preload/moved.hpp, mutex_operations.hpp).
+// The clients of a condition variable's waiting list: threads that wait and signal as libusher.so's do, on the shipped code
+// (core/condition_wait.hpp), with a mutex to which they are requeued (core/wait_morphing.hpp).
 //
 // Tokens. *Takers* wait without a limit until each has one; *posters* add as many as there are takers; *victims* wait
 // once, give up or are cancelled, and never look for a token. So a signal that is lost, or that a victim swallows, is a
 // deadlock.
 // Ends. Somebody ends the queue's life as soon as the pthread interface lets it, the mutex held or not.
+// Forked. The threads go on in a child: the parent has left the queue and the mutex behind, with waiters that do not exist.
+// Foreign. A thread unlocks a mutex that another has locked, while that one signals.
 #include "check/checked_lock.hpp"
 #include "check/checked_queue.hpp"
 #include "check/explore.hpp"
-#include "usher/core/timed_waiters.hpp"
 
 namespace usher::check {
 namespace {
 
-enum class program { tokens, broadcast_ends, signals_end, woken_ends };
+enum class program { tokens, broadcast_ends, signals_end, woken_ends, foreign_unlock };
 
 struct client {
   const char* name;
@@ -23,6 +24,7 @@ struct client {
   bool ends = false;     ///< tokens: whoever is done last ends the queue's life
   bool busy = false;     ///< tokens: close() in between, which must be refused
   bool ranks = false;    ///< tokens: threads have priorities
+  bool forked = false;   ///< tokens: in a child of a process that used the queue and the mutex
 };
 
 constexpr client clients[] = {
@@ -31,98 +33,17 @@ constexpr client clients[] = {
     {.name = "last-ends", .ends = true},
     {.name = "busy", .busy = true},
     {.name = "ranks", .ranks = true},
+    {.name = "forked", .forked = true},
     {.name = "broadcast", .runs = program::broadcast_ends},
     {.name = "signals", .runs = program::signals_end},
     {.name = "woken", .runs = program::woken_ends},
+    {.name = "foreign", .runs = program::foreign_unlock},
 };
 
 const checked_queue* the_queue;
 const client* the_client;
 
 constexpr unsigned the_queues_life = 0, the_mutexs_life = 1;
-
-/// A pthread mutex of the normal kind, as far as a condition variable is concerned.
-class mutex {
-  using gate = timed_gate<checked>;
-
- public:
-  explicit mutex(const checked_lock& l) : lock_(l) { lock_.make(state()); }
-  ~mutex() { lock_.end(state()); }
-  mutex(const mutex&) = delete;
-  mutex& operator=(const mutex&) = delete;
-
-  void lock(bool by_time) {
-    const lock_handle l{&lock_, state()};
-    unsigned left = 1;
-    if (!by_time || !gate::lock(
-                        l, timed_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }, &held_))
-      lock_.lock(state());
-    take_over();
-  }
-  /// The mutex has been handed to this thread.
-  void take_over() { held_.store(gate::unknown_owner + 1 + rl::thread_index(), std::memory_order_relaxed); }
-
-  void unlock() {
-    const lock_handle l{&lock_, state()};
-    if (!gate::anyone_after(held_, timed_)) return lock_.unlock(state());
-    void* first = nullptr;
-    if (gate::has_requeued(timed_) && !leaves_moved() && gate::take_requeued(timed_)) {
-      first = take_moved();
-      if (!gate::serves_timed(timed_) && rl::rand(2) == 0) {
-        gate::pass_by(timed_);
-        held_.store(gate::unknown_owner, std::memory_order_relaxed);
-        return the_queue->hand_over(first);
-      }
-    }
-    gate::unlock(l, timed_, &held_);
-    if (first != nullptr) the_queue->grant(first);
-  }
-
-  // As pthread_mutex_destroy() asks for them.
-  bool add_user() { return gate::add_user(timed_); }
-  void remove_user() { gate::remove_user(timed_); }
-  bool has_users() const { return gate::has_users(timed_); }
-
-  /// By the holder.
-  void move_here(void* chain) {
-    if (void* const first = moved_.get()) {
-      moved_.set(the_queue->append(first, chain));
-      see_in_order();
-    } else {
-      moved_.set(chain);
-      gate::set_requeued(timed_);
-    }
-  }
-
-  bool idle() const { return moved_.get() == nullptr && timed_.newest() << 6 == 0 && held_.newest() == 0; }
-
- private:
-  void* state() { return bytes_.data(); }
-  void see_in_order() {
-    void* w = moved_.get();
-    for (void* next; (next = the_queue->next(w)) != nullptr; w = next)
-      if (the_queue->priority(w) < the_queue->priority(next)) wrong("a chain is not in the order of priorities");
-    if (w != the_queue->last(moved_.get())) wrong("a chain does not know its last");
-  }
-  void* take_moved() {
-    void* const first = moved_.get();
-    moved_.set(nullptr);
-    return first;
-  }
-  /// For how long, chance says here.
-  bool leaves_moved() {
-    void* const first = lock_.contended != nullptr ? moved_.get() : nullptr;
-    return first != nullptr && lock_.contended(state()) && !the_queue->urgent(first) && !checked::bernoulli(1000);
-  }
-
-  const checked_lock& lock_;
-  alignas(64) std::array<std::byte, room_for_subject> bytes_;
-  checked::atomic<std::uint32_t> timed_, held_;
-  checked::plain<void*> moved_;
-};
-
-/// How a thread waits.
-enum class manner { for_ever, timed, cancelled };
 
 template <rl::thread_id_t Threads>
 struct suite : rl::test_suite<suite<Threads>, Threads> {
@@ -154,11 +75,17 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     }
     to_post.set(takers);
     users.set(the_client->runs == program::woken_ends ? 2 : Threads);
+    deliveries = {[](void* self, void* w) { static_cast<suite*>(self)->see_delivered(w); }, this};
+    m.unlocked_by_others = the_client->runs == program::foreign_unlock;
+    if (the_client->forked) leave_behind();
   }
   ~suite() { the_queue->end(queue()); }
 
   void thread(unsigned t) {
-    if (the_client->runs == program::woken_ends)
+    if (t == 0 && held_at_fork) unlock();
+    if (the_client->runs == program::foreign_unlock)
+      t == 0 ? take_one() : t == 1 ? signal_while_unlocked() : t == 2 ? unlock_anothers() : void();
+    else if (the_client->runs == program::woken_ends)
       t == 0 ? be_woken() : t == 1 ? wake() : void();
     else if (the_client->runs != program::tokens)
       t == 0 ? finish() : attend();
@@ -173,7 +100,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void after() {
     world.watch_nothing();
     if (the_client->runs == program::tokens && (tokens.get() != 0 || to_post.get() != 0)) wrong("a token is left");
-    if (!m.idle()) wrong("the mutex keeps somebody");
+    if (!m.is_idle()) wrong("the mutex keeps somebody");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
   }
 
@@ -235,9 +162,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (!holds) leave_and_unlock();
     if (the_client->runs == program::signals_end) {
       for (unsigned i = 0; i < 2 * Threads; i++)
-        if (void* const w = the_queue->choose_one(queue(), true)) deliver(w, holds);
+        if (void* const w = the_queue->choose_one(queue(), true)) the_queue->deliver(w);
     } else if (void* const first = the_queue->choose_all(queue())) {
-      deliver(first, holds);
+      the_queue->deliver(first);
     }
     if (!the_queue->close(queue())) wrong("close() says that threads wait, and all were chosen");
     world.end_of(the_queues_life);
@@ -272,7 +199,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (chain == nullptr) return;
     if (holding)
       for (void* w = chain; w != nullptr; w = the_queue->next(w)) see_chosen(w);
-    deliver(chain, holding);
+    the_queue->deliver(chain);
   }
 
   /// A signal sent under the mutex has chosen a waiter. Where the order is that of arrival, so are those chosen, of one
@@ -292,12 +219,12 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     signals_out++;
   }
 
-  void deliver(void* chain, bool holding) {
-    // As in the preload it may not be certain that the caller holds the mutex.
-    if (holding && rl::rand(8) != 0)
-      m.move_here(chain);
-    else
-      the_queue->grant(chain);
+  /// A cancelled waiter passes its signal on.
+  void see_delivered(void* w) {
+    record& r = records[world.slot_of_local(w)];
+    if (r.chosen) return;
+    r.chosen = true;
+    signals_out++;
   }
 
   /// close() while a thread waits for ever that none of the signals can have reached: each signal reaches one, and a
@@ -309,69 +236,68 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       wrong("close() says that nobody waits, and somebody does");
   }
 
-  // ---- waiting: preload/cond.cpp ----------------------------------------------------------------------------
+  // ---- waiting ----------------------------------------------------------------------------------------------
 
-  /// True: granted.
+  /// True: a signal has reached the thread.
   bool wait(manner how) {
     void* const w = world.begin_local(the_queue->waiter_size, place::current());
     the_queue->make_waiter(w);
     record& r = records[world.slot_of_local(w)];
     r = {++arrivals, how == manner::for_ever, false, world.priority_of(rl::thread_index())};
-    const bool counted = m.add_user();
-    the_queue->enter(queue(), w, chance());
+    the_queue->enter(w, queue(), m, chance());
     unlock();
-    const bool granted = sleep(w, how);
-    if (granted && !gave_up[rl::thread_index()]) the_queue->depart(queue(), w);
-    if (granted && the_queue->was_handed(w))
-      m.take_over();
-    else
-      lock();
-    if (counted) m.remove_user();
+    const bool granted = the_queue->await_grant(w, how, rl::rand(2), gave_up[rl::thread_index()]);
+    the_queue->come_back(w, granted, rl::rand(8) == 0);
     r.waits_for_ever = false;
     if (granted && r.chosen && signals_out != 0) signals_out--;
-    if (granted)
-      if (void* const next = the_queue->rest(w)) deliver(next, true);
     world.end_local(w, place::current());
     the_queue->end_waiter(w);
     return granted;
   }
 
-  bool sleep(void* w, manner how) {
-    gave_up[rl::thread_index()] = false;
-    unsigned looks = rl::rand(2);
-    std::uint32_t state = 0;
-    while (the_queue->awake(w, state)) {
-      if (how == manner::for_ever || (how == manner::timed && state != waiting_state)) {
-        the_queue->park(w, state, false);
-      } else if (looks != 0) {
-        looks--;
-        the_queue->park(w, state, true);
-      } else if (how == manner::cancelled) {
-        gave_up[rl::thread_index()] = true;
-        return withdraw(w);
-      } else if (the_queue->leave(queue(), w)) {
-        return false;
-      }
-    }
-    return true;
+  /// What a parent leaves: threads in the queue and at the mutex that the child does not have. The thread that forked holds the
+  /// mutex, or another one was about to take note of it, or none does.
+  void leave_behind() {
+    enum { held, taken, free } state = std::array{held, taken, free}[rl::rand(3)];
+    lock();
+    void* const ghost = world.begin_local(the_queue->waiter_size, place::current());
+    the_queue->make_waiter(ghost);
+    the_queue->enter(ghost, queue(), m, chance());
+    if (state == held && rl::rand(2) == 0) the_queue->deliver(the_queue->choose_all(queue()));
+    if (state != held) unlock();
+    if (state == taken) m.lock.lock(m.state());
+    m.timed.fetch_add(rl::rand(2), std::memory_order_relaxed);  // perhaps a thread with a deadline
+    world.end_local(ghost, place::current());
+    the_queue->end_waiter(ghost);
+    held_at_fork = state == held;
+    world.fork();
   }
 
-  bool withdraw(void* w) {
-    if (the_queue->leave(queue(), w)) return false;
-    if (void* const other = the_queue->pass_on(queue(), w)) {
-      record& r = records[world.slot_of_local(other)];
-      r.chosen = true;
-      signals_out++;
-      deliver(other, false);
-    }
-    the_queue->sleep(w);
-    return true;
+  // ---- a mutex that another thread unlocks ------------------------------------------------------------------
+
+  void take_one() {
+    lock();
+    while (tokens.get() == 0) wait(manner::for_ever);
+    tokens.set(0);
+    unlock();
+  }
+  void signal_while_unlocked() {
+    lock();
+    tokens.set(1);
+    if (Threads == 2) return announce(true), unlock();
+    handed.store(1, std::memory_order_release);
+    if (void* const w = the_queue->choose_one(queue(), true)) the_queue->deliver(w);
+  }
+  void unlock_anothers() {
+    checked::await(
+        handed, [](std::uint32_t h) { return h == 1; }, std::memory_order_acquire);
+    unlock();
   }
 
   // ---- the mutex --------------------------------------------------------------------------------------------
 
-  void lock() { m.lock(rl::rand(8) == 0); }
-  void unlock() { m.unlock(); }
+  void lock() { the_queue->lock(m, rl::rand(8) == 0); }
+  void unlock() { the_queue->unlock(m); }
 
   /// The last thing that a thread does with the mutex held.
   void leave_and_unlock() {
@@ -381,7 +307,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (!the_queue->close(queue())) wrong("close() says that threads wait, and all have gone");
       world.end_of(the_queues_life);
     }
-    if (left == 0 && m.has_users()) wrong("the mutex still counts a thread that waits with it");
+    if (left == 0 && the_queue->has_users(m)) wrong("the mutex still counts a thread that waits with it");
     unlock();
     if (left == 0) world.end_of(the_mutexs_life);
   }
@@ -399,9 +325,11 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   execution world{{.stray_wakes = the_client->stray_wakes}, false};
   // First in, first out; mixed (random numbers have 16 bits here); last in, first out.
   double at_tail = std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)];
-  mutex m{*mutexes()[rl::rand(unsigned(mutexes().size()))]};
+  mutex_bytes m{*mutexes()[rl::rand(unsigned(mutexes().size()))]};
   alignas(64) std::array<std::byte, room_for_subject> bytes;
   checked::plain<std::uint32_t> tokens, to_post, users, flag;
+  checked::atomic<std::uint32_t> handed;
+  bool held_at_fork = false;
   std::array<role, Threads> roles;
   std::array<manner, Threads> manners;
   bool cancels = false;
@@ -416,7 +344,7 @@ std::vector<subject> queue_subjects() {
   std::vector<subject> all;
   mutexes();  // before relacy has the allocator
   for (const checked_queue& q : checked_queues()) {
-    subject s{.name = q.name, .bug = q.bug, .header = "wait_queue.hpp", .size = q.size, .clients = {}, .explore = {}};
+    subject s{.name = q.name, .bug = q.bug, .header = "", .size = q.size, .clients = {}, .explore = {}};
     for (const client& c : clients) s.clients.push_back(c.name);
     s.explore = [&q](unsigned c, unsigned threads, const options& o) {
       the_queue = &q;

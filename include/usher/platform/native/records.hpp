@@ -60,9 +60,10 @@ struct records {
     return r != nullptr ? std::uint32_t(reinterpret_cast<const thread_record*>(slot_base()) - r) : 0;
   }
 
-  /// What tells the calling thread from all others that live: never 0, and 1 if the thread has no record (yet). One
-  /// load from thread-local storage.
-  static std::uint32_t thread_mark() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_record)) | 1; }
+  /// What tells the calling thread from all others that live: odd, above 2; 1 if the thread has no record (yet). Its bits 7–31
+  /// are the record's, bits 1–6 are 0. One load from thread-local storage.
+  static std::uint32_t owner_tag() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_record)) | 1; }
+  static void ensure_owner_tag() { self(); }
 
   static std::uint32_t random() {
     thread_record* r = self();

@@ -1,0 +1,137 @@
+// How a thread waits on a condition variable, and how a signal reaches it: what pthread_cond_wait() of libusher.so,
+// basic_condition_variable and the checker's scenarios have in common. The list is wait_queue.hpp, the mutex
+// wait_morphing.hpp.
+//
+//     enter()        under the mutex: the thread joins the queue
+//                    … the caller unlocks the mutex …
+//     await_grant()  sleeps until a signal has reached the thread, or until it gives up
+//     come_back()    locks the mutex again, unless that was handed over, and delivers the rest of a broadcast's chain
+//
+// `Target` says which mutex that is, to the thread that signals:
+//
+//     requeue(w)     requeues a chain to the mutex; false: it must be woken (morphing_mutex::requeue)
+//     take_over()    the mutex has been handed to the calling thread
+//     entered(), left()   called with the mutex held, before and after the wait
+//
+// A signal selects one waiter or all, in one step, and delivers them: a thread that holds the mutex requeues them, another one
+// wakes the first. Of a broadcast's chain at most one thread is awake without the mutex.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/wait_morphing.hpp"
+
+namespace usher::inline v1 {
+
+template <platform P, class Target>
+class condition_wait {
+ public:
+  using queue = wait_queue<P>;
+
+  /// Why a thread that waits looks at its state again.
+  enum class wait_end {
+    look,      ///< woken, perhaps for no reason
+    time,      ///< its time is over
+    cancel,    ///< it is to give up; a signal that has selected it goes to another thread
+    abandoned  ///< a fork has left the queue behind: no signal will come
+  };
+
+  /// A thread that waits. It stays where it is until come_back() has returned.
+  struct waiter : requeued_waiter<P> {
+    Target target;
+    queue* from = nullptr;
+  };
+
+  // ---- the waiting thread -----------------------------------------------------------------------------------
+
+  static void enter(waiter& me, queue& from, Target target, append_chance chance) {
+    me.target = target;
+    me.from = &from;
+    P::ensure_owner_tag();  // so that the mutex says that this thread has it, when it has it again
+    me.target.entered();
+    from.enter(me, chance);
+  }
+
+  /// The mutex could not be unlocked: as if the thread had not entered.
+  static void undo_enter(waiter& me) {
+    if (withdraw(me))
+      if (waiter* const next = of_chain(queue::rest(me))) queue::grant(*next);
+    me.target.left();
+  }
+
+  /// True: a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value, and says why it
+  /// returns; if the thread is selected, its time does not matter any more.
+  template <class Sleep>
+  static bool await_grant(waiter& me, Sleep sleep) {
+    while (const auto state = queue::awake(me)) {
+      switch (sleep(*state, *state != waiter::waiting)) {
+        case wait_end::look:
+          break;
+        case wait_end::time:
+          if (me.from->leave(me)) return false;
+          break;
+        case wait_end::cancel:
+          return withdraw(me);
+        case wait_end::abandoned:
+          return false;
+      }
+    }
+    me.from->depart(me);
+    return true;
+  }
+
+  /// A waiter that gives up: whether a signal has reached it after all. Another thread has that signal then.
+  static bool withdraw(waiter& me) {
+    if (me.from->leave(me)) return false;
+    if (waiter* const other = of_chain(me.from->pass_on(me))) deliver(*other);
+    queue::sleep(me);
+    return true;
+  }
+
+  /// `lock()` locks the mutex.
+  template <class Lock>
+  static void come_back(waiter& me, bool granted, Lock lock) {
+    if (queue::was_handed(me))  // also where a handler forked in that moment, so that this thread is left behind, too
+      me.target.take_over();
+    else
+      lock();
+    me.target.left();
+    if (granted && !queue::forgotten(me)) deliver_rest(me);
+  }
+
+  // ---- a thread that signals --------------------------------------------------------------------------------
+
+  /// `tied`: the thread that is selected may give up and pass the signal on (wait_queue.hpp).
+  static void signal(queue& q, typename queue::choice how = queue::choice::tied) {
+    if (waiter* const w = of_chain(q.choose_one(how))) deliver(*w);
+  }
+  static void broadcast(queue& q) {
+    if (waiter* const first = of_chain(q.choose_all())) deliver(*first);
+  }
+
+  /// Requeues a chain of selected waiters, or wakes its first.
+  static void deliver(waiter& chain) {
+    if (!chain.target.requeue(chain)) queue::grant(chain);
+  }
+
+  static waiter* of_chain(typename queue::waiter* w) { return static_cast<waiter*>(w); }
+
+ private:
+  static void deliver_rest(waiter& me) {
+    if (waiter* const next = of_chain(queue::rest(me))) deliver(*next);
+  }
+};
+
+/// All that a condition variable and its mutexes are made of, for code that is a template over it.
+template <platform P>
+struct condition_parts {
+  using queue = wait_queue<P>;
+  using waiter = requeued_waiter<P>;
+  template <class Words>
+  using mutex = morphing_mutex<P, Words>;
+  template <class Target>
+  using wait = condition_wait<P, Target>;
+};
+
+}  // namespace usher::inline v1

@@ -1,0 +1,322 @@
+// Wait morphing: a thread that a condition variable would wake only to find the mutex held is requeued to the mutex. The
+// mutex's unlock grants the first requeued thread; that one, when it has the mutex, requeues the rest of its chain.
+//
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 40.
+//
+// Here is the mutex: a lock and the words that stand beside it. `Words` is a view of them, passed by value:
+//
+//     lock()                        the lock
+//     owner_tag()                   atomic<uint32_t>: who has the lock; the table below
+//     timed()                       atomic<uint32_t>: timed_waiters.hpp
+//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the holder's
+//     may_requeue()                 whether the mutex has room for requeued threads, and is valid in this incarnation
+//     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the lower half
+//                                   is the embedder's
+//     is_renewed(lower)             whether mutexes with this lower half are made anew after a fork
+//     forget_requeued(), reset_lock()   for a mutex that is made anew
+//
+// Owner tag     set by                                 read by
+//   none        the first step of an unlock            a timed waiter, before it sleeps for long; claim_owner()
+//   unknown     a thread without a tag that locks;     as above
+//               claim_owner(); an unlock that gives the lock away and leaves it locked
+//   requeueing  requeue(), for as long as it takes     claim_owner(), which waits
+//   odd, > 2    a thread that locks: P::owner_tag()    its own unlock and requeue(): is the lock mine?
+//
+// A thread is requeued only by the thread that holds its mutex, so that thread's unlock is certain to come later. Whether the
+// caller holds the mutex shows in the owner tag. An unlock by another thread takes the tag away before anything else
+// (claim_owner), and a requeue puts `requeueing` in its place, so the two exclude each other, and the chain needs no more
+// protection. Where it is not certain that the caller holds the mutex, the thread is woken instead.
+//
+// A lock that restricts concurrency (one with contended()) leaves the chain where it is for up to 1 ms while another thread is
+// certain to get the lock, for that thread's unlock finds the chain, too. A thread that has waited for much longer gets the
+// lock from an unlock directly, still locked: turn_of().
+//
+// Invariants:
+//   chain-flag    the chain is not empty exactly when the bit `requeued` of timed() is set, outside of the holder's operations
+//   chain-holder  only the holder changes the chain and the bit
+//   tag-first     an unlock clears the owner tag before it reads timed(): timed_waiters.hpp says why
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "usher/core/timed_waiters.hpp"
+#include "usher/core/wait_queue.hpp"
+
+namespace usher::inline v1 {
+
+template <platform P>
+struct owner_tags {
+  using word = typename P::template atomic<std::uint32_t>;
+  static constexpr std::uint32_t none = 0, unknown = timed_gate<P>::unknown_owner, requeueing = 2;
+
+  /// Takes the tag of the thread that locked the mutex away: the unlock is the caller's business from then on. False: the
+  /// mutex is free.
+  static bool claim_owner(word& tag) {
+    std::uint32_t seen = tag.load(std::memory_order_relaxed);
+    for (;;) {
+      if (seen == none) return false;
+      if (seen == requeueing) {
+        seen = P::await_yielding(
+            tag, [](std::uint32_t t) { return t != requeueing; }, std::memory_order_relaxed);
+        continue;
+      }
+      // (2) acquire: pairs with (1), a requeue by the thread that locked it.
+      if (tag.compare_exchange_strong(seen, unknown, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+      P::backoff(0);
+    }
+  }
+};
+
+/// A thread that waits on a condition variable and may be requeued to its mutex.
+template <platform P>
+struct requeued_waiter : wait_queue<P>::waiter {
+  typename P::template plain<std::uint64_t> requeued_at;  ///< ns; 0: never yet
+  typename P::template plain<std::uint64_t>
+      deferred_at;  ///< of a chain's first: when an unlock, or a requeue, left it there
+
+  requeued_waiter* next_in_chain() const { return static_cast<requeued_waiter*>(this->next.get()); }
+};
+
+/// The operations of a mutex to which waiters can be requeued.
+template <platform P, class Words>
+class morphing_mutex {
+  using timed_waiters = timed_gate<P>;
+  using tags = owner_tags<P>;
+  using queue = wait_queue<P>;
+  // Of requeued threads; ns, chosen: docs/measurements/faults.md.
+  static constexpr std::uint64_t stays_asleep = 1000000;   // as loiter's standby, while others certainly unlock
+  static constexpr std::uint64_t waits_in_turn = 4000000;  // then it need not compete any more
+  static constexpr std::uint64_t long_hold = 100000;       // a critical section beside which a wake-up is short
+
+ public:
+  using waiter = requeued_waiter<P>;
+
+  static void lock(Words w) {
+    w.lock().lock();
+    take_over(w);
+  }
+  static bool try_lock(Words w) {
+    if (!w.lock().try_lock()) return false;
+    take_over(w);
+    return true;
+  }
+  /// `remaining()`: nanoseconds left.
+  template <class Remaining>
+  static bool lock_until(Words w, Remaining remaining) {
+    auto&& lock = w.lock();
+    if (!timed_waiters::lock(lock, w.timed(), remaining, &w.owner_tag())) return false;
+    take_over(w);
+    return true;
+  }
+  /// The last step of locking; and all of it for a thread to which the mutex was handed over.
+  static void take_over(Words w) { w.owner_tag().store(P::owner_tag(), std::memory_order_relaxed); }
+
+  /// Two uses are undefined; programs have them, and the C library lets them pass: to unlock a free mutex, which changes
+  /// nothing, and one that another thread has locked (or this one, when it had no tag yet).
+  static void unlock(Words w) {
+    if (w.owner_tag().load(std::memory_order_relaxed) != P::owner_tag()) [[unlikely]]
+      return unlock_anothers(w);
+    release(w);
+  }
+
+  /// By the holder, or after claim_owner().
+  static void release(Words w) {
+    if (timed_waiters::anyone_after(w.owner_tag(), w.timed())) [[unlikely]]
+      return release_to_others(w);
+    w.lock().unlock();
+  }
+
+  /// Requeues a chain of selected waiters to their mutex. False if it is not certain that the caller holds that: nothing has
+  /// changed then.
+  static bool requeue(Words w, waiter& chain) {
+    const std::uint32_t me = P::owner_tag();
+    if (me == tags::unknown) {
+      P::ensure_owner_tag();  // for the next time
+      return false;
+    }
+    std::uint32_t mine = me;
+    if (!w.may_requeue() || w.owner_tag().load(std::memory_order_relaxed) != me ||
+        !w.owner_tag().compare_exchange_strong(mine, tags::requeueing, std::memory_order_relaxed,
+                                               std::memory_order_relaxed))
+      return false;
+    const std::uint64_t now = P::now();
+    if (chain.requeued_at.get() == 0)
+      for (waiter* r = &chain; r != nullptr; r = r->next_in_chain()) r->requeued_at.set(now);
+    chain.deferred_at.set(now);
+    if (waiter* const first = w.requeued()) {
+      auto* const now_first = static_cast<waiter*>(&queue::append(*first, chain));
+      if (now_first != first) w.requeue_first(now_first);  // of a higher priority
+    } else {
+      w.requeue_first(&chain);
+      timed_waiters::set_requeued(w.timed());
+    }
+    w.owner_tag().store(me, std::memory_order_release);  // (1) release: pairs with (2)
+    return true;
+  }
+
+  /// Makes the mutex valid in this incarnation of the process, if it is one that is made anew. Returns the lower half of its
+  /// epoch word.
+  static std::uint32_t ready(Words w) {
+    const std::uint64_t seen = w.epoch().load(std::memory_order_acquire);
+    if (w.is_renewed(std::uint32_t(seen)) && std::uint32_t(seen >> 32) != P::fork_stamp()) [[unlikely]]
+      renew(w);
+    return std::uint32_t(seen);
+  }
+
+ private:
+  [[gnu::cold, gnu::noinline]] static void unlock_anothers(Words w) {
+    if (tags::claim_owner(w.owner_tag())) release(w);
+  }
+
+  /// The owner tag is `none`, but the caller holds the mutex.
+  [[gnu::cold, gnu::noinline]] static void release_to_others(Words w) {
+    waiter* first = nullptr;
+    if (timed_waiters::has_requeued(w.timed())) {
+      const turn t = turn_of(w, *w.requeued());
+      if (t != turn::later && timed_waiters::take_requeued(w.timed())) {
+        first = w.requeued();
+        w.requeue_first(nullptr);
+      }
+      if (first != nullptr && t == turn::now) {
+        timed_waiters::pass_by(w.timed());
+        w.owner_tag().store(tags::unknown, std::memory_order_relaxed);
+        return queue::hand_over(*first);  // it has the mutex; the rest of its chain hangs on it
+      }
+    }
+    auto&& lock = w.lock();
+    timed_waiters::unlock(lock, w.timed(), &w.owner_tag());
+    // The mutex may be gone; requeued threads are not, for they need it.
+    if (first != nullptr) queue::grant(*first);
+  }
+
+  enum class turn {
+    later,      ///< it stays asleep: others are certain to have the mutex, and to unlock it
+    as_others,  ///< it is woken, and competes like any thread that locks the mutex
+    now         ///< it gets the mutex
+  };
+
+  /// What an unlock does with the first requeued thread. A lock that restricts concurrency does so with requeued threads, too,
+  /// for 1 ms: the unlock that is expected to be the last within it ends that. So such a thread waits at most 1 ms or one
+  /// critical section longer than one that locks the mutex now. One with a real-time priority is woken at once.
+  ///
+  /// A lock that hands over to threads that have waited long (one with unlock_is_due()) does so with requeued ones, too. While
+  /// the thread wakes up nobody can have the mutex; so it is done where critical sections are much longer than that takes, or
+  /// where a condition variable selected the thread 4 ms ago. Not more than seven times in a row while threads at the lock
+  /// itself have waited long: threads that signal each other again and again could keep the mutex among themselves.
+  static turn turn_of(Words w, waiter& first) {
+    auto&& lock = w.lock();
+    if constexpr (requires { lock.contended(); }) {
+      if constexpr (requires { lock.urgent_wait(); })
+        if (lock.urgent_wait()) return turn::later;
+      const std::uint64_t now = P::now();
+      const std::uint64_t waited = now - first.requeued_at.get(), since_last = now - first.deferred_at.get();
+      const bool over = waited + since_last >= stays_asleep;
+      if constexpr (requires { lock.unlock_is_due(); })
+        if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !timed_waiters::serves_timed(w.timed()))
+          return timed_waiters::is_due(w.timed()) && lock.unlock_is_due() ? turn::later : turn::now;
+      if (over || !lock.contended() || first.rank.is_urgent()) return turn::as_others;
+      first.deferred_at.set(now);
+      return turn::later;
+    } else {
+      return turn::as_others;
+    }
+  }
+
+  /// First use, or first use after a fork: the threads that waited in the queue, and perhaps the one that was about to leave,
+  /// are not here. Whoever holds the mutex keeps it: either it is the thread that forked, or the mutex stays locked for good,
+  /// as it does with the C library.
+  [[gnu::cold, gnu::noinline]] static void renew(Words w) {
+    const std::uint32_t now = P::fork_stamp();
+    const std::uint32_t busy = now | 0x80000000u;  // epochs count up from 1
+    for (;;) {
+      std::uint64_t seen = w.epoch().load(std::memory_order_acquire);
+      const auto epoch = std::uint32_t(seen >> 32);
+      const auto with = [lower = seen & 0xffffffffu](std::uint32_t e) { return lower | std::uint64_t{e} << 32; };
+      if (epoch == now || !w.is_renewed(std::uint32_t(seen))) return;
+      if (epoch == 0) {  // never used: nothing but zero bytes
+        if (w.epoch().compare_exchange_strong(seen, with(now), std::memory_order_acq_rel, std::memory_order_acquire))
+          return;
+      } else if (epoch == busy) {  // another thread is at it
+        P::await_yielding(
+            w.epoch(), [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire);
+      } else if (w.epoch().compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel,
+                                                   std::memory_order_acquire)) {
+        // The owner tag is not written here: a fork in the middle of this finds it as it was.
+        w.timed().store(0, std::memory_order_relaxed);
+        w.forget_requeued();
+        w.reset_lock();
+        if (w.owner_tag().load(std::memory_order_relaxed) != tags::none)
+          while (!w.lock().try_lock()) P::backoff(100000);  // fails only for want of a node
+        w.epoch().store(with(now), std::memory_order_release);
+        return;
+      }
+    }
+  }
+};
+
+/// The words beside a lock that a program embeds. Zero bytes: free, nobody waits.
+template <platform P>
+struct requeue_words {
+  typename P::template atomic<std::uint32_t> owner_tag{}, timed{};
+  typename P::template plain<requeued_waiter<P>*> requeued{};
+};
+
+/// Such a mutex as a view. It is not made anew in the child of a fork.
+template <platform P, class Lock>
+struct embedded_mutex {
+  using waiter = requeued_waiter<P>;
+  Lock* beside;
+  requeue_words<P>* words;
+
+  Lock& lock() const { return *beside; }
+  auto& owner_tag() const { return words->owner_tag; }
+  auto& timed() const { return words->timed; }
+  waiter* requeued() const { return words->requeued.get(); }
+  void requeue_first(waiter* w) const { words->requeued.set(w); }
+  bool may_requeue() const { return words != nullptr; }
+};
+
+/// A lock with such words beside it, to which basic_condition_variable requeues.
+template <platform P, class Lock>
+class requeue_mutex {
+ public:
+  constexpr requeue_mutex() noexcept : lock_{} {}
+  constexpr explicit requeue_mutex(Lock lock) noexcept : lock_(lock) {}
+  requeue_mutex(const requeue_mutex&) = delete;
+  requeue_mutex& operator=(const requeue_mutex&) = delete;
+
+  void lock() { operations::lock(view()); }
+  [[nodiscard]] bool try_lock() { return operations::try_lock(view()); }
+  void unlock() { operations::unlock(view()); }
+  /// `remaining()`: nanoseconds left. False: time has run out.
+  template <class Remaining>
+  [[nodiscard]] bool lock_while_time(Remaining remaining) {
+    return operations::lock_until(view(), remaining);
+  }
+
+  /// For condition variables.
+  requeue_words<P>& words_beside() { return words_; }
+
+ private:
+  using operations = morphing_mutex<P, embedded_mutex<P, Lock>>;
+  embedded_mutex<P, Lock> view() { return {&lock_, &words_}; }
+
+  Lock lock_;
+  requeue_words<P> words_;
+};
+
+/// Such a mutex for condition_wait.hpp; null where it has no such words, and its threads are woken.
+template <platform P>
+struct embedded_target {
+  struct no_lock {};
+  using operations = morphing_mutex<P, embedded_mutex<P, no_lock>>;
+  requeue_words<P>* words = nullptr;
+
+  bool requeue(requeued_waiter<P>& chain) const { return operations::requeue({nullptr, words}, chain); }
+  void take_over() const { operations::take_over({nullptr, words}); }
+  void entered() {}
+  void left() const {}
+};
+
+}  // namespace usher::inline v1
