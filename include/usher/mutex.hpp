@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "usher/core/deadline.hpp"
-#include "usher/core/timed_waiters.hpp"
+#include "usher/core/wait_morphing.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/loiter.hpp"
 #include "usher/platform/native.hpp"
@@ -45,22 +45,17 @@ class mutex {
   lock_type lock_;
 };
 
-/// One word larger. A thread that waits with a deadline stands aside from the lock's own order: timed.hpp.
+/// Two words and a pointer larger. A thread that waits with a deadline stands aside from the lock's own order
+/// (timed_waiters.hpp), and one that usher::condition_variable notifies while the mutex is held is not woken before that is
+/// unlocked (wait_morphing.hpp).
 template <template <class, class> class Lock = loiter, waiting_kind Kind = waiting_kind::spin_then_park>
-class timed_mutex {
-  using gate = timed_gate<native>;
-
+class timed_mutex : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
  public:
   using lock_type = Lock<native, waiting<native, Kind>>;
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");
 
-  constexpr timed_mutex() noexcept : lock_{}, gate_{0} {}
-  timed_mutex(const timed_mutex&) = delete;
-  timed_mutex& operator=(const timed_mutex&) = delete;
-
-  void lock() { lock_.lock(); }
-  [[nodiscard]] bool try_lock() { return lock_.try_lock(); }
+  constexpr timed_mutex() noexcept = default;
 
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& d) {
@@ -69,19 +64,8 @@ class timed_mutex {
 
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
-    if (lock_.try_lock()) return true;
-    return gate::lock(lock_, gate_, [&] { return nanoseconds_until(deadline); });
+    return this->try_lock() || this->lock_while_time([&] { return nanoseconds_until(deadline); });
   }
-
-  void unlock() {
-    if (!gate::anyone(gate_)) [[likely]]
-      return lock_.unlock();
-    gate::unlock(lock_, gate_);
-  }
-
- private:
-  lock_type lock_;
-  gate::word gate_;
 };
 
 }  // namespace usher::inline v1

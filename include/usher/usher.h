@@ -19,14 +19,15 @@ extern "C" {
 
 typedef struct usher_mutex {
   const void* usher_table; /* which lock; null: the default */
-  uint32_t usher_gate;     /* waiters with a deadline */
-  uint32_t usher_unused;
-  uint64_t usher_state[6]; /* the lock */
+  uint32_t usher_tag;      /* who has it */
+  uint32_t usher_timed;    /* waiters with a deadline */
+  void* usher_requeued;    /* threads that a condition variable has notified */
+  uint64_t usher_state[5]; /* the lock */
 } usher_mutex_t;
 
 #define USHER_MUTEX_INITIALIZER \
   {                             \
-    0, 0, 0, {                  \
+    0, 0, 0, 0, {               \
       0                         \
     }                           \
   }

@@ -1,18 +1,17 @@
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <new>
 
 #include "catalog/names.hpp"
 #include "usher/catalog.hpp"
 #include "usher/condition_variable.hpp"
-#include "usher/core/timed_waiters.hpp"
+#include "usher/core/wait_morphing.hpp"
 #include "usher/platform/native.hpp"
 #include "usher/semaphore.hpp"
 #include "usher/usher.h"
 
 namespace {
-
-using gate = usher::timed_gate<usher::native>;
 
 const usher::lock_table& default_table() {
   static const usher::lock_table* const table = usher::find_lock(usher::default_lock);
@@ -23,17 +22,30 @@ const usher::lock_table& table_of(const usher_mutex_t* m) {
   return m->usher_table != nullptr ? *static_cast<const usher::lock_table*>(m->usher_table) : default_table();
 }
 
-gate::word& gate_of(usher_mutex_t* m) {
-  return *std::launder(reinterpret_cast<gate::word*>(&m->usher_gate));
-}
-
-/// A lock behind its table, as the gate wants to see it.
+/// A lock behind its table.
 struct bound_lock {
   const usher::lock_table& table;
   void* state;
-  bool try_lock() { return table.try_lock(state); }
-  void unlock() { table.unlock(state); }
+  void lock() const { table.lock(state); }
+  bool try_lock() const { return table.try_lock(state); }
+  void unlock() const { table.unlock(state); }
 };
+
+/// A usher_mutex_t as usher/core/wait_morphing.hpp sees it.
+struct mutex_view {
+  using words = usher::requeue_words<usher::native>;
+  using waiter = usher::requeued_waiter<usher::native>;
+  usher_mutex_t* m;
+
+  words& beside() const { return *std::launder(reinterpret_cast<words*>(&m->usher_tag)); }
+  bound_lock lock() const { return {table_of(m), m->usher_state}; }
+  auto& owner_tag() const { return beside().owner_tag; }
+  auto& timed() const { return beside().timed; }
+  waiter* requeued() const { return beside().requeued.get(); }
+  void requeue_first(waiter* w) const { beside().requeued.set(w); }
+};
+static_assert(sizeof(mutex_view::words) <= offsetof(usher_mutex_t, usher_state) - offsetof(usher_mutex_t, usher_tag));
+using operations = usher::morphing_mutex<usher::native, mutex_view>;
 
 bool is_time(const timespec& t) {
   return t.tv_nsec >= 0 && t.tv_nsec < 1000000000;
@@ -53,6 +65,7 @@ struct bound_mutex {
   usher_mutex_t* mutex;
   void lock() { usher_mutex_lock(mutex); }
   void unlock() { usher_mutex_unlock(mutex); }
+  mutex_view::words& words_beside() { return mutex_view{mutex}.beside(); }
 };
 
 template <class Object, class Raw>
@@ -84,28 +97,22 @@ int usher_mutex_init(usher_mutex_t* m, const char* name) {
 }
 
 int usher_mutex_lock(usher_mutex_t* m) {
-  table_of(m).lock(m->usher_state);
+  operations::lock({m});
   return 0;
 }
 
 int usher_mutex_trylock(usher_mutex_t* m) {
-  return table_of(m).try_lock(m->usher_state) ? 0 : EBUSY;
+  return operations::try_lock({m}) ? 0 : EBUSY;
 }
 
 int usher_mutex_timedlock(usher_mutex_t* m, const struct timespec* end) {
-  bound_lock lock{table_of(m), m->usher_state};
-  if (lock.try_lock()) return 0;
+  if (operations::try_lock({m})) return 0;
   if (!is_time(*end)) return EINVAL;
-  return gate::lock(lock, gate_of(m), [end] { return until(*end); }) ? 0 : ETIMEDOUT;
+  return operations::lock_until({m}, [end] { return until(*end); }) ? 0 : ETIMEDOUT;
 }
 
 int usher_mutex_unlock(usher_mutex_t* m) {
-  bound_lock lock{table_of(m), m->usher_state};
-  gate::word& word = gate_of(m);
-  if (!gate::anyone(word)) [[likely]]
-    lock.unlock();
-  else
-    gate::unlock(lock, word);
+  operations::unlock({m});
   return 0;
 }
 

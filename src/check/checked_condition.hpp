@@ -12,6 +12,8 @@
 
 namespace usher::check {
 
+using mutex_with_words = requeue_mutex<checked, lock_handle>;
+
 struct checked_condition {
   std::string name;
   std::string bug;
@@ -20,6 +22,8 @@ struct checked_condition {
   void (*end)(void*);
   void (*wait)(void*, const lock_handle&);
   bool (*wait_for)(void*, const lock_handle&, unsigned looks);  ///< false: time has run out
+  void (*wait_requeued)(void*, mutex_with_words&);              ///< with a mutex to which threads are requeued
+  bool (*wait_requeued_for)(void*, mutex_with_words&, unsigned looks);
   void (*notify_one)(void*);
   void (*notify_all)(void*);
   bool (*close)(void*);
@@ -43,6 +47,11 @@ bool add_condition(std::string name, std::string bug) {
       .wait_for =
           [](void* p, const lock_handle& l, unsigned looks) {
             return c(p).wait_while_time(l, [&]() -> std::uint64_t { return looks == 0 ? 0 : looks--; });
+          },
+      .wait_requeued = [](void* p, mutex_with_words& m) { c(p).wait(m); },
+      .wait_requeued_for =
+          [](void* p, mutex_with_words& m, unsigned looks) {
+            return c(p).wait_while_time(m, [&]() -> std::uint64_t { return looks == 0 ? 0 : looks--; });
           },
       .notify_one = [](void* p) { c(p).notify_one(); },
       .notify_all = [](void* p) { c(p).notify_all(); },

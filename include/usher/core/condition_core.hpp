@@ -1,22 +1,25 @@
 // A condition variable for any lock and any platform, whose waiters are woken first in, first out, or mostly last in, first
 // out. The list and what it guarantees: wait_queue.hpp.
 //
-// notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. notify_one() wakes the thread at once,
-// also where the caller holds the lock. However a wait ends, by a grant, in time or because lock() or unlock() throws, the
-// thread leaves the list and passes on what it owes: the next thread of a broadcast, or a grant that came too late.
+// notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. Where the caller holds the mutex and that
+// has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex: wait_morphing.hpp. However a
+// wait ends, by a grant, in time or because lock() or unlock() throws, the thread leaves the list and passes on what it owes:
+// the next thread of a broadcast, or a grant that came too late.
 #pragma once
 
 #include <cstdint>
+#include <mutex>  // std::unique_lock
 
+#include "usher/core/condition_wait.hpp"
 #include "usher/core/platform.hpp"
-#include "usher/core/wait_queue.hpp"
 
 namespace usher::inline v1 {
 
 template <platform P>
 class basic_condition_variable {
-  using queue = wait_queue<P>;
-  using waiter = queue::waiter;
+  using wait_on = condition_wait<P, embedded_target<P>>;
+  using queue = typename wait_on::queue;
+  using waiter = typename wait_on::waiter;
 
  public:
   constexpr basic_condition_variable() = default;
@@ -28,25 +31,29 @@ class basic_condition_variable {
   /// False if threads wait that nobody has notified. Otherwise nobody touches it any more.
   bool close() { return queue_.close(); }
 
-  void notify_one() {
-    if (waiter* w = queue_.choose_one(queue::choice::loose)) queue::grant(*w);
-  }
-  void notify_all() {
-    if (waiter* first = queue_.choose_all()) queue::grant(*first);
-  }
+  void notify_one() { wait_on::signal(queue_, queue::choice::loose); }
+  void notify_all() { wait_on::broadcast(queue_); }
 
   template <class Lock>
   void wait(Lock& lock) {
-    wait_with(lock, [](waiter& me) {
-      queue::sleep(me);
-      return true;
+    wait_with(lock, [](waiter& me, std::uint32_t state, bool) {
+      P::park(me.state, state, every_sleeper);
+      return wait_on::wait_end::look;
     });
   }
 
   /// `remaining()`: nanoseconds left. False: time has run out and nobody had notified this thread.
   template <class Lock, class Remaining>
   bool wait_while_time(Lock& lock, Remaining remaining) {
-    return wait_with(lock, [&](waiter& me) { return queue_.sleep(me, remaining); });
+    return wait_with(lock, [&](waiter& me, std::uint32_t state, bool selected) {
+      if (selected)
+        P::park(me.state, state, every_sleeper);
+      else if (const std::uint64_t left = remaining())
+        P::park_for(me.state, state, every_sleeper, left);
+      else
+        return wait_on::wait_end::time;
+      return wait_on::wait_end::look;
+    });
   }
 
   template <class Lock, class Predicate>
@@ -58,39 +65,59 @@ class basic_condition_variable {
   /// A thread in the queue. However the block is left, the queue is left and the next thread of a broadcast woken.
   class stay {
    public:
-    stay(queue& q, append_chance chance) : queue_(q) { q.enter(*me_, chance); }
+    stay(queue& q, requeue_words<P>* words, append_chance chance) { wait_on::enter(*me_, q, {words}, chance); }
     ~stay() {
-      if (!over_ && !queue_.leave(*me_)) {  // unlock() has thrown
+      if (ends_ == by::unlock && !me_->from->leave(*me_)) {
         queue::sleep(*me_);
-        if (waiter* other = queue_.choose_one(queue::choice::loose)) queue::grant(*other);
-        granted_ = true;
+        wait_on::signal(*me_->from, queue::choice::loose);
+        ends_ = by::lock;
       }
-      if (!granted_) return;
-      if (waiter* next = queue::rest(*me_)) queue::grant(*next);
+      if (ends_ != by::lock) return;
+      if (auto* const next = wait_on::of_chain(queue::rest(*me_))) queue::grant(*next);
     }
     stay(const stay&) = delete;
     stay& operator=(const stay&) = delete;
 
-    waiter& me() { return *me_; }
-    void end(bool granted) {
-      over_ = true;
-      granted_ = granted;
+    template <class Lock, class Sleep>
+    bool sleep_and_come_back(Lock& lock, Sleep sleep) {
+      const bool granted =
+          wait_on::await_grant(*me_, [&](std::uint32_t state, bool selected) { return sleep(*me_, state, selected); });
+      ends_ = granted ? by::lock : by::time;
+      wait_on::come_back(*me_, granted, [&] { lock.lock(); });
+      ends_ = by::itself;
+      if (queue::was_handed(*me_)) adopt(lock);
+      return granted;
     }
 
    private:
-    queue& queue_;
     typename P::template local<waiter> me_;
-    bool over_ = false, granted_ = false;
+    enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< what has thrown if the block is left now
   };
 
   template <class Lock, class Sleep>
   bool wait_with(Lock& lock, Sleep sleep) {
-    stay s(queue_, chance_);
+    stay s(queue_, words_of(lock), chance_);
     lock.unlock();
-    const bool granted = sleep(s.me());
-    s.end(granted);
-    lock.lock();
-    return granted;
+    return s.sleep_and_come_back(lock, sleep);
+  }
+
+  // The mutex behind a lock, and that a mutex which was handed over is this lock's.
+  template <class Mutex>
+  static requeue_words<P>* words_of(Mutex& mutex) {
+    if constexpr (requires { mutex.words_beside(); })
+      return &mutex.words_beside();
+    else
+      return nullptr;
+  }
+  template <class Mutex>
+  static requeue_words<P>* words_of(std::unique_lock<Mutex>& lock) {
+    return words_of(*lock.mutex());
+  }
+  template <class Mutex>
+  static void adopt(Mutex&) {}
+  template <class Mutex>
+  static void adopt(std::unique_lock<Mutex>& lock) {
+    lock = std::unique_lock<Mutex>(*lock.release(), std::adopt_lock);
   }
 
   queue queue_;

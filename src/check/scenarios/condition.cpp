@@ -1,4 +1,4 @@
-// The clients of basic_condition_variable, used as a program would that embeds it: queue_clients.cpp says what takers,
+// The clients of basic_condition_variable, used as a program would that embeds it: scenarios/queue.cpp says what takers,
 // posters and victims are.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
@@ -20,6 +20,29 @@ constexpr client clients[] = {
 
 const checked_condition* the_condition;
 const client* the_client;
+
+/// Any lock, or a mutex of it to which notified threads are requeued.
+class mutex {
+ public:
+  mutex(const lock_handle& l, bool requeues) : state(l.state), bare_(l), requeued_(l), requeues_(requeues) {}
+
+  void lock() { requeues_ ? requeued_.lock() : bare_.lock(); }
+  void unlock() { requeues_ ? requeued_.unlock() : bare_.unlock(); }
+  void wait(void* condition) {
+    requeues_ ? the_condition->wait_requeued(condition, requeued_) : the_condition->wait(condition, bare_);
+  }
+  bool wait_for(void* condition, unsigned looks) {
+    return requeues_ ? the_condition->wait_requeued_for(condition, requeued_, looks)
+                     : the_condition->wait_for(condition, bare_, looks);
+  }
+
+  void* const state;
+
+ private:
+  const lock_handle bare_;
+  mutex_with_words requeued_;
+  const bool requeues_;
+};
 
 template <rl::thread_id_t Threads>
 struct suite : rl::test_suite<suite<Threads>, Threads> {
@@ -68,7 +91,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
  private:
   void take() {
     m.lock();
-    while (tokens.get() == 0) the_condition->wait(condition(), m);
+    while (tokens.get() == 0) m.wait(condition());
     tokens.set(tokens.get() - 1);
     m.unlock();
   }
@@ -85,7 +108,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void visit() {
     m.lock();
-    if (the_condition->wait_for(condition(), m, rl::rand(2)))
+    if (m.wait_for(condition(), rl::rand(2)))
       notify_and_unlock(rl::rand(4) == 0);
     else
       m.unlock();
@@ -93,8 +116,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void attend() {
     m.lock();
-    if (!flag.get() && rl::rand(2) == 0) the_condition->wait_for(condition(), m, rl::rand(2));
-    while (!flag.get()) the_condition->wait(condition(), m);
+    if (!flag.get() && rl::rand(2) == 0) m.wait_for(condition(), rl::rand(2));
+    while (!flag.get()) m.wait(condition());
     m.unlock();
   }
 
@@ -121,7 +144,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   execution world{{.stray_wakes = the_client->stray_wakes}, false};
   alignas(64) std::array<std::byte, room_for_subject> bytes, memory;
   const checked_lock& lock = *mutexes()[rl::rand(unsigned(mutexes().size()))];
-  const lock_handle m{&lock, memory.data()};
+  mutex m{{&lock, memory.data()}, rl::rand(2) == 0};
   checked::plain<std::uint32_t> tokens, to_post, flag;
   std::array<role, Threads> roles;
 };

@@ -1,0 +1,96 @@
+// The condition variable and the mutex to which its threads are requeued, on a simulated machine: the shipped code, core/condition_core.hpp
+// and core/wait_morphing.hpp. No token is lost, and a thread that is notified under the mutex is not woken before it is free.
+#include <gtest/gtest.h>
+
+#include "sim/harness.hpp"
+#include "sim/platform.hpp"
+#include "sim/runtime.hpp"
+#include "usher/core/condition_core.hpp"
+#include "usher/locks/loiter.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/ticket.hpp"
+
+namespace usher::sim {
+namespace {
+
+machine small() {
+  machine m = read_machine(std::string(USHER_MACHINES "/") + "epyc-7003.toml");
+  m.sockets = 2;
+  m.cores = 2;
+  m.strands = 1;
+  m.group = 0;
+  m.os->slice = m.from_ns(100000);
+  return m;
+}
+
+template <class Mutex>
+struct shared_words {
+  Mutex mutex;
+  basic_condition_variable<simulated> condition;
+  simulated_plain<std::uint32_t> tokens, waiting;
+};
+
+/// Takers wait until all tokens are there and each has had one; a poster hands them out under the mutex, and holds that for a while
+/// after each. How often a thread slept.
+template <class Mutex>
+std::uint64_t voluntary_switches(bool all_at_once) {
+  constexpr unsigned takers = 6, rounds = 20;
+  simulation s(small(), 1);
+  process p(s, takers + 1);
+  auto& w = *s.shared().template make_array<shared_words<Mutex>>(1, 128);
+  unsigned taken = 0;
+  for (unsigned t = 0; t < takers; t++)
+    s.add_thread(t % 4, [&] {
+      for (unsigned r = 0; r < rounds; r++) {
+        w.mutex.lock();
+        w.waiting.set(w.waiting.get() + 1);
+        while (w.tokens.get() == 0) w.condition.wait(w.mutex);
+        w.tokens.set(w.tokens.get() - 1);
+        taken++;
+        w.mutex.unlock();
+        s.compute(20000);
+      }
+    });
+  s.add_thread(3, [&] {
+    for (unsigned given = 0; given < takers * rounds;) {
+      w.mutex.lock();
+      const unsigned now = all_at_once ? w.waiting.get() : std::min(w.waiting.get(), 1u);
+      w.waiting.set(w.waiting.get() - now);
+      w.tokens.set(w.tokens.get() + now);
+      given += now;
+      all_at_once ? w.condition.notify_all() : w.condition.notify_one();
+      s.compute(30000);  // still held
+      w.mutex.unlock();
+      s.compute(10000);
+    }
+  });
+  s.run();
+  EXPECT_EQ(taken, takers * rounds);
+  return s.counted().voluntary;
+}
+
+template <template <class, class> class Lock>
+using bare = Lock<simulated, waiting<simulated, waiting_kind::park>>;
+template <template <class, class> class Lock>
+using requeueing = requeue_mutex<simulated, bare<Lock>>;
+
+/// Without requeueing, a thread that is notified under the mutex wakes up, finds it held, and sleeps once more.
+template <template <class, class> class Lock>
+void sleeps_less_where_it_is_requeued() {
+  for (const bool all : {false, true})
+    EXPECT_LT(voluntary_switches<requeueing<Lock>>(all), voluntary_switches<bare<Lock>>(all)) << (all ? "all" : "one");
+}
+
+TEST(condition_variable, requeues_to_mcs) {
+  sleeps_less_where_it_is_requeued<mcs>();
+}
+TEST(condition_variable, requeues_to_ticket) {
+  sleeps_less_where_it_is_requeued<ticket>();
+}
+TEST(condition_variable, requeues_to_a_lock_that_restricts) {
+  EXPECT_GT(voluntary_switches<requeueing<loiter>>(true), 0u);
+  EXPECT_GT(voluntary_switches<requeueing<loiter>>(false), 0u);
+}
+
+}  // namespace
+}  // namespace usher::sim
