@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "usher/core/deadline.hpp"
+#include "usher/core/lockable.hpp"
 #include "usher/core/wait_morphing.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/loiter.hpp"
@@ -30,6 +31,7 @@ template <template <class, class> class Lock = loiter, waiting_kind Kind = waiti
 class mutex {
  public:
   using lock_type = Lock<native, waiting<native, Kind>>;
+  static_assert(lockable<lock_type>);
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");
 
@@ -52,6 +54,7 @@ template <template <class, class> class Lock = loiter, waiting_kind Kind = waiti
 class timed_mutex : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
  public:
   using lock_type = Lock<native, waiting<native, Kind>>;
+  static_assert(lockable<lock_type>);
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");
 

@@ -589,7 +589,8 @@ struct checked : checked_words {
   // ---- polling ----
 
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o, place p = place::current()) {
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling>,
+                 place p = place::current()) {
     for (;;) {
       const T v = w.load(o, p);
       if (pred(v)) return v;
@@ -601,16 +602,17 @@ struct checked : checked_words {
     }
   }
   template <class T, class Pred>
-  static T await_yielding(const atomic<T>& w, Pred pred, std::memory_order o, place p = place::current()) {
-    return await(w, pred, o, p);
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling_then_yielding>,
+                 place p = place::current()) {
+    return await(w, pred, o, look::polling, p);
   }
 
   template <class T, class Pred>
-  static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
-                                    place p = place::current()) {
+  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
+                                look::within<look::by::polling> limit, place p = place::current()) {
     static constexpr std::array<unsigned, 4> looks{1, 2, 4, 0};
-    const unsigned most = ns == 0 ? 1 : looks[rl::rand(looks.size())];
-    if (most == 0) return await(w, pred, o, p);
+    const unsigned most = limit.ns == 0 ? 1 : looks[rl::rand(looks.size())];
+    if (most == 0) return await(w, pred, o, look::polling, p);
     for (unsigned i = 1;; i++) {
       const T v = w.load(o, p);
       if (pred(v)) return v;
@@ -619,20 +621,20 @@ struct checked : checked_words {
     }
   }
   template <class T, class Pred>
-  static std::optional<T> await_yielding_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
-                                             place p = place::current()) {
-    return await_for(w, pred, o, ns, p);
+  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
+                                look::within<look::by::yielding> limit, place p = place::current()) {
+    return await(w, pred, o, look::polling.within(limit.ns), p);
   }
 
   template <class T, class Pred>
-  static std::optional<T> await_monitoring_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns,
-                                               place p = place::current()) {
-    return await_for(w, pred, o, ns, p);
+  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
+                                look::within<look::by::monitoring> limit, place p = place::current()) {
+    return await(w, pred, o, look::polling.within(limit.ns), p);
   }
   template <class T, class Pred>
-  static T await_sleeping(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t,
-                          place p = place::current()) {
-    return await(w, pred, o, p);
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::sleeping>,
+                 place p = place::current()) {
+    return await(w, pred, o, look::polling, p);
   }
 
   static void backoff(std::uint64_t, place p = place::current()) { rl::yield(1, info(p)); }
@@ -751,6 +753,7 @@ struct checked : checked_words {
   }
 };
 
-static_assert(platform<checked>);
+static_assert(platform_with_tables<checked> && platform_with_inflation<checked> && platform_with_priorities<checked> &&
+              platform_with_stack_objects<checked> && platform_with_asymmetric_fences<checked>);
 
 }  // namespace usher::check

@@ -134,7 +134,7 @@ struct simulated {
   // ---- polling ----
 
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o) {
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling>) {
     const T v = w.load(o);
     if (pred(v)) return v;
     awaited<T, Pred> a{pred, v};
@@ -142,39 +142,40 @@ struct simulated {
     return a.seen;
   }
   template <class T, class Pred>
-  static std::optional<T> await_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
+  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o, look::within<look::by::polling> l) {
     const T v = w.load(o);
     if (pred(v)) return v;
-    if (ns == 0) return std::nullopt;
+    if (l.ns == 0) return std::nullopt;
     auto& s = simulation::current();
-    const cycles limit = s.on().from_ns(ns), polite_from = s.on().os ? s.on().os->polite_from * s.on().look : 0;
-    if (polite_from != 0 && polite_from < limit) return await_politely(w, pred, o, polite_from, limit);
+    const cycles limit = s.on().from_ns(l.ns), polite_from = s.on().os ? s.on().os->polite_from * s.on().look : 0;
+    if (polite_from != 0 && polite_from < limit) return await_then_yield(w, pred, o, polite_from, limit);
     awaited<T, Pred> a{pred, v};
     if (!s.spin(a.on(w), limit)) return std::nullopt;
     return a.seen;
   }
   /// Looks for about a microsecond, then offers the CPU to others between looks.
   template <class T, class Pred>
-  static T await_yielding(const atomic<T>& w, Pred pred, std::memory_order o) {
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling_then_yielding>) {
     for (;;) {
-      if (const auto v = await_for(w, pred, o, 1000)) return *v;
+      if (const auto v = await(w, pred, o, look::polling.within(1000))) return *v;
       simulation::current().yield();
     }
   }
   template <class T, class Pred>
-  static std::optional<T> await_yielding_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
-    const std::uint64_t end = now() + ns;
+  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
+                                look::within<look::by::yielding> l) {
+    const std::uint64_t end = now() + l.ns;
     for (;;) {
-      if (const auto v = await_for(w, pred, o, 1000)) return *v;
+      if (const auto v = await(w, pred, o, look::polling.within(1000))) return *v;
       if (now() >= end) return std::nullopt;
       simulation::current().yield();
     }
   }
   /// Sleeps for so long between two looks.
   template <class T, class Pred>
-  static T await_sleeping(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::sleeping> policy) {
     auto& s = simulation::current();
-    for (;; s.nap(s.on().from_ns(ns))) {
+    for (;; s.nap(s.on().from_ns(policy.period))) {
       const T v = w.load(o);
       if (pred(v)) return v;
     }
@@ -182,8 +183,9 @@ struct simulated {
   /// A monitor instruction is a spin loop that does not disturb the core's other strands: a spinner here never looks before
   /// the line is written. Its lighter weight is not modelled.
   template <class T, class Pred>
-  static std::optional<T> await_monitoring_for(const atomic<T>& w, Pred pred, std::memory_order o, std::uint64_t ns) {
-    return await_for(w, pred, o, ns);
+  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
+                                look::within<look::by::monitoring> l) {
+    return await(w, pred, o, look::polling.within(l.ns));
   }
   static void backoff(std::uint64_t ns) {
     auto& s = simulation::current();
@@ -218,11 +220,6 @@ struct simulated {
   static node_handle borrow_node();
   static void keep_node(node_handle h);
   static queue_node<simulated>& node(node_handle h);
-
-  template <class T>
-  static std::uint32_t take_annex() {
-    return 0;  // large locks are simulated as they are
-  }
 
   // ---- the rest ----
 
@@ -290,8 +287,8 @@ struct simulated {
   };
 
   template <class T, class Pred>
-  static std::optional<T> await_politely(const atomic<T>& w, Pred pred, std::memory_order o, cycles polite_from,
-                                         cycles limit) {
+  static std::optional<T> await_then_yield(const atomic<T>& w, Pred pred, std::memory_order o, cycles polite_from,
+                                           cycles limit) {
     auto& s = simulation::current();
     const cycles end = s.now() + limit;
     awaited<T, Pred> a{pred, {}};
@@ -321,6 +318,8 @@ struct simulated {
   static void pop_local(std::size_t bytes);
 };
 
-static_assert(platform<simulated>);
+// Large locks are simulated as they are: no inflation.
+static_assert(platform_with_tables<simulated> && platform_with_priorities<simulated> &&
+              platform_with_stack_objects<simulated> && platform_with_asymmetric_fences<simulated>);
 
 }  // namespace usher::sim

@@ -123,7 +123,7 @@ TEST(simulation, a_spinner_sees_the_write_and_costs_no_events_meanwhile) {
   });
   s.add_thread(1, [&] {
     EXPECT_EQ(simulated::await(
-                  w, [](std::uint32_t v) { return v == 1; }, acquire),
+                  w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling),
               1u);
     seen = s.now();
   });
@@ -138,8 +138,8 @@ TEST(simulation, a_limit_of_spinning_is_kept) {
   word& w = shared_word(s);
   s.add_thread(0, [&] {
     const cycles begin = s.now();
-    EXPECT_FALSE(simulated::await_for(
-                     w, [](std::uint32_t v) { return v == 1; }, acquire, 5000)
+    EXPECT_FALSE(simulated::await(
+                     w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling.within(5000))
                      .has_value());
     EXPECT_NEAR(double(s.now() - begin), 5300, 10);  // the first look is a miss
   });
@@ -151,7 +151,7 @@ TEST(simulation, a_deadlock_is_found_and_says_who_waits) {
   word& w = shared_word(s);
   s.add_thread(0, [&] {
     simulated::await(
-        w, [](std::uint32_t v) { return v == 7; }, acquire);
+        w, [](std::uint32_t v) { return v == 7; }, acquire, look::polling);
   });
   s.add_thread(1, [&] { s.compute(10); });
   try {
@@ -239,8 +239,8 @@ TEST(simulation, a_polite_waiter_lets_others_run) {
     word& w = shared_word(s);
     cycles seen = 0;
     s.add_thread(0, [&] {
-      EXPECT_TRUE(simulated::await_for(
-                      w, [](std::uint32_t v) { return v == 1; }, acquire, 100000)
+      EXPECT_TRUE(simulated::await(
+                      w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling.within(100000))
                       .has_value());
       seen = s.now();
     });
@@ -491,7 +491,7 @@ TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
   std::uint32_t seen = 0;
   s.add_thread(0, [&] {
     seen = simulated::await(
-        w, [](std::uint32_t v) { return v == 1; }, acquire);
+        w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling);
   });
   s.add_thread(1, [&] {
     s.compute(5000);

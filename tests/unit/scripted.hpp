@@ -15,6 +15,7 @@
 #include <optional>
 #include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "usher/core/node.hpp"
@@ -134,6 +135,10 @@ class scripted_atomic {
     note(done::modify, this);
     return word_.fetch_add(v, o);
   }
+  T fetch_sub(T v, order o = std::memory_order_seq_cst) {
+    note(done::modify, this);
+    return word_.fetch_sub(v, o);
+  }
   T fetch_and(T v, order o = std::memory_order_seq_cst) {
     note(done::modify, this);
     return word_.fetch_and(v, o);
@@ -149,6 +154,9 @@ class scripted_atomic {
   bool compare_exchange_strong(T& expected, T v, order success, order failure) {
     note(done::modify, this);
     return word_.compare_exchange_strong(expected, v, success, failure);
+  }
+  bool compare_exchange_weak(T& expected, T v, order success, order failure) {
+    return compare_exchange_strong(expected, v, success, failure);
   }
 
   T peek() const { return word_.load(); }
@@ -174,35 +182,19 @@ struct scripted_words {
 struct scripted : scripted_words {
   static constexpr std::uint32_t nodes = 64;
 
-  template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order o) {
+  template <class Word, class Pred, look::by By>
+  static auto await(const Word& word, Pred pred, std::memory_order o, look::endless<By>) -> decltype(word.load()) {
     for (;;) {
       const auto v = word.load(o);
       if (pred(v)) return v;
       actor::must_wait();
     }
   }
-  template <class Word, class Pred>
-  static auto await_sleeping(const Word& word, Pred pred, std::memory_order o, std::uint64_t) {
-    return await(word, pred, o);
-  }
-  template <class Word, class Pred>
-  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
-    return await_for(word, pred, o, ns);
-  }
-  template <class Word, class Pred>
-  static auto await_yielding(const Word& word, Pred pred, std::memory_order o) {
-    return await(word, pred, o);
-  }
-  template <class Word, class Pred>
-  static auto await_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t)
+  template <class Word, class Pred, look::by By>
+  static auto await(const Word& word, Pred pred, std::memory_order o, look::within<By>)
       -> std::optional<decltype(word.load())> {
     const auto v = word.load(o);
     return pred(v) ? std::optional(v) : std::nullopt;
-  }
-  template <class Word, class Pred>
-  static auto await_yielding_for(const Word& word, Pred pred, std::memory_order o, std::uint64_t ns) {
-    return await_for(word, pred, o, ns);
   }
   static inline std::vector<std::uint32_t> pauses;
   static void backoff(std::uint32_t ns) {
@@ -213,12 +205,16 @@ struct scripted : scripted_words {
 
   /// Sleeps for one turn: waking for no reason is allowed.
   template <class Word>
-  static void park(const Word&, std::uint32_t, std::uint32_t) {
+  static void park(const Word&, decltype(std::declval<Word>().load()), std::uint32_t) {
     actor::must_wait();
     actor::before_operation();
   }
   template <class Word>
   static void park_for(const Word& word, std::uint32_t seen, std::uint32_t mask, std::uint64_t) {
+    park(word, seen, mask);
+  }
+  template <class Word>
+  static void nap(const Word& word, std::uint32_t seen, std::uint32_t mask, std::uint64_t) {
     park(word, seen, mask);
   }
   template <class Word>
@@ -272,6 +268,6 @@ struct scripted : scripted_words {
   static inline queue_node<scripted_words> nodes_[nodes];
 };
 
-static_assert(platform<scripted>);
+static_assert(platform_with_tables<scripted> && platform_with_priorities<scripted>);
 
 }  // namespace usher::test

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "usher/platform/native.hpp"
@@ -109,8 +110,14 @@ class traced_atomic {
   T fetch_add(T v, std::memory_order o) {
     return modify(action::add, v, [&] { return word_.fetch_add(v, o); });
   }
+  T fetch_sub(T v, std::memory_order o) {
+    return modify(action::other, v, [&] { return word_.fetch_sub(v, o); });
+  }
   T fetch_or(T v, std::memory_order o) {
     return modify(action::other, v, [&] { return word_.fetch_or(v, o); });
+  }
+  T fetch_xor(T v, std::memory_order o) {
+    return modify(action::other, v, [&] { return word_.fetch_xor(v, o); });
   }
   T fetch_and(T v, std::memory_order o) {
     return modify(action::other, v, [&] { return word_.fetch_and(v, o); });
@@ -120,6 +127,9 @@ class traced_atomic {
   }
   bool compare_exchange_strong(T& expected, T v, std::memory_order success, std::memory_order failure) {
     return modify(action::other, v, [&] { return word_.compare_exchange_strong(expected, v, success, failure); });
+  }
+  bool compare_exchange_weak(T& expected, T v, std::memory_order success, std::memory_order failure) {
+    return compare_exchange_strong(expected, v, success, failure);
   }
   /// Without a record.
   T peek() const { return word_.load(std::memory_order_relaxed); }
@@ -139,8 +149,10 @@ struct traced : native {
   template <class T>
   using atomic = traced_atomic<T>;
 
+  using native::await;
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order) {
+  static auto await(const Word& word, Pred pred, std::memory_order order, look::endless<look::by::polling>)
+      -> decltype(word.load()) {
     auto v = word.load(order);
     if (pred(v)) return v;
     trace::watches(&word);
@@ -150,6 +162,10 @@ struct traced : native {
   }
 
   // Nobody sleeps.
+  template <class T>
+  static void park(const traced_atomic<T>&, std::type_identity_t<T>, std::uint32_t) {}
+  static void park_for(const traced_atomic<std::uint32_t>&, std::uint32_t, std::uint32_t, std::uint64_t) {}
+  static void nap(const traced_atomic<std::uint32_t>&, std::uint32_t, std::uint32_t, std::uint64_t) {}
   template <class T>
   static wake_key key_of(const traced_atomic<T>&) {
     return {nullptr};
@@ -167,7 +183,7 @@ struct traced : native {
     return words;
   }
 };
-static_assert(platform<traced>);
+static_assert(platform_with_tables<traced>);
 
 /// Waits for something that other threads will do; false if it takes too long.
 template <class F>

@@ -15,7 +15,8 @@
 
 namespace usher::inline v1 {
 
-template <platform P>
+template <platform_with_priorities P>
+  requires platform_with_stack_objects<P>
 class basic_condition_variable {
   using wait_on = condition_wait<P, embedded_target<P>>;
   using queue = typename wait_on::queue;

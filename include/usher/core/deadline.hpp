@@ -1,6 +1,8 @@
 // How long there is until a point in time, for waits that are measured in nanoseconds.
 #pragma once
 
+#include "usher/core/cxx20.hpp"
+
 #include <chrono>
 #include <cstdint>
 

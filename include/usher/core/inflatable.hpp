@@ -32,11 +32,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "usher/core/lockable.hpp"
 #include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 
-template <platform P, class W, class Large>
+template <platform_with_inflation P, class W, class Large>
 class compact {
  public:
   static constexpr lock_traits traits = [] {
@@ -207,7 +208,6 @@ class compact {
 /// The lock itself if it fits into what a pthread_mutex_t leaves, else its compact form. One that is not ours is what it is:
 /// it is there to be measured beside.
 template <platform P, class W, class Lock>
-using fitted = std::conditional_t<Lock::traits.native_only || (sizeof(Lock) <= 16 && alignof(Lock) <= 8), Lock,
-                                  compact<P, W, Lock>>;
+using fitted = std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, compact<P, W, Lock>>;
 
 }  // namespace usher::inline v1

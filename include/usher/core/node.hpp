@@ -5,6 +5,8 @@
 // there are less than 2^20 of them, and locks count on less than 2^24.
 #pragma once
 
+#include "usher/core/cxx20.hpp"
+
 #include <cstdint>
 
 namespace usher::inline v1 {

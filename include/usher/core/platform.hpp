@@ -8,18 +8,13 @@
 //   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a
 //                      later load, use sequentially consistent operations or a read-modify-write, never a fence.
 //   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
-//   await(w, pred, o)  the only way to spin on a word: returns the first value loaded with order o that satisfies
-//                      pred. await_for(w, pred, o, ns) gives up after about ns nanoseconds: nullopt.
-//                      await_yielding(w, pred, o) does not need a CPU of its own: for waits that are short unless
-//                      the thread waited for has lost its CPU.
-//                      await_yielding_for(w, pred, o, ns): the same with a limit.
-//                      await_sleeping(w, pred, o, ns): sleeps for so long between two looks, whatever happens.
-//                      await_monitoring_for(w, pred, o, ns): as await_for, but by an instruction that waits for the word to
-//                      be written, where the processor has one.
+//   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that satisfies
+//                      pred. The policy, one of namespace `look` below, says what the thread does between two looks. With a
+//                      limit, `look::polling.within(ns)`, it gives up after about ns nanoseconds: nullopt.
 //   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains it, or waits
 //                      in another way before it comes round.
 //   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
-//                      its upper half. May return for no reason. park_for(w, v, mask, ns): at the longest ns.
+//                      its upper half. May return for no reason. park_for(w, v, mask, ns), 32 bits only: at the longest ns.
 //                      nap(w, v, mask, ns): the same for one that counts on the limit: it comes back to look even if
 //                      nobody has woken it, or will.
 //   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing
@@ -33,38 +28,53 @@
 //                      has one already. Nothing touches a node that is kept. Where nodes have no home (native) these are
 //                      take_node() and give_node().
 //   node(h)            the node of a handle.
-//   take_annex<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
-//                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
-//                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
 //   thread_index()     a small number of the calling thread's own, from 1 on; 0 if it can have no record.
 //   numa_node()        the NUMA node that the calling thread runs on, below most_numa_nodes: a guess, for it may be moved at
 //                      any time. Machines with more nodes are folded.
-//   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
-//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of those who sleep, the highest is
-//                      served first. priority(id): another's. May be a system call: asked right before a thread goes to
-//                      sleep and nowhere else, and not where nobody is to be compared with it.
-//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
-//                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
 //   cpus()             how many CPUs the machine had when it was first asked: one answer in a process.
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
-//   fence_light(), fence_heavy()   a pair of asymmetric fences: of two threads that each write, then call one of them, then
-//                      read what the other writes, at least one sees the other's write, if one of them called the heavy
-//                      fence. The light one costs (next to) nothing, the heavy one microseconds; it returns false where
-//                      the system has none, and nothing is ordered then. Not for locks.
 //   fork_stamp()       a number that differs between a process and its children, never 0: what it was when a list of
 //                      waiting threads was last used tells whether those threads exist here.
-//   local<T>           an object that a thread puts on its stack and others reach while it waits: *x, x->.
 //   limits()           how long to poll and to yield before sleeping, and how long to sleep between looks: nanoseconds.
 //   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively. lock() begins with
 //                      doorway(). A lock with a retry loop on the way to its doorway calls it again right after the
 //                      operation that is the doorway: what the lock promises counts from there.
+//
+// What some platforms give, each with a concept of its own for the locks and parts that need it:
+//
+//   platform_with_tables
+//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
+//                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
+//   platform_with_inflation
+//   take_annex<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
+//                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
+//                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
+//   platform_with_priorities
+//   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
+//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of those who sleep, the highest is
+//                      served first. priority(id): another's. May be a system call: asked right before a thread goes to
+//                      sleep and nowhere else, and not where nobody is to be compared with it.
+//   platform_with_stack_objects
+//   local<T>           an object that a thread puts on its stack and others reach while it waits: *x, x->.
+//   platform_with_asymmetric_fences
+//   fence_light(), fence_heavy()   a pair of asymmetric fences: of two threads that each write, then call one of them, then
+//                      read what the other writes, at least one sees the other's write, if one of them called the heavy
+//                      fence. The light one costs (next to) nothing, the heavy one microseconds; it returns false where
+//                      the system has none, and nothing is ordered then. Not for locks.
+//
+// The concepts are the whole contract: a platform that lacks an operation fails there, with one line that names it.
 #pragma once
 
+#include "usher/core/cxx20.hpp"
+
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <type_traits>
 
 namespace usher::inline v1 {
 
@@ -97,33 +107,317 @@ struct annexed {
 inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};
 inline constexpr int all = 0x7fffffff;
 
-template <class P>
-concept platform = requires(std::uint32_t h, std::uint32_t ns, wake_key key, const void* lock) {
-  typename P::template atomic<std::uint32_t>;
-  typename P::template plain<std::uint32_t>;
-  { P::take_node() } -> std::same_as<std::uint32_t>;
-  P::give_node(h);
-  { P::borrow_node() } -> std::same_as<std::uint32_t>;
-  P::keep_node(h);
-  P::node(h);
-  P::backoff(ns);
-  P::wake(key, every_sleeper, 1);
-  { P::salt(lock) } -> std::same_as<std::uint32_t>;
-  { P::random() } -> std::same_as<std::uint32_t>;
-  { P::fork_stamp() } -> std::same_as<std::uint32_t>;
-  P::fence_light();
-  { P::fence_heavy() } -> std::same_as<bool>;
-  { P::bernoulli(h) } -> std::same_as<bool>;
-  { P::thread_index() } -> std::same_as<std::uint32_t>;
-  { P::cpus() } -> std::same_as<std::uint32_t>;
-  { P::numa_node() } -> std::same_as<std::uint32_t>;
-  { P::priority() } -> std::same_as<std::uint32_t>;
-  { P::priority(P::thread_id()) } -> std::same_as<std::uint32_t>;
-  { P::most_numa_nodes } -> std::convertible_to<std::uint32_t>;
-  { P::now() } -> std::same_as<std::uint64_t>;
-  { P::limits() } -> std::same_as<wait_limits>;
-  P::doorway(lock);
-  P::admitted(lock);
+/// What a thread does between two looks at a word: the policies of await(). One without a limit has await() return the value; one
+/// with a limit, `policy.within(ns)`, an optional. All of it but the nanoseconds is known at compile time.
+namespace look {
+
+enum class by : std::uint8_t {
+  polling,                ///< pauses; with a limit it offers its CPU to others after about a microsecond
+  yielding,               ///< gives its CPU away
+  polling_then_yielding,  ///< polls for about a microsecond, then gives its CPU away: for waits that are short unless the
+                          ///< thread waited for has lost its CPU
+  sleeping,               ///< sleeps for a set time, whatever happens
+  monitoring,             ///< an instruction that waits for the word to be written, where the processor has one
 };
 
+template <by By>
+struct within {
+  std::uint64_t ns;
+};
+
+template <by By>
+struct endless {
+  constexpr look::within<By> within(std::uint64_t ns) const { return {ns}; }
+};
+
+template <>
+struct endless<by::sleeping> {
+  std::uint64_t period;
+};
+
+// What platforms have of each. Without a limit and with one:
+inline constexpr endless<by::polling> polling{};
+// Without:
+inline constexpr endless<by::polling_then_yielding> polling_then_yielding{};
+constexpr endless<by::sleeping> sleeping(std::uint64_t period_ns) {
+  return {period_ns};
+}
+// With:
+inline constexpr endless<by::yielding> yielding{};
+inline constexpr endless<by::monitoring> monitoring{};
+
+}  // namespace look
+
+// The contract, each requirement with the line that a platform gets which does not meet it.
+namespace platform_contract {
+
+template <class A, class T>
+concept atomic_word = requires(A& a, const A& c, T& seen, T v, std::memory_order o) {
+  { c.load(o) } -> std::same_as<T>;
+  { a.store(v, o) } -> std::same_as<void>;
+  { a.exchange(v, o) } -> std::same_as<T>;
+  { a.fetch_add(v, o) } -> std::same_as<T>;
+  { a.fetch_sub(v, o) } -> std::same_as<T>;
+  { a.fetch_and(v, o) } -> std::same_as<T>;
+  { a.fetch_or(v, o) } -> std::same_as<T>;
+  { a.fetch_xor(v, o) } -> std::same_as<T>;
+  { a.compare_exchange_strong(seen, v, o, o) } -> std::same_as<bool>;
+  { a.compare_exchange_weak(seen, v, o, o) } -> std::same_as<bool>;
+};
+
+template <class D, class T>
+concept plain_data = requires(D& d, const D& c, T v) {
+  { c.get() } -> std::same_as<T>;
+  { d.set(v) } -> std::same_as<void>;
+};
+
+template <class P>
+concept has_atomics = atomic_word<typename P::template atomic<std::uint32_t>, std::uint32_t> &&
+                      atomic_word<typename P::template atomic<std::uint64_t>, std::uint64_t>;
+
+template <class P>
+concept has_plain = plain_data<typename P::template plain<std::uint32_t>, std::uint32_t> &&
+                    plain_data<typename P::template plain<void*>, void*>;
+
+template <class P>
+concept has_nodes = requires(std::uint32_t h) {
+  requires atomic_word<std::remove_reference_t<decltype((P::node(h).next))>, std::uint32_t>;
+  requires atomic_word<std::remove_reference_t<decltype((P::node(h).flag))>, std::uint32_t>;
+  requires plain_data<std::remove_reference_t<decltype((P::node(h).newer))>, std::uint32_t>;
+  requires plain_data<std::remove_reference_t<decltype((P::node(h).older))>, std::uint32_t>;
+  requires atomic_word<std::remove_reference_t<decltype((P::node(h).mark))>, std::uint32_t>;
+};
+
+template <class P, class Policy, class Result>
+concept awaits = requires(const typename P::template atomic<std::uint32_t>& w, bool (*pred)(std::uint32_t),
+                          std::memory_order o, Policy policy) {
+  { P::await(w, pred, o, policy) } -> std::same_as<Result>;
+};
+template <class P, look::by By>
+concept awaits_endlessly = awaits<P, look::endless<By>, std::uint32_t>;
+template <class P, look::by By>
+concept awaits_within = awaits<P, look::within<By>, std::optional<std::uint32_t>>;
+
+/// Without atomics the other lines would say no more.
+template <class P, bool HasAtomics = has_atomics<P>>
+struct words {
+  static_assert(HasAtomics, "a platform needs atomic<T>: std::atomic's loads, stores and read-modify-writes");
+};
+
+template <class P>
+struct words<P, true> {
+  using word = typename P::template atomic<std::uint32_t>;
+  using wide = typename P::template atomic<std::uint64_t>;
+  using u32 = std::uint32_t;
+  using u64 = std::uint64_t;
+
+  static_assert(has_plain<P>, "a platform needs plain<T>: get() and set()");
+  static_assert(awaits_endlessly<P, look::by::polling>, "a platform needs await(word, pred, order, look::polling)");
+  static_assert(awaits_within<P, look::by::polling>,
+                "a platform needs await(word, pred, order, look::polling.within(ns))");
+  static_assert(awaits_within<P, look::by::yielding>,
+                "a platform needs await(word, pred, order, look::yielding.within(ns))");
+  static_assert(awaits_endlessly<P, look::by::polling_then_yielding>,
+                "a platform needs await(word, pred, order, look::polling_then_yielding)");
+  static_assert(awaits_endlessly<P, look::by::sleeping>,
+                "a platform needs await(word, pred, order, look::sleeping(ns))");
+  static_assert(awaits_within<P, look::by::monitoring>,
+                "a platform needs await(word, pred, order, look::monitoring.within(ns))");
+  static_assert(
+      requires(u32 ns) {
+        { P::backoff(ns) } -> std::same_as<void>;
+      }, "a platform needs backoff(ns)");
+  static_assert(
+      requires(const word& w, const wide& d, u32 v, u64 both, u32 mask) {
+        { P::park(w, v, mask) } -> std::same_as<void>;
+        { P::park(d, both, mask) } -> std::same_as<void>;
+      }, "a platform needs park(word, value, mask), for words of 32 and of 64 bits");
+  static_assert(
+      requires(const word& w, u32 v, u32 mask, u64 ns) {
+        { P::park_for(w, v, mask, ns) } -> std::same_as<void>;
+      }, "a platform needs park_for(word, value, mask, ns)");
+  static_assert(
+      requires(const word& w, u32 v, u32 mask, u64 ns) {
+        { P::nap(w, v, mask, ns) } -> std::same_as<void>;
+      }, "a platform needs nap(word, value, mask, ns)");
+  static_assert(
+      requires(const word& w, const wide& d) {
+        { P::key_of(w) } -> std::same_as<wake_key>;
+        { P::key_of(d) } -> std::same_as<wake_key>;
+      }, "a platform needs key_of(word), for words of 32 and of 64 bits");
+  static_assert(
+      requires(wake_key key) {
+        { P::wake(key, every_sleeper, all) } -> std::same_as<void>;
+      }, "a platform needs wake(key, mask, n)");
+  static_assert(
+      requires {
+        { P::take_node() } -> std::same_as<u32>;
+      }, "a platform needs take_node()");
+  static_assert(
+      requires(u32 h) {
+        { P::give_node(h) } -> std::same_as<void>;
+      }, "a platform needs give_node(handle)");
+  static_assert(
+      requires {
+        { P::borrow_node() } -> std::same_as<u32>;
+      }, "a platform needs borrow_node()");
+  static_assert(
+      requires(u32 h) {
+        { P::keep_node(h) } -> std::same_as<void>;
+      }, "a platform needs keep_node(handle)");
+  static_assert(has_nodes<P>, "a platform needs node(handle): a queue_node of its words");
+  static_assert(
+      requires {
+        { P::thread_index() } -> std::same_as<u32>;
+      }, "a platform needs thread_index()");
+  static_assert(
+      requires {
+        { P::numa_node() } -> std::same_as<u32>;
+      }, "a platform needs numa_node()");
+  static_assert(
+      requires { typename std::integral_constant<u32, P::most_numa_nodes>; },
+      "a platform needs the constant most_numa_nodes");
+  static_assert(
+      requires {
+        { P::cpus() } -> std::same_as<u32>;
+      }, "a platform needs cpus()");
+  static_assert(
+      requires(const void* lock) {
+        { P::salt(lock) } -> std::same_as<u32>;
+      }, "a platform needs salt(lock)");
+  static_assert(
+      requires {
+        { P::random() } -> std::same_as<u32>;
+      }, "a platform needs random()");
+  static_assert(
+      requires(u32 n) {
+        { P::bernoulli(n) } -> std::same_as<bool>;
+      }, "a platform needs bernoulli(n)");
+  static_assert(
+      requires {
+        { P::now() } -> std::same_as<u64>;
+      }, "a platform needs now()");
+  static_assert(
+      requires {
+        { P::fork_stamp() } -> std::same_as<u32>;
+      }, "a platform needs fork_stamp()");
+  static_assert(
+      requires {
+        { P::limits() } -> std::same_as<wait_limits>;
+      }, "a platform needs limits()");
+  static_assert(
+      requires(const void* lock) {
+        { P::doorway(lock) } -> std::same_as<void>;
+      }, "a platform needs doorway(lock)");
+  static_assert(
+      requires(const void* lock) {
+        { P::admitted(lock) } -> std::same_as<void>;
+      }, "a platform needs admitted(lock)");
+};
+
+/// Instantiated, it has said what is missing.
+template <class P>
+struct complete : words<P> {
+  static constexpr bool looked_through = true;
+};
+
+struct sample_table {
+  static constexpr table_kind kind = table_kind::counts;
+  static constexpr std::uint32_t size = 4096;
+};
+struct sample_lock {};
+
+}  // namespace platform_contract
+
+// What a platform may lack, as a question: false, no error.
+
+template <class P>
+concept offers_tables = requires {
+  typename std::integral_constant<std::uint32_t, P::template table_size<platform_contract::sample_table>()>;
+  { P::template table<platform_contract::sample_table>() } -> std::same_as<typename P::template atomic<std::uint32_t>*>;
+};
+
+template <class P>
+concept offers_inflation = requires(std::uint32_t h) {
+  { P::template take_annex<platform_contract::sample_lock>() } -> std::same_as<std::uint32_t>;
+  { P::template give_annex<platform_contract::sample_lock>(h) } -> std::same_as<void>;
+  { P::template annex<platform_contract::sample_lock>(h).lock } -> std::same_as<platform_contract::sample_lock&>;
+  requires platform_contract::atomic_word<
+      std::remove_reference_t<decltype((P::template annex<platform_contract::sample_lock>(h).users))>, std::uint64_t>;
+};
+
+template <class P>
+concept offers_priorities = requires {
+  { P::priority() } -> std::same_as<std::uint32_t>;
+  { P::priority(P::thread_id()) } -> std::same_as<std::uint32_t>;
+};
+
+template <class P>
+concept offers_stack_objects = requires(typename P::template local<std::uint32_t>& x) {
+  { *x } -> std::same_as<std::uint32_t&>;
+  { x.operator->() } -> std::same_as<std::uint32_t*>;
+};
+
+template <class P>
+concept offers_asymmetric_fences = requires {
+  { P::fence_light() } -> std::same_as<void>;
+  { P::fence_heavy() } -> std::same_as<bool>;
+};
+
+namespace platform_contract {
+
+template <class P>
+struct tables {
+  static_assert(offers_tables<P>, "this needs a platform with tables: table<Tag>() and table_size<Tag>()");
+  static constexpr bool looked_through = true;
+};
+
+template <class P>
+struct inflation {
+  static_assert(offers_inflation<P>,
+                "this needs a platform with inflation: take_annex<T>(), give_annex<T>(handle) and annex<T>(handle)");
+  static constexpr bool looked_through = true;
+};
+
+template <class P>
+struct priorities {
+  static_assert(offers_priorities<P>,
+                "this needs a platform with priorities: thread_id(), priority() and priority(id)");
+  static constexpr bool looked_through = true;
+};
+
+template <class P>
+struct stack_objects {
+  static_assert(offers_stack_objects<P>, "this needs a platform with stack objects: local<T>");
+  static constexpr bool looked_through = true;
+};
+
+template <class P>
+struct asymmetric_fences {
+  static_assert(offers_asymmetric_fences<P>,
+                "this needs a platform with asymmetric fences: fence_light() and fence_heavy()");
+  static constexpr bool looked_through = true;
+};
+
+}  // namespace platform_contract
+
+// For the heads of templates. They are not for questions: what is missing is an error, which names it.
+
+template <class P>
+concept platform = platform_contract::complete<P>::looked_through;
+
+template <class P>
+concept platform_with_tables = platform<P> && platform_contract::tables<P>::looked_through;
+
+template <class P>
+concept platform_with_inflation = platform<P> && platform_contract::inflation<P>::looked_through;
+
+template <class P>
+concept platform_with_priorities = platform<P> && platform_contract::priorities<P>::looked_through;
+
+template <class P>
+concept platform_with_stack_objects = platform<P> && platform_contract::stack_objects<P>::looked_through;
+
+template <class P>
+concept platform_with_asymmetric_fences = platform<P> && platform_contract::asymmetric_fences<P>::looked_through;
 }  // namespace usher::inline v1

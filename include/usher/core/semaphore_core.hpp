@@ -34,7 +34,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P>
+template <platform_with_priorities P>
 class semaphore_core {
   using order = std::memory_order;
 
@@ -127,8 +127,8 @@ class semaphore_core {
     }
     settle();
     // (5) acquire: pairs with (3). Whoever took us off the list is just about to write it.
-    P::await_yielding(
-        w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire);
+    P::await(
+        w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire, look::polling_then_yielding);
     if (w.state.load(order::relaxed) == waiter::granted || take_called(w)) return true;
     lock_list();
     std::uint64_t seen = word_.load(order::relaxed);
@@ -207,8 +207,9 @@ class semaphore_core {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       if (!stale(seen) && (seen & locked) != 0) {
-        seen = P::await_yielding(
-            word_, [](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, order::relaxed);
+        seen = P::await(
+            word_, [](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, order::relaxed,
+            look::polling_then_yielding);
         continue;
       }
       const std::uint64_t then = (stale(seen) ? renewed(seen) : seen) | locked;

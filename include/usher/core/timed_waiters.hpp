@@ -52,7 +52,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P>
+template <platform_with_asymmetric_fences P>
 class timed_gate {
  public:
   using word = typename P::template atomic<std::uint32_t>;

@@ -1,36 +1,9 @@
 // What a lock promises, as data: read by the tests, the command line and the tables in the docs.
 #pragma once
 
-#include <cstdint>
+#include "usher/core/ways_of_waiting.hpp"
 
 namespace usher::inline v1 {
-
-/// The ways of waiting that a lock is compiled for. A bit set.
-enum class waiting_kind : std::uint8_t {
-  spin = 1,              ///< polls until it may enter; needs a CPU of its own
-  spin_then_park = 2,    ///< polls for about a switch's round trip, then sleeps: the plain name
-  yield_then_park = 4,   ///< gives its CPU away while polling, for much longer, then sleeps
-  park = 8,              ///< sleeps at once
-  sleep = 16,            ///< sleeps for a set time between looks; nobody wakes it
-  mwait_then_park = 32,  ///< as spin_then_park, but the processor waits for the word to be written, where it can
-};
-
-constexpr unsigned operator|(waiting_kind a, waiting_kind b) {
-  return unsigned(a) | unsigned(b);
-}
-constexpr unsigned operator|(unsigned a, waiting_kind b) {
-  return a | unsigned(b);
-}
-constexpr bool has(unsigned set, waiting_kind k) {
-  return (set & unsigned(k)) != 0;
-}
-
-inline constexpr unsigned every_waiting_kind =
-    waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::yield_then_park | waiting_kind::park;
-
-/// With the two that few locks are compiled for.
-inline constexpr unsigned every_waiting_kind_there_is =
-    every_waiting_kind | waiting_kind::sleep | waiting_kind::mwait_then_park;
 
 /// `bypass` of a lock where nothing bounds how often a waiter is overtaken.
 inline constexpr int unbounded = -1;

@@ -57,8 +57,8 @@ struct owner_tags {
     for (;;) {
       if (seen == none) return false;
       if (seen == requeueing) {
-        seen = P::await_yielding(
-            tag, [](std::uint32_t t) { return t != requeueing; }, std::memory_order_relaxed);
+        seen = P::await(
+            tag, [](std::uint32_t t) { return t != requeueing; }, std::memory_order_relaxed, look::polling_then_yielding);
         continue;
       }
       // (2) acquire: pairs with (1), a requeue by the thread that locked it.
@@ -238,8 +238,8 @@ class morphing_mutex {
         if (w.epoch().compare_exchange_strong(seen, with(now), std::memory_order_acq_rel, std::memory_order_acquire))
           return;
       } else if (epoch == busy) {  // another thread is at it
-        P::await_yielding(
-            w.epoch(), [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire);
+        P::await(
+            w.epoch(), [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire, look::polling_then_yielding);
       } else if (w.epoch().compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
         // The owner tag is not written here: a fork in the middle of this finds it as it was.

@@ -38,7 +38,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P>
+template <platform_with_priorities P>
 class wait_queue {
  public:
   /// One waiting thread. It must stay where it is until it has been granted or has left, and departed.
@@ -239,8 +239,9 @@ class wait_queue {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
       if (!stale(seen) && (seen & locked) != 0) {
-        seen = P::await_yielding(
-            word_, [stale](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, std::memory_order_relaxed);
+        seen = P::await(
+            word_, [stale](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, std::memory_order_relaxed,
+            look::polling_then_yielding);
         continue;
       }
       // (1) acquire: pairs with (2). That somebody waits must remain to be seen: anyone() does not take the lock.

@@ -39,7 +39,7 @@ class append_chance {
 };
 
 /// What a waiter's place in a list or chain is decided by.
-template <platform P>
+template <platform_with_priorities P>
 struct waiter_rank {
   using id = decltype(P::thread_id());
   typename P::template plain<id> thread;
@@ -58,7 +58,7 @@ struct waiter_rank {
 };
 
 /// A list through the members next and prev of its elements, sorted by their member rank (waiter_rank). Whoever uses it provides for mutual exclusion.
-template <platform P, class Waiter>
+template <platform_with_priorities P, class Waiter>
 class waiter_list {
  public:
   void clear() {

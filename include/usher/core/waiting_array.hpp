@@ -112,7 +112,8 @@ void notify(Word& slot) {
 // Which array a lock uses: the parameters of the papers are the defaults.
 
 /// The process-wide one, or its beginning.
-template <platform P, std::uint32_t Size = P::template table_size<twa_array>(), std::uint32_t Multiplier = 127>
+template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>(),
+          std::uint32_t Multiplier = 127>
 class shared_array {
   static_assert(std::has_single_bit(Size) && Size <= P::template table_size<twa_array>());
 
@@ -129,7 +130,7 @@ class shared_array {
 /// As much of the process-wide one as suits the machine. The papers wish it to be "sized as a function of the number of
 /// CPUs" (§2) and give no function: 64 slots a CPU is the next power of two to their 4096 for 72 CPUs (§4), the same for
 /// all locks of the process, at most 4096.
-template <platform P>
+template <platform_with_tables P>
 class array_by_cpus {
  public:
   static constexpr const char* summary = "TWA with an array as large as the number of CPUs asks for";
@@ -147,7 +148,7 @@ class array_by_cpus {
 };
 
 /// One of the lock's own: immune to other locks, and large.
-template <platform P, std::uint32_t Size = P::template table_size<twa_array>()>
+template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>()>
 class private_array {
   static_assert(std::has_single_bit(Size));
 

@@ -75,7 +75,7 @@ struct loiter_options {
   bool plain_store = false;       ///< unlock is a plain store: footnote 39
 };
 
-template <platform P, class W, loiter_options O = loiter_options{}>
+template <platform_with_priorities P, class W, loiter_options O = loiter_options{}>
 class basic_loiter {
   static constexpr bool plain = O.meek_standby && O.hand_over && O.most_spinners == 0 && O.most_failures == 0 &&
                                 !O.avoid_wake && !O.numa_aware_inner && !O.plain_store;
@@ -300,13 +300,13 @@ class basic_loiter {
     if constexpr (W::parks)
       P::park_for(outer_, seen, every_sleeper, ns);
     else
-      P::await_for(outer_, may_enter, std::memory_order_relaxed, ns);
+      P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ns));
   }
   void wait_for_outer(std::uint32_t seen) {
     if constexpr (W::parks)
       P::park(outer_, seen, every_sleeper);
     else
-      P::await(outer_, may_enter, std::memory_order_relaxed);
+      P::await(outer_, may_enter, std::memory_order_relaxed, look::polling);
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {

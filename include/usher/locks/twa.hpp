@@ -23,7 +23,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1,
+template <platform_with_tables P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1,
           std::uint32_t Gang = 1, bool OwnerNotifies = Array::in_lock>
 class basic_twa {
   static_assert(LongTermThreshold >= 1, "somebody must watch grant");
@@ -126,17 +126,17 @@ class basic_twa {
 };
 
 /// With the papers' parameters.
-template <platform P, class W>
+template <platform_with_tables P, class W>
 using twa = basic_twa<P, W>;
 
-template <platform P, class W>
+template <platform_with_tables P, class W>
 using twa_sized = basic_twa<P, W, array_by_cpus<P>>;
 
 /// The paper gives no size of a gang: chosen, not measured.
-template <platform P, class W>
+template <platform_with_tables P, class W>
 using twa_quantized = basic_twa<P, W, shared_array<P>, 1, 4>;
 
-template <platform P, class W>
+template <platform_with_tables P, class W>
 using twa_private = basic_twa<P, W, private_array<P>>;
 
 }  // namespace usher::inline v1

@@ -16,7 +16,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P, class W>
+template <platform_with_tables P, class W>
 class twa32 {
  public:
   static constexpr lock_traits traits{

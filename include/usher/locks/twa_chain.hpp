@@ -29,7 +29,7 @@ struct twa_chain_array {
   static constexpr table_kind kind = table_kind::chains;
 };
 
-template <platform P, class W>
+template <platform_with_tables P, class W>
 class twa_chain {
  public:
   static constexpr lock_traits traits{

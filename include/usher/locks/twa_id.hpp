@@ -31,7 +31,7 @@ struct twa_id_array {
   static constexpr table_kind kind = table_kind::identities;
 };
 
-template <platform P, class W>
+template <platform_with_tables P, class W>
 class twa_id {
  public:
   static constexpr lock_traits traits{

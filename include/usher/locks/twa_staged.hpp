@@ -22,7 +22,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P, class W>
+template <platform_with_tables P, class W>
 class twa_staged {
  public:
   static constexpr lock_traits traits{

@@ -5,6 +5,8 @@
 // microsecond, or for no reason. Between the two the word is looked at: so no write is missed.
 #pragma once
 
+#include "usher/core/cxx20.hpp"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)

@@ -66,9 +66,7 @@ struct native : private native_detail::process,
   using process::limits, process::set_limits, process::cpus, process::table, process::table_size;
 
   static std::uint64_t now() { return native_detail::now(); }
-  using polling::await, polling::await_for, polling::await_yielding, polling::await_yielding_for,
-      polling::await_sleeping, polling::await_monitoring_for;
-  using polling::pause, polling::backoff;
+  using polling::await, polling::pause, polling::backoff;
 
   using fences::fence_light, fences::fence_heavy, fences::prepare_heavy_fences;
   using sleeping::key_of, sleeping::wake;
@@ -93,6 +91,7 @@ struct native : private native_detail::process,
 };
 
 static_assert(sizeof(queue_node<native>) <= sizeof(native_detail::node_slot::raw));
-static_assert(platform<native>);
+static_assert(platform_with_tables<native> && platform_with_inflation<native> && platform_with_priorities<native> &&
+              platform_with_stack_objects<native> && platform_with_asymmetric_fences<native>);
 
 }  // namespace usher::inline v1

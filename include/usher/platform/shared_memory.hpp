@@ -342,6 +342,8 @@ struct shared_memory : native {
   }
 };
 
-static_assert(platform<shared_memory<void>>);
+static_assert(platform_with_priorities<shared_memory<void>> && platform_with_asymmetric_fences<shared_memory<void>>);
+static_assert(!offers_tables<shared_memory<void>> && !offers_inflation<shared_memory<void>> &&
+              !offers_stack_objects<shared_memory<void>>);
 
 }  // namespace usher::inline v1

@@ -137,7 +137,7 @@ class reflex {
     // Told by whoever cleared `idle`, after that, or by the end. (1) acquire: pairs with the release there. Where the end
     // comes at any moment, its word may be overwritten below.
     W::platform::await(
-        here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire);
+        here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire, look::polling);
     here.told.store(0, std::memory_order_relaxed);
   }
 

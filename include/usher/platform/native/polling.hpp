@@ -28,7 +28,8 @@ struct polling {
   }
 
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order) {
+  static auto await(const Word& word, Pred pred, std::memory_order order, look::endless<look::by::polling>)
+      -> decltype(word.load()) {
     for (;;) {
       const auto v = word.load(order);
       if (pred(v)) return v;
@@ -36,26 +37,28 @@ struct polling {
     }
   }
 
-  /// After about a microsecond it polls politely: it offers its CPU to others between looks, for whoever is waited for
+  /// After about a microsecond it offers its CPU to others between looks, for whoever is waited for
   /// may be the one who needs it. A yield that nobody takes costs about as much as a few pauses.
   template <class Word, class Pred>
-  static auto await_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
+  static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::polling> limit)
       -> std::optional<decltype(word.load())> {
-    return await_until(word, pred, order, ns, [](unsigned i) { i < polite_from ? pause() : void(sched_yield()); });
+    return await_until(word, pred, order, limit.ns,
+                       [](unsigned i) { i < yields_after ? pause() : void(sched_yield()); });
   }
 
   template <class Word, class Pred>
-  static auto await_yielding_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
+  static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::yielding> limit)
       -> std::optional<decltype(word.load())> {
-    return await_until(word, pred, order, ns, [](unsigned) { sched_yield(); });
+    return await_until(word, pred, order, limit.ns, [](unsigned) { sched_yield(); });
   }
 
   /// Polls, then yields, then sleeps for a little between looks: with real-time priorities, yielding alone may not
   /// let the awaited thread run.
   template <class Word, class Pred>
-  static auto await_yielding(const Word& word, Pred pred, std::memory_order order) {
-    if (auto v = await_for(word, pred, order, 1000)) return *v;
-    if (auto v = await_yielding_for(word, pred, order, 100000)) return *v;
+  static auto await(const Word& word, Pred pred, std::memory_order order,
+                    look::endless<look::by::polling_then_yielding>) -> decltype(word.load()) {
+    if (auto v = await(word, pred, order, look::polling.within(1000))) return *v;
+    if (auto v = await(word, pred, order, look::yielding.within(100000))) return *v;
     for (;;) {
       backoff(sleep_from);
       const auto v = word.load(order);
@@ -64,8 +67,9 @@ struct polling {
   }
 
   template <class Word, class Pred>
-  static auto await_sleeping(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns) {
-    for (;; sleep_for(ns)) {
+  static auto await(const Word& word, Pred pred, std::memory_order order, look::endless<look::by::sleeping> policy)
+      -> decltype(word.load()) {
+    for (;; sleep_for(policy.period)) {
       const auto v = word.load(order);
       if (pred(v)) return v;
     }
@@ -73,7 +77,7 @@ struct polling {
 
   /// The processor is asked once what it can do.
   template <class Word, class Pred>
-  static auto await_monitoring_for(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns)
+  static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::monitoring> limit)
       -> std::optional<decltype(word.load())> {
     using namespace native_detail;
     auto& known = usher_process_state.monitor;
@@ -83,15 +87,15 @@ struct polling {
     switch (can) {
 #if defined(__x86_64__)
       case monitor_umwait:
-        return await_by_monitor<umwait>(word, pred, order, ns, now);
+        return await_by_monitor<umwait>(word, pred, order, limit.ns, now);
       case monitor_mwaitx:
-        return await_by_monitor<mwaitx>(word, pred, order, ns, now);
+        return await_by_monitor<mwaitx>(word, pred, order, limit.ns, now);
 #elif defined(__aarch64__)
       case monitor_wfet:
-        return await_by_monitor<wfet>(word, pred, order, ns, now);
+        return await_by_monitor<wfet>(word, pred, order, limit.ns, now);
 #endif
       default:
-        return await_for(word, pred, order, ns);
+        return await(word, pred, order, look::polling.within(limit.ns));
     }
   }
 
@@ -103,7 +107,7 @@ struct polling {
   }
 
  private:
-  static constexpr unsigned polite_from = 32;         // looks
+  static constexpr unsigned yields_after = 32;        // looks
   static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
 
   static void sleep_for(std::uint64_t ns) {

@@ -1,0 +1,80 @@
+// What a lock is: the contract between it and everything that uses locks, checked where one enters the catalogue, usher::mutex, the
+// simulator or the checker. CONTRIBUTING.md has the part that no compiler can check.
+//
+//   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
+//   traits             what it promises, as data: traits.hpp
+//   all zero bytes     are the free lock, and its destruction is nothing (natively: on other platforms it is made and ended)
+//
+// and, if it likes:
+//
+//   lock_as_guest()    the same as lock(), without a queue node
+//   contended()        asked by the holder: true only if another thread is certain to have the lock after it
+//   unlock_is_due()    asked by the holder: true if a thread that has waited long depends on this unlock
+//   urgent_wait()      the same of threads with a real-time priority
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+#include "usher/core/traits.hpp"
+
+namespace usher::inline v1 {
+
+namespace lock_contract {
+
+/// Instantiated, it has said what is missing.
+template <class L>
+struct algorithm {
+  static_assert(
+      requires {
+        { L::traits } -> std::same_as<const lock_traits&>;
+      }, "a lock needs static constexpr lock_traits traits");
+  static_assert(
+      requires(L& l) {
+        { l.lock() } -> std::same_as<void>;
+      }, "a lock needs void lock()");
+  static_assert(
+      requires(L& l) {
+        { l.try_lock() } -> std::same_as<bool>;
+      }, "a lock needs bool try_lock()");
+  static_assert(
+      requires(L& l) {
+        { l.unlock() } -> std::same_as<void>;
+      }, "a lock needs void unlock()");
+  static_assert(std::is_default_constructible_v<L>, "a lock needs a default constructor: the free lock");
+  static constexpr bool looked_through = true;
+};
+
+template <class L>
+consteval bool make() {
+  [[maybe_unused]] const L lock{};
+  return true;
+}
+template <class L>
+concept constant_initialised = requires { typename std::bool_constant<make<L>()>; };
+
+template <class L>
+struct zero_bytes : algorithm<L> {
+  static_assert(std::is_trivially_destructible_v<L>, "a lock's destruction is nothing: it needs a trivial destructor");
+  static_assert(!std::is_trivially_destructible_v<L> || !std::is_default_constructible_v<L> || constant_initialised<L>,
+                "all zero bytes are the free lock: a lock needs a constexpr default constructor");
+};
+
+}  // namespace lock_contract
+
+// For static_assert and the heads of templates. They are not for questions: what is missing is an error, which names it.
+
+/// On any platform.
+template <class L>
+concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
+
+/// As the hardware has it: all zero bytes are the free lock.
+template <class L>
+concept lockable = lock_contract::zero_bytes<L>::looked_through;
+
+/// A question: whether the lock fits into what a pthread_mutex_t leaves.
+template <class L>
+concept embeddable = sizeof(L) <= 16 && alignof(L) <= 8;
+
+}  // namespace usher::inline v1

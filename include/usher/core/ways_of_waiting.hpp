@@ -1,0 +1,139 @@
+// The ways of waiting, one line each: all that the catalogue, the command, the tests and their scripts know of them is made from
+// this table (tools/catalog.py reads it, too).
+//
+//   kind         its name here; `usher list` has it with hyphens. New lines go to the end: the line's place is the kind's bit
+//   suffix       of the names of locks: "twa-park"
+//   looks by     what a waiter does between two looks at the word that it waits for: a policy of namespace look
+//   limit        which of wait_limits says how long it does so; for look::by::sleeping, how long it sleeps between two looks.
+//                none: for good, or, if it parks, a single look
+//   then parks   it goes to sleep at the limit, and the one that hands over wakes it
+//   usual        locks have this form unless their traits say otherwise
+//   wants a CPU  waiters load a CPU for so long that each wants one of its own
+//   in words     for `usher list`
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "usher/core/platform.hpp"
+
+// clang-format off
+#define USHER_WAYS_OF_WAITING(way)                                                                                              \
+  /*  kind             suffix    looks by    limit  then parks  usual  wants a CPU  in words */                                 \
+  way(spin,            "-spin",  polling,    none,  false,      true,  true,  "polls until it gets in")                         \
+  way(spin_then_park,  "",       polling,    spin,  true,       true,  false, "polls for a moment, then sleeps")                \
+  way(yield_then_park, "-yield", yielding,   yield, true,       true,  true,  "gives its CPU away for long, then sleeps")       \
+  way(park,            "-park",  polling,    none,  true,       true,  false, "sleeps at once")                                 \
+  way(sleep,           "-sleep", sleeping,   sleep, false,      false, false, "sleeps for a set time between looks")            \
+  way(mwait_then_park, "-mwait", monitoring, spin,  true,       false, false, "polls by an instruction that waits for a write") \
+  /*  new ones above this line */
+
+// clang-format on
+
+namespace usher::inline v1 {
+
+namespace ways_detail {
+enum class place : std::uint8_t {
+#define USHER_PLACE(kind, ...) kind,
+  USHER_WAYS_OF_WAITING(USHER_PLACE)
+#undef USHER_PLACE
+};
+}  // namespace ways_detail
+
+/// The ways of waiting that a lock is compiled for. A bit set.
+enum class waiting_kind : std::uint8_t {
+#define USHER_KIND(kind, ...) kind = 1u << unsigned(ways_detail::place::kind),
+  USHER_WAYS_OF_WAITING(USHER_KIND)
+#undef USHER_KIND
+};
+
+constexpr unsigned operator|(waiting_kind a, waiting_kind b) {
+  return unsigned(a) | unsigned(b);
+}
+constexpr unsigned operator|(unsigned a, waiting_kind b) {
+  return a | unsigned(b);
+}
+constexpr bool has(unsigned set, waiting_kind k) {
+  return (set & unsigned(k)) != 0;
+}
+
+struct way_of_waiting {
+  waiting_kind kind;
+  std::array<char, 32> hyphenated;
+  const char* suffix;
+  look::by looks;
+  std::uint32_t wait_limits::*limit;  ///< or null
+  bool parks, usual, wants_cpu;
+  const char* in_words;
+
+  /// "spin-then-park"
+  constexpr std::string_view name() const { return hyphenated.data(); }
+
+  /// Whether locks go through the same states: two such ways differ in what a waiter does meanwhile, and for how long.
+  constexpr bool has_states_of(const way_of_waiting& other) const {
+    return parks == other.parks && (!parks || (limit == nullptr) == (other.limit == nullptr));
+  }
+};
+
+namespace ways_detail {
+
+struct limits {
+  static constexpr std::uint32_t wait_limits::*none = nullptr;
+  static constexpr std::uint32_t wait_limits::*spin = &wait_limits::spin;
+  static constexpr std::uint32_t wait_limits::*yield = &wait_limits::yield;
+  static constexpr std::uint32_t wait_limits::*sleep = &wait_limits::sleep;
+};
+
+constexpr std::array<char, 32> hyphenated(std::string_view identifier) {
+  std::array<char, 32> text{};
+  for (std::size_t i = 0; i < identifier.size(); i++) text[i] = identifier[i] == '_' ? '-' : identifier[i];
+  return text;
+}
+
+#define USHER_ROW(kind, suffix, looks, limit, parks, usual, wants_cpu, in_words)                              \
+  way_of_waiting{waiting_kind::kind, hyphenated(#kind), suffix, look::by::looks, limits::limit, parks, usual, \
+                 wants_cpu,          in_words},
+inline constexpr std::array table{USHER_WAYS_OF_WAITING(USHER_ROW)};
+#undef USHER_ROW
+
+static_assert(table.size() <= 8, "waiting_kind has eight bits");
+
+}  // namespace ways_detail
+
+#undef USHER_WAYS_OF_WAITING
+
+/// The one without a suffix first: it never needs a CPU of its own to make progress. That is the catalogue's order.
+inline constexpr auto ways_of_waiting = [] {
+  auto ways = ways_detail::table;
+  std::size_t plain = 0;
+  while (*ways[plain].suffix != '\0') plain++;
+  for (; plain > 0; plain--) std::swap(ways[plain - 1], ways[plain]);
+  return ways;
+}();
+
+constexpr const way_of_waiting& way_of(waiting_kind kind) {
+  return ways_detail::table[unsigned(std::countr_zero(unsigned(kind)))];
+}
+
+/// The ways that have the same states as others, by the first of them in the catalogue: to the checker they are one.
+constexpr waiting_kind first_with_states_of(waiting_kind kind) {
+  for (const way_of_waiting& w : ways_of_waiting)
+    if (w.has_states_of(way_of(kind))) return w.kind;
+  return kind;
+}
+
+inline constexpr unsigned every_waiting_kind_there_is = (1u << ways_of_waiting.size()) - 1;
+
+/// Without those that few locks are compiled for.
+inline constexpr unsigned every_waiting_kind = [] {
+  unsigned set = 0;
+  for (const way_of_waiting& w : ways_of_waiting)
+    if (w.usual) set |= unsigned(w.kind);
+  return set;
+}();
+
+}  // namespace usher::inline v1
