@@ -10,13 +10,13 @@ namespace usher::inline v1 {
 // No heap and nothing to destroy at exit: the C interface comes through here, perhaps from an allocator or late.
 std::span<const lock_table* const> catalog() {
   struct list {
-    std::array<const lock_table*, 256> entries{};
+    std::array<const lock_table*, most_families * ways_of_waiting.size()> entries{};
     std::size_t count = 0;
   };
   static const list all = [] {
     list l;
     for (const auto* f : families())
-      for (std::size_t i = 0; i < f->count && l.count < l.entries.size(); i++) l.entries[l.count++] = &f->tables[i];
+      for (std::size_t i = 0; i < f->count; i++) l.entries[l.count++] = &f->tables[i];
     return l;
   }();
   return {all.entries.data(), all.count};

@@ -13,8 +13,10 @@ namespace usher::inline v1 {
 /// compact form.
 template <template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family(Make make) {
-  return make_family_on<native, Lock, Table>(
-      [&]<class L, class W>(waiting_kind kind) { return make.template operator()<fitted<native, W, L>>(kind); });
+  return make_family_on<native, Lock, Table>([&]<class L, class W>(waiting_kind kind) {
+    static_assert(lockable<L>);
+    return make.template operator()<fitted<native, W, L>>(kind);
+  });
 }
 
 }  // namespace usher::inline v1

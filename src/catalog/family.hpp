@@ -2,49 +2,45 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
+#include <string_view>
+#include <utility>
 
 #include "usher/core/lock_table.hpp"
+#include "usher/core/lockable.hpp"
 #include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
 
-/// The names of a family's forms, in the order of `all_kinds`.
-struct family_names {
-  const char* family;
-  const char* spin;
-  const char* yield;
-  const char* park;
-  const char* sleep;
-  const char* mwait;
+/// The names of a family's forms.
+class family_names {
+ public:
+  static constexpr std::size_t most = 40;
 
-  constexpr const char* of(waiting_kind k) const {
-    switch (k) {
-      case waiting_kind::spin:
-        return spin;
-      case waiting_kind::yield_then_park:
-        return yield;
-      case waiting_kind::park:
-        return park;
-      case waiting_kind::sleep:
-        return sleep;
-      case waiting_kind::mwait_then_park:
-        return mwait;
-      case waiting_kind::spin_then_park:
-        break;
+  consteval explicit family_names(std::string_view family) {
+    for (const way_of_waiting& way : ways_of_waiting) {
+      const std::string_view suffix = way.suffix;
+      // Beyond the end is no constant: the name of a lock is too long.
+      for (std::size_t i = 0; i < family.size(); i++) names_[index(way.kind)][i] = family[i];
+      for (std::size_t i = 0; i <= suffix.size(); i++) names_[index(way.kind)][family.size() + i] = way.suffix[i];
     }
-    return family;
   }
-};
 
-inline constexpr std::array all_kinds{waiting_kind::spin_then_park, waiting_kind::spin,  waiting_kind::yield_then_park,
-                                      waiting_kind::park,           waiting_kind::sleep, waiting_kind::mwait_then_park};
+  constexpr const char* of(waiting_kind k) const { return names_[index(k)]; }
+  constexpr const char* family() const { return of(ways_of_waiting.front().kind); }
+
+ private:
+  static constexpr std::size_t index(waiting_kind k) { return std::size_t(std::countr_zero(unsigned(k))); }
+
+  char names_[ways_of_waiting.size()][most] = {};
+};
 
 template <class Lock>
 constexpr lock_table make_lock_table(const family_names& names, waiting_kind kind) {
   lock_table t{
       .name = names.of(kind),
-      .family = names.family,
+      .family = names.family(),
       .kind = kind,
       .traits = &Lock::traits,
       .size = sizeof(Lock),
@@ -62,7 +58,7 @@ constexpr lock_table make_lock_table(const family_names& names, waiting_kind kin
 /// One family: a table for each kind at most; `count` of them are filled.
 template <class Table>
 struct family {
-  std::array<Table, all_kinds.size()> tables{};
+  std::array<Table, ways_of_waiting.size()> tables{};
   std::size_t count = 0;
 };
 
@@ -70,19 +66,20 @@ struct family {
 /// name.
 template <platform P, template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family_on(Make make) {
+  // The traits are the same for all kinds: those of the plain form say which kinds there are.
+  using plain = Lock<P, waiting<P, ways_of_waiting.front().kind>>;
+  static_assert(lock_algorithm<plain>);
+  static_assert(has(plain::traits.kinds, ways_of_waiting.front().kind),
+                "a lock is made for the plain way of waiting, too");
   family<Table> f;
   const auto add = [&]<waiting_kind K>() {
-    // The traits are the same for all kinds: those of the plain form say which kinds there are.
-    using plain = Lock<P, waiting<P, waiting_kind::spin_then_park>>;
     using waits = waiting<P, K>;
+    static_assert(way_to_wait<waits>);
     if constexpr (has(plain::traits.kinds, K)) f.tables[f.count++] = make.template operator()<Lock<P, waits>, waits>(K);
   };
-  add.template operator()<all_kinds[0]>();
-  add.template operator()<all_kinds[1]>();
-  add.template operator()<all_kinds[2]>();
-  add.template operator()<all_kinds[3]>();
-  add.template operator()<all_kinds[4]>();
-  add.template operator()<all_kinds[5]>();
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (add.template operator()<ways_of_waiting[I].kind>(), ...);
+  }(std::make_index_sequence<ways_of_waiting.size()>());
   return f;
 }
 

@@ -7,9 +7,11 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "check/platform.hpp"
+#include "usher/core/lockable.hpp"
 #include "usher/core/traits.hpp"
 #include "usher/core/waiting.hpp"
 
@@ -94,17 +96,18 @@ struct small_form<Lock> {
   using type = typename Lock::small;
 };
 
-/// A lock in the forms that differ here: yield-then-park and spin-then-park poll alike.
+/// A lock in the forms that differ here: to the checker, ways of waiting with the same states are one.
 template <template <class, class> class Lock>
 bool add_family(const char* name, const char* bug) {
-  const auto add = [&]<waiting_kind K>(const char* suffix) {
-    using plain = Lock<checked, waiting<checked, waiting_kind::spin_then_park>>;
-    if constexpr (has(plain::traits.kinds, K) && plain::traits.excludes)
-      add_lock<typename small_form<Lock<checked, waiting<checked, K>>>::type>(name, suffix, bug);
+  using plain = Lock<checked, waiting<checked, ways_of_waiting.front().kind>>;
+  static_assert(lock_algorithm<plain>);
+  const auto add = [&]<waiting_kind K>() {
+    if constexpr (has(plain::traits.kinds, K) && plain::traits.excludes && first_with_states_of(K) == K)
+      add_lock<typename small_form<Lock<checked, waiting<checked, K>>>::type>(name, way_of(K).suffix, bug);
   };
-  add.template operator()<waiting_kind::spin_then_park>("");
-  add.template operator()<waiting_kind::spin>("-spin");
-  add.template operator()<waiting_kind::park>("-park");
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (add.template operator()<ways_of_waiting[I].kind>(), ...);
+  }(std::make_index_sequence<ways_of_waiting.size()>());
   return true;
 }
 

@@ -149,6 +149,7 @@ class checking {
  private:
   std::vector<const checkable*> named(const std::string& name) const;
   const checkable* nearest(const std::string& name) const;
+  std::string form_with_same_states(const lock_table* lock) const;
   bool refuse(const std::string& name) const;
   std::vector<part> parts_of(const std::vector<const checkable*>& forms) const;
   std::vector<std::string> command(const part& p, const std::optional<site>& weakened) const;
@@ -200,6 +201,15 @@ const checkable* checking::nearest(const std::string& name) const {
   return nullptr;
 }
 
+/// The form of a lock that stands for this one in the checker, to which some ways of waiting are one; empty if that is not why the
+/// checker does not have it.
+std::string checking::form_with_same_states(const lock_table* lock) const {
+  if (lock == nullptr) return {};
+  const waiting_kind kind = first_with_states_of(lock->kind);
+  const std::string form = std::string(lock->family) + way_of(kind).suffix;
+  return kind != lock->kind && !named(form).empty() ? form : std::string();
+}
+
 /// Says why there is no such lock here; false, always.
 bool checking::refuse(const std::string& name) const {
   const lock_table* const lock = find_lock(name);
@@ -207,8 +217,8 @@ bool checking::refuse(const std::string& name) const {
     complain("check: {} excludes nobody: there is nothing to check", name);
   else if (lock != nullptr && lock->traits->native_only)
     complain("check: {} is the C library's own mutex, and only locks of ours can be compiled for the checker", name);
-  else if (lock != nullptr && lock->kind == waiting_kind::yield_then_park && !named(lock->family).empty())
-    complain("check: to the checker {} waits as {} does: check that", name, lock->family);
+  else if (const std::string form = form_with_same_states(lock); !form.empty())
+    complain("check: to the checker {} waits as {} does: check that", name, form);
   else if (lock != nullptr)
     complain("check: {} was built without the lock {}: build it again", checker_, name);
   else

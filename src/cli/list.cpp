@@ -81,14 +81,20 @@ std::string one_by_one(std::size_t width) {
   return format_table({{"lock"}, {"waiting"}, guarantee_column, {"bytes", true}, paper_column}, rows, width);
 }
 
+std::string endings() {
+  std::string lines;
+  for (const way_of_waiting& way : ways_of_waiting)
+    if (*way.suffix != '\0') lines += fmt::format("{:7} {}{}\n", way.suffix, way.in_words, way.wants_cpu ? " *" : "");
+  return lines;
+}
+
 constexpr const char* legend = R"(
-The default is {}. A plain name (twa) polls for a moment, then sleeps: it never
+The default is {}. A plain name (twa) {}: it never
 needs a CPU of its own. A name with an ending (twa-park) waits in another way:
--park sleeps at once. -spin polls until it gets in; -yield
-polls for long, giving its CPU away, before it sleeps: both need a CPU of their own
-for every thread that waits. With more threads than CPUs they can be slow beyond
-use, and -spin may never finish. -sleep sleeps for a set time between looks; -mwait
-is the plain form with an instruction that waits for a write, where there is one.
+
+{}
+* needs a CPU of its own for every thread that waits. With more threads than CPUs it
+can be slow beyond use, and -spin may never finish.
 pthread and pthread-adaptive are the C library's own mutexes, to compare with.
 
 fifo             threads get in in the order in which they arrived
@@ -136,7 +142,7 @@ int carry_out(const list_options& options) {
     fmt::print("{}\n", as_json().dump(2));
   else
     fmt::print("{}{}", options.all ? one_by_one(terminal_width()) : grouped(terminal_width()),
-               fmt::format(legend, default_lock));
+               fmt::format(legend, default_lock, ways_of_waiting.front().in_words, endings()));
   return 0;
 }
 

@@ -9,26 +9,12 @@
 namespace usher::cli {
 
 constexpr std::string_view to_string(waiting_kind kind) {
-  switch (kind) {
-    case waiting_kind::spin:
-      return "spin";
-    case waiting_kind::spin_then_park:
-      return "spin-then-park";
-    case waiting_kind::yield_then_park:
-      return "yield-then-park";
-    case waiting_kind::park:
-      return "park";
-    case waiting_kind::sleep:
-      return "sleep";
-    case waiting_kind::mwait_then_park:
-      return "mwait-then-park";
-  }
-  return "";
+  return way_of(kind).name();
 }
 
 /// Whether waiters load a CPU so long that each wants one of its own.
 inline bool needs_own_cpu(const lock_table& lock) {
-  return lock.kind == waiting_kind::spin || lock.kind == waiting_kind::yield_then_park;
+  return way_of(lock.kind).wants_cpu;
 }
 
 }  // namespace usher::cli

@@ -1,8 +1,8 @@
 #include "sim/simulated_lock.hpp"
 
-#include <string>
 #include <vector>
 
+#include "catalog/names.hpp"
 #include "sim/simulated_family.hpp"
 
 namespace usher::sim {
@@ -18,9 +18,8 @@ std::span<const simulated_lock* const> simulated_locks() {
 }
 
 const simulated_lock* find_simulated_lock(std::string_view name) {
-  const auto is_meant = [name](const simulated_lock& l) {
-    return name == l.name || (l.kind == waiting_kind::spin_then_park && name == std::string(l.family) + "-stp");
-  };
+  name = without_default_suffix(name);
+  const auto is_meant = [name](const simulated_lock& l) { return name == l.name; };
   for (const simulated_lock* l : simulated_locks())
     if (is_meant(*l)) return l;
   for (const auto& f : simulated_variants())

@@ -13,7 +13,8 @@ namespace usher::sim {
 struct simulated_lock : lock_table {
   void (*make)(void* at);
 
-  bool parks() const { return kind != waiting_kind::spin; }
+  /// Or gives its CPU away in another manner: it needs a scheduler.
+  bool parks() const { return way_of(kind).parks || way_of(kind).looks != look::by::polling; }
 };
 
 std::span<const simulated_lock* const> simulated_locks();

@@ -1,4 +1,5 @@
 // Locks that are simulated only: what the papers say of parameters and layouts is seen by changing them.
+#include <algorithm>
 #include <utility>
 
 #include "sim/simulated_family.hpp"
@@ -117,29 +118,32 @@ class clh_node {
   node_handle mine_ = no_node, before_ = no_node;  // known to whoever unlocks: cost nothing
 };
 
+/// The text is part of the type, so that the names have a place.
+template <std::size_t N>
+struct text {
+  consteval text(const char (&t)[N]) { std::ranges::copy(t, chars); }
+  char chars[N];
+};
+template <text Family>
+inline constexpr family_names names{Family.chars};
+
+template <template <class, class> class Lock, text Family>
+constexpr family<simulated_lock> variant() {
+  return make_simulated_family<Lock>(names<Family>);
+}
+
 constexpr family<simulated_lock> all[] = {
-    make_simulated_family<clh_node>(
-        {"clh-node", "clh-node-spin", "clh-node-yield", "clh-node-park", "clh-node-sleep", "clh-node-mwait"}),
-    make_simulated_family<mcs_node>(
-        {"mcs-node", "mcs-node-spin", "mcs-node-yield", "mcs-node-park", "mcs-node-sleep", "mcs-node-mwait"}),
-    make_simulated_family<mcsg_node>(
-        {"mcsg-node", "mcsg-node-spin", "mcsg-node-yield", "mcsg-node-park", "mcsg-node-sleep", "mcsg-node-mwait"}),
-    make_simulated_family<mcsg_plus_node>({"mcsg+-node", "mcsg+-node-spin", "mcsg+-node-yield", "mcsg+-node-park",
-                                           "mcsg+-node-sleep", "mcsg+-node-mwait"}),
-    make_simulated_family<mcsg_plus_plus_node>({"mcsg++-node", "mcsg++-node-spin", "mcsg++-node-yield",
-                                                "mcsg++-node-park", "mcsg++-node-sleep", "mcsg++-node-mwait"}),
-    make_simulated_family<near_2>({"twa-near-2", "twa-near-2-spin", "twa-near-2-yield", "twa-near-2-park",
-                                   "twa-near-2-sleep", "twa-near-2-mwait"}),
-    make_simulated_family<near_4>({"twa-near-4", "twa-near-4-spin", "twa-near-4-yield", "twa-near-4-park",
-                                   "twa-near-4-sleep", "twa-near-4-mwait"}),
-    make_simulated_family<near_8>({"twa-near-8", "twa-near-8-spin", "twa-near-8-yield", "twa-near-8-park",
-                                   "twa-near-8-sleep", "twa-near-8-mwait"}),
-    make_simulated_family<adjacent>({"twa-adjacent", "twa-adjacent-spin", "twa-adjacent-yield", "twa-adjacent-park",
-                                     "twa-adjacent-sleep", "twa-adjacent-mwait"}),
-    make_simulated_family<unsalted>({"twa-unsalted", "twa-unsalted-spin", "twa-unsalted-yield", "twa-unsalted-park",
-                                     "twa-unsalted-sleep", "twa-unsalted-mwait"}),
-    make_simulated_family<gang_16>({"twa-gang-16", "twa-gang-16-spin", "twa-gang-16-yield", "twa-gang-16-park",
-                                    "twa-gang-16-sleep", "twa-gang-16-mwait"}),
+    variant<clh_node, "clh-node">(),
+    variant<mcs_node, "mcs-node">(),
+    variant<mcsg_node, "mcsg-node">(),
+    variant<mcsg_plus_node, "mcsg+-node">(),
+    variant<mcsg_plus_plus_node, "mcsg++-node">(),
+    variant<near_2, "twa-near-2">(),
+    variant<near_4, "twa-near-4">(),
+    variant<near_8, "twa-near-8">(),
+    variant<adjacent, "twa-adjacent">(),
+    variant<unsalted, "twa-unsalted">(),
+    variant<gang_16, "twa-gang-16">(),
 };
 
 }  // namespace variants
