@@ -29,12 +29,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import catalog
 import harness
 from harness import TREE, die
 
 CLANG = "clang++-16"
-KINDS = {"spin": "spin", "stp": "spin_then_park", "park": "park", "yield": "yield_then_park"}
-WAITS = {"await", "await_for", "await_yielding", "await_yielding_for"}
+KINDS = {way.short: way.kind for way in catalog.ways() if way.usual}
+WAITS = {"await"}
 LOOPS = {"WhileStmt", "DoStmt", "ForStmt", "CXXForRangeStmt"}
 
 
@@ -376,9 +377,7 @@ def count(tree, function, **how):
 # ---- the locks ------------------------------------------------------------------------------------------------------
 
 def catalogue():
-    lines = [line.split() for line in (TREE / "src/catalog/catalog.list").read_text().splitlines()
-             if line and not line.startswith("#")]
-    return {name: (header, cls) for name, header, cls in lines}
+    return {lock.name: (lock.header, lock.type) for lock in catalog.locks()}
 
 
 def driver(locks, kind):

@@ -16,11 +16,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import catalog
+
 TREE = Path(__file__).resolve().parent.parent
 
 PLAIN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter"]
 PASS_THROUGH = ["pthread", "pthread-adaptive"]
-NO_LOCKS = ["null"]  # for measurements only: libusher.so refuses it
 
 
 def die(message, status=2):
@@ -53,16 +54,10 @@ class Build:
 
 def plain_locks(build):
     """The plain names as the catalogue has them now, so that a new lock is tested without an edit here."""
-    names = []
-    catalog = TREE / "src" / "catalog" / "catalog.list"
     try:
-        for line in catalog.read_text().splitlines():
-            word = line.split("#")[0].split()
-            if word and word[0] not in PASS_THROUGH + NO_LOCKS:
-                names.append(word[0])
+        return [lock.name for lock in catalog.locks() if lock.excludes and not lock.is_the_c_librarys]
     except OSError:
         return PLAIN_LOCKS
-    return names or PLAIN_LOCKS
 
 
 def clean_environment(extra=None):

@@ -10,6 +10,7 @@ import statistics
 import sys
 from pathlib import Path
 
+import catalog
 import harness
 from harness import Build, clean_environment, die, plain_locks
 
@@ -78,7 +79,7 @@ def main():
     known = plain_locks(build) + harness.PASS_THROUGH
     chosen = options.locks.split(",") if options.locks else known
     for lock in chosen:
-        if lock not in known and re.sub("-(spin|stp|yield|park)$", "", lock) not in known:
+        if lock not in known and catalog.family(lock) not in known:
             die(f"unknown lock '{lock}': {', '.join(known)}")
     locks = [NATIVE, UNSELECTED] + chosen
 

@@ -23,6 +23,9 @@ import termios
 import textwrap
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "tools"))
+import catalog
+
 USHER = os.environ["USHER_BIN"]
 REAL_LIBRARY = os.environ.get("USHER_LIB", "")
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
@@ -180,6 +183,7 @@ class List(Usher):
                  "starvation_free": bool, "bounded_doorway": bool, "restricts": bool, "context": bool, "size": int,
                  "words": int, "paper": str, "summary": str, "native_only": bool, "excludes": bool, "default": bool,
                  "needs_own_cpu": bool}
+        ways = {way.name: way for way in catalog.ways()}
         names = set()
         for lock in self.locks():
             with self.subTest(lock=lock["name"]):
@@ -187,9 +191,9 @@ class List(Usher):
                 for key, kind in types.items():
                     self.assertIsInstance(lock[key], kind, key)
                 self.assertNotIsInstance(lock["bypass"], bool)
-                self.assertIn(lock["waiting"], ("spin", "spin-then-park", "yield-then-park", "park", "sleep", "mwait-then-park"))
+                self.assertIn(lock["waiting"], ways)
                 self.assertEqual(lock["plain"], lock["name"] == lock["family"])
-                self.assertEqual(lock["needs_own_cpu"], lock["waiting"] in ("spin", "yield-then-park"))
+                self.assertEqual(lock["needs_own_cpu"], ways[lock["waiting"]].wants_cpu)
                 self.assertEqual(lock["default"], lock["name"] == "loiter")
                 if lock["bypass"] is not None:
                     self.assertGreaterEqual(lock["bypass"], 0)
@@ -199,10 +203,8 @@ class List(Usher):
                 self.assertNotIn("\n", lock["paper"] + lock["summary"])
                 self.assertGreater(lock["size"], 0)
                 self.assertGreaterEqual(lock["words"], 1 if lock["excludes"] else 0)
-                suffix = {"spin": "-spin", "spin-then-park": "", "yield-then-park": "-yield", "park": "-park",
-                          "sleep": "-sleep", "mwait-then-park": "-mwait"}
                 if not lock["native_only"]:
-                    self.assertEqual(lock["name"], lock["family"] + suffix[lock["waiting"]])
+                    self.assertEqual(lock["name"], lock["family"] + ways[lock["waiting"]].suffix)
             names.add(lock["name"])
         self.assertEqual(len(names), len(self.locks()), "a name twice")
         for name in TEN_LOCKS + PASS_THROUGH:
@@ -226,7 +228,7 @@ class List(Usher):
             self.assertIn(", ".join(endings), row)
             self.assertIn(variants[0]["paper"], row)
             self.assertIn(f" {variants[0]['size']}", row)
-        for word in ("default is loiter", "-spin", "-yield", "CPU"):
+        for word in ["default is loiter", "CPU"] + [f"{way.suffix} " for way in catalog.ways()]:
             self.assertIn(word, words)
 
     def test_one_row_a_variant(self):

@@ -24,7 +24,9 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-CATALOG = HERE.parent.parent / "src" / "catalog" / "catalog.list"
+sys.path.insert(0, str(HERE.parents[1] / "tools"))
+import catalog
+
 PROGRAM_LIMIT = 150  # seconds; a case has its own limit in the program
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 USHERS_PROMISE = "the C library does not promise"  # why a case is skipped on the C library, and there only
@@ -38,9 +40,7 @@ IN_FORKS = {"processes"}
 
 
 def catalog_names():
-    lines = CATALOG.read_text().splitlines()
-    names = [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
-    return [name for name in names if name != "null"]  # no lock
+    return [lock.name for lock in catalog.locks() if lock.excludes]
 
 
 def environment(lock, library):

@@ -22,10 +22,12 @@ import signal
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import catalog
+
 LIB = os.environ.get("USHER_LIB", "")
 BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
 CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
-CATALOG = pathlib.Path(__file__).resolve().parents[2] / "src" / "catalog" / "catalog.list"
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 # Those that take nodes in various ways. Others have them from the same place, or have none.
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
@@ -91,15 +93,6 @@ def run_cases(label, program, env, options=("--fresh",), limit=150):
         say("FAIL", label, f"ended early, with status {status}: {err.strip()[:200]}")
     elif err:
         say("FAIL", label, f"wrote to stderr: {err.strip().splitlines()[0]}")
-
-
-def catalog():
-    names = []
-    for line in CATALOG.read_text().splitlines():
-        fields = line.split()
-        if fields and not line.startswith("#") and fields[1] != "null.hpp":  # no lock
-            names.append((fields[0], fields[1] == "c_library.hpp"))
-    return names
 
 
 # -- what the library exports ------------------------------------------------------------------------------------
@@ -199,7 +192,7 @@ def expect_complaint(name, command, wrong, nearest, preload=None, rounds=1):
 
 
 def all_names():
-    names = {name: passes_through for name, passes_through in catalog()}
+    names = {lock.name: lock.is_the_c_librarys for lock in catalog.locks() if lock.excludes}
     usher = os.environ.get("USHER_BIN")
     if usher and os.access(usher, os.X_OK):
         status, out, _ = run([usher, "list", "--json"], environment())
@@ -220,7 +213,7 @@ def environment_variable():
     expect_output("empty_passes_through", busy, environment("", [LIB]), theirs)
     for name, passes_through in all_names().items():
         expect_output(f"selects/{name}", busy, environment(name, [LIB]), theirs if passes_through else ours)
-    for name, _ in catalog():
+    for name in (lock.name for lock in catalog.locks() if lock.excludes):
         expect_output(f"silent/{name}", ["sh", "-c", 'x=$(echo one; echo two >/dev/null) && echo "[$x]"'],
                       environment(name, [LIB]), "[one]\n")
     # A value, not a prefix or another variable.

@@ -1,0 +1,80 @@
+"""The locks of src/catalog/catalog.list and the ways of waiting of include/usher/core/ways_of_waiting.hpp, for scripts: the one
+reader of each in Python. (For CMake: cmake/catalog.cmake.)"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parent.parent
+LIST = Path("src", "catalog", "catalog.list")
+WAYS = Path("include", "usher", "core", "ways_of_waiting.hpp")
+FULL_SUFFIX = "-stp"  # of a plain name: src/catalog/names.hpp
+
+
+@dataclass(frozen=True)
+class Lock:
+    name: str
+    header: str
+    type: str
+
+    @property
+    def is_the_c_librarys(self):
+        return self.header == "c_library.hpp"
+
+    @property
+    def excludes(self):
+        """False: no lock, there to be measured beside; libusher.so refuses it."""
+        return self.header != "null.hpp"
+
+
+def locks(tree=TREE):
+    found = []
+    for line in Path(tree, LIST).read_text().splitlines():
+        fields = line.split()
+        if not fields or line.startswith("#"):
+            continue
+        if len(fields) != 3:
+            raise ValueError(f"{LIST}: a line is 'name header type', not '{line}'")
+        found.append(Lock(*fields))
+    return found
+
+
+@dataclass(frozen=True)
+class Way:
+    kind: str  # "spin_then_park"
+    suffix: str
+    looks: str
+    limit: str
+    parks: bool
+    usual: bool
+    wants_cpu: bool
+    in_words: str
+
+    @property
+    def name(self):
+        """As `usher list` has it: "spin-then-park"."""
+        return self.kind.replace("_", "-")
+
+    @property
+    def short(self):
+        """The suffix in full, without its hyphen: "stp", "park"."""
+        return (self.suffix or FULL_SUFFIX)[1:]
+
+
+def ways(tree=TREE):
+    """In the table's order."""
+    field, text, yes = r"\s*(\w+)\s*,", r'\s*"([^"]*)"', r"\s*(true|false)\s*,"
+    row = re.compile(r"^\s*way\(" + field + text + r"\s*," + field * 2 + yes * 3 + text + r"\s*\)\s*\\$", re.M)
+    found = [Way(*fields[:4], *(f == "true" for f in fields[4:7]), fields[7])
+             for fields in row.findall(Path(tree, WAYS).read_text())]
+    if len(found) != len(re.findall(r"^\s*way\(", Path(tree, WAYS).read_text(), re.M)) or not found:
+        raise ValueError(f"{WAYS}: a line of the table is not as the others")
+    return found
+
+
+def family(name, tree=TREE):
+    """The plain name of a form of a lock."""
+    for suffix in [FULL_SUFFIX] + [way.suffix for way in ways(tree) if way.suffix]:
+        if name.endswith(suffix) and name != suffix:
+            return name.removesuffix(suffix)
+    return name
