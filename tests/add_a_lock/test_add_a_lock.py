@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Adds the example lock of CONTRIBUTING.md to a copy of the tree, by its header and its line in the catalogue and nothing
-else; builds libusher.so, the catalogue that `usher list` prints, and the simulated locks there; finds all forms of the lock in both;
-runs a program under each. (The command itself is not built once more: it takes a minute, and has nothing of a lock's own.)"""
+else, and the example way of waiting, by its line in the table and nothing else; builds libusher.so, the catalogue that
+`usher list` prints, and the simulated locks there; finds all forms of the lock in both, the new way's among them, and the new way's form
+of a lock that was there before; runs a program under each. (The command itself is not built once more: it takes a minute, and has nothing of a lock's own.)"""
 
 import argparse
 import os
@@ -13,6 +14,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tools"))
+import catalog  # noqa: E402
 
 
 def run(command, limit, **more):
@@ -38,6 +41,24 @@ def example(contributing):
     if header is None or line is None:
         sys.exit("add_a_lock: CONTRIBUTING.md no longer has the example where this test looks for it")
     return header.group(1), header.group(2), line.group(1)
+
+
+def example_way(contributing):
+    """The line of the table of the ways of waiting, as CONTRIBUTING.md shows it."""
+    line = re.search(r"<!-- add-a-way: line -->\n```cpp\n(.*?\n)```$", contributing, re.M | re.S)
+    if line is None:
+        sys.exit("add_a_lock: CONTRIBUTING.md no longer has the example of a way of waiting where this test looks for it")
+    return line.group(1)
+
+
+def add_way(tree, line):
+    """To the end of the table."""
+    path = tree / catalog.WAYS
+    last = catalog.ways(tree)[-1].kind
+    text, times = re.subn(rf"^  way\({last},.*\n", lambda found: found.group(0) + line, path.read_text(), flags=re.M)
+    if times != 1:
+        sys.exit(f"add_a_lock: {path} has {times} lines of {last}")
+    path.write_text(text)
 
 
 def copy_tree(tree, to):
@@ -74,8 +95,12 @@ def main():
         path, text, line = example((tree / "CONTRIBUTING.md").read_text())
         name = line.split()[0]
         (tree / path).write_text(text)
-        with open(tree / "src" / "catalog" / "catalog.list", "a") as catalog:
-            catalog.write(line)
+        with open(tree / catalog.LIST, "a") as list_of_locks:
+            list_of_locks.write(line)
+        ways_before = catalog.ways(tree)
+        add_way(tree, example_way((tree / "CONTRIBUTING.md").read_text()))
+        ways = catalog.ways(tree)
+        (new_way,) = ways[len(ways_before):]
 
         run([options.cmake, "-S", tree, "-B", build, "-G", options.generator, "-DCMAKE_BUILD_TYPE=Debug",
              "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DBUILD_TESTING=OFF",
@@ -88,14 +113,18 @@ def main():
         run([options.cxx, "-std=c++20", "-I", tree / "src", "-I", tree / "include", HERE / "list_locks.cpp", "-L", build / "lib",
              "-lusher_sim", "-lusher_programs", "-lusher_locks", "-lboost_context", "-pthread", "-o", lister], 60, env=env)
         listed = [tuple(line.split()) for line in run([lister], 20, env=env).splitlines()]
-        forms = [name, f"{name}-spin", f"{name}-yield", f"{name}-park"]
-        for lock in [(platform, form, "4") for platform in ("native", "simulated") for form in forms]:
+        forms = [name + way.suffix for way in ways if way.usual]
+        if name + new_way.suffix not in forms:
+            sys.exit(f"add_a_lock: the example {new_way} is not for all locks")
+        wanted = [(platform, form, "4") for platform in ("native", "simulated") for form in forms]
+        wanted += [(platform, f"loiter{new_way.suffix}", size) for platform, lock, size in listed if lock == "loiter"]
+        for lock in wanted:
             if lock not in listed:
                 sys.exit(f"add_a_lock: the catalogue has no {' '.join(lock)}, but {listed}")
 
         program = Path(temporary, "uses_mutexes")
         run([options.cc, "-O1", "-Wall", "-Wextra", "-pthread", HERE / "uses_mutexes.c", "-o", program], 60, env=env)
-        for form in forms:
+        for form in forms + [f"loiter{new_way.suffix}"]:
             rounds = 200 if form.endswith("-spin") else 5000
             under = {"LD_PRELOAD": str(build / "lib" / "libusher.so"), "USHER_LOCK": form}
             run([program, rounds], 30, env=env | under)

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What lacks a part of a contract is told so in one line: for every requirement of a platform, a way of waiting and a lock, and for every
+ability of which only some platforms have it, a small source lacks just that. The first error of each compiler must name it. And an
+older language is refused by every header, before anything else is said."""
+
+import argparse
+import concurrent.futures
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parents[1]
+
+PLATFORM = '#include "least.hpp"\ntemplate <usher::platform P> struct user {};\nuser<least::platform> u;\n'
+WAITING = '#include "least.hpp"\nstatic_assert(usher::way_to_wait<least::waits>);\n'
+MUTEX = '#include "least.hpp"\n#include "usher/mutex.hpp"\nusher::mutex<least::own> m;\n'
+CATALOGUE = """#include "least.hpp"
+#include "catalog/compile.hpp"
+namespace usher {
+template <class P, class W> using the_lock = least::own<P, W>;
+constexpr family_names names{"least"};
+constexpr auto f = make_family<the_lock, lock_table>([]<class L>(waiting_kind k) { return make_lock_table<L>(names, k); });
+}
+"""
+SIMULATED = """#include "least.hpp"
+#include "sim/simulated_family.hpp"
+namespace usher {
+template <class P, class W> using the_lock = least::own<P, W>;
+constexpr family_names names{"least"};
+constexpr auto f = sim::make_simulated_family<the_lock>(names);
+}
+"""
+
+
+def needs(header, code):
+    return f'#include "least.hpp"\n#include "usher/{header}"\n{code}\n'
+
+
+LEAST = "least::platform, usher::waiting<least::platform, usher::waiting_kind::park>"
+# What is left out: the source, and what the first error says.
+CASES = {
+    "ATOMIC": (PLATFORM, "a platform needs atomic<T>"),
+    "FETCH_XOR": (PLATFORM, "a platform needs atomic<T>"),
+    "PLAIN": (PLATFORM, "a platform needs plain<T>"),
+    "POLLING": (PLATFORM, "a platform needs await(word, pred, order, look::polling)"),
+    "POLLING_WITHIN": (PLATFORM, "a platform needs await(word, pred, order, look::polling.within(ns))"),
+    "YIELDING_WITHIN": (PLATFORM, "a platform needs await(word, pred, order, look::yielding.within(ns))"),
+    "POLLING_THEN_YIELDING": (PLATFORM, "a platform needs await(word, pred, order, look::polling_then_yielding)"),
+    "SLEEPING": (PLATFORM, "a platform needs await(word, pred, order, look::sleeping(ns))"),
+    "MONITORING_WITHIN": (PLATFORM, "a platform needs await(word, pred, order, look::monitoring.within(ns))"),
+    "BACKOFF": (PLATFORM, "a platform needs backoff(ns)"),
+    "PARK": (PLATFORM, "a platform needs park(word, value, mask)"),
+    "WIDE_PARK": (PLATFORM, "a platform needs park(word, value, mask), for words of 32 and of 64 bits"),
+    "PARK_FOR": (PLATFORM, "a platform needs park_for(word, value, mask, ns)"),
+    "NAP": (PLATFORM, "a platform needs nap(word, value, mask, ns)"),
+    "KEY_OF": (PLATFORM, "a platform needs key_of(word)"),
+    "WAKE": (PLATFORM, "a platform needs wake(key, mask, n)"),
+    "TAKE_NODE": (PLATFORM, "a platform needs take_node()"),
+    "GIVE_NODE": (PLATFORM, "a platform needs give_node(handle)"),
+    "BORROW_NODE": (PLATFORM, "a platform needs borrow_node()"),
+    "KEEP_NODE": (PLATFORM, "a platform needs keep_node(handle)"),
+    "NODE": (PLATFORM, "a platform needs node(handle)"),
+    "THREAD_INDEX": (PLATFORM, "a platform needs thread_index()"),
+    "NUMA_NODE": (PLATFORM, "a platform needs numa_node()"),
+    "MOST_NUMA_NODES": (PLATFORM, "a platform needs the constant most_numa_nodes"),
+    "CPUS": (PLATFORM, "a platform needs cpus()"),
+    "SALT": (PLATFORM, "a platform needs salt(lock)"),
+    "RANDOM": (PLATFORM, "a platform needs random()"),
+    "BERNOULLI": (PLATFORM, "a platform needs bernoulli(n)"),
+    "NOW": (PLATFORM, "a platform needs now()"),
+    "FORK_STAMP": (PLATFORM, "a platform needs fork_stamp()"),
+    "LIMITS": (PLATFORM, "a platform needs limits()"),
+    "DOORWAY": (PLATFORM, "a platform needs doorway(lock)"),
+    "ADMITTED": (PLATFORM, "a platform needs admitted(lock)"),
+
+    "TABLES": (needs("locks/twa.hpp", f"usher::twa<{LEAST}> l;"), "this needs a platform with tables"),
+    "INFLATION": (needs("core/inflatable.hpp", f"usher::compact<{LEAST}, least::own<{LEAST}>> l;"),
+                  "this needs a platform with inflation"),
+    "PRIORITIES": (needs("locks/loiter.hpp", f"usher::loiter<{LEAST}> l;"), "this needs a platform with priorities"),
+    "STACK_OBJECTS": (needs("core/condition_core.hpp", "usher::basic_condition_variable<least::platform> c;"),
+                      "this needs a platform with stack objects"),
+    "ASYMMETRIC_FENCES": (needs("core/timed_waiters.hpp", "usher::timed_gate<least::platform> g;"),
+                          "this needs a platform with asymmetric fences"),
+
+    "KIND": (WAITING, "a way of waiting needs the constant waiting_kind kind"),
+    "PARKS": (WAITING, "a way of waiting needs the constant bool parks"),
+    "POLL": (WAITING, "a way of waiting needs poll(word, pred)"),
+    "AWAIT_SOON": (WAITING, "a way of waiting needs await_soon(word, pred)"),
+    "PATIENCE": (WAITING, "a way of waiting needs patience()"),
+
+    "TRAITS": (MUTEX, "a lock needs static constexpr lock_traits traits"),
+    "LOCK": (MUTEX, "a lock needs void lock()"),
+    "TRY_LOCK": (MUTEX, "a lock needs bool try_lock()"),
+    "UNLOCK": (MUTEX, "a lock needs void unlock()"),
+    "CONSTEXPR_CONSTRUCTOR": (MUTEX, "a lock needs a constexpr default constructor"),
+    "TRIVIAL_DESTRUCTOR": (MUTEX, "it needs a trivial destructor"),
+}
+# The other places where locks come in.
+ELSEWHERE = {
+    ("catalogue", "TRAITS"): CATALOGUE, ("catalogue", "TRY_LOCK"): CATALOGUE, ("catalogue", "TRIVIAL_DESTRUCTOR"): CATALOGUE,
+    ("simulator", "UNLOCK"): SIMULATED, ("simulator", "TRAITS"): SIMULATED,
+}
+FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
+                     "ASYMMETRIC_FENCES", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
+DIAGNOSTIC = re.compile(r"\b(?:fatal )?error: (.*)")
+
+
+def first_error(compiler, source, *options):
+    """Without its place; None if there is none."""
+    with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
+        file.write(source)
+        file.flush()
+        done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", f"-I{HERE}", f"-I{TREE}/include", f"-I{TREE}/src",
+                               *options, file.name], capture_output=True, text=True, timeout=60)
+    found = DIAGNOSTIC.search(done.stderr)
+    return found.group(1) if found else None if done.returncode == 0 else done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("compilers", nargs="+")
+    options = parser.parse_args()
+    tests = []  # (name, what must be said or None, how to find out)
+    for number, compiler in enumerate(options.compilers):
+        name = Path(compiler).name
+        # The assertions are the same: of the second compiler is asked how it words them, and what it meets first.
+        some = CASES if number == 0 else {n: case for n, case in CASES.items() if n in FOR_ALL_COMPILERS}
+        for what, source in {"platform": PLATFORM, "waiting": WAITING, "mutex": MUTEX, "catalogue": CATALOGUE,
+                             "simulator": SIMULATED, **{n.lower(): s for n, (s, _) in some.items()
+                                                        if s not in (PLATFORM, WAITING, MUTEX)}}.items():
+            tests.append((f"{name} complete/{what}", None, (compiler, source)))
+        for missing, (source, words) in some.items():
+            tests.append((f"{name} without/{missing}", words, (compiler, source, f"-DWITHOUT_{missing}")))
+        for (place, missing), source in ELSEWHERE.items() if number == 0 else ():
+            tests.append((f"{name} {place} without/{missing}", CASES[missing][1], (compiler, source, f"-DWITHOUT_{missing}")))
+        few = "-ferror-limit=1" if "clang" in name else "-fmax-errors=1"
+        for header in sorted((TREE / "include").rglob("*.hpp")):
+            header = header.relative_to(TREE / "include")
+            tests.append((f"{name} c++17/{header}", '"Usher needs C++20: ' if "clang" not in name else "Usher needs C++20: ",
+                          (compiler, f'#include "{header}"\n', "-std=c++17", few)))
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for (name, wanted, _), said in zip(tests, pool.map(lambda t: first_error(*t[2]), tests)):
+            if said is not None if wanted is None else said is None or wanted not in said:
+                failed += 1
+                print(f"FAIL {name}: {said!r} instead of {wanted!r}")
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
