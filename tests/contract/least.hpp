@@ -189,6 +189,10 @@ struct platform {
   static void fence_light();
   static bool fence_heavy();
 #endif
+#ifndef WITHOUT_OWNER_TAGS
+  static std::uint32_t owner_tag();
+  static void ensure_owner_tag();
+#endif
 };
 
 struct waits {

@@ -84,6 +84,8 @@ CASES = {
                       "this needs a platform with stack objects"),
     "ASYMMETRIC_FENCES": (needs("core/timed_waiters.hpp", "usher::timed_gate<least::platform> g;"),
                           "this needs a platform with asymmetric fences"),
+    "OWNER_TAGS": (needs("core/wait_morphing.hpp", "usher::requeue_mutex<least::platform, int> m;"),
+                   "this needs a platform with owner tags"),
 
     "KIND": (WAITING, "a way of waiting needs the constant waiting_kind kind"),
     "PARKS": (WAITING, "a way of waiting needs the constant bool parks"),
@@ -104,7 +106,7 @@ ELSEWHERE = {
     ("simulator", "UNLOCK"): SIMULATED, ("simulator", "TRAITS"): SIMULATED,
 }
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
-                     "ASYMMETRIC_FENCES", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
+                     "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
 DIAGNOSTIC = re.compile(r"\b(?:fatal )?error: (.*)")
 
 

@@ -15,7 +15,7 @@
 
 namespace usher::inline v1 {
 
-template <platform_with_priorities P>
+template <platform_with_owner_tags P>
   requires platform_with_stack_objects<P>
 class basic_condition_variable {
   using wait_on = condition_wait<P, embedded_target<P>>;

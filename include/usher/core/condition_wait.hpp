@@ -24,7 +24,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P, class Target>
+template <platform_with_owner_tags P, class Target>
 class condition_wait {
  public:
   using queue = wait_queue<P>;
@@ -124,7 +124,7 @@ class condition_wait {
 };
 
 /// All that a condition variable and its mutexes are made of, for code that is a template over it.
-template <platform P>
+template <platform_with_owner_tags P>
 struct condition_parts {
   using queue = wait_queue<P>;
   using waiter = requeued_waiter<P>;

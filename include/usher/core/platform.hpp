@@ -63,6 +63,9 @@
 //                      read what the other writes, at least one sees the other's write, if one of them called the heavy
 //                      fence. The light one costs (next to) nothing, the heavy one microseconds; it returns false where
 //                      the system has none, and nothing is ordered then. Not for locks.
+//   platform_with_owner_tags: priorities and asymmetric fences, and
+//   owner_tag()        tells the calling thread from all others that live: odd, above 2; 1 if it has none (yet). Asked in fast
+//                      paths. ensure_owner_tag(): it has one from now on, if it can.
 //
 // The concepts are the whole contract: a platform that lacks an operation fails there, with one line that names it.
 #pragma once
@@ -364,6 +367,12 @@ concept offers_asymmetric_fences = requires {
   { P::fence_heavy() } -> std::same_as<bool>;
 };
 
+template <class P>
+concept offers_owner_tags = offers_priorities<P> && offers_asymmetric_fences<P> && requires {
+  { P::owner_tag() } -> std::same_as<std::uint32_t>;
+  { P::ensure_owner_tag() } -> std::same_as<void>;
+};
+
 namespace platform_contract {
 
 template <class P>
@@ -399,6 +408,14 @@ struct asymmetric_fences {
   static constexpr bool looked_through = true;
 };
 
+template <class P>
+struct owner_tags {
+  static_assert(
+      offers_owner_tags<P>,
+      "this needs a platform with owner tags: owner_tag() and ensure_owner_tag(), priorities and asymmetric fences");
+  static constexpr bool looked_through = true;
+};
+
 }  // namespace platform_contract
 
 // For the heads of templates. They are not for questions: what is missing is an error, which names it.
@@ -420,4 +437,8 @@ concept platform_with_stack_objects = platform<P> && platform_contract::stack_ob
 
 template <class P>
 concept platform_with_asymmetric_fences = platform<P> && platform_contract::asymmetric_fences<P>::looked_through;
+
+template <class P>
+concept platform_with_owner_tags = platform<P> && platform_contract::owner_tags<P>::looked_through;
+
 }  // namespace usher::inline v1

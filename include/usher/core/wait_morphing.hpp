@@ -45,7 +45,7 @@
 
 namespace usher::inline v1 {
 
-template <platform P>
+template <platform_with_owner_tags P>
 struct owner_tags {
   using word = typename P::template atomic<std::uint32_t>;
   static constexpr std::uint32_t none = 0, unknown = timed_gate<P>::unknown_owner, requeueing = 2;
@@ -58,7 +58,8 @@ struct owner_tags {
       if (seen == none) return false;
       if (seen == requeueing) {
         seen = P::await(
-            tag, [](std::uint32_t t) { return t != requeueing; }, std::memory_order_relaxed, look::polling_then_yielding);
+            tag, [](std::uint32_t t) { return t != requeueing; }, std::memory_order_relaxed,
+            look::polling_then_yielding);
         continue;
       }
       // (2) acquire: pairs with (1), a requeue by the thread that locked it.
@@ -69,7 +70,7 @@ struct owner_tags {
 };
 
 /// A thread that waits on a condition variable and may be requeued to its mutex.
-template <platform P>
+template <platform_with_owner_tags P>
 struct requeued_waiter : wait_queue<P>::waiter {
   typename P::template plain<std::uint64_t> requeued_at;  ///< ns; 0: never yet
   typename P::template plain<std::uint64_t>
@@ -79,7 +80,7 @@ struct requeued_waiter : wait_queue<P>::waiter {
 };
 
 /// The operations of a mutex to which waiters can be requeued.
-template <platform P, class Words>
+template <platform_with_owner_tags P, class Words>
 class morphing_mutex {
   using timed_waiters = timed_gate<P>;
   using tags = owner_tags<P>;
@@ -239,7 +240,8 @@ class morphing_mutex {
           return;
       } else if (epoch == busy) {  // another thread is at it
         P::await(
-            w.epoch(), [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire, look::polling_then_yielding);
+            w.epoch(), [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire,
+            look::polling_then_yielding);
       } else if (w.epoch().compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
         // The owner tag is not written here: a fork in the middle of this finds it as it was.
@@ -256,14 +258,14 @@ class morphing_mutex {
 };
 
 /// The words beside a lock that a program embeds. Zero bytes: free, nobody waits.
-template <platform P>
+template <platform_with_owner_tags P>
 struct requeue_words {
   typename P::template atomic<std::uint32_t> owner_tag{}, timed{};
   typename P::template plain<requeued_waiter<P>*> requeued{};
 };
 
 /// Such a mutex as a view. It is not made anew in the child of a fork.
-template <platform P, class Lock>
+template <platform_with_owner_tags P, class Lock>
 struct embedded_mutex {
   using waiter = requeued_waiter<P>;
   Lock* beside;
@@ -278,7 +280,7 @@ struct embedded_mutex {
 };
 
 /// A lock with such words beside it, to which basic_condition_variable requeues.
-template <platform P, class Lock>
+template <platform_with_owner_tags P, class Lock>
 class requeue_mutex {
  public:
   constexpr requeue_mutex() noexcept : lock_{} {}
@@ -307,7 +309,7 @@ class requeue_mutex {
 };
 
 /// Such a mutex for condition_wait.hpp; null where it has no such words, and its threads are woken.
-template <platform P>
+template <platform_with_owner_tags P>
 struct embedded_target {
   struct no_lock {};
   using operations = morphing_mutex<P, embedded_mutex<P, no_lock>>;
