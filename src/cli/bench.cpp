@@ -169,7 +169,7 @@ Examples:
 }  // namespace
 
 subcommand bench_command(CLI::App& app) {
-  auto* sub = app.add_subcommand("bench", "Run a benchmark on this computer");
+  auto* sub = app.add_subcommand("bench", bench_summary);
   auto o = std::make_shared<bench_options>();
   sub->add_option("--rounds", o->rounds, "Runs of each point (default: 3)")
       ->type_name("N")

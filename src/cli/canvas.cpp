@@ -2,8 +2,6 @@
 
 #include <cairo-svg.h>
 
-#include <algorithm>
-#include <cctype>
 #include <numbers>
 #include <sstream>
 #include <stdexcept>
@@ -44,17 +42,6 @@ std::string escaped(const std::string& text) {
 }
 
 }  // namespace
-
-std::optional<image_format> image_format_of(std::string_view file_name) {
-  const auto ends_with = [&](std::string_view ending) {
-    return file_name.size() > ending.size() &&
-           std::equal(ending.rbegin(), ending.rend(), file_name.rbegin(),
-                      [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
-  };
-  if (ends_with(".svg")) return image_format::svg;
-  if (ends_with(".png")) return image_format::png;
-  return std::nullopt;
-}
 
 canvas::canvas(image_format format, double width, double height)
     : format_(format), surface_(new_surface(format, bytes_, width, height)), context_(cairo_create(surface_.get())) {

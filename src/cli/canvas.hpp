@@ -5,17 +5,12 @@
 #include <cairo.h>
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "image_format.hpp"
+
 namespace usher::cli {
-
-enum class image_format { svg, png };
-
-/// By the name's ending, in any case; nullopt: it is neither.
-std::optional<image_format> image_format_of(std::string_view file_name);
 
 struct colour {
   double red, green, blue;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "canvas.hpp"
+#include "image_format.hpp"
 
 namespace usher::cli {
 
@@ -33,7 +33,7 @@ struct chart {
   std::vector<std::string> caption;
 };
 
-/// The file's content, 800 pixels wide. Logarithmic where what it shows spans more than a factor of 8.
+/// The file's content, 800 pixels wide. Of the module that draws: the command calls drawn() of drawing.hpp. Logarithmic where what it shows spans more than a factor of 8.
 std::string draw(const chart& c, image_format format);
 
 }  // namespace usher::cli

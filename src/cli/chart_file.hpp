@@ -4,7 +4,8 @@
 #include <exception>
 #include <string>
 
-#include "canvas.hpp"
+#include "drawing.hpp"
+#include "image_format.hpp"
 #include "messages.hpp"
 #include "output_file.hpp"
 
@@ -17,11 +18,18 @@ inline bool is_chart_name(const std::string& name) {
   return good;
 }
 
+/// Whether a chart can be drawn at all, if one is wanted: asked before the work begins. False after a complaint.
+inline bool can_draw(const std::string& name) {
+  const std::string reason = name.empty() ? "" : load_drawing();
+  if (!reason.empty()) complain("--chart {}: {}", name, reason);
+  return reason.empty();
+}
+
 /// False after a complaint.
 template <class Chart>
 bool write_chart(output_file& file, const Chart& c, image_format format) {
   try {
-    return file.write(draw(c, format));
+    return file.write(drawn(c, format));
   } catch (const std::exception& e) {
     complain("--chart: cannot be drawn: {}", e.what());
     return false;

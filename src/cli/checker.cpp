@@ -10,7 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "files.hpp"
+#include "near.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
@@ -38,7 +38,7 @@ std::string last_words(const ended_run& run) {
 /// Where the file is now, or nowhere.
 fs::path find_source(const std::string& file) {
   if (is_file(file)) return file;
-  const fs::path tree = own_path().parent_path().parent_path();
+  const fs::path tree = own_tree();
   for (const auto& [mark, folder] : {std::pair<const char*, fs::path>{"/include/usher/", tree / "include" / "usher"},
                                      {"/check/changed/", tree / room / "changed"}})
     if (const std::size_t at = file.rfind(mark); at != std::string::npos)
@@ -53,13 +53,11 @@ std::variant<std::string, no_checker> find_checker() {
     if (is_file(named)) return named;
     return no_checker{fmt::format("USHER_CHECKER names no file: {}", named)};
   }
-  const fs::path folder = own_path().parent_path();
-  for (const fs::path& place : {folder, folder.parent_path() / room, folder.parent_path() / "libexec/usher"})
-    if (is_file(place / checker_name)) return (place / checker_name).native();
+  if (const fs::path found = helper_near_us(checker_name); !found.empty()) return found.native();
   return no_checker{fmt::format(
       "there is no {} near {}: it is built where relacy is installed. On Debian: apt-get install relacy-dev, "
       "then build Usher again (make build)",
-      checker_name, folder.native())};
+      checker_name, own_path().parent_path().native())};
 }
 
 std::string source_line(const std::string& file, unsigned line) {

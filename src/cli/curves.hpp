@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "canvas.hpp"
+#include "image_format.hpp"
 
 namespace usher::cli {
 
@@ -24,7 +24,7 @@ struct curve_chart {
   std::vector<std::string> caption;
 };
 
-/// The file's content, 800 pixels wide. The horizontal axis is logarithmic where it spans more than a factor of 8.
+/// The file's content, 800 pixels wide. Of the module that draws: the command calls drawn() of drawing.hpp. The horizontal axis is logarithmic where it spans more than a factor of 8.
 std::string draw(const curve_chart& c, image_format format);
 
 }  // namespace usher::cli

@@ -1,4 +1,4 @@
-// The `usher` command: finds the subcommand, reads its options, carries it out.
+// The `usher` command, and the executable behind some of its subcommands: finds the subcommand, reads its options, carries it out.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -13,17 +13,6 @@
 
 namespace usher::cli {
 namespace {
-
-constexpr const char* examples = R"(Examples:
-  usher list                        which locks there are, and what they promise
-  usher run -- ./server --port 80   run a program under the default lock
-  usher run --lock twa -- ./server  run it under another one
-  usher try -- ./bench              find out which lock suits a program
-  usher check twa                   look for mistakes in a lock
-  usher sim mutexbench              simulate a benchmark on another machine
-  usher bench mutexbench            run it on this one
-
-'usher SUBCOMMAND --help' says more.)";
 
 bool is_option(std::string_view word) {
   return word.size() > 1 && word.front() == '-';
@@ -45,16 +34,16 @@ std::size_t command_start(const CLI::App& options, const std::vector<std::string
   return i;
 }
 
-const subcommand* find(const std::vector<subcommand>& subcommands, std::string_view name) {
-  for (const auto& s : subcommands)
+const subcommand* find(const std::vector<subcommand>& all, std::string_view name) {
+  for (const auto& s : all)
     if (s.options->get_name() == name) return &s;
   return nullptr;
 }
 
-std::string names(const std::vector<subcommand>& subcommands) {
-  std::string all;
-  for (const auto& s : subcommands) all += (all.empty() ? "" : ", ") + s.options->get_name();
-  return all;
+std::string names(const std::vector<subcommand>& all) {
+  std::string list;
+  for (const auto& s : all) list += (list.empty() ? "" : ", ") + s.options->get_name();
+  return list;
 }
 
 int start(int argc, char** argv) {
@@ -63,9 +52,7 @@ int start(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.require_subcommand(0, 1);
   app.formatter(std::make_shared<help>("usher SUBCOMMAND [OPTIONS]"));
-  app.footer(examples);
-  const std::vector<subcommand> subcommands = {list(app),  run(app),         try_locks(app),
-                                               check(app), sim_command(app), bench_command(app)};
+  const std::vector<subcommand> all = subcommands(app);
 
   // Our own words, up to the command to start.
   int own = argc;
@@ -74,16 +61,17 @@ int start(int argc, char** argv) {
   const subcommand* chosen = nullptr;
   char** command = argv + argc;  // argv ends with a null pointer: an empty command
   if (name_at < argc) {
-    chosen = find(subcommands, argv[name_at]);
+    chosen = find(all, argv[name_at]);
     if (chosen == nullptr) {
       if (name_at > 1)
         complain("options belong after the subcommand, which is one of {}: usher SUBCOMMAND {} … (see usher --help)",
-                 names(subcommands), argv[1]);
+                 names(all), argv[1]);
       else
         complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at],
-                 names(subcommands));
+                 names(all));
       return bad_usage;
     }
+    if (chosen->elsewhere && name_at == 1) return chosen->carry_out(argv);
     if (chosen->takes_command) {
       const std::vector<std::string_view> words(argv + name_at + 1, argv + argc);
       own = name_at + 1 + static_cast<int>(command_start(*chosen->options, words));
@@ -106,7 +94,7 @@ int start(int argc, char** argv) {
     return bad_usage;
   }
   if (chosen == nullptr) {
-    complain("which subcommand? They are {} (see usher --help)", names(subcommands));
+    complain("which subcommand? They are {} (see usher --help)", names(all));
     return bad_usage;
   }
   return chosen->carry_out(command);

@@ -517,7 +517,8 @@ int figure_outputs::open(const figure_options& o) {
         complain("{} and {} are to write the same file, {}", files[k].first, files[i].first, *files[i].second);
         return bad_usage;
       }
-  return json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file) ? 0 : cannot_start;
+  const bool good = can_draw(o.chart_file) && json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file);
+  return good ? 0 : cannot_start;
 }
 
 bool figure_outputs::write(const ordered_json& about, const points_as_json& points) {

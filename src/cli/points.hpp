@@ -19,7 +19,7 @@
 
 #include "bench/metrics.hpp"
 #include "bench/programs/program.hpp"
-#include "canvas.hpp"
+#include "image_format.hpp"
 #include "output_file.hpp"
 
 namespace CLI {

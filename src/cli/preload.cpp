@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "files.hpp"
+#include "near.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
@@ -16,19 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view library_name = "libusher.so";
+constexpr const char* library_name = "libusher.so";
 
 std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: all of it
-}
-
-/// The library in the tree that `program` is installed in (<tree>/bin/usher), wherever that was moved to.
-fs::path library_near(const fs::path& program) {
-  const fs::path tree = program.parent_path().parent_path();
-  for (const fs::path folder : {USHER_LIBDIR, "lib", "lib/" USHER_MULTIARCH, "lib64"})
-    for (const fs::path subfolder : {"", "usher"})
-      if (fs::path file = tree / folder / subfolder / library_name; is_file(file)) return file;
-  return {};
 }
 
 /// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be
@@ -65,7 +56,7 @@ std::variant<preload_library, no_library> find_library() {
     const fs::path self = own_path();
     if (self.empty())
       return no_library{"cannot tell where this program is, to find libusher.so: name it in USHER_LIBRARY"};
-    found = library_near(self);
+    found = library_near_us(library_name);
     if (found.empty())
       return no_library{fmt::format("cannot find libusher.so near {}: name it in USHER_LIBRARY", self.native())};
   }

@@ -17,6 +17,7 @@
 #include "files.hpp"
 #include "help.hpp"
 #include "messages.hpp"
+#include "near.hpp"
 #include "points.hpp"
 #include "sim/harness.hpp"
 #include "sim/simulated_lock.hpp"
@@ -52,7 +53,7 @@ struct sim_options : figure_options {
 std::vector<fs::path> machine_folders() {
   std::vector<fs::path> folders;
   if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace_back(own);
-  const fs::path tree = own_path().parent_path().parent_path();
+  const fs::path tree = own_tree();
   folders.push_back(tree / "share" / "usher" / "machines");
   folders.push_back(tree / USHER_DATADIR / "usher" / "machines");
   return folders;
@@ -254,7 +255,7 @@ Examples:
 }  // namespace
 
 subcommand sim_command(CLI::App& app) {
-  auto* sub = app.add_subcommand("sim", "Simulate a benchmark on another machine");
+  auto* sub = app.add_subcommand("sim", sim_summary);
   auto o = std::make_shared<sim_options>();
   sub->add_option("--machine", o->machine, "A machine's name, or its file (default: x5-2)")->type_name("M");
   sub->add_option("--seeds", o->seeds, "Runs of each point, with seeds 1, 2, … (default: 5)")

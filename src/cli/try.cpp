@@ -941,7 +941,7 @@ int carry_out(const try_options& o, char** command) {
     warn("LD_PRELOAD has Usher's library already: the C library's runs are without it");
 
   output_file json, picture;
-  if (!json.open(o.json) || !picture.open(o.chart)) return cannot_start;
+  if (!can_draw(o.chart) || !json.open(o.json) || !picture.open(o.chart)) return cannot_start;
   watch_for_interruption();
   trial t(o, command, std::move(candidates), library, std::move(metric));
   const int stopped = t.run_all();

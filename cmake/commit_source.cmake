@@ -1,0 +1,6 @@
+# Results say which commit they were built from. In a file of its own, so that a commit does not compile anything large anew.
+set(commit_source ${PROJECT_BINARY_DIR}/generated/commit.cpp)
+add_custom_target(usher_commit_source BYPRODUCTS ${commit_source}
+  COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUT=${commit_source} -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
+add_library(usher_commit OBJECT ${commit_source})
+add_dependencies(usher_commit usher_commit_source)

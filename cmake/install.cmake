@@ -1,0 +1,18 @@
+# What all components share of the installation: the headers, the CMake package `usher` and usher.pc; README.md says how to use
+# them. The rest is installed where it is built.
+include(CMakePackageConfigHelpers)
+install(DIRECTORY include/usher DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+install(TARGETS usher_headers EXPORT usher)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/usher)
+install(EXPORT usher NAMESPACE usher:: FILE usher-targets.cmake DESTINATION ${package_folder})
+configure_package_config_file(cmake/usher-config.cmake.in ${PROJECT_BINARY_DIR}/usher-config.cmake
+  INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/usher-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/usher-config.cmake ${PROJECT_BINARY_DIR}/usher-config-version.cmake
+  DESTINATION ${package_folder})
+if(USHER_BUILD_LIBRARIES)
+  file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+  configure_file(cmake/usher.pc.in ${PROJECT_BINARY_DIR}/usher.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/usher.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
