@@ -43,7 +43,7 @@ std::string judge(const ordered_json& result) {
   return lock != nullptr && !lock->traits->excludes ? "" : "WRONG: it does not let one thread in at a time";
 }
 
-const figure_command command{"bench", "round", judge};
+const figure_command bench_figures{"bench", "round", judge};
 
 ordered_json to_json(const bench::result& r) {
   ordered_json j;
@@ -69,7 +69,7 @@ ordered_json to_json(const bench::result& r) {
 /// The process that is measured.
 int measure(const bench_options& o) {
   const ordered_json asked = ordered_json::parse(o.one_point);
-  return print_result(asked, to_json(bench::run_point(point_from_json<bench::point>(asked, command.repetition))));
+  return print_result(asked, to_json(bench::run_point(point_from_json<bench::point>(asked, bench_figures.repetition))));
 }
 
 std::vector<std::string> all_locks() {
@@ -96,7 +96,7 @@ std::vector<numbered_point> points_of(const bench_options& o) {
         const bench::point p{o.workload, lock, threads, round, parameters, static_cast<std::uint64_t>(o.seconds * 1e9),
                              o.pinned};
         bench::check_point(p);  // before hours of work
-        points.push_back({point_to_json(p, machine, command.repetition), {}, {}});
+        points.push_back({point_to_json(p, machine, bench_figures.repetition), {}, {}});
       }
   return points;
 }
@@ -128,7 +128,7 @@ int carry_out(bench_options& o) try {
     return bad_usage;
   }
   std::vector<numbered_point> points = points_of(o);
-  if (o.list_points) return list_points(command, points);
+  if (o.list_points) return list_points(bench_figures, points);
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
   if (o.limit == 0) o.limit = 3 * o.seconds + 10;
@@ -138,7 +138,7 @@ int carry_out(bench_options& o) try {
     return points[a].asked["round"].get<unsigned>() < points[b].asked["round"].get<unsigned>();
   });
   const foreign_cpu others;
-  const bool all_well = run_points(command, o, 1, order, points);
+  const bool all_well = run_points(bench_figures, o, 1, order, points);
   const ordered_json about = about_this_run(others);
   const int status = show(to, o, about, results_of(points), all_well);
   fmt::print("{}, {} CPUs, {}, commit {}; others took {:.1f} % of the CPU time.\n", cpu_name(),
@@ -153,7 +153,7 @@ int carry_out(bench_options& o) try {
   return bad_usage;
 }
 
-constexpr const char* more =
+constexpr const char* bench_notes =
     R"(Runs a benchmark program on this computer, in a process of its own for each point, one after another. The programs are
 those of `usher sim`.
 
@@ -180,7 +180,7 @@ subcommand bench_command(CLI::App& app) {
   add_figure_options(*sub, *o, "three times --seconds, and 10");
   keep_apart(*sub, {"--merge", "--point"}, {"--rounds", "--seconds"});
   sub->formatter(std::make_shared<help>("usher bench [OPTIONS] WORKLOAD"));
-  sub->footer(more);
+  sub->footer(bench_notes);
   return {sub, [o](char**) { return carry_out(*o); }};
 }
 

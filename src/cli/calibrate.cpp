@@ -321,7 +321,7 @@ int write_machine(const calibrate_options& o) try {
   return bad_usage;
 }
 
-constexpr const char* more =
+constexpr const char* calibrate_notes =
     R"(Measures the computer that it runs on, for up to 20 seconds, and writes a machine's file: CPUs, what cache lines
 cost that other CPUs have, what sleeping and waking takes, caches. Each number says where it comes from. What cannot be
 measured here is assumed, and says so. Others who use the CPUs meanwhile make it worse: how much they took is said.
@@ -337,7 +337,7 @@ subcommand calibrate_command(CLI::App& sim) {
   auto o = std::make_shared<calibrate_options>();
   sub->add_option("-o,--output", o->file, "Write the machine's file here (default: standard output)")->type_name("F");
   sub->formatter(std::make_shared<help>("usher sim calibrate [OPTIONS]"));
-  sub->footer(more);
+  sub->footer(calibrate_notes);
   return {sub, [o](char**) { return write_machine(*o); }};
 }
 

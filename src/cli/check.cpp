@@ -785,7 +785,8 @@ int carry_out(check_options o) {
   return c.good() ? 0 : 1;
 }
 
-constexpr const char* more = R"text(Each lock is compiled, from the header that programs use, against a simulated memory
+constexpr const char* check_notes =
+    R"text(Each lock is compiled, from the header that programs use, against a simulated memory
 that returns every value that the C++ memory model allows, and driven by several
 clients in random executions. An execution is drawn from its number, the seed, and so
 can be replayed. A lock's name stands for its forms: mcs is mcs, mcs-spin, mcs-park.
@@ -848,7 +849,7 @@ subcommand check(CLI::App& app) {
   sub->add_option("--json", o->json, "Write all verdicts to this file")->type_name("FILE");
   sub->add_flag("--quiet", o->quiet, "No progress bar");
   sub->formatter(std::make_shared<help>("usher check [OPTIONS] [LOCK...]"));
-  sub->footer(more);
+  sub->footer(check_notes);
   return {sub, [o](char**) { return carry_out(*o); }};
 }
 

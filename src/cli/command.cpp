@@ -31,7 +31,8 @@ int become_simulator(char** words) {
   const std::filesystem::path program = helper_near_us(simulator_name);
   if (program.empty()) {
     complain(
-        "{}: there is no {} near {}: it is built with USHER_BUILD_SIMULATOR=ON, which needs Boost.Context and toml++. On "
+        "{}: there is no {} near {}: it is built with USHER_BUILD_SIMULATOR=ON, which needs Boost.Context and toml++. "
+        "On "
         "Debian: apt-get install libboost-context-dev libtomlplusplus-dev, then build Usher again (make build)",
         words[1], simulator_name, own_path().parent_path().native());
     return cannot_start;

@@ -34,11 +34,10 @@ const char usher_drawing_version[] = USHER_VERSION;
   return usher::cli::draw_into(*c, format, *out);
 }
 
-[[gnu::visibility("default")]] bool usher_draw_curves(const usher::cli::curve_chart* c,
-                                                      usher::cli::image_format format, std::string* out) {
+[[gnu::visibility("default")]] bool usher_draw_curves(const usher::cli::curve_chart* c, usher::cli::image_format format,
+                                                      std::string* out) {
   return usher::cli::draw_into(*c, format, *out);
 }
-
 }
 
 static_assert(std::is_same_v<decltype(usher_draw_chart), usher::cli::draw_chart_function>);

@@ -67,8 +67,7 @@ int start(int argc, char** argv) {
         complain("options belong after the subcommand, which is one of {}: usher SUBCOMMAND {} … (see usher --help)",
                  names(all), argv[1]);
       else
-        complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at],
-                 names(all));
+        complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at], names(all));
       return bad_usage;
     }
     if (chosen->elsewhere && name_at == 1) return chosen->carry_out(argv);

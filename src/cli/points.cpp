@@ -517,7 +517,8 @@ int figure_outputs::open(const figure_options& o) {
         complain("{} and {} are to write the same file, {}", files[k].first, files[i].first, *files[i].second);
         return bad_usage;
       }
-  const bool good = can_draw(o.chart_file) && json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file);
+  const bool good =
+      can_draw(o.chart_file) && json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file);
   return good ? 0 : cannot_start;
 }
 

@@ -158,7 +158,7 @@ int carry_out(run_options& options, char** command) {
   return become(command);
 }
 
-constexpr const char* more = R"text(Examples:
+constexpr const char* run_notes = R"text(Examples:
   usher run -- ./server --port 80
   usher run --lock mcscr -- python3 script.py
   usher run --cond-append 0.001 -- ./server     wakes the idle worker that idled last
@@ -191,7 +191,7 @@ subcommand run(CLI::App& app) {
   sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
   sub->add_flag("--quiet", options->quiet, "Do not warn");
   sub->formatter(std::make_shared<help>("usher run [OPTIONS] -- CMD [ARGS...]"));
-  sub->footer(more);
+  sub->footer(run_notes);
   return {sub, [options](char** command) { return carry_out(*options, command); }, true};
 }
 

@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-const figure_command command{"sim", "seed", {}};
+const figure_command sim_figures{"sim", "seed", {}};
 
 constexpr double most_jitter = 10;
 
@@ -82,14 +82,14 @@ sim::machine find_machine(const std::string& name) {
 
 /// `jitter`: below 0: the machine's.
 ordered_json to_json(const sim::point& p, const std::string& machine, double jitter) {
-  ordered_json j = point_to_json(p, machine, command.repetition);
+  ordered_json j = point_to_json(p, machine, sim_figures.repetition);
   if (jitter >= 0) j["jitter"] = jitter;
   if (p.others != 0) j["others"] = p.others;
   return j;
 }
 
 sim::point from_json(const ordered_json& j) {
-  auto p = point_from_json<sim::point>(j, command.repetition);
+  auto p = point_from_json<sim::point>(j, sim_figures.repetition);
   p.others = j.value("others", 0u);
   return p;
 }
@@ -217,7 +217,7 @@ int carry_out(const sim_options& o) try {
     return bad_usage;
   }
   std::vector<numbered_point> points = points_of(o, find_machine(o.machine));
-  if (o.list_points) return list_points(command, points);
+  if (o.list_points) return list_points(sim_figures, points);
   if (o.trace.us > 0) return trace_of(points, o.trace);
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
@@ -227,7 +227,7 @@ int carry_out(const sim_options& o) try {
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return points[a].asked["threads"].get<unsigned>() > points[b].asked["threads"].get<unsigned>();
   });
-  const bool all_well = run_points(command, o, o.jobs, order, points);
+  const bool all_well = run_points(sim_figures, o, o.jobs, order, points);
   return show(to, o, ordered_json::object(), results_of(points), all_well);
 } catch (const sim::bad_machine& e) {
   complain("{}", e.what());
@@ -240,7 +240,7 @@ int carry_out(const sim_options& o) try {
   return bad_usage;
 }
 
-constexpr const char* more =
+constexpr const char* sim_notes =
     R"(Simulates a benchmark program on the machine of a paper, or on one of your own: a file that says how many
 CPUs it has and what its caches cost. The locks are the very ones that `usher run` puts under programs.
 
@@ -281,7 +281,7 @@ subcommand sim_command(CLI::App& app) {
   add_trace_options(*sub, o->trace);
   keep_apart(*sub, {"--merge", "--point"}, {"--machine", "--seeds", "--jitter", "--ms", "--others", "--jobs"});
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
-  sub->footer(more);
+  sub->footer(sim_notes);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};
   return {sub, [=](char** words) {
             for (const subcommand& p : parts) {

@@ -966,7 +966,7 @@ int carry_out(const try_options& o, char** command) {
   return trouble ? 1 : 0;
 }
 
-constexpr const char* more = R"text(Runs the command under the C library's mutex and under each lock, in turns, and
+constexpr const char* try_notes = R"text(Runs the command under the C library's mutex and under each lock, in turns, and
 compares. Standard input, if it is a file, is given to each run from its beginning;
 otherwise it is empty.
 
@@ -1027,7 +1027,7 @@ subcommand try_locks(CLI::App& app) {
   sub->add_flag("--plot", o->plot, "Draw the ratios as bars, too");
   sub->add_flag("--quiet", o->quiet, "No progress bar");
   sub->formatter(std::make_shared<help>("usher try [OPTIONS] -- CMD [ARGS...]"));
-  sub->footer(more);
+  sub->footer(try_notes);
   return {sub, [o](char** command) { return carry_out(*o, command); }, true};
 }
 

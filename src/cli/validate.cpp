@@ -246,7 +246,7 @@ int carry_out(const validate_options& o, const std::function<sim::machine(const 
   return bad_usage;
 }
 
-constexpr const char* more =
+constexpr const char* validate_notes =
     R"(Runs MutexBench on this computer and on a simulated machine, by default the one that this computer is measured to be,
 and shows how far they are apart. Where there are more threads than CPUs, much depends on the operating system's scheduler, of
 which little is simulated.
@@ -285,7 +285,7 @@ subcommand validate_command(CLI::App& sim, std::function<sim::machine(const std:
   sub->add_option("--json", o->json_file, "Write all runs to this file")->type_name("F");
   sub->add_flag("--quiet", o->quiet, "No progress bar");
   sub->formatter(std::make_shared<help>("usher sim validate [OPTIONS]"));
-  sub->footer(more);
+  sub->footer(validate_notes);
   return {sub, [o, locks, find = std::move(find)](char**) {
             o->locks_asked = locks->count() != 0;
             return carry_out(*o, find);

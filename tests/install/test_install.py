@@ -61,6 +61,49 @@ def everything_in_place(prefix, libdir):
         print(f"FAIL  {f}: {'missing' if f in missing else 'not a header'}")
 
 
+def refused(what, done, *words):
+    """One line that says what is missing, and nothing else."""
+    ok = (done.returncode == 125 and done.stdout == "" and done.stderr.count("\n") == 1 and done.stderr.startswith("usher: ") and
+          all(word in done.stderr for word in words))
+    print(f"{'ok  ' if ok else 'FAIL'}  {what}", flush=True)
+    if not ok:
+        failures.append(what)
+        print(f"  {' '.join(done.args)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def components(prefix, libdir, folder, env):
+    """What the command needs for some of its subcommands only: found in the moved tree, and said where it is not there."""
+    usher, svg = prefix / "bin" / "usher", folder / "curves.svg"
+    simulator = prefix / "libexec" / "usher" / "usher_bench"
+    module = next((prefix / libdir / "usher").glob("libusher-draw.so"), None)
+    check("usher needs no library that draws, and no fibers", run(["readelf", "--dynamic", usher], 20, env),
+          lambda out: "NEEDED" in out and "cairo" not in out and "boost" not in out)
+    sim = [usher, "sim", "mutexbench", "--threads", "1,2", "--seeds", "1", "--ms", "0.05", "--locks", "ticket-spin", "--quiet"]
+    tried = [usher, "try", "--locks", "ticket", "--rounds", "1", "--quiet", "--chart", svg, "--", "touch", folder / "was_run"]
+    if simulator.exists():
+        check("usher sim --list finds the machines", run([usher, "sim", "--list"], 20, env), lambda out: "x5-2" in out)
+        check("usher bench --list", run([usher, "bench", "--list"], 20, env), lambda out: "mutexbench:" in out)
+        if module is not None:
+            check("usher sim draws a chart", run([*sim, "--chart", svg], 60, env), lambda out: "<svg" in svg.read_text())
+            svg.unlink(missing_ok=True)
+        simulator.unlink()
+    refused("no simulator: usher sim says so", run(sim, 20, env), "usher_bench", "USHER_BUILD_SIMULATOR", "libboost-context-dev")
+    refused("no simulator: usher bench says so", run([usher, "bench", "--list"], 20, env), "usher_bench")
+    if module is not None:
+        check("usher try draws a chart", run(tried, 60, env), lambda out: "<svg" in svg.read_text())
+        (folder / "was_run").unlink(missing_ok=True)
+        svg.unlink(missing_ok=True)
+        whole = module.read_bytes()
+        module.write_bytes(whole[:100])
+        refused("a module that cannot be loaded: usher try says so", run(tried, 20, env), "--chart", "libcairo2")
+        module.unlink()
+    refused("no module that draws: usher try says so", run(tried, 20, env), "--chart", "libusher-draw.so", "libcairo2-dev")
+    for name in ("was_run", "curves.svg"):
+        if (folder / name).exists():
+            failures.append(name)
+            print(f"FAIL  {name}: it went to work although it could not draw")
+
+
 def cmake_consumer(options, prefix, folder, env):
     must([options.cmake, "-S", CONSUMER, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
           f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
@@ -144,6 +187,7 @@ def main():
         headers_alone(options, prefix, folder, env)
         cmake_consumer(options, prefix, folder / "consumer", env)
         plugins(options, compile_flags, link_flags, folder, env)
+        components(prefix, options.libdir, folder, env)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

@@ -51,7 +51,8 @@ def in_its_place(usr, libdir, version):
     for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
                  "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
-                 f"{libdir}/usher/libusher.so", f"{libdir}/libusher_locks.a"):
+                 f"{libdir}/usher/libusher.so", f"{libdir}/usher/libusher-draw.so", "libexec/usher/usher_bench",
+                 f"{libdir}/libusher_locks.a"):
         expect(name, (usr / name).is_file(), "is missing")
     for name, begin in (("share/man/man1/usher.1.gz", ".TH USHER 1"),
                         ("share/doc/usher/changelog.gz", f"usher ({version}) "),
@@ -65,6 +66,10 @@ def commands_work(usr, libdir, version, work, env):
     check("usher --version", run([usher, "--version"], 20, env), lambda out: version in out)
     check("usher run finds the library", run([usher, "run", "--", "/bin/sh", "-c", "echo $LD_PRELOAD"], 20, env),
           lambda out: out.strip() == str(usr / libdir / "usher" / "libusher.so"))
+    check("usher sim finds its executable and the machines", run([usher, "sim", "--list"], 20, env), lambda out: "x5-2" in out)
+    chart = work / "ratios.svg"
+    check("usher try finds what draws", run([usher, "try", "--locks", "twa", "--rounds", "1", "--quiet", "--chart", chart, "--", "true"],
+                                            30, env), lambda out: chart.is_file())
     program = work / "uses_mutexes"
     must(["cc", "-O1", "-pthread", HERE.parent / "add_a_lock" / "uses_mutexes.c", "-o", program], 60, env=env)
     for lock in ("loiter", "twa"):
@@ -100,6 +105,8 @@ def main():
         packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
         expect("the packages that we know", [f.name.split("_")[0] for f in packages] == NAMES, packages)
         expect("make deb says how to install them", f"apt install {' '.join(map(str, packages))}\n" in told, told)
+        fields = [must(["dpkg-deb", "-f", packages[1], field], 20, env=env) for field in ("Depends", "Recommends")]
+        expect("what draws is recommended, no more", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
         for package in packages:
             check(f"{package.name} has the project's version", run(["dpkg-deb", "-f", package, "Version"], 20, env),
                   lambda found: found.strip() == options.version)
