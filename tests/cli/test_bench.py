@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from refusals import Refusals
+from refusals import Refusals, needs_charts
 
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ.get("USHER_LIB", "")
@@ -199,6 +199,7 @@ class Charts(Bench):
         with open(name, "rb") as file:
             return file.read()
 
+    @needs_charts
     def test_charts_of_the_same_data_are_the_same(self):
         arguments = ("mutexbench", "--locks", "ticket-spin,mcs-spin", "--threads", "1,2,20", "--seeds", "2", "--ms", "0.05", "--quiet")
         data, first = self.file("data.json"), self.file("first.svg")
@@ -229,6 +230,7 @@ class Charts(Bench):
         for word in ("ideal on several machines", "ticket-spin x5-2:", "commit"):
             self.assertIn(word, text)
 
+    @needs_charts
     def test_many_locks_make_it_higher(self):
         point = json.loads(self.usher("bench", "ideal", "--locks", "ticket", "--threads", "1", "--rounds", "1", "--list-points").stdout.split("'")[1])
         with open(name := self.file("lines"), "w") as file:
@@ -243,6 +245,7 @@ class Charts(Bench):
 
 
 class Refused(Bench):
+    @needs_charts
     def test_wrong_options_are_one_line_and_2(self):
         both = self.file("both.svg")
         for arguments, word in (([], "workload"), (["nonsense"], "nonsense"), (["ideal", "--locks", "tiket"], "'ticket'"),
@@ -255,6 +258,7 @@ class Refused(Bench):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.usher("bench", *arguments), 2, word)
 
+    @needs_charts
     def test_files_that_cannot_be_used(self):
         for arguments in (["ideal", "--json", "/nonexistent/x"], ["ideal", "--chart", "/nonexistent/x.svg"], ["--merge", "/nonexistent/x"],
                           ["--merge", __file__]):

@@ -18,7 +18,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from refusals import Refusals
+from refusals import Refusals, needs_charts
 
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
@@ -220,6 +220,7 @@ class Try(Refusals, unittest.TestCase):
 
     RATES = 'case "$USHER_LOCK" in mcs) echo rate 15;; twa) echo broken >&2; exit 3;; ttas) echo rate 900;; *) echo rate 10;; esac'
 
+    @needs_charts
     def test_a_chart_as_svg(self):
         chart = os.path.join(self.folder, "ratios.SVG")
         program = self.script(self.RATES)
@@ -238,6 +239,7 @@ class Try(Refusals, unittest.TestCase):
             self.assertIn(word, words)
         self.assertNotIn("logarithmic", words)
 
+    @needs_charts
     def test_a_chart_of_what_failed(self):
         chart = os.path.join(self.folder, "failed.svg")
         with open(chart, "w") as file:
@@ -251,6 +253,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertRegex(words, r"(?m)^twa: exit status 3: broken; 2 of 2 runs failed$")
         self.assertLess(words.index("pthread:"), words.index("mcs:"))  # as the table is sorted
 
+    @needs_charts
     def test_a_chart_as_png(self):
         chart = os.path.join(self.folder, "ratios.png")
         # Also: ratios far apart, one round (no intervals), names of any length, a zero.
@@ -265,6 +268,7 @@ class Try(Refusals, unittest.TestCase):
             self.assertEqual(width, 800)
             self.assertTrue(200 < height < 400, height)
 
+    @needs_charts
     def test_files_that_cannot_be_written_to(self):
         if not os.path.exists("/dev/full"):
             self.skipTest("no /dev/full")
@@ -329,6 +333,7 @@ class Try(Refusals, unittest.TestCase):
 
     # What goes wrong altogether: one line, a status
 
+    @needs_charts
     def test_what_is_refused(self):
         for arguments, status, words in (
                 (["--rounds", "0", "--", "true"], 2, ["--rounds", "1"]),
@@ -370,6 +375,7 @@ class Try(Refusals, unittest.TestCase):
                             "nothing to compare")
         self.assert_refused(self.run_try("--metric", "([0-9]+)", "--", "echo", "none"), 1, "metric")
 
+    @needs_charts
     def test_an_interruption_prints_what_there_is(self):
         mark = f"8{os.getpid()}.5"
         program = self.script(f'test "$USHER_LOCK" = twa && sleep {mark}; echo fine')
@@ -571,6 +577,7 @@ class Try(Refusals, unittest.TestCase):
             done, _ = self.metric_of(f"echo rate {text}")
             self.assertEqual(self.row(done, "pthread").split()[1], shown)
 
+    @needs_charts
     def test_metrics_of_zero_and_below(self):
         chart = os.path.join(self.folder, "zero.svg")
         def run(base, mcs, *more):

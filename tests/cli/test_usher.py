@@ -504,6 +504,7 @@ class Run(Usher):
 
     # The manual page and the completions know what the command knows
 
+    @needs_simulator
     def test_every_option_is_in_the_manual_and_completed(self):
         tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -521,6 +522,7 @@ class Run(Usher):
                 for option in options:
                     self.assertRegex(page, re.escape(option) + r"(?![a-z-])", f"{option} of {subcommand} in {name}")
 
+    @needs_simulator
     def test_bash_completes(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "cli", "completion", "usher.bash")
         if not shutil.which("bash"):
