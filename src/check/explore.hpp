@@ -41,7 +41,7 @@ inline unsigned acquisitions = 2;  ///< of each thread, where a client has so ma
 struct subject {
   std::string name;
   std::string bug;          ///< what is wrong with it, if it must fail
-  std::string_view header;  ///< whose memory orders are its own; empty: all
+  std::string_view header;  ///< headers whose memory orders are its own, separated by spaces; empty: all
   std::size_t size;
   std::vector<const char*> clients;
   std::function<outcome(unsigned client, unsigned threads, const options&)> explore;

@@ -33,12 +33,22 @@ void note(const char* text, const void* word, std::uint32_t mask, const place& p
   if (rl::ctx().collecting_history()) rl::ctx().exec_log(info(p), remark{text, word, mask});
 }
 
+bool ordered_sites::is_wanted(std::string_view file) const {
+  if (only.empty()) return true;
+  for (std::string_view rest = only; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (file.ends_with(rest.substr(0, end))) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
 void ordered_sites::add(const place& p) {
   for (unsigned i = 0; i < count; i++)
     if (seen[i].line() == p.line() && seen[i].column() == p.column() &&
         std::strcmp(seen[i].file_name(), p.file_name()) == 0)
       return;
-  if (count < seen.size() && std::string_view(p.file_name()).ends_with(only) &&
+  if (count < seen.size() && is_wanted(p.file_name()) &&
       (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
     seen[count++] = p;
 }

@@ -92,7 +92,7 @@ void note(const char* text, const void* word, std::uint32_t mask, const place& p
 /// The operations of locks whose order can be weakened, one at a time, to see whether that would be found.
 struct ordered_sites {
   std::array<place, 256> seen;
-  std::string_view only;  ///< what the file's name must end with
+  std::string_view only;  ///< what the file's name must end with one of, separated by spaces; empty: anything
   unsigned count = 0;
 
   struct site {
@@ -105,6 +105,9 @@ struct ordered_sites {
     return p.line() == weakened->line && p.column() == weakened->column && weakened->file == p.file_name();
   }
   void add(const place& p);
+
+ private:
+  bool is_wanted(std::string_view file) const;
 };
 inline ordered_sites sites;
 inline bool recording_sites = false;

@@ -43,6 +43,8 @@ constexpr client clients[] = {
 const checked_queue* the_queue;
 const client* the_client;
 
+constexpr const char* own_headers = "wait_queue.hpp wait_morphing.hpp condition_wait.hpp timed_waiters.hpp";
+
 constexpr unsigned the_queues_life = 0, the_mutexs_life = 1;
 
 template <rl::thread_id_t Threads>
@@ -344,7 +346,7 @@ std::vector<subject> queue_subjects() {
   std::vector<subject> all;
   mutexes();  // before relacy has the allocator
   for (const checked_queue& q : checked_queues()) {
-    subject s{.name = q.name, .bug = q.bug, .header = "", .size = q.size, .clients = {}, .explore = {}};
+    subject s{.name = q.name, .bug = q.bug, .header = own_headers, .size = q.size, .clients = {}, .explore = {}};
     for (const client& c : clients) s.clients.push_back(c.name);
     s.explore = [&q](unsigned c, unsigned threads, const options& o) {
       the_queue = &q;
