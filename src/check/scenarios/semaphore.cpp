@@ -204,7 +204,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 std::vector<subject> semaphore_subjects() {
   std::vector<subject> all;
   for (const checked_semaphore& v : checked_semaphores()) {
-    subject s{.name = v.name, .bug = v.bug, .header = "semaphore_core.hpp", .size = v.size, .clients = {}, .explore = {}};
+    subject s{
+        .name = v.name, .bug = v.bug, .header = "semaphore_core.hpp", .size = v.size, .clients = {}, .explore = {}};
     for (const client& c : clients) s.clients.push_back(c.name);
     s.explore = [&v](unsigned c, unsigned threads, const options& o) {
       the_semaphore = &v;
