@@ -25,6 +25,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "tools"))
 import catalog
+from refusals import needs_simulator
 
 USHER = os.environ["USHER_BIN"]
 REAL_LIBRARY = os.environ.get("USHER_LIB", "")
