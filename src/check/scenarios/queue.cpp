@@ -292,7 +292,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
   void unlock_anothers() {
     checked::await(
-        handed, [](std::uint32_t h) { return h == 1; }, std::memory_order_acquire);
+        handed, [](std::uint32_t h) { return h == 1; }, std::memory_order_acquire, look::polling);
     unlock();
   }
 
