@@ -128,7 +128,7 @@ nlohmann::ordered_json as_json() {
         {"summary", t.summary},
         {"native_only", t.native_only},
         {"excludes", t.excludes},
-        {"default", default_lock == lock->name},
+        {"default", std::string_view(lock->name) == default_lock},
         {"needs_own_cpu", needs_own_cpu(*lock)},
     };
     if (t.bypass != unbounded) object["bypass"] = t.bypass;
