@@ -141,6 +141,8 @@ def main():
         few = "-ferror-limit=1" if "clang" in name else "-fmax-errors=1"
         for header in sorted((TREE / "include").rglob("*.hpp")):
             header = header.relative_to(TREE / "include")
+            if number != 0 and "locks" in header.parts:
+                continue  # each begins with a part of core/
             tests.append((f"{name} c++17/{header}", '"Usher needs C++20: ' if "clang" not in name else "Usher needs C++20: ",
                           (compiler, f'#include "{header}"\n', "-std=c++17", few)))
     failed = 0
