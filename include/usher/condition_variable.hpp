@@ -14,8 +14,8 @@
 //     c.notify_one();  c.notify_all();
 //
 // As std::condition_variable_any (without stop tokens): works with whatever has lock() and unlock(). The list and what it guarantees:
-// wait_queue.hpp. notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. notify_one()
-// wakes the thread at once, also where the caller holds the lock (libusher.so does better: it sees the mutex).
+// wait_queue.hpp. notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. Where the
+// caller holds a usher::timed_mutex, a notified thread is not woken before that is unlocked; with other locks it is woken at once.
 // Nothing is allocated. 56 bytes; a zeroed one is valid.
 // Destroying one on which threads still wait is an error; they would never wake. Right after notify_all() it is not.
 // If lock() throws, the next thread of a broadcast is woken all the same.

@@ -51,7 +51,7 @@ class mutex {
 /// (timed_waiters.hpp), and one that usher::condition_variable notifies while the mutex is held is not woken before that is
 /// unlocked (wait_morphing.hpp).
 template <template <class, class> class Lock = loiter, waiting_kind Kind = waiting_kind::spin_then_park>
-class timed_mutex : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
+class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
  public:
   using lock_type = Lock<native, waiting<native, Kind>>;
   static_assert(lockable<lock_type>);

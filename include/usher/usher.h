@@ -22,12 +22,14 @@ typedef struct usher_mutex {
   uint32_t usher_tag;      /* who has it */
   uint32_t usher_timed;    /* waiters with a deadline */
   void* usher_requeued;    /* threads that a condition variable has notified */
+  uint32_t usher_epoch;    /* in which process they are */
+  uint32_t usher_unused;
   uint64_t usher_state[5]; /* the lock */
 } usher_mutex_t;
 
 #define USHER_MUTEX_INITIALIZER \
   {                             \
-    0, 0, 0, 0, {               \
+    0, 0, 0, 0, 0, 0, {         \
       0                         \
     }                           \
   }

@@ -41,8 +41,8 @@ struct mutex_view {
   bound_lock lock() const { return {table_of(m), m->usher_state}; }
   auto& owner_tag() const { return beside().owner_tag; }
   auto& timed() const { return beside().timed; }
-  waiter* requeued() const { return beside().requeued.get(); }
-  void requeue_first(waiter* w) const { beside().requeued.set(w); }
+  waiter* requeued() const { return beside().requeued(); }
+  void requeue_first(waiter* w) const { beside().requeue_first(w); }
 };
 static_assert(sizeof(mutex_view::words) <= offsetof(usher_mutex_t, usher_state) - offsetof(usher_mutex_t, usher_tag));
 using operations = usher::morphing_mutex<usher::native, mutex_view>;

@@ -26,7 +26,10 @@ struct mutex_bytes {
   mutex_bytes& operator=(const mutex_bytes&) = delete;
 
   void* state() { return room.data(); }
-  bool is_idle() const { return chain.get() == nullptr && timed.newest() << 6 == 0 && owner_tag.newest() == 0; }
+  /// But for whose turn it is next: nobody waits, and nobody has it.
+  bool is_idle() const {
+    return chain.get() == nullptr && timed_gate<checked>::is_idle(timed.newest()) && owner_tag.newest() == 0;
+  }
 
   const checked_lock& lock;
   bool unlocked_by_others = false;  ///< then nothing can be seen of it after a requeue

@@ -756,7 +756,8 @@ struct checked : checked_words {
   }
 };
 
-static_assert(platform_with_tables<checked> && platform_with_inflation<checked> && platform_with_priorities<checked> &&
-              platform_with_stack_objects<checked> && platform_with_asymmetric_fences<checked>);
+static_assert(platform_with_owner_tags<checked> && platform_with_tables<checked> && platform_with_inflation<checked> &&
+              platform_with_priorities<checked> && platform_with_stack_objects<checked> &&
+              platform_with_asymmetric_fences<checked>);
 
 }  // namespace usher::check

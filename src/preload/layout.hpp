@@ -6,29 +6,29 @@
 //
 //     offset   lock of one word                                  larger lock
 //          0   lock      not 0 while held                        owner tag
-//          4   owner tag                                         count      recursive kind   ┐ requeued: other kinds,
-//          8   free; 0 for kinds that have an owner              owner      kinds with one   ┘ not aligned
+//          4   owner tag; count where there is an owner         count      recursive kind   ┐ requeued: other kinds,
+//          8   owner      kinds with one; free: others           owner      kinds with one   ┘ not aligned
 //         12   timed                                             timed
 //         16   kind                                              kind
 //         20   epoch                                             epoch
-//         24   count     recursive kind              ┐ free:     lock       16 bytes, all zero when free
-//         28   owner     recursive, error-checking   ┘ others      …
+//         24   free                                              lock       16 bytes, all zero when free
 //         32   requeued                                            …
 //
 // lock, owner tag   Offset 0 is what the C library takes for its lock word. Its own trylock, reached behind our back (dlvsym,
 //                   dlmopen), reads it as not 0 while the mutex is held, and fails safely.
 // owner tag         wait_morphing.hpp. A thread's tag is odd; its bits 7–31 name the thread's record, bits 1–6 are 0 and kept
 //                   for the number of the CPU that the holder ran on
-// count, owner      recursion depth; thread id. For a lock of one word the C library's trylock, which looks for its caller's id
-//                   at offset 8, must not find it there: it would count at offset 4
+// count, owner      recursion depth, thread id: where the C library has them, so debuggers and its own trylock find them.
+//                   With a lock of one word the depth is the owner tag: not 0 while the mutex is held, and 0 before anything
+//                   else of an unlock, which is all that is asked of it for these kinds
 // timed             timed waiters, threads that wait for a condition with this mutex, whether threads are requeued here:
 //                   timed_waiters.hpp
 // requeued          the first of the threads that a condition variable has requeued here. Only the holder looks at it, if
-//                   `timed` says so
+//                   `timed` says so. Kinds that have an owner: none
 // kind              as the C library has it: bits 0–9. Bits 16–23 are 0 and kept for the number of a lock that this one mutex
 //                   was given; the fast path compares them with the rest of the word
 // epoch             the fork epoch under which the mutex is valid; 0: never used
-// free              kept for what a lock of one word remembers of its slow path: 8 bytes (24–31) for kinds without an owner
+// free              kept for what a lock of one word remembers of its slow path: 8 bytes (24–31) for all kinds
 //
 // The C library's own mutexes keep what they use, `__kind` and `__spins` (20) among it: nothing of this is theirs.
 //
@@ -55,14 +55,11 @@ inline constexpr std::size_t timed = 12, kind_and_epoch = 16;
 }
 
 struct one_word_layout {
-  static constexpr std::size_t lock = 0, most = 4, owner_tag = 4, count = 24, owner = 28, requeued = 32;
-  /// Whether a mutex of a kind that has an owner has room for requeued threads, too.
-  static constexpr bool requeues_with_owner = true;
+  static constexpr std::size_t lock = 0, most = 4, owner_tag = 4, count = 4, owner = 8, requeued = 32;
 };
 
 struct large_layout {
   static constexpr std::size_t lock = 24, most = 16, owner_tag = 0, count = 4, owner = 8, requeued = 4;
-  static constexpr bool requeues_with_owner = false;
 };
 
 static_assert(one_word_layout::owner_tag == one_word_layout::lock + 4 && alignof(pthread_mutex_t) >= 8,

@@ -47,7 +47,7 @@ struct words_beside_lock {
   unsigned char* bytes(std::size_t offset) const { return reinterpret_cast<unsigned char*>(raw) + offset; }
 
  private:
-  static bool has_room(int kind) { return Layout::requeues_with_owner || !has_owner(kind); }
+  static bool has_room(int kind) { return !has_owner(kind); }
 };
 
 template <class Lock>
@@ -142,7 +142,7 @@ class mutex_operations {
     if (!is_ours(kind)) return c_library::mutex_unlock(m);
     if (!has_owner(kind)) return unlock_adaptive(m);
     if (owner(m).load(std::memory_order_relaxed) != me()) return EPERM;
-    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && --count(m) != 0) return 0;
+    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && add_to_count(m, ~std::uint32_t{0}) != 0) return 0;
     owner(m).store(0, std::memory_order_relaxed);
     core::release(of(m));
     return 0;
@@ -163,7 +163,15 @@ class mutex_operations {
   static std::atomic<std::uint32_t>& owner(pthread_mutex_t* m) {
     return field<std::atomic<std::uint32_t>>(m, layout::owner);
   }
-  static std::uint32_t& count(pthread_mutex_t* m) { return field<std::uint32_t>(m, layout::count); }
+  /// The owner's; atomic, because it may be the owner tag, too.
+  static std::atomic<std::uint32_t>& count(pthread_mutex_t* m) {
+    return field<std::atomic<std::uint32_t>>(m, layout::count);
+  }
+  static std::uint32_t add_to_count(pthread_mutex_t* m, std::uint32_t n) {
+    const std::uint32_t then = count(m).load(std::memory_order_relaxed) + n;
+    count(m).store(then, std::memory_order_relaxed);
+    return then;
+  }
   static std::uint32_t me() { return std::uint32_t(native::thread_id()); }
 
   // Of kinds that have an owner:
@@ -172,14 +180,14 @@ class mutex_operations {
   static int relock(pthread_mutex_t* m, int kind) {
     if (owner(m).load(std::memory_order_relaxed) != me()) return -1;
     if (type_of(kind) == PTHREAD_MUTEX_ERRORCHECK) return EDEADLK;
-    if (count(m) + 1 == 0) return EAGAIN;
-    count(m)++;
+    if (count(m).load(std::memory_order_relaxed) + 1 == 0) return EAGAIN;
+    add_to_count(m, 1);
     return 0;
   }
 
   static void own(pthread_mutex_t* m) {
     owner(m).store(me(), std::memory_order_relaxed);
-    count(m) = 1;
+    count(m).store(1, std::memory_order_relaxed);  // after core::take_over()
   }
 
   /// Makes the mutex valid in this incarnation of the process and returns its kind.

@@ -88,8 +88,7 @@ TEST(condition_variable, requeues_to_ticket) {
   sleeps_less_where_it_is_requeued<ticket>();
 }
 TEST(condition_variable, requeues_to_a_lock_that_restricts) {
-  EXPECT_GT(voluntary_switches<requeueing<loiter>>(true), 0u);
-  EXPECT_GT(voluntary_switches<requeueing<loiter>>(false), 0u);
+  sleeps_less_where_it_is_requeued<loiter>();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The condition variable and the semaphore that C++ programs embed: what they promise, and the order of those who wait.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,12 +12,14 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "catalog/probability.hpp"
 #include "team.hpp"
 #include "usher/condition_variable.hpp"
+#include "usher/locks/futex.hpp"
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/mutex.hpp"
@@ -75,7 +78,8 @@ std::vector<std::jthread> in_turn(unsigned n, Enter enter) {
 
 template <class Lock>
 class conditions : public testing::Test {};
-using lockables = testing::Types<mutex<loiter>, mutex<mcs>, mutex<ticket, waiting_kind::park>, std::mutex>;
+using lockables = testing::Types<mutex<loiter>, mutex<mcs>, mutex<ticket, waiting_kind::park>, std::mutex,
+                                 timed_mutex<loiter>, timed_mutex<mcs>, timed_mutex<ticket, waiting_kind::park>>;
 TYPED_TEST_SUITE(conditions, lockables);
 
 TYPED_TEST(conditions, a_bounded_queue_loses_nothing) {
@@ -209,6 +213,80 @@ TEST(condition_variable, is_left_again_when_unlock_throws) {
   EXPECT_THROW(c.wait(r), std::runtime_error);
   c.notify_one();
   c.notify_all();
+}
+
+/// Requeues one waiter to a mutex that the caller holds. Returns when it is asleep there, a while after.
+template <class Mutex>
+std::vector<std::jthread> requeue_one(Mutex& m, condition_variable& c, bool& told) {
+  auto waiting = in_turn(1, [&](unsigned) {
+    std::unique_lock lock(m);
+    c.wait(lock, [&] { return told; });
+  });
+  native::ensure_owner_tag();
+  m.lock();
+  told = true;
+  c.notify_one();
+  return waiting;
+}
+
+TEST(timed_mutex, a_notified_thread_is_requeued) {
+  timed_mutex<futex> m;
+  condition_variable c;
+  bool told = false;
+  auto waiting = requeue_one(m, c, told);
+  EXPECT_NE(m.words_beside().requeued(), nullptr);
+  m.unlock();
+  waiting.clear();
+  EXPECT_EQ(m.words_beside().requeued(), nullptr);
+  EXPECT_TRUE(m.try_lock());
+  m.unlock();
+}
+
+/// The thread lies on a stack that the child may have given to another.
+TEST(timed_mutex, a_child_does_not_touch_requeued_threads) {
+  timed_mutex<futex> m;
+  condition_variable c;
+  bool told = false;
+  auto waiting = requeue_one(m, c, told);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto* const left_behind = m.words_beside().chain.get();
+    unsigned char before[sizeof *left_behind];
+    std::memcpy(before, static_cast<const void*>(left_behind), sizeof before);
+    m.unlock();
+    const bool free = m.try_lock();
+    _exit(free && std::memcmp(before, static_cast<const void*>(left_behind), sizeof before) == 0 ? 0 : 1);
+  }
+  m.unlock();
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+/// The mutex is handed to a thread whose wait ends by an exception: it must not stay locked.
+TEST(timed_mutex, is_unlocked_by_a_thread_that_could_not_wait) {
+  timed_mutex<> m;
+  condition_variable c;
+  native::ensure_owner_tag();
+  m.lock();
+  std::atomic<int> refused = 0;
+  std::jthread waiter([&](std::stop_token over) {
+    while (!over.stop_requested()) {
+      std::unique_lock lock(m, std::defer_lock);
+      EXPECT_THROW(c.wait(lock), std::system_error);
+      refused++;
+    }
+  });
+  for (int round = 0; round < 20; round++) {
+    const int before = refused;
+    // Until it has gone by, or has been selected and waits for this mutex.
+    for (int i = 0; i < 2000 && refused < before + 3 && m.words_beside().requeued() == nullptr; i++) c.notify_one();
+    std::this_thread::sleep_for(6ms);  // it is handed over after 4
+    m.unlock();
+    ASSERT_TRUE(m.try_lock_for(20s));
+  }
+  waiter.request_stop();
+  m.unlock();
 }
 
 TEST(semaphores, credits_are_neither_lost_nor_made) {

@@ -64,17 +64,25 @@ class basic_condition_variable {
 
  private:
   /// A thread in the queue. However the block is left, the queue is left and the next thread of a broadcast woken.
+  template <class Mutex>
   class stay {
    public:
-    stay(queue& q, requeue_words<P>* words, append_chance chance) { wait_on::enter(*me_, q, {words}, chance); }
+    stay(queue& q, Mutex* mutex, append_chance chance) : mutex_(mutex) {
+      wait_on::enter(*me_, q, {words_of(mutex)}, chance);
+    }
     ~stay() {
+      bool handed = false;
       if (ends_ == by::unlock && !me_->from->leave(*me_)) {
         queue::sleep(*me_);
         wait_on::signal(*me_->from, queue::choice::loose);
         ends_ = by::lock;
+        handed = queue::was_handed(*me_);
       }
       if (ends_ != by::lock) return;
       if (auto* const next = wait_on::of_chain(queue::rest(*me_))) queue::grant(*next);
+      if (!handed) return;
+      me_->target.take_over();
+      mutex_->unlock();
     }
     stay(const stay&) = delete;
     stay& operator=(const stay&) = delete;
@@ -91,28 +99,33 @@ class basic_condition_variable {
     }
 
    private:
+    Mutex* const mutex_;
     typename P::template local<waiter> me_;
     enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< what has thrown if the block is left now
   };
 
   template <class Lock, class Sleep>
   bool wait_with(Lock& lock, Sleep sleep) {
-    stay s(queue_, words_of(lock), chance_);
+    stay s(queue_, mutex_of(lock), chance_);
     lock.unlock();
     return s.sleep_and_come_back(lock, sleep);
   }
 
-  // The mutex behind a lock, and that a mutex which was handed over is this lock's.
+  // The mutex behind a lock, its words, and that a mutex which was handed over is this lock's.
   template <class Mutex>
-  static requeue_words<P>* words_of(Mutex& mutex) {
-    if constexpr (requires { mutex.words_beside(); })
-      return &mutex.words_beside();
-    else
-      return nullptr;
+  static Mutex* mutex_of(Mutex& mutex) {
+    return &mutex;
   }
   template <class Mutex>
-  static requeue_words<P>* words_of(std::unique_lock<Mutex>& lock) {
-    return words_of(*lock.mutex());
+  static Mutex* mutex_of(std::unique_lock<Mutex>& lock) {
+    return lock.mutex();
+  }
+  template <class Mutex>
+  static requeue_words<P>* words_of(Mutex* mutex) {
+    if constexpr (requires { mutex->words_beside(); })
+      return mutex != nullptr ? &mutex->words_beside() : nullptr;
+    else
+      return nullptr;
   }
   template <class Mutex>
   static void adopt(Mutex&) {}

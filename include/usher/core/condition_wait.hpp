@@ -11,7 +11,7 @@
 //
 //     requeue(w)     requeues a chain to the mutex; false: it must be woken (morphing_mutex::requeue)
 //     take_over()    the mutex has been handed to the calling thread
-//     entered(), left()   called with the mutex held, before and after the wait
+//     entered(), left()   called before and after the wait, with the mutex held if the caller had it
 //
 // A signal selects one waiter or all, in one step, and delivers them: a thread that holds the mutex requeues them, another one
 // wakes the first. Of a broadcast's chain at most one thread is awake without the mutex.
@@ -53,11 +53,18 @@ class condition_wait {
     from.enter(me, chance);
   }
 
-  /// The mutex could not be unlocked: as if the thread had not entered.
-  static void undo_enter(waiter& me) {
-    if (withdraw(me))
+  /// The mutex could not be unlocked, because it is another thread's: as if the thread had not entered. `unlock()` unlocks it
+  /// nevertheless, if it has been handed to this thread in the meantime.
+  template <class Unlock>
+  static void undo_enter(waiter& me, Unlock unlock) {
+    const bool granted = withdraw(me);
+    if (granted)
       if (waiter* const next = of_chain(queue::rest(me))) queue::grant(*next);
     me.target.left();
+    if (granted && queue::was_handed(me)) {
+      me.target.take_over();
+      unlock();
+    }
   }
 
   /// True: a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value, and says why it

@@ -70,6 +70,9 @@ class timed_gate {
     return anyone(gate);
   }
 
+  /// Of a value that was read while nobody was at the lock: whether nobody is counted, served or requeued.
+  static constexpr bool is_idle(std::uint32_t gate) { return (gate & ~(served | in_a_row)) == 0; }
+
   // By the holder only. Relaxed: what the bit is about is protected by the lock.
   static void set_requeued(word& gate) { gate.fetch_or(requeued, std::memory_order_relaxed); }
   static bool has_requeued(const word& gate) { return (gate.load(std::memory_order_relaxed) & requeued) != 0; }

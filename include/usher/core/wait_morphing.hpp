@@ -8,7 +8,8 @@
 //     lock()                        the lock
 //     owner_tag()                   atomic<uint32_t>: who has the lock; the table below
 //     timed()                       atomic<uint32_t>: timed_waiters.hpp
-//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the holder's
+//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the holder's. Null, too, if a fork
+//                                   has left them behind, in a mutex that is not made anew
 //     may_requeue()                 whether the mutex has room for requeued threads, and is valid in this incarnation
 //     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the lower half
 //                                   is the embedder's
@@ -131,13 +132,14 @@ class morphing_mutex {
   /// Requeues a chain of selected waiters to their mutex. False if it is not certain that the caller holds that: nothing has
   /// changed then.
   static bool requeue(Words w, waiter& chain) {
+    if (!w.may_requeue()) return false;
     const std::uint32_t me = P::owner_tag();
     if (me == tags::unknown) {
       P::ensure_owner_tag();  // for the next time
       return false;
     }
     std::uint32_t mine = me;
-    if (!w.may_requeue() || w.owner_tag().load(std::memory_order_relaxed) != me ||
+    if (w.owner_tag().load(std::memory_order_relaxed) != me ||
         !w.owner_tag().compare_exchange_strong(mine, tags::requeueing, std::memory_order_relaxed,
                                                std::memory_order_relaxed))
       return false;
@@ -174,9 +176,10 @@ class morphing_mutex {
   [[gnu::cold, gnu::noinline]] static void release_to_others(Words w) {
     waiter* first = nullptr;
     if (timed_waiters::has_requeued(w.timed())) {
-      const turn t = turn_of(w, *w.requeued());
+      waiter* const chain = w.requeued();
+      const turn t = chain != nullptr ? turn_of(w, *chain) : turn::as_others;
       if (t != turn::later && timed_waiters::take_requeued(w.timed())) {
-        first = w.requeued();
+        first = chain;
         w.requeue_first(nullptr);
       }
       if (first != nullptr && t == turn::now) {
@@ -257,11 +260,19 @@ class morphing_mutex {
   }
 };
 
-/// The words beside a lock that a program embeds. Zero bytes: free, nobody waits.
+/// The words beside a lock that a program embeds. Zero bytes: free, nobody waits. The child of a fork does not touch the threads
+/// that its parent has requeued: they lie on stacks that may be others' by then.
 template <platform_with_owner_tags P>
 struct requeue_words {
   typename P::template atomic<std::uint32_t> owner_tag{}, timed{};
-  typename P::template plain<requeued_waiter<P>*> requeued{};
+  typename P::template plain<requeued_waiter<P>*> chain{};
+  typename P::template plain<std::uint32_t> epoch{};  ///< in which the chain was begun
+
+  requeued_waiter<P>* requeued() const { return epoch.get() == P::fork_stamp() ? chain.get() : nullptr; }
+  void requeue_first(requeued_waiter<P>* w) {
+    chain.set(w);
+    epoch.set(P::fork_stamp());
+  }
 };
 
 /// Such a mutex as a view. It is not made anew in the child of a fork.
@@ -274,8 +285,8 @@ struct embedded_mutex {
   Lock& lock() const { return *beside; }
   auto& owner_tag() const { return words->owner_tag; }
   auto& timed() const { return words->timed; }
-  waiter* requeued() const { return words->requeued.get(); }
-  void requeue_first(waiter* w) const { words->requeued.set(w); }
+  waiter* requeued() const { return words->requeued(); }
+  void requeue_first(waiter* w) const { words->requeue_first(w); }
   bool may_requeue() const { return words != nullptr; }
 };
 

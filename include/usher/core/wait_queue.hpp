@@ -73,21 +73,6 @@ class wait_queue {
     while (const auto s = awake(w)) P::park(w.state, *s, every_sleeper);
   }
 
-  /// As sleep(), unless `remaining()` (nanoseconds) becomes 0 before the waiter is chosen: then it leaves. True: granted.
-  template <class Remaining>
-  bool sleep(waiter& w, Remaining remaining) {
-    while (const auto s = awake(w)) {
-      if (*s != waiter::waiting) {
-        P::park(w.state, *s, every_sleeper);
-      } else if (const std::uint64_t left = remaining()) {
-        P::park_for(w.state, waiter::waiting, every_sleeper, left);
-      } else if (leave(w)) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   /// The state in which the waiter may go on sleeping, or nullopt if it has been granted or handed the mutex.
   static std::optional<std::uint32_t> awake(const waiter& w) {
     const std::uint32_t s = w.state.load(std::memory_order_acquire);

@@ -91,7 +91,8 @@ struct native : private native_detail::process,
 };
 
 static_assert(sizeof(queue_node<native>) <= sizeof(native_detail::node_slot::raw));
-static_assert(platform_with_tables<native> && platform_with_inflation<native> && platform_with_priorities<native> &&
-              platform_with_stack_objects<native> && platform_with_asymmetric_fences<native>);
+static_assert(platform_with_owner_tags<native> && platform_with_tables<native> && platform_with_inflation<native> &&
+              platform_with_priorities<native> && platform_with_stack_objects<native> &&
+              platform_with_asymmetric_fences<native>);
 
 }  // namespace usher::inline v1

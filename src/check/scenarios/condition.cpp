@@ -36,6 +36,12 @@ class mutex {
                      : the_condition->wait_for(condition, bare_, looks);
   }
 
+  bool is_idle() {
+    auto& beside = requeued_.words_beside();
+    return beside.requeued() == nullptr && timed_gate<checked>::is_idle(beside.timed.newest()) &&
+           beside.owner_tag.newest() == 0;
+  }
+
   void* const state;
 
  private:
@@ -85,6 +91,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     world.watch_nothing();
     if (!the_client->ends && (tokens.get() != 0 || to_post.get() != 0)) wrong("a token is left");
     if (!the_condition->close(condition())) wrong("somebody is still in the list");
+    if (!m.is_idle()) wrong("the mutex keeps somebody");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
   }
 

@@ -60,7 +60,8 @@ struct records {
     return r != nullptr ? std::uint32_t(reinterpret_cast<const thread_record*>(slot_base()) - r) : 0;
   }
 
-  /// What tells the calling thread from all others that live: odd, above 2; 1 if the thread has no record (yet). Its bits 7–31
+  /// What tells the calling thread from all others that live: odd, above 2; 1 if the thread has no record (yet), or one
+  /// whose address has a lower half of 0: that thread is never sure to hold a mutex. Its bits 7–31
   /// are the record's, bits 1–6 are 0. One load from thread-local storage.
   static std::uint32_t owner_tag() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_record)) | 1; }
   static void ensure_owner_tag() { self(); }
