@@ -1,11 +1,11 @@
 // How a lock of ours lies in a pthread_mutex_t, which bytes it may own on which kinds, and which mutexes are ours.
 //
-// A lock of one 32-bit word lies at offset 0, and its owner's tag beside it: the two are on one cache line at every alignment
+// A lock of one 32-bit word (with zero_iff_free) lies at offset 0, and its owner's tag beside it: the two are on one cache line at every alignment
 // of the mutex, so a hand-over between two threads moves one line. The other fields are written in slow paths and by kinds
 // that count. A larger lock, of up to 16 bytes, lies behind the kind.
 //
 //     offset   lock of one word                                  larger lock
-//          0   lock      not 0 while held                        owner tag
+//          0   lock      0 when free, and only then              owner tag
 //          4   owner tag; count where there is an owner         count      recursive kind   ┐ requeued: other kinds,
 //          8   owner      kinds with one; free: others           owner      kinds with one   ┘ not aligned
 //         12   timed                                             timed
@@ -73,9 +73,16 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kind is the lower half
 static_assert(offsetof(pthread_mutex_t, __data.__kind) == at::kind_and_epoch);
 #endif
 
-/// A lock of one word lies where the C library has its own.
-template <std::size_t Size>
-using layout_for = std::conditional_t<Size == 4, one_word_layout, large_layout>;
+/// A lock of one word lies where the C library has its own, if the word is 0 when the lock is free, and only then.
+template <class Lock>
+constexpr bool is_one_word() {
+  if constexpr (requires { Lock::zero_iff_free; })
+    return sizeof(Lock) == 4 && Lock::zero_iff_free;
+  else
+    return false;
+}
+template <class Lock>
+using layout_for = std::conditional_t<is_one_word<Lock>(), one_word_layout, large_layout>;
 
 template <class T>
 T& field(pthread_mutex_t* m, std::size_t offset) {

@@ -51,8 +51,8 @@ struct words_beside_lock {
 };
 
 template <class Lock>
-struct mutex_words : words_beside_lock<layout_for<sizeof(Lock)>> {
-  using layout = layout_for<sizeof(Lock)>;
+struct mutex_words : words_beside_lock<layout_for<Lock>> {
+  using layout = layout_for<Lock>;
   static_assert(sizeof(Lock) <= layout::most && alignof(Lock) <= 8);
 
   Lock& lock() const { return field<Lock>(this->raw, layout::lock); }
@@ -142,7 +142,10 @@ class mutex_operations {
     if (!is_ours(kind)) return c_library::mutex_unlock(m);
     if (!has_owner(kind)) return unlock_adaptive(m);
     if (owner(m).load(std::memory_order_relaxed) != me()) return EPERM;
-    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && add_to_count(m, ~std::uint32_t{0}) != 0) return 0;
+    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE) {
+      set(count(m), depth(count(m)) - 1);
+      if (depth(count(m)) != 0) return 0;
+    }
     owner(m).store(0, std::memory_order_relaxed);
     core::release(of(m));
     return 0;
@@ -163,15 +166,14 @@ class mutex_operations {
   static std::atomic<std::uint32_t>& owner(pthread_mutex_t* m) {
     return field<std::atomic<std::uint32_t>>(m, layout::owner);
   }
-  /// The owner's; atomic, because it may be the owner tag, too.
-  static std::atomic<std::uint32_t>& count(pthread_mutex_t* m) {
-    return field<std::atomic<std::uint32_t>>(m, layout::count);
-  }
-  static std::uint32_t add_to_count(pthread_mutex_t* m, std::uint32_t n) {
-    const std::uint32_t then = count(m).load(std::memory_order_relaxed) + n;
-    count(m).store(then, std::memory_order_relaxed);
-    return then;
-  }
+  /// The owner's. Where it is the owner tag, too, other threads look at it; elsewhere it costs two instructions less.
+  using counter = std::conditional_t<layout::count == layout::owner_tag, std::atomic<std::uint32_t>, std::uint32_t>;
+  static counter& count(pthread_mutex_t* m) { return field<counter>(m, layout::count); }
+  static std::uint32_t depth(std::uint32_t count) { return count; }
+  static std::uint32_t depth(const std::atomic<std::uint32_t>& count) { return count.load(std::memory_order_relaxed); }
+  static void set(std::uint32_t& count, std::uint32_t n) { count = n; }
+  static void set(std::atomic<std::uint32_t>& count, std::uint32_t n) { count.store(n, std::memory_order_relaxed); }
+
   static std::uint32_t me() { return std::uint32_t(native::thread_id()); }
 
   // Of kinds that have an owner:
@@ -180,14 +182,14 @@ class mutex_operations {
   static int relock(pthread_mutex_t* m, int kind) {
     if (owner(m).load(std::memory_order_relaxed) != me()) return -1;
     if (type_of(kind) == PTHREAD_MUTEX_ERRORCHECK) return EDEADLK;
-    if (count(m).load(std::memory_order_relaxed) + 1 == 0) return EAGAIN;
-    add_to_count(m, 1);
+    if (depth(count(m)) + 1 == 0) return EAGAIN;
+    set(count(m), depth(count(m)) + 1);
     return 0;
   }
 
   static void own(pthread_mutex_t* m) {
     owner(m).store(me(), std::memory_order_relaxed);
-    count(m).store(1, std::memory_order_relaxed);  // after core::take_over()
+    set(count(m), 1);  // after core::take_over()
   }
 
   /// Makes the mutex valid in this incarnation of the process and returns its kind.

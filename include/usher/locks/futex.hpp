@@ -19,6 +19,7 @@ class futex {
       .paper = "Drepper, Futexes Are Tricky, mutex 2",
       .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),
   };
+  static constexpr bool zero_iff_free = true;  ///< the word
 
   void lock() {
     P::doorway(this);

@@ -44,6 +44,7 @@ class basic_lifo {
       .restricts = true,
       .words = 1,
   };
+  static constexpr bool zero_iff_free = true;  ///< the word
 
   void lock() {
     P::doorway(this);

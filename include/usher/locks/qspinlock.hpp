@@ -64,6 +64,7 @@ class qspinlock {
       .starvation_free = true,
       .words = 1,
   };
+  static constexpr bool zero_iff_free = true;  ///< the word
 
   void lock() {
     P::doorway(this);

@@ -18,6 +18,7 @@ class tas {
       .paper = "baseline of all five papers",
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
   };
+  static constexpr bool zero_iff_free = true;  ///< the word
 
   void lock() {
     P::doorway(this);

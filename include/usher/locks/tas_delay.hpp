@@ -20,6 +20,7 @@ class tas_delay {
       .paper = "Malthusian Locks, appendix A.1 (Anderson)",
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
   };
+  static constexpr bool zero_iff_free = true;  ///< the word
 
   void lock() {
     P::doorway(this);

@@ -19,6 +19,7 @@ class ttas {
       .summary = "test-and-test-and-set with randomised back-off",
       .paper = "baseline of MCSg and Malthusian (§5.1)",
   };
+  static constexpr bool zero_iff_free = true;  ///< the word
 
   void lock() {
     P::doorway(this);
