@@ -55,8 +55,8 @@ def main():
 
 MutexBench (4 PRNG steps inside, at most 200 outside) with two threads on one `pthread_mutex_t` whose address is 0, 8, … 56 modulo 64:
 acquisitions a millisecond, medians of {options.rounds} interleaved runs of {options.seconds} s. *Before* is the library of {options.before_is}, in
-which every lock lies at offset 24 and the owner's tag at 0; *after* has locks of one word at 0 and the tag at 4
-(`src/preload/layout.hpp`). `loiter` is larger than a word and has not moved: its ratios show the noise.
+which every lock lies at offset 24 and the owner's tag at 0; *after* has locks of one word, 0 when free, at 0 and the tag at 4
+(`src/preload/layout.hpp`). `ticket32`, `twa32` and `loiter` have not moved: their ratios show the noise.
 
 {harness.markdown(rows, heading)}
 
