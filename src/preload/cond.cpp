@@ -77,7 +77,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   wait_on::enter(me, cond_of(cond).queue, waited_mutex{mutex}, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
-    wait_on::undo_enter(me, [mutex] { pthread_mutex_unlock(mutex); });
+    wait_on::undo_enter(me);  // a kind that has an owner, or the C library's
     current_sleep = {};
     usher_restore_cancellation(type);
     return result;

@@ -28,11 +28,11 @@ struct words_beside_lock {
 
   bool may_requeue() const {
     const std::uint64_t seen = epoch().load(std::memory_order_relaxed);
-    return is_ours(kind_of(seen)) && has_room(kind_of(seen)) && epoch_of(seen) == native::fork_stamp();
+    return is_ours(kind_of(seen)) && !has_owner(kind_of(seen)) && epoch_of(seen) == native::fork_stamp();
   }
   static bool is_renewed(std::uint32_t kind) { return is_ours(int(kind)); }
   void forget_requeued() const {
-    if (has_room(kind_of(epoch().load(std::memory_order_relaxed)))) requeue_first(nullptr);
+    if (!has_owner(kind_of(epoch().load(std::memory_order_relaxed)))) requeue_first(nullptr);
   }
 
   // Not aligned for a pointer in each layout.
@@ -45,9 +45,6 @@ struct words_beside_lock {
 
  protected:
   unsigned char* bytes(std::size_t offset) const { return reinterpret_cast<unsigned char*>(raw) + offset; }
-
- private:
-  static bool has_room(int kind) { return !has_owner(kind); }
 };
 
 template <class Lock>

@@ -53,18 +53,12 @@ class condition_wait {
     from.enter(me, chance);
   }
 
-  /// The mutex could not be unlocked, because it is another thread's: as if the thread had not entered. `unlock()` unlocks it
-  /// nevertheless, if it has been handed to this thread in the meantime.
-  template <class Unlock>
-  static void undo_enter(waiter& me, Unlock unlock) {
-    const bool granted = withdraw(me);
-    if (granted)
+  /// The mutex could not be unlocked, because it is another thread's: as if the thread had not entered. For mutexes to which no
+  /// thread is requeued, so that it cannot have been handed over in the meantime.
+  static void undo_enter(waiter& me) {
+    if (withdraw(me))
       if (waiter* const next = of_chain(queue::rest(me))) queue::grant(*next);
     me.target.left();
-    if (granted && queue::was_handed(me)) {
-      me.target.take_over();
-      unlock();
-    }
   }
 
   /// True: a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value, and says why it

@@ -258,19 +258,19 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   /// What a parent leaves: threads in the queue and at the mutex that the child does not have. The thread that forked holds the
-  /// mutex, or another one was about to take note of it, or none does.
+  /// mutex, or another one has locked it and not yet said so, or none does.
   void leave_behind() {
     enum { held, taken, free } state = std::array{held, taken, free}[rl::rand(3)];
     lock();
-    void* const ghost = world.begin_local(the_queue->waiter_size, place::current());
-    the_queue->make_waiter(ghost);
-    the_queue->enter(ghost, queue(), m, chance());
+    void* const orphan = world.begin_local(the_queue->waiter_size, place::current());
+    the_queue->make_waiter(orphan);
+    the_queue->enter(orphan, queue(), m, chance());
     if (state == held && rl::rand(2) == 0) the_queue->deliver(the_queue->choose_all(queue()));
     if (state != held) unlock();
     if (state == taken) m.lock.lock(m.state());
     m.timed.fetch_add(rl::rand(2), std::memory_order_relaxed);  // perhaps a thread with a deadline
-    world.end_local(ghost, place::current());
-    the_queue->end_waiter(ghost);
+    world.end_local(orphan, place::current());
+    the_queue->end_waiter(orphan);
     held_at_fork = state == held;
     world.fork();
   }
