@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test test-all check check-aa compat soak measure measure-waits bench-sim simulated-claims try-cases format check-format tidy install deb clean
+.PHONY: help deps build demo test test-all mutants check check-aa compat soak measure measure-waits bench-sim simulated-claims try-cases format check-format tidy install deb clean
 
 help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -24,7 +24,10 @@ test: build ## the tests; within 12 minutes on 2 cores
 test-all: build ## the same, with what is long tested for every lock of the catalogue (long)
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
 
-check: build ## every lock under the relaxed-memory checker, and the mistakes that it must catch (long)
+mutants: build ## the programs with all seeded mistakes, for usher check
+	@cmake --build $(BUILD) --target usher_check_mutants -j $(JOBS)
+
+check: mutants ## every lock under the relaxed-memory checker, and the mistakes that it must catch (long)
 	@$(BUILD)/bin/usher check --all --executions 100000 --threads 3 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --all --executions 20000 --threads 4 --forms spin,park --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --bugs --executions 100000 --jobs $(JOBS)

@@ -19,6 +19,9 @@ TEMPLATES = {"lock": "lock.cpp.in", "queue": "subject.cpp.in", "condition": "sub
 # What may be changed, and how it is spelled in an #include.
 ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}
 MADE = "// Made by tools/mutants.py"
+FACTS = ("Kind", "Type", "Expect", "Category", "Quick")
+CATEGORIES = ("order-of-memory", "order-of-statements", "wrong-bit", "wake-or-grant", "list-links", "fairness", "wrap-around", "fork",
+              "numa", "condition-variables", "semaphores", "timed-waiting")
 CONTEXT = 3  # lines, as `git diff` has them
 MOST_CONTEXT = 12
 LEAST = 16  # characters without which a place is not recognized (chosen, not measured)
@@ -134,7 +137,10 @@ class Mutant:
                 raise self.problem(f"{self.shown}: its heading needs a line `{key}:`")
             if values and self.facts[key] not in values:
                 raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
-        if unknown := [key for key in self.facts if key not in ("Kind", "Type", "Expect")]:
+        for key, values in (("Category", CATEGORIES), ("Quick", ("yes",))):
+            if key in self.facts and self.facts[key] not in values:
+                raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
+        if unknown := [key for key in self.facts if key not in FACTS]:
             raise self.problem(f"{self.shown}: its heading has an unknown line `{unknown[0]}:`")
 
     def _read_diff(self, lines, i, strict):

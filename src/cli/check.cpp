@@ -222,7 +222,8 @@ bool checking::refuse(const std::string& name) const {
   else if (lock != nullptr)
     complain("check: {} was built without the lock {}: build it again", checker_, name);
   else
-    complain("check: unknown lock '{}': did you mean '{}'? (usher check --list shows all)", name, nearest(name)->name);
+    complain("check: unknown lock '{}': did you mean '{}'? (usher check --list shows all{})", name, nearest(name)->name,
+             has_all_mistakes(checker_) ? "" : "; most seeded mistakes are not built: make mutants");
   return false;
 }
 
@@ -292,7 +293,7 @@ std::vector<part> checking::parts_of(const std::vector<const checkable*>& forms)
 
 std::vector<std::string> checking::command(const part& p, const std::optional<site>& weakened) const {
   std::vector<std::string> words = {
-      checker_, "--lock", p.what->name, "--client", p.client, "--threads", std::to_string(p.threads), "--lines"};
+      p.what->checker, "--lock", p.what->name, "--client", p.client, "--threads", std::to_string(p.threads), "--lines"};
   if (weakened) words.insert(words.end(), {"--weaken-at", weakened->text});
   return words;
 }
@@ -317,7 +318,7 @@ bool checking::find_sites() {
         if (next == forms.size()) return std::nullopt;
         bar.show("looking for orders: " + forms[next].what->name);
         const std::size_t id = next++;
-        std::vector<std::string> words = {checker_, "--lock", forms[id].what->name, "--sites", "--executions", "1000"};
+        std::vector<std::string> words = {forms[id].what->checker, "--lock", forms[id].what->name, "--sites", "--executions", "1000"};
         if (!options_.client.empty()) words.insert(words.end(), {"--client", options_.client});
         return command_to_run{words, limit(100000), id};
       },
@@ -759,6 +760,8 @@ int carry_out(check_options o) {
   const bool wrong = o.bugs || std::find(o.locks.begin(), o.locks.end(), "wrong") != o.locks.end();
   if (o.threads.empty() && wrong)
     for (unsigned t = least_threads; t <= most_threads; ++t) o.threads.push_back(t);
+  if (wrong && o.locks.empty() && !has_all_mistakes(checker))
+    complain("check: only a few of the seeded mistakes are built; for all of them: make mutants");
   checking c(o, checker, std::move(all));
   if (!c.choose()) return bad_usage;
   if (!o.replay.empty()) return c.replay(terminal_width());

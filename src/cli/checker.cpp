@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* checker_name = "usher_check";
+constexpr const char* mistakes_name = "usher_check_mutants";
 constexpr const char* room = USHER_LIBEXECDIR "/usher";  // of an installed tree
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -44,6 +46,22 @@ fs::path find_source(const std::string& file) {
     if (const std::size_t at = file.rfind(mark); at != std::string::npos)
       if (fs::path moved = folder / file.substr(at + std::strlen(mark)); is_file(moved)) return moved;
   return {};
+}
+
+std::string mistakes_beside(const std::string& checker) {
+  return (fs::path(checker).parent_path() / mistakes_name).native();
+}
+
+std::vector<checkable> listed_by(const std::string& checker) {
+  const ended_run run = run_command({checker, "--list"}, 60);
+  std::vector<checkable> all;
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);)
+    if (auto fields = split(line, '\t'); fields.size() == 4)
+      all.push_back({fields[0], fields[1], fields[2], split(fields[3], ','), checker});
+  if (run.end.way != ended::how::exited || run.end.status != 0 || all.empty())
+    throw std::runtime_error(fmt::format("{} does not work: {}", checker, last_words(run)));
+  return all;
 }
 
 }  // namespace
@@ -84,15 +102,18 @@ std::string short_name(const std::string& file) {
   return file.substr(file.rfind('/') + 1);
 }
 
+bool has_all_mistakes(const std::string& checker) {
+  return is_file(mistakes_beside(checker));
+}
+
 std::vector<checkable> what_can_be_checked(const std::string& checker) {
-  const ended_run run = run_command({checker, "--list"}, 60);
-  std::vector<checkable> all;
-  std::istringstream lines(run.out);
-  for (std::string line; std::getline(lines, line);)
-    if (auto fields = split(line, '\t'); fields.size() == 4)
-      all.push_back({fields[0], fields[1], fields[2], split(fields[3], ',')});
-  if (run.end.way != ended::how::exited || run.end.status != 0 || all.empty())
-    throw std::runtime_error(fmt::format("{} does not work: {}", checker, last_words(run)));
+  std::vector<checkable> all = listed_by(checker);
+  if (!has_all_mistakes(checker)) return all;
+  // It has the locks, too, which the scenarios of condition variables need.
+  std::set<std::string> known;
+  for (const checkable& c : all) known.insert(c.name);
+  for (checkable& c : listed_by(mistakes_beside(checker)))
+    if (!known.contains(c.name)) all.push_back(std::move(c));
   return all;
 }
 

@@ -1,5 +1,7 @@
-// The checker: a program of its own, for relacy puts its own allocator in the place of everybody's. Where it is, how it is
-// asked, and what it answers.
+// The checker: programs of their own, for relacy puts its own allocator in the place of everybody's. Where they are, how they
+// are asked, and what they answer.
+//
+// usher_check has the locks, and beside it usher_check_mutants the seeded mistakes, but for a few: those take longer to build.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +34,13 @@ struct checkable {
   std::string name, family;
   std::string bug;  ///< what is wrong with it on purpose, if anything
   std::vector<std::string> clients;
+  std::string checker;  ///< the path of the program that has it
 };
 
-/// What the checker can check. Throws where it does not answer.
+/// Whether the program with all seeded mistakes is there, beside the checker.
+bool has_all_mistakes(const std::string& checker);
+
+/// What can be checked, by the checker or the program with the mistakes beside it. Throws where one does not answer.
 std::vector<checkable> what_can_be_checked(const std::string& checker);
 
 /// A step of an execution.
