@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "check/any_chance.hpp"
 #include "check/checked_lock.hpp"
 #include "check/platform.hpp"
 #include "usher/core/condition_core.hpp"
@@ -41,7 +42,7 @@ bool add_condition(std::string name, std::string bug) {
       .name = std::move(name),
       .bug = std::move(bug),
       .size = sizeof(Condition),
-      .make = [](void* at, append_chance chance) { ::new (at) Condition(chance); },
+      .make = [](void* at, append_chance chance) { ::new (at) Condition(any_chance{chance}); },
       .end = [](void* p) { c(p).~Condition(); },
       .wait = [](void* p, const lock_handle& l) { c(p).wait(l); },
       .wait_for =

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "check/any_chance.hpp"
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
 #include "check/platform.hpp"
@@ -187,7 +188,7 @@ bool add_queue(std::string name, std::string bug) {
       .has_users = [](mutex_bytes& m) { return timed_gate<checked>::has_users(m.timed); },
       .make_waiter = [](void* at) { ::new (at) typename a::waiter{}; },
       .enter = [](void* me, void* p, mutex_bytes& m,
-                  append_chance chance) { a::wait::enter(a::w(me), a::q(p), {&m}, chance); },
+                  append_chance chance) { a::wait::enter(a::w(me), a::q(p), {&m}, any_chance{chance}); },
       .await_grant = [](void* me, manner how, unsigned looks,
                         bool& gave_up) { return a::await_grant(a::w(me), how, looks, gave_up); },
       .come_back =

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "check/any_chance.hpp"
 #include "check/platform.hpp"
 #include "usher/core/semaphore_core.hpp"
 
@@ -52,7 +53,7 @@ bool add_semaphore(std::string name, std::string bug) {
       .release = [](void* p) { return s(p).release(); },
       .make_waiter = [](void* at) { ::new (at) waiter{}; },
       .end_waiter = [](void* m) { w(m).~waiter(); },
-      .enter = [](void* p, void* m, append_chance chance) { return s(p).enter(w(m), chance); },
+      .enter = [](void* p, void* m, append_chance chance) { return s(p).enter(w(m), any_chance{chance}); },
       .waits = [](void* m) { return w(m).state.load(std::memory_order_acquire) == waiter::waiting; },
       .park =
           [](void* m, bool timed) {
