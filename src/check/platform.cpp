@@ -73,8 +73,18 @@ rl::memory_order order_of(std::memory_order o, const place& p, const void* word)
   }
 }
 
-execution::execution(chances c, bool fifo) : left_(c), most_overtaking_(fifo ? 0 : unbounded) {
+execution::execution(chances c, unsigned threads) : left_(c), threads_(threads) {
   current_ = this;
+  numa_nodes_ = 2 + rl::rand(most_numa_nodes - 1);
+  moves_ = rl::rand(4) == 0;
+  for (unsigned t = 0; t < most_threads; t++) home_nodes_[t] = (t + rl::rand(2)) % numa_nodes_;
+  if (c.adverse) {
+    lots_ = std::array{3u, 3u, 12u, 1u}[rl::rand(4)];
+    pace_ = std::array{std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{300000}, std::uint64_t{2000000}}[rl::rand(4)];
+  }
+  wraps_ = rl::rand(2) == 0;
+  // In nanoseconds and in 1024 of them, as locks count.
+  if (wraps_) clock_ = (std::uint64_t{1} << 42) - 3000000;
   for (bool& tagged : tagged_) tagged = rl::rand(8) != 0;
   // Half of the executions begin shortly before the counters in a waiting array wrap.
   if (rl::rand(2) == 0)
@@ -187,34 +197,46 @@ void execution::describe(const void* word, char* buffer, std::size_t room) const
 
 void execution::doorway() {
   const unsigned me = rl::thread_index();
-  const bool again = came_[me] != 0;  // right after the operation that is the doorway
+  if (came_[me] != 0) {  // right after the operation that is the doorway
+    door_[me] = 0;
+    return pass_doorway();
+  }
   came_[me] = ++arrivals_;
-  waits_since_[me] = again ? came_[me] : 0;
+  door_[me] = waits_[me] = 0;
   overtaken_[me] = 0;
-  if (again) past_doorway();
+}
+
+/// By the operation that is the doorway, or right after it.
+void execution::pass_doorway() {
+  const unsigned me = rl::thread_index();
+  if (came_[me] == 0 || door_[me] != 0) return;
+  door_[me] = ++arrivals_;
+  overtaken_[me] = 0;
+  if (me == the_search.held_back) the_search.helped = false;
 }
 
 void execution::waits() {
+  looks_in_vain();
   const unsigned me = rl::thread_index();
-  if (came_[me] == 0 || waits_since_[me] != 0) return;
-  waits_since_[me] = ++arrivals_;
-  past_doorway();
-}
-
-void execution::past_doorway() {
-  if (rl::thread_index() == the_search.held_back) the_search.helped = false;
+  if (came_[me] == 0 || waits_[me] != 0) return;
+  waits_[me] = ++arrivals_;
+  if (me == the_search.held_back) the_search.helped = false;
 }
 
 void execution::admitted(const place& p) {
   const unsigned me = rl::thread_index();
+  // Where it is not known when a thread passed its doorway: not before it came, not after it was seen to wait.
+  const unsigned mine = door_[me] != 0 ? door_[me] : came_[me];
   for (unsigned t = 0; t < most_threads; t++) {
-    if (t == me || waits_since_[t] == 0 || waits_since_[t] > came_[me]) continue;
+    const unsigned theirs = door_[t] != 0 ? door_[t] : waits_[t];
+    if (t == me || came_[t] == 0 || theirs == 0 || theirs > mine) continue;
+    if (promise_.past_own_doorways && (door_[t] == 0 || door_[me] == 0)) continue;
     overtaken_[t]++;
-    if (most_overtaking_ == 0)
+    if (promise_.most_overtaking == 0)
       fail("a thread that waits is overtaken by one that came later", rl::test_result_user_assert_failed, p);
   }
   // Not before: until then it may come through another doorway, from where the promise counts.
-  if (most_overtaking_ != unbounded && overtaken_[me] > most_overtaking_)
+  if (promise_.most_overtaking != unbounded && overtaken_[me] > promise_.most_overtaking)
     fail("a thread has been overtaken more often than the lock promises", rl::test_result_user_assert_failed, p);
   for (unsigned t = 0; t < most_threads; t++) {
     if (t == me || slept_at_unlock_[t] == 0 || priorities_[t] == 0) continue;
@@ -224,8 +246,44 @@ void execution::admitted(const place& p) {
       fail("a sleeper of the same priority is overtaken", rl::test_result_user_assert_failed, p);
   }
   slept_at_unlock_ = {};
-  came_[me] = waits_since_[me] = 0;
+  came_[me] = door_[me] = waits_[me] = 0;
   overtaken_[me] = 0;
+}
+
+// ---- contention -------------------------------------------------------------------------------------------------
+
+bool execution::has_gathered(unsigned thread) const {
+  unsigned there = 0, may_come = 0;
+  for (unsigned t = 0; t < threads_; t++) {
+    if (t == thread || t == gathers_[thread].but) continue;
+    may_come += gone_home_[t] ? 0 : 1;
+    there += wants_[t] && looked_[t] ? 1 : 0;
+  }
+  return there >= std::min(gathers_[thread].most, may_come);
+}
+
+void execution::rouse_gathered() {
+  for (unsigned t = 0; t < threads_; t++) {
+    if (gathers_[t].most == 0 || !has_gathered(t)) continue;
+    gathers_[t].most = 0;
+    rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(place::current()));
+  }
+}
+
+void execution::goes_home() {
+  wants(false);
+  gone_home_[rl::thread_index()] = true;
+  rouse_gathered();
+}
+
+void execution::gather(unsigned most, unsigned but, place p) {
+  const unsigned me = rl::thread_index();
+  gathers_[me] = {most, but};
+  if (most == 0 || has_gathered(me)) {
+    gathers_[me].most = 0;
+    return;
+  }
+  rl::ctx().park_current_thread(false, false, false, info(p));
 }
 
 // ---- priorities -------------------------------------------------------------------------------------------------
@@ -252,7 +310,7 @@ void execution::poll_until_written(const void* word, const place& p) {
   rl::ctx().park_current_thread(false, false, false, info(p));
 }
 
-void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps, const place& p) {
+void execution::sleep(const void* key, std::uint32_t mask, bool may_time_out, const place& p) {
   waits();
   sleeper& me = sleepers_[rl::thread_index()];
   me = {key, mask};
@@ -266,9 +324,6 @@ void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps
   const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
   if (stray) left_.stray_wakes--;
   note("sleeps", key, mask, p);
-  // A time-out may be what a program waits for only where a lock or a client says so, or in a waiting list. Else it is
-  // one more stray wake.
-  const bool may_time_out = timed && (naps || inside(key, locals_, sizeof locals_));
   switch (rl::ctx().park_current_thread(may_time_out, stray, false, info(p))) {
     case rl::unpark_reason_timeout:
       note("is awake: its time is over", key, mask, p);
@@ -280,6 +335,7 @@ void execution::sleep(const void* key, std::uint32_t mask, bool timed, bool naps
       note("is awake", key, mask, p);
   }
   me.key = nullptr;
+  naps_[rl::thread_index()] = {};
   asleep_since_[rl::thread_index()] = 0;
 }
 

@@ -71,6 +71,7 @@
 
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
+#include "usher/core/traits.hpp"
 
 namespace usher::check {
 
@@ -149,6 +150,7 @@ struct watched {
 
 void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
+void after_exchange(const void* word);
 
 /// Every word that is constructed while a history is collected, so that it can be named by its place in its object.
 struct constructed_words {
@@ -260,6 +262,7 @@ template <class Operation>
 T checked_atomic<T>::modify(Operation operation, const place& p) {
   before_access(this, p);
   const T old = operation();
+  after_exchange(this);
   after_write(this, p);
   return old;
 }
@@ -273,7 +276,10 @@ bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, orde
   before_access(this, p);
   const bool done =
       word_.compare_exchange(weak, expected, v, order_of(success, p, this), order_of(failure, p, this), info(p));
-  if (done) after_write(this, p);
+  if (done) {
+    after_exchange(this);
+    after_write(this, p);
+  }
   return done;
 }
 
@@ -329,6 +335,19 @@ struct checked_words {
 struct chances {
   unsigned stray_wakes = 0;
   unsigned refused_nodes = 0;  ///< take_node() says that there are none
+  bool adverse = false;        ///< in some executions the clock has one pace, and lots fall rarely or always
+};
+
+/// How waiters are ordered: of each lock, by its traits.
+struct order_promise {
+  const void* lock = nullptr;  ///< its words
+  std::size_t size = 0;
+  int most_overtaking = unbounded;  ///< first come, first served is 0
+  /// The doorway is the thread's first read-modify-write of a word of the lock. Else the lock says where it is (P::doorway for the
+  /// second time), or a thread is past it where it first polls or sleeps.
+  bool first_exchange_is_doorway = false;
+  /// Only those who have said that they pass a doorway are in order, and among each other.
+  bool past_own_doorways = false;
 };
 
 /// All that belongs to one execution besides the lock: nodes, what threads put on their stacks, the waiting array, who
@@ -338,7 +357,7 @@ class execution {
   static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2, most_tables = 3;
   static constexpr unsigned most_locals = 64, most_watched = 2, most_names = 16;
 
-  execution(chances c, bool fifo);
+  execution(chances c, unsigned threads);
   ~execution() {
     if (end_annex_ != nullptr) end_annex_(annex_room_);
   }
@@ -346,6 +365,11 @@ class execution {
   execution& operator=(const execution&) = delete;
 
   static execution& current() { return *current_; }
+
+  static bool inside(const void* p, const void* begin, std::size_t size) { return distance(begin, p) < size; }
+  static std::size_t distance(const void* from, const void* to) {
+    return std::size_t(reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from));
+  }
 
   // ---- lives ----
 
@@ -394,12 +418,45 @@ class execution {
 
   // ---- order ----
 
-  /// How often a waiter may be overtaken by threads that came to the lock after it was seen to wait. First come, first
-  /// served is 0. A thread is seen to wait where it calls doorway() for the second time, or else where it first polls or
-  /// sleeps: the first call comes before the operation that is its doorway.
-  void let_overtake(int most) { most_overtaking_ = most; }
+  /// How often a waiter past its doorway may be overtaken by threads whose doorway comes later.
+  void promise(const order_promise& p) { promise_ = p; }
   void doorway();
   void admitted(const place& p);
+  void after_exchange(const void* word) {
+    if (promise_.first_exchange_is_doorway && inside(word, promise_.lock, promise_.size)) pass_doorway();
+  }
+
+  // ---- contention ----
+
+  /// The calling thread goes to the lock, or comes back from it.
+  void wants(bool lock) {
+    wants_[rl::thread_index()] = lock;
+    looked_[rl::thread_index()] = false;
+  }
+  /// It will not come again.
+  void goes_home();
+  /// By a thread that polls, sleeps or backs off.
+  void looks_in_vain() {
+    const unsigned me = rl::thread_index();
+    if (!wants_[me] || looked_[me]) return;
+    looked_[me] = true;
+    rouse_gathered();
+  }
+  /// By a holder: goes on when so many others wait for the lock (have polled or slept since they came), or all that have not gone home.
+  /// The thread `but` does not count.
+  void gather(unsigned most, unsigned but, place p = place::current());
+
+  // ---- NUMA nodes and numbers of threads ----
+
+  static constexpr unsigned most_numa_nodes = 4;
+  std::uint32_t numa_node() const { return moves_ ? rl::rand(numa_nodes_) : home_nodes_[rl::thread_index()]; }
+  /// What thread 0's index is, less 1.
+  std::uint32_t first_index() const { return first_index_; }
+  void number_threads_from(std::uint32_t n) { first_index_ = n; }
+
+  // ---- lots ----
+
+  bool bernoulli(std::uint32_t n) { return n != 0 && (n == 1 || rl::rand(lots_) == 0); }
 
   // ---- priorities ----
 
@@ -418,12 +475,20 @@ class execution {
   // ---- waiting ----
 
   void poll_until_written(const void* word, const place& p);
-  void sleep(const void* key, std::uint32_t mask, bool timed, bool naps, const place& p);
+  void sleep(const void* key, std::uint32_t mask, bool may_time_out, const place& p);
   void wake(const void* key, std::uint32_t mask, int most, const place& p);
+  /// The calling thread is about to nap: its time does not end while the word has one of these bits, with which a wake-up comes.
+  void naps_at(const checked_atomic<std::uint32_t>& word, std::uint32_t woken_by) {
+    naps_[rl::thread_index()] = {&word, woken_by};
+  }
+  bool may_time_out(unsigned thread) const {
+    const nap& n = naps_[thread];
+    return n.word == nullptr || (n.word->newest() & n.woken_by) == 0;
+  }
 
   std::uint64_t now() {
     static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
-    return clock_ += steps[rl::rand(steps.size())];
+    return clock_ += pace_ != 0 ? pace_ : steps[rl::rand(steps.size())];
   }
 
   // ---- nodes ----
@@ -488,7 +553,9 @@ class execution {
       return 0;
     static_assert(sizeof(Annex) <= sizeof annex_room_ && alignof(Annex) <= 128);
     if (end_annex_ == nullptr) {
-      ::new (annex_room_) Annex{};
+      auto* const annex = ::new (annex_room_) Annex{};
+      // Closed, and in half of the executions about to wrap.
+      if (wraps_) annex->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
       end_annex_ = [](void* at) { static_cast<Annex*>(at)->~Annex(); };
     }
     return 1;
@@ -516,6 +583,10 @@ class execution {
     const void* key;
     std::uint32_t mask;
   };
+  struct nap {
+    const checked_atomic<std::uint32_t>* word;
+    std::uint32_t woken_by;
+  };
   struct node_slot {
     checked_atomic<std::uint32_t> used;
     queue_node<checked_words> node;
@@ -528,14 +599,10 @@ class execution {
     const char* text;
   };
 
+  void pass_doorway();
   void waits();
-  static void past_doorway();
-
-  static bool inside(const void* p, const void* begin, std::size_t size) { return distance(begin, p) < size; }
-
-  static std::size_t distance(const void* from, const void* to) {
-    return std::size_t(reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from));
-  }
+  bool has_gathered(unsigned thread) const;
+  void rouse_gathered();
 
   node_slot& slot(node_handle h, const place& p) {
     if (h < first_node || h - first_node >= nodes_.size())
@@ -546,6 +613,7 @@ class execution {
   static inline execution* current_ = nullptr;
 
   chances left_;
+  const unsigned threads_;
   std::array<watched, most_watched> watched_;
   std::array<life, most_watched> watched_lives_;
   static constexpr std::size_t local_size = 512;
@@ -560,16 +628,31 @@ class execution {
   checked_atomic<std::uint32_t> annex_taken_;
   std::array<table_words, most_tables> tables_;
   std::array<sleeper, most_threads> sleepers_{};
+  std::array<nap, most_threads> naps_{};
   std::array<node_handle, most_threads> kept_{};
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
   std::uint64_t clock_ = 1;
   std::uint32_t epoch_ = 1;
   std::array<bool, most_threads> tagged_{};
-  int most_overtaking_;
-  std::array<unsigned, most_threads> came_{}, waits_since_{};
+  order_promise promise_;
+  std::array<unsigned, most_threads> came_{};   ///< in arrivals_; 0: not at the lock
+  std::array<unsigned, most_threads> door_{};   ///< when it was seen to pass its doorway
+  std::array<unsigned, most_threads> waits_{};  ///< when it was seen to wait, if that was earlier
   std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
+  std::array<bool, most_threads> wants_{}, looked_{}, gone_home_{};
+  struct gathering {
+    unsigned most = 0, but = 0;  ///< most: 0: does not wait
+  };
+  std::array<gathering, most_threads> gathers_{};
+  std::array<std::uint32_t, most_threads> home_nodes_{};
+  unsigned numa_nodes_ = 2;
+  bool moves_ = false;
+  std::uint32_t first_index_ = 0;
+  unsigned lots_ = 3;
+  std::uint64_t pace_ = 0;  ///< ns from look to look at the clock; 0: random
+  bool wraps_ = false;
   std::array<std::uint32_t, most_threads> priorities_{};
   std::array<unsigned, most_threads> asleep_since_{};     ///< in arrivals_; 0: is awake
   std::array<unsigned, most_threads> slept_at_unlock_{};  ///< the same as it was at the last unlock
@@ -585,6 +668,9 @@ inline void before_access(const void* word, const place& p) {
 }
 inline void after_write(const void* word, const place& p) {
   execution::current().after_write(word, p);
+}
+inline void after_exchange(const void* word) {
+  execution::current().after_exchange(word);
 }
 
 /// The platform.
@@ -619,6 +705,7 @@ struct checked : checked_words {
     for (unsigned i = 1;; i++) {
       const T v = w.load(o, p);
       if (pred(v)) return v;
+      execution::current().looks_in_vain();
       if (i == most) return std::nullopt;
       rl::yield(1, info(p));
     }
@@ -640,22 +727,30 @@ struct checked : checked_words {
     return await(w, pred, o, look::polling, p);
   }
 
-  static void backoff(std::uint64_t, place p = place::current()) { rl::yield(1, info(p)); }
+  static void backoff(std::uint64_t, place p = place::current()) {
+    execution::current().looks_in_vain();
+    rl::yield(1, info(p));
+  }
 
   // ---- sleeping ----
+
+  // What a client says of a thread's time: that a sleep may end by it, or that no execution lives to see that.
+  static constexpr std::uint64_t soon = 1, never = std::uint64_t{1} << 62;
 
   template <class T>
   static void park(const atomic<T>& w, std::type_identity_t<T> expected, std::uint32_t mask,
                    place p = place::current()) {
     sleep(w, expected, mask, false, p);
   }
-  static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
+  /// Only a client's time ends a sleep, not a lock's: what a lock relies on is nap(), and what is lost otherwise is to show.
+  static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                        place p = place::current()) {
-    sleep(w, expected, mask, true, p);
+    sleep(w, expected, mask, ns <= soon, p);
   }
   static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
-                  place p = place::current()) {
-    sleep(w, expected, mask, true, p, true);
+                  std::uint32_t woken_by, place p = place::current()) {
+    execution::current().naps_at(w, woken_by);
+    sleep(w, expected, mask, true, p);
   }
   template <class T>
   static wake_key key_of(const atomic<T>& w) {
@@ -719,12 +814,14 @@ struct checked : checked_words {
   /// Odd and above 2, as natively; a thread may have none at first.
   static std::uint32_t owner_tag() { return execution::current().owner_tag(); }
   static void ensure_owner_tag() { execution::current().ensure_owner_tag(); }
-  static std::uint32_t thread_index() { return rl::thread_index() + 1; }  ///< as natively: 0 is who has no record
-  static constexpr std::uint32_t most_numa_nodes = 2;
-  static std::uint32_t numa_node() { return rl::thread_index() % most_numa_nodes; }
+  /// As natively: 0 is who has no record.
+  static std::uint32_t thread_index() { return execution::current().first_index() + rl::thread_index() + 1; }
+  static constexpr std::uint32_t most_numa_nodes = execution::most_numa_nodes;
+  static std::uint32_t numa_node() { return execution::current().numa_node(); }
   static std::uint32_t thread_id() { return thread_index(); }
   static std::uint32_t priority(std::uint32_t thread = 0) {
-    return execution::current().priority_of(thread != 0 ? thread - 1 : rl::thread_index());
+    return execution::current().priority_of(thread != 0 ? thread - 1 - execution::current().first_index()
+                                                        : rl::thread_index());
   }
   template <class Tag>
   static atomic<std::uint32_t>* table() {
@@ -738,7 +835,7 @@ struct checked : checked_words {
   static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
   static std::uint32_t random() { return rl::rand(1u << 16); }
-  static bool bernoulli(std::uint32_t n) { return n != 0 && rl::rand(3) == 0; }
+  static bool bernoulli(std::uint32_t n) { return execution::current().bernoulli(n); }
   static std::uint64_t now() { return execution::current().now(); }
   static wait_limits limits() { return {1000, 1000}; }
   static void doorway(const void*) { execution::current().doorway(); }
@@ -746,13 +843,13 @@ struct checked : checked_words {
 
  private:
   template <class T>
-  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool timed, const place& p, bool naps = false) {
+  static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, bool may_time_out, const place& p) {
     constexpr unsigned shift = sizeof(T) == 8 ? 32 : 0;
     before_access(&w, p);
     rl::ctx().sched();
     if (std::uint32_t(w.newest() >> shift) != std::uint32_t(expected >> shift))
       return note("does not sleep: the word has changed", &w, mask, p);
-    execution::current().sleep(key_of(w).word, mask, timed, naps, p);
+    execution::current().sleep(key_of(w).word, mask, may_time_out, p);
   }
 };
 

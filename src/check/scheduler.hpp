@@ -108,11 +108,13 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   rl::thread_id_t schedule_impl(rl::unpark_reason& reason, unsigned yield) {
     if (the_search.bounded) return within_bounds(reason, yield);
     const auto runnable = unsigned(this->running_threads_count);
-    const auto timed = unsigned(this->timed_thread_count_), stray = unsigned(this->spurious_thread_count_);
-    if (timed != 0 && (runnable == 0 || random() % 16 == 0)) {
+    const auto stray = unsigned(this->spurious_thread_count_);
+    const auto& timed = those_whose_time_may_end();
+    if (timed.count != 0 && (runnable == 0 || random() % 16 == 0)) {
       reason = rl::unpark_reason_timeout;
-      return roused(this->timed_threads_[random() % timed]->index_);
+      return roused(timed.threads[random() % timed.count]);
     }
+    if (runnable == 0) report_deadlock();
     if (stray != 0 && runnable != 0 && random() % 8 == 0) {
       reason = rl::unpark_reason_spurious;
       return roused(this->spurious_threads_[random() % stray]->index_);
@@ -159,6 +161,22 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
  private:
   enum way { any, runs, ranks };
 
+  struct some_threads {
+    std::array<rl::thread_id_t, Threads> threads{};
+    unsigned count = 0;
+  };
+  some_threads those_whose_time_may_end() const {
+    some_threads some;
+    for (unsigned i = 0; i < unsigned(this->timed_thread_count_); i++)
+      if (const auto t = this->timed_threads_[i]->index_; execution::current().may_time_out(t))
+        some.threads[some.count++] = t;
+    return some;
+  }
+  /// relacy takes a thread that may time out for one that will.
+  [[noreturn]] static void report_deadlock() {
+    fail("deadlock: every thread waits, and nobody is left to wake them", rl::test_result_deadlock, place::current());
+  }
+
   rl::thread_id_t roused(rl::thread_id_t t) {
     this->unpark_thread(t);
     return t;
@@ -199,7 +217,9 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
       if (const auto t = (from + i) % Threads; this->threads_[t].state_ == rl::thread_state_running) options[n++] = t;
     if (goes_on && !stays && n == 0) options[n++] = from;
     const unsigned normal = n;
-    for (unsigned i = 0; i < unsigned(this->timed_thread_count_); i++) options[n++] = this->timed_threads_[i]->index_;
+    const auto& timed = those_whose_time_may_end();
+    for (unsigned i = 0; i < timed.count; i++) options[n++] = timed.threads[i];
+    if (n == 0) report_deadlock();
     const unsigned with_timed = n;
     for (unsigned i = 0; normal != 0 && i < unsigned(this->spurious_thread_count_); i++)
       options[n++] = this->spurious_threads_[i]->index_;

@@ -25,6 +25,13 @@ class with_deadlines {
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
+  /// By the scenario that asks whether such a thread is served: in the manner of one, for as long as it takes.
+  void lock_with_deadline() {
+    gate::lock(
+        lock_, gate_, [] { return std::uint64_t{1} << 62; }, &tag_);
+    tag_.store(P::thread_index(), std::memory_order_relaxed);
+  }
+
   bool try_lock() {
     if (!lock_.try_lock()) return false;
     tag_.store(P::thread_index(), std::memory_order_relaxed);

@@ -201,7 +201,8 @@ struct simulated {
   static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns) {
     sleep(w, expected, mask, std::max<cycles>(1, simulation::current().on().from_ns(ns)));
   }
-  static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns) {
+  static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
+                  std::uint32_t) {
     park_for(w, expected, mask, ns);
   }
   template <class T>

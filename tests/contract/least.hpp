@@ -95,7 +95,7 @@ struct platform {
   static void park_for(const word<u32>&, u32, u32 mask, u64 ns);
 #endif
 #ifndef WITHOUT_NAP
-  static void nap(const word<u32>&, u32, u32 mask, u64 ns);
+  static void nap(const word<u32>&, u32, u32 mask, u64 ns, u32 bits);
 #endif
 #ifndef WITHOUT_KEY_OF
   template <class T>

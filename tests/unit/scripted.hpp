@@ -214,7 +214,7 @@ struct scripted : scripted_words {
     park(word, seen, mask);
   }
   template <class Word>
-  static void nap(const Word& word, std::uint32_t seen, std::uint32_t mask, std::uint64_t) {
+  static void nap(const Word& word, std::uint32_t seen, std::uint32_t mask, std::uint64_t, std::uint32_t) {
     park(word, seen, mask);
   }
   template <class Word>

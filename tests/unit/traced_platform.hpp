@@ -165,7 +165,7 @@ struct traced : native {
   template <class T>
   static void park(const traced_atomic<T>&, std::type_identity_t<T>, std::uint32_t) {}
   static void park_for(const traced_atomic<std::uint32_t>&, std::uint32_t, std::uint32_t, std::uint64_t) {}
-  static void nap(const traced_atomic<std::uint32_t>&, std::uint32_t, std::uint32_t, std::uint64_t) {}
+  static void nap(const traced_atomic<std::uint32_t>&, std::uint32_t, std::uint32_t, std::uint64_t, std::uint32_t) {}
   template <class T>
   static wake_key key_of(const traced_atomic<T>&) {
     return {nullptr};

@@ -81,6 +81,12 @@ class compact {
     unlock_attached();
   }
 
+  /// Of a lock that nobody uses: the next number.
+  void count_from(std::uint32_t n) {
+    const std::uint64_t number = std::uint32_t(n * one);
+    word_.store(number << 32 | number, std::memory_order_relaxed);
+  }
+
  private:
   static constexpr std::uint64_t attached = 1, one = 2, asleep = std::uint64_t{1} << 32;
 

@@ -15,8 +15,8 @@
 //                      in another way before it comes round.
 //   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
 //                      its upper half. May return for no reason. park_for(w, v, mask, ns), 32 bits only: at the longest ns.
-//                      nap(w, v, mask, ns): the same for one that counts on the limit: it comes back to look even if
-//                      nobody has woken it, or will.
+//                      nap(w, v, mask, ns, bits): the same for one that counts on the limit: it comes back to look even if
+//                      nobody has woken it, or will. Who sets one of `bits` in w wakes a sleeper: a checker holds it to that.
 //   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing
 //                      of the lock is touched after it.
 //   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then: a stray wake is harmless, which is
@@ -241,8 +241,8 @@ struct words<P, true> {
       }, "a platform needs park_for(word, value, mask, ns)");
   static_assert(
       requires(const word& w, u32 v, u32 mask, u64 ns) {
-        { P::nap(w, v, mask, ns) } -> std::same_as<void>;
-      }, "a platform needs nap(word, value, mask, ns)");
+        { P::nap(w, v, mask, ns, mask) } -> std::same_as<void>;
+      }, "a platform needs nap(word, value, mask, ns, bits)");
   static_assert(
       requires(const word& w, const wide& d) {
         { P::key_of(w) } -> std::same_as<wake_key>;

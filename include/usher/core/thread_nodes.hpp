@@ -119,6 +119,12 @@ class admits_guests {
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
   bool alone() const { return lock_.alone(holder_.get()); }
 
+  void count_from(std::uint32_t n)
+    requires requires(Lock& l) { l.count_from(n); }
+  {
+    lock_.count_from(n);
+  }
+
  private:
   Lock lock_;
   typename P::template plain<node_handle> holder_;  ///< 0 while a guest holds the lock

@@ -139,7 +139,7 @@ class timed_gate {
         looks = false;  // that holder's unlock finds us
         P::park_for(gate, seen, every_sleeper, left);
       } else {
-        P::nap(gate, seen, every_sleeper, left < nap ? left : nap);
+        P::nap(gate, seen, every_sleeper, left < nap ? left : nap, granted | look);
         if (!fenced && tag != nullptr) sees_holders = P::fence_heavy();  // (4)
         fenced = true;
         nap = next_nap(nap);

@@ -25,16 +25,17 @@ inline constexpr int unbounded = -1;
 /// An operation is one of the platform's. Both parts are for threads that can have what the lock needs of the platform: a queue node,
 /// a record. `try_lock()` and attempts with a deadline take part in no order and are promised nothing.
 struct lock_traits {
-  const char* summary;                  ///< one line for people
-  const char* paper;                    ///< where the algorithm comes from: paper, section, listing
-  bool fifo = false;                    ///< admission in order of arrival (at the doorway)
-  int bypass = unbounded;               ///< how often a waiter past the doorway may be overtaken, or `unbounded`
-  bool starvation_free = false;         ///< every waiter past the doorway gets in, for certain or with probability one
-  bool bounded_doorway = false;         ///< and nothing that others do keeps a thread from its doorway
-  bool by_priority = false;             ///< sleepers with a real-time priority get in first, the highest first of all
-  bool restricts = false;               ///< restricts concurrency: parks the threads that the lock cannot use
-  bool context = false;                 ///< a thread needs a queue node
-  unsigned words = 1;                   ///< 32-bit words of state, without the owner's node handle
+  const char* summary;           ///< one line for people
+  const char* paper;             ///< where the algorithm comes from: paper, section, listing
+  bool fifo = false;             ///< admission in order of arrival (at the doorway)
+  int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
+  bool fifo_leaders = false;     ///< of several groups: their leaders, once they have a ticket, in the order of these
+  bool starvation_free = false;  ///< every waiter past the doorway gets in, for certain or with probability one
+  bool bounded_doorway = false;  ///< and nothing that others do keeps a thread from its doorway
+  bool by_priority = false;      ///< sleepers with a real-time priority get in first, the highest first of all
+  bool restricts = false;        ///< restricts concurrency: parks the threads that the lock cannot use
+  bool context = false;          ///< a thread needs a queue node
+  unsigned words = 1;            ///< 32-bit words of state, without the owner's node handle
   unsigned kinds = every_waiting_kind;  ///< set of `waiting_kind`
   bool native_only = false;             ///< cannot be simulated or checked (the C library's own)
   bool excludes = true;                 ///< false: no lock at all, for measurements only

@@ -285,7 +285,7 @@ class basic_loiter {
       }
       if (may_enter(w)) continue;
       if constexpr (O.plain_store)
-        P::nap(outer_, w | marks, every_sleeper, waited < impatience ? impatience - waited : impatience);
+        P::nap(outer_, w | marks, every_sleeper, waited < impatience ? impatience - waited : impatience, 0);
       else if (O.hand_over && patient)
         wait_for_outer(w | marks, impatience - waited);
       else

@@ -5,8 +5,8 @@
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithms 2 (guests), 3
 // (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). Algorithm 3
 // lacks lines 10–11 in the text we have: lead_group(). Neither clears `next` on arrival; prepare() does.
-// Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a regular
-// that comes at the right moment may overtake them all; in MCSg+ none. One guest among any number of regulars is in
+// Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets (doorway of a leader: the
+// fetch-and-add), but a regular that comes at the right moment may overtake them all; in MCSg+ none. One guest among any number of regulars is in
 // the queue in bounded time and is not overtaken there; of many guests, one may starve (§4.5). A guest's unlock is
 // wait-free, but for the wake. A regular's unlock to a guest waits until the guest has taken note.
 // Cost: as MCS; a guest one exchange each way.
@@ -51,6 +51,8 @@ namespace usher::inline v1 {
 template <platform P, class W>
 class leader_turns {
  public:
+  static constexpr bool in_order = true;
+
   std::uint32_t draw() { return next_.fetch_add(ticket_words::one, std::memory_order_relaxed); }
 
   void await(std::uint32_t mine) {
@@ -63,6 +65,11 @@ class leader_turns {
         ticket_words::park_on<P>(owner_, seen, every_sleeper);
       }
     }
+  }
+
+  void count_from(std::uint32_t n) {
+    next_.store(n * ticket_words::one, std::memory_order_relaxed);
+    owner_.store(n * ticket_words::one, std::memory_order_relaxed);
   }
 
   /// (t2) release: the next leader's attempt comes after ours. Takes the sleepers' mark off: who sleeps on sets it again.
@@ -83,6 +90,8 @@ class leader_turns {
 
 /// MCSg+ has none.
 struct no_turns {
+  static constexpr bool in_order = false;
+
   static std::uint32_t draw() { return 0; }
   static void await(std::uint32_t) {}
   static void pass(std::uint32_t) {}
@@ -148,6 +157,12 @@ class mcsg_plus_with_node {
       tell(last, no_successor);  // not the lock, and its leader waits for this: the node is still there
   }
 
+  void count_from(std::uint32_t n)
+    requires requires(Turns& t) { t.count_from(n); }
+  {
+    turns_.count_from(n);
+  }
+
   /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after it.
   bool alone(node_handle mine) const {
     const node_handle last = tail_.load(std::memory_order_relaxed);
@@ -179,6 +194,7 @@ class mcsg_plus_with_node {
 
   [[gnu::cold, gnu::noinline]] void lead_group(node_handle mine) {
     const std::uint32_t ticket = turns_.draw();
+    if constexpr (Turns::in_order) P::doorway(this);
     node_handle last = mine;  // of the group; `guest` if that is a guest
     for (;;) {
       if (last != guest) last = end_of_group(last);
@@ -299,6 +315,7 @@ class mcsg_plus_plus : public admits_guests<P, mcsg_plus_with_node<P, W, leader_
   static constexpr lock_traits traits{
       .summary = "MCSg+ with tickets for the groups of regulars that a guest has held up",
       .paper = "MCSg, Algorithms 2 to 4",
+      .fifo_leaders = true,
       .starvation_free = false,
       .context = true,
       .words = 3,

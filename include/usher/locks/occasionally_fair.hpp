@@ -90,7 +90,7 @@ class occasionally_fair {
       if (gate_.load(std::memory_order_acquire) == handed) break;  // pairs with (1)
       if (lock_.try_lock()) break;  // free: so nobody has handed it over, and nobody but us looks at the gate now
       if constexpr (W::parks)
-        P::nap(gate_, wanted, every_sleeper, look_again);
+        P::nap(gate_, wanted, every_sleeper, look_again, handed);
       else
         P::backoff(P::random() % 1024);
     }

@@ -148,7 +148,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void* condition() { return bytes.data(); }
 
-  execution world{{.stray_wakes = the_client->stray_wakes}, false};
+  execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
   alignas(64) std::array<std::byte, room_for_subject> bytes, memory;
   const checked_lock& lock = *mutexes()[rl::rand(unsigned(mutexes().size()))];
   mutex m{{&lock, memory.data()}, rl::rand(2) == 0};

@@ -22,7 +22,8 @@ struct client {
   bool timed = false;   ///< some with a deadline, beside the lock: timed.hpp
   bool guests = false;  ///< some as guests, where the lock has them
   bool progress = false;
-  bool ranks = false;  ///< threads have priorities
+  bool ranks = false;   ///< threads have priorities
+  bool served = false;  ///< one with a deadline, and others that never leave the lock free
 };
 
 // In `plain` nothing but the lock itself wakes a sleeper.
@@ -32,12 +33,14 @@ constexpr client clients[] = {
     {.name = "try", .let = {.stray_wakes = 1}, .tries = true},
     {.name = "timed", .let = {}, .tries = true, .timed = true},
     {.name = "no-nodes", .let = {.refused_nodes = 2}, .guests = true},
-    {.name = "progress", .let = {}, .progress = true},
+    {.name = "progress", .let = {.adverse = true}, .progress = true},
     {.name = "ranks", .let = {}, .ranks = true},
+    {.name = "served", .let = {.adverse = true}, .progress = true, .served = true},
 };
 
 /// Whether the client has anything to ask of the lock.
 bool concerns(const client& c, const checked_lock& l) {
+  if (c.served) return l.lock_with_deadline != nullptr;
   if (c.progress) return l.traits->starvation_free;
   if (c.ranks) return l.traits->by_priority;
   return true;
@@ -65,11 +68,26 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     world.name(is_in, "is_in");
     // The rest of the numbers' circle is as good as its beginning: half of the executions come over the wrap, of any
     // width.
-    if (the_lock->count_from != nullptr && rl::rand(2) == 0) the_lock->count_from(state(), ~std::uint32_t{1});
+    if (the_lock->count_from != nullptr)
+      if (const std::uint32_t n = std::array{0u, 0u, 0u, 0u - 1 - rl::rand(8), 0x7ffffffeu, 0x7ffeu}[rl::rand(6)];
+          n != 0)
+        the_lock->count_from(state(), n);
+    // A lock with so many slots begins its search for one at that of the thread's index: the last of them, and the first again.
+    if (const int slots = the_lock->traits->bypass + 1; slots > int(Threads) && rl::rand(2) == 0)
+      world.number_threads_from(std::uint32_t(slots) - Threads);
     the_search.held_back = rl::rand(Threads);
+    crowd = the_client->ranks ? 0 : rl::rand(Threads + 1);
+    stays_home = the_client->progress && Threads > 2 && rl::rand(3) == 0
+                     ? (the_search.held_back + 1 + rl::rand(Threads - 1)) % Threads
+                     : nobody;
     if (the_client->ranks)
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
-    world.let_overtake(the_lock->traits->fifo ? 0 : the_lock->traits->bypass);
+    world.promise(
+        {.lock = state(),
+         .size = the_lock->size,
+         .most_overtaking = the_lock->traits->fifo || the_lock->traits->fifo_leaders ? 0 : the_lock->traits->bypass,
+         .first_exchange_is_doorway = the_lock->traits->fifo && the_lock->traits->bounded_doorway,
+         .past_own_doorways = the_lock->traits->fifo_leaders});
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
                     "the lock is touched after the end of its life"});
   }
@@ -79,16 +97,19 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void thread(unsigned t) {
+    if (t == stays_home) return world.goes_home();
     if (the_client->progress) return t == the_search.held_back ? come_once() : come_again();
     for (unsigned i = 0; i < acquisitions; i++) {
       acquire();
       const std::uint32_t n = acquired.get() + 1;
       acquired.set(n);
+      world.gather(crowd, nobody);
       if (the_lock->contended != nullptr && the_lock->contended(state()) && n == Threads * acquisitions)
         wrong("the lock says that another thread will have it, and none comes");
       release();
       if (n == Threads * acquisitions) world.end_of(0);
     }
+    world.goes_home();
   }
 
   void after() {
@@ -102,31 +123,44 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void* state() { return it.lock.data(); }
 
   void come_once() {
-    the_search.helped = !the_lock->traits->bounded_doorway;
-    the_lock->lock(state());
+    world.wants(true);
+    the_search.helped = !the_lock->traits->bounded_doorway && !the_client->served;
+    the_client->served ? the_lock->lock_with_deadline(state()) : the_lock->lock(state());
     the_search.helped = false;
     is_in.set(1);
     the_lock->unlock(state());
+    world.goes_home();
   }
 
   void come_again() {
     for (bool over = false; !over;) {
+      world.wants(true);
       the_lock->lock(state());
+      world.wants(false);
       over = is_in.get() != 0;
       the_search.held = true;  // not the program's: the scheduler is told
       acquired.set(acquired.get() + 1);
+      if (!over) world.gather(crowd, the_search.held_back);
       the_search.held = false;
       the_lock->unlock(state());
     }
+    world.goes_home();
   }
 
   void acquire() {
+    world.wants(true);
+    acquire_somehow();
+    world.wants(false);
+  }
+
+  void acquire_somehow() {
     if (the_client->tries && rl::rand(2) == 0)
       for (int i = 0; i < 2; i++)
         if (the_lock->try_lock(state())) return;
     if (the_client->timed && rl::rand(2) == 0) {
       const lock_handle l{the_lock, state()};
-      unsigned left = rl::rand(2);  // its time runs out once, and then it leaves: no look comes to anybody's rescue
+      // Its time runs out once, at once or in its sleep, and then it leaves: no look comes to anybody's rescue.
+      unsigned left = rl::rand(2);
       if (gate::lock(l, it.gate, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     }
     if (the_client->guests && the_lock->lock_as_guest != nullptr && rl::rand(2) == 0)
@@ -142,9 +176,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     gate::unlock(l, it.gate);
   }
 
-  execution world{the_client->let, the_lock->traits->fifo};
+  static constexpr unsigned nobody = Threads;
+
+  execution world{the_client->let, Threads};
   object it;
   checked::plain<std::uint32_t> acquired, is_in;
+  unsigned crowd = 0;  ///< a holder goes on when so many wait, or all
+  unsigned stays_home = nobody;
 };
 
 }  // namespace

@@ -324,7 +324,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     std::uint32_t priority = 0;
   };
 
-  execution world{{.stray_wakes = the_client->stray_wakes}, false};
+  execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
   // First in, first out; mixed (random numbers have 16 bits here); last in, first out.
   double at_tail = std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)];
   mutex_bytes m{*mutexes()[rl::rand(unsigned(mutexes().size()))]};

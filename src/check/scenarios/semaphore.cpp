@@ -190,7 +190,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void* semaphore() { return bytes.data(); }
 
-  execution world{{.stray_wakes = the_client->stray_wakes}, false};
+  execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
   alignas(64) std::array<std::byte, room_for_subject> bytes;
   checked::plain<std::uint32_t> acquired;
   std::uint32_t begins_with = 0;

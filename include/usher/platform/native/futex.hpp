@@ -42,8 +42,8 @@ struct sleeping {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
   }
 
-  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
-                  std::uint64_t ns) {
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
+                  std::uint32_t) {
     park_for(word, expected, mask, ns);
   }
 
