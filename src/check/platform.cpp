@@ -230,7 +230,7 @@ void execution::admitted(const place& p) {
   for (unsigned t = 0; t < most_threads; t++) {
     const unsigned theirs = door_[t] != 0 ? door_[t] : waits_[t];
     if (t == me || came_[t] == 0 || theirs == 0 || theirs > mine) continue;
-    if (promise_.past_own_doorways && (door_[t] == 0 || door_[me] == 0)) continue;
+    if (promise_.fifo_leaders && (door_[t] == 0 || door_[me] == 0)) continue;
     overtaken_[t]++;
     if (promise_.most_overtaking == 0)
       fail("a thread that waits is overtaken by one that came later", rl::test_result_user_assert_failed, p);

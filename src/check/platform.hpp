@@ -346,8 +346,7 @@ struct order_promise {
   /// The doorway is the thread's first read-modify-write of a word of the lock. Else the lock says where it is (P::doorway for the
   /// second time), or a thread is past it where it first polls or sleeps.
   bool first_exchange_is_doorway = false;
-  /// Only those who have said that they pass a doorway are in order, and among each other.
-  bool past_own_doorways = false;
+  bool fifo_leaders = false;  ///< only leaders of groups, and among each other
 };
 
 /// All that belongs to one execution besides the lock: nodes, what threads put on their stacks, the waiting array, who
@@ -422,6 +421,8 @@ class execution {
   void promise(const order_promise& p) { promise_ = p; }
   void doorway();
   void admitted(const place& p);
+  /// A leader of a group has a place in their order, or has none any more.
+  void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
     if (promise_.first_exchange_is_doorway && inside(word, promise_.lock, promise_.size)) pass_doorway();
   }
@@ -840,6 +841,10 @@ struct checked : checked_words {
   static wait_limits limits() { return {1000, 1000}; }
   static void doorway(const void*) { execution::current().doorway(); }
   static void admitted(const void*, place p = place::current()) { execution::current().admitted(p); }
+  template <class Step>
+  static void leader(Step s) {
+    execution::current().leads(s == Step::has_ticket);
+  }
 
  private:
   template <class T>

@@ -5,8 +5,8 @@
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithms 2 (guests), 3
 // (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). Algorithm 3
 // lacks lines 10–11 in the text we have: lead_group(). Neither clears `next` on arrival; prepare() does.
-// Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets (doorway of a leader: the
-// fetch-and-add), but a regular that comes at the right moment may overtake them all; in MCSg+ none. One guest among any number of regulars is in
+// Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a regular
+// that comes at the right moment may overtake them all, and a leader that finds one there is behind it with its group; in MCSg+ none. One guest among any number of regulars is in
 // the queue in bounded time and is not overtaken there; of many guests, one may starve (§4.5). A guest's unlock is
 // wait-free, but for the wake. A regular's unlock to a guest waits until the guest has taken note.
 // Cost: as MCS; a guest one exchange each way.
@@ -46,6 +46,9 @@
 #include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {
+
+/// What a checker is told of a group's leader, to see that leaders get the lock in the order of their tickets.
+enum class leader_step { has_ticket, joins_other_group };
 
 /// The tickets of group leaders (Algorithm 4): drawn once, awaited before each attempt, passed on by who has got through.
 template <platform P, class W>
@@ -194,7 +197,7 @@ class mcsg_plus_with_node {
 
   [[gnu::cold, gnu::noinline]] void lead_group(node_handle mine) {
     const std::uint32_t ticket = turns_.draw();
-    if constexpr (Turns::in_order) P::doorway(this);
+    if constexpr (Turns::in_order) tell_checker(leader_step::has_ticket);
     node_handle last = mine;  // of the group; `guest` if that is a guest
     for (;;) {
       if (last != guest) last = end_of_group(last);
@@ -208,9 +211,16 @@ class mcsg_plus_with_node {
         continue;
       }
       turns_.pass(ticket);
-      if (previous != no_node) queue_behind(previous, mine);  // a regular was quicker: in MCSg++ the unlucky case
+      if (previous != no_node) {  // a regular was quicker: in MCSg++ the unlucky case
+        if constexpr (Turns::in_order) tell_checker(leader_step::joins_other_group);
+        queue_behind(previous, mine);
+      }
       return;
     }
+  }
+
+  static void tell_checker(leader_step s) {
+    if constexpr (requires { P::leader(s); }) P::leader(s);
   }
 
   /// Follows the links to the end of the group: the last regular, or `guest` if a guest has come after it.

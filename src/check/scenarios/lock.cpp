@@ -87,7 +87,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
          .size = the_lock->size,
          .most_overtaking = the_lock->traits->fifo || the_lock->traits->fifo_leaders ? 0 : the_lock->traits->bypass,
          .first_exchange_is_doorway = the_lock->traits->fifo && the_lock->traits->bounded_doorway,
-         .past_own_doorways = the_lock->traits->fifo_leaders});
+         .fifo_leaders = the_lock->traits->fifo_leaders});
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
                     "the lock is touched after the end of its life"});
   }
