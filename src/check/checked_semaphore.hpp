@@ -14,6 +14,8 @@
 namespace usher::check {
 
 struct checked_semaphore {
+  enum waiter_state { waiting, called, granted };
+
   std::string name;
   std::string bug;
   std::size_t size, waiter_size;
@@ -26,7 +28,8 @@ struct checked_semaphore {
   void (*end_waiter)(void*);
   bool (*enter)(void*, void* waiter, append_chance);
   bool (*waits)(void* waiter);
-  void (*park)(void* waiter, bool timed);
+  waiter_state (*state)(void* waiter);  ///< not as a thread sees it: the newest
+  void (*park)(void* waiter, std::uint64_t ns);  ///< 0: without a limit
   bool (*arrive)(void*, void* waiter);
   bool (*leave)(void*, void* waiter);
 };
@@ -55,10 +58,17 @@ bool add_semaphore(std::string name, std::string bug) {
       .end_waiter = [](void* m) { w(m).~waiter(); },
       .enter = [](void* p, void* m, append_chance chance) { return s(p).enter(w(m), any_chance{chance}); },
       .waits = [](void* m) { return w(m).state.load(std::memory_order_acquire) == waiter::waiting; },
+      .state =
+          [](void* m) {
+            const std::uint32_t s = w(m).state.newest();
+            return s == waiter::waiting  ? checked_semaphore::waiting
+                   : s == waiter::called ? checked_semaphore::called
+                                         : checked_semaphore::granted;
+          },
       .park =
-          [](void* m, bool timed) {
-            timed ? checked::park_for(w(m).state, waiter::waiting, every_sleeper, 1)
-                  : checked::park(w(m).state, waiter::waiting, every_sleeper);
+          [](void* m, std::uint64_t ns) {
+            ns != 0 ? checked::park_for(w(m).state, waiter::waiting, every_sleeper, ns)
+                    : checked::park(w(m).state, waiter::waiting, every_sleeper);
           },
       .arrive = [](void* p, void* m) { return s(p).arrive(w(m)); },
       .leave = [](void* p, void* m) { return s(p).leave(w(m)); },

@@ -86,6 +86,10 @@ execution::execution(chances c, unsigned threads) : left_(c), threads_(threads) 
   // In nanoseconds and in 1024 of them, as locks count.
   if (wraps_) clock_ = (std::uint64_t{1} << 42) - 3000000;
   for (bool& tagged : tagged_) tagged = rl::rand(8) != 0;
+  // The lower 20 bits of the epoch, which is all that a semaphore keeps of it, are about to wrap, or have just.
+  epoch_ = std::array{1u, 1u, 0xfffffu, 0x100000u}[rl::rand(4)];
+  least_room_ = rl::rand(4);
+  if (least_room_ == 3) least_room_ = 0;
   // Half of the executions begin shortly before the counters in a waiting array wrap.
   if (rl::rand(2) == 0)
     for (auto& word : table(table_kind::counts)) word.store(~std::uint32_t{3}, std::memory_order_relaxed);
@@ -133,6 +137,7 @@ void execution::before_access(const void* word, const place& p) {
 }
 
 void execution::after_write(const void* word, const place& p) {
+  if (observer_.written != nullptr) observer_.written(observer_.context, word);
   if (pollers_ == 0) return;
   for (unsigned t = 0; t < most_threads; t++) {
     if (polls_[t] != word) continue;
@@ -146,7 +151,9 @@ void* execution::begin_local(std::size_t size, const place& p) {
   if (size > local_size || locals_begun_ == most_locals)
     fail("no room for what threads have on their stacks", rl::test_result_user_assert_failed, p);
   local_lives_[locals_begun_].emplace();
-  return locals_ + std::size_t{locals_begun_++} * local_size;
+  void* const at = locals_ + std::size_t{locals_begun_++} * local_size;
+  if (observer_.local_begun != nullptr) observer_.local_begun(observer_.context, at);
+  return at;
 }
 
 // ---- names ------------------------------------------------------------------------------------------------------

@@ -383,6 +383,14 @@ class execution {
   void before_access(const void* word, const place& p);
   void after_write(const void* word, const place& p);
 
+  /// Is told by the thread that does it: of a write to any word, and that an object of others' reach has been begun.
+  struct observer {
+    void (*written)(void* context, const void* word) = nullptr;
+    void (*local_begun)(void* context, void* at) = nullptr;
+    void* context = nullptr;
+  };
+  void observe(observer o) { observer_ = o; }
+
   // ---- names ----
 
   /// What a history calls the words of an object.
@@ -491,6 +499,11 @@ class execution {
     static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
     return clock_ += pace_ != 0 ? pace_ : steps[rl::rand(steps.size())];
   }
+  /// What now() has said last.
+  std::uint64_t clock() const { return clock_; }
+
+  /// Half of the executions have counts with less room.
+  std::uint32_t count_limit(std::uint32_t n) const { return least_room_ != 0 && least_room_ < n ? least_room_ : n; }
 
   // ---- nodes ----
 
@@ -634,7 +647,8 @@ class execution {
   std::array<const void*, most_threads> polls_{};
   unsigned pollers_ = 0;
   std::uint64_t clock_ = 1;
-  std::uint32_t epoch_ = 1;
+  std::uint32_t epoch_ = 1, least_room_ = 0;
+  observer observer_;
   std::array<bool, most_threads> tagged_{};
   order_promise promise_;
   std::array<unsigned, most_threads> came_{};   ///< in arrivals_; 0: not at the lock
@@ -835,9 +849,11 @@ struct checked : checked_words {
   }
   static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
-  static std::uint32_t random() { return rl::rand(1u << 16); }
+  /// Never 0: so the least append_chance is none.
+  static std::uint32_t random() { return 1 + rl::rand((1u << 16) - 1); }
   static bool bernoulli(std::uint32_t n) { return execution::current().bernoulli(n); }
   static std::uint64_t now() { return execution::current().now(); }
+  static std::uint32_t count_limit(std::uint32_t n) { return execution::current().count_limit(n); }
   static wait_limits limits() { return {1000, 1000}; }
   static void doorway(const void*) { execution::current().doorway(); }
   static void admitted(const void*, place p = place::current()) { execution::current().admitted(p); }

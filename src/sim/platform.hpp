@@ -266,6 +266,7 @@ struct simulated {
   static std::uint32_t fork_stamp() { return 1; }
   static std::uint32_t owner_tag() { return 2 * thread_index() + 1; }
   static void ensure_owner_tag() {}
+  static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }
   static wait_limits limits();
   static void doorway(const void* lock);
   static void admitted(const void* lock);

@@ -148,6 +148,9 @@ struct platform {
 #ifndef WITHOUT_FORK_STAMP
   static u32 fork_stamp();
 #endif
+#ifndef WITHOUT_COUNT_LIMIT
+  static u32 count_limit(u32);
+#endif
 #ifndef WITHOUT_LIMITS
   static usher::wait_limits limits();
 #endif

@@ -72,6 +72,7 @@ CASES = {
     "BERNOULLI": (PLATFORM, "a platform needs bernoulli(n)"),
     "NOW": (PLATFORM, "a platform needs now()"),
     "FORK_STAMP": (PLATFORM, "a platform needs fork_stamp()"),
+    "COUNT_LIMIT": (PLATFORM, "a platform needs count_limit(n)"),
     "LIMITS": (PLATFORM, "a platform needs limits()"),
     "DOORWAY": (PLATFORM, "a platform needs doorway(lock)"),
     "ADMITTED": (PLATFORM, "a platform needs admitted(lock)"),

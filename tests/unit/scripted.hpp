@@ -259,6 +259,7 @@ struct scripted : scripted_words {
   static void fence_light() {}
   static bool fence_heavy() { return false; }
   static std::uint32_t fork_stamp() { return 1; }
+  static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }
   static wait_limits limits() { return {0, 0}; }
   static void doorway(const void*) {}
   static void admitted(const void*) {}

@@ -37,6 +37,8 @@
 //   now()              nanoseconds of a steady clock.
 //   fork_stamp()       a number that differs between a process and its children, never 0: what it was when a list of
 //                      waiting threads was last used tells whether those threads exist here.
+//   count_limit(n)     how far a count of threads may go that has room for n: n, and known at compile time; a checker says
+//                      less, the same in a whole execution, so that a few threads reach it.
 //   limits()           how long to poll and to yield before sleeping, and how long to sleep between looks: nanoseconds.
 //   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively. lock() begins with
 //                      doorway(). A lock with a retry loop on the way to its doorway calls it again right after the
@@ -304,6 +306,10 @@ struct words<P, true> {
       requires {
         { P::fork_stamp() } -> std::same_as<u32>;
       }, "a platform needs fork_stamp()");
+  static_assert(
+      requires(u32 n) {
+        { P::count_limit(n) } -> std::same_as<u32>;
+      }, "a platform needs count_limit(n)");
   static_assert(
       requires {
         { P::limits() } -> std::same_as<wait_limits>;

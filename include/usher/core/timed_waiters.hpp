@@ -185,7 +185,7 @@ class timed_gate {
   /// False: there are as many timed waiters as can be counted.
   static bool join(word& gate) {
     std::uint32_t seen = gate.load(std::memory_order_relaxed);
-    while ((seen & count) != count) {
+    while ((seen & count) != P::count_limit(count)) {
       // Relaxed: it only counts; what it has to do with a tag is the fences' business.
       if (gate.compare_exchange_strong(seen, seen + 1, std::memory_order_relaxed, std::memory_order_relaxed))
         return true;

@@ -86,6 +86,7 @@ struct native : private native_detail::process,
   using inflation::take_annex, inflation::give_annex, inflation::annex;
 
   static std::uint32_t salt(const void* lock) { return std::uint32_t(reinterpret_cast<std::uintptr_t>(lock) >> 3); }
+  static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }
   static void doorway(const void*) {}
   static void admitted(const void*) {}
 };

@@ -8,13 +8,18 @@
 // Maximum. Nobody waits; what goes beyond the greatest number is refused.
 // Ranks. Threads with priorities fall asleep one after the other, then as many credits are released as there are threads:
 // they must be woken by priority, and those of one priority in the order in which they came.
+// In-turn. One operation after the other, each by a thread of its own, drawn at random; a plain model says what becomes of each
+// waiter: the order of the list with leavers and late ones and priorities in it, how many are called, who is handed a credit.
+// Progress. One credit; one thread waits for it, the others never do and take it first, over and over. A thread that has come
+// too late and has waited for more than 1 ms gets the next credit that is released. No thread tries between the two steps of a
+// release: that is what the promise leaves out.
 #include "check/checked_semaphore.hpp"
 #include "check/explore.hpp"
 
 namespace usher::check {
 namespace {
 
-enum class program { mutex, credits, maximum, ranks };
+enum class program { mutex, credits, maximum, ranks, in_turn, progress };
 
 struct client {
   const char* name;
@@ -31,9 +36,12 @@ constexpr client clients[] = {
     {.name = "stray", .runs = program::credits, .lifo = true, .stray_wakes = 2},
     {.name = "maximum", .runs = program::maximum},
     {.name = "ranks", .runs = program::ranks},
+    {.name = "in-turn", .runs = program::in_turn},
+    {.name = "progress", .runs = program::progress},
 };
 
 constexpr std::uint32_t maximum = 0x7fffffff;
+constexpr std::uint64_t never = std::uint64_t{1} << 62, impatience = 1000000;  // ns
 
 const checked_semaphore* the_semaphore;
 const client* the_client;
@@ -55,6 +63,17 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       begins_with = maximum - 1;
     if (the_client->runs == program::ranks)
       for (unsigned t = 1; t < Threads; t++) world.set_priority(t, rl::rand(3));
+    if (the_client->runs == program::in_turn) {
+      begins_with = model.credits = rl::rand(3);
+      model.most_coming = world.count_limit(2047);
+      model.steps = 8 + rl::rand(24);
+      if (rl::rand(2) == 0)
+        for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
+    }
+    if (the_client->runs == program::progress) {
+      begins_with = 1;
+      the_search.held_back = rl::rand(Threads);
+    }
     unsigned wanted = 0;
     for (unsigned t = 0; t < Threads; t++) {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
@@ -77,6 +96,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (the_client->runs == program::mutex) return exclude();
     if (the_client->runs == program::maximum) return count(t);
     if (the_client->runs == program::ranks) return come_in_turn(t);
+    if (the_client->runs == program::in_turn) return take_turns(t);
+    if (the_client->runs == program::progress) return t == the_search.held_back ? come_once() : come_again();
     switch (roles[t]) {
       case poster:
         for (unsigned i = 0; i < share[t]; i++) release();
@@ -112,6 +133,12 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
           if (world.priority_of(a) < world.priority_of(b)) wrong("a waiter of a higher priority was passed over");
           if (world.priority_of(a) == world.priority_of(b) && a > b) wrong("one of the same priority came later");
         }
+        return;
+      case program::in_turn:
+        if (value != model.credits) wrong("credits have been lost or made");
+        return;
+      case program::progress:
+        if (value != 1) wrong("credits have been lost or made");
     }
   }
 
@@ -151,6 +178,219 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     }
   }
 
+  // ---- in turn ----------------------------------------------------------------------------------------------
+
+  static constexpr unsigned most_waiters = 8;
+
+  /// What the header says of the semaphore and of each waiter, in a program without concurrency.
+  struct state {
+    struct one {
+      void* at = nullptr;
+      unsigned thread = 0;
+      std::uint32_t priority = 0;
+      checked_semaphore::waiter_state is = checked_semaphore::waiting;
+      bool insists = false;
+      std::uint64_t since = 0;
+    };
+    std::array<one, most_waiters> waiters;  // those with a place in memory
+    std::array<unsigned, most_waiters> list{};
+    unsigned listed = 0;
+    std::uint32_t credits = 0, coming = 0, most_coming = 0;
+    unsigned steps = 0;
+
+    void insert(unsigned w, bool at_tail) {
+      unsigned i = 0;
+      const std::uint32_t p = waiters[w].priority;
+      while (i < listed && (waiters[list[i]].priority > p || (at_tail && waiters[list[i]].priority == p))) i++;
+      std::copy_backward(list.begin() + i, list.begin() + listed, list.begin() + listed + 1);
+      list[i] = w;
+      listed++;
+      waiters[w].is = checked_semaphore::waiting;
+    }
+    void remove(unsigned w) {
+      listed = unsigned(std::remove(list.begin(), list.begin() + listed, w) - list.begin());
+    }
+    void settle() {
+      while (listed != 0 && credits > coming && (waiters[list[0]].insists || coming < most_coming)) {
+        one& w = waiters[list[0]];
+        w.insists ? credits-- : coming++;
+        w.is = w.insists ? checked_semaphore::granted : checked_semaphore::called;
+        remove(list[0]);
+      }
+    }
+  };
+
+  void take_turns(unsigned t) {
+    for (;;) {
+      checked::await(
+          turn, [t](std::uint32_t v) { return v == t; }, std::memory_order_acquire, look::polling);
+      const bool over = model.steps == 0 && std::ranges::none_of(model.waiters, [](auto& w) { return w.at != nullptr; });
+      if (!over) {
+        step(t);
+        compare();
+      }
+      turn.store(over ? (t + 1) % Threads : rl::rand(Threads), std::memory_order_release);
+      if (over) return;
+    }
+  }
+
+  void step(unsigned t) {
+    std::array<unsigned, most_waiters> mine{}, places{};
+    unsigned of_mine = 0, free = 0;
+    for (unsigned i = 0; i < most_waiters; i++)
+      if (model.waiters[i].at == nullptr)
+        places[free++] = i;
+      else if (model.waiters[i].thread == t)
+        mine[of_mine++] = i;
+    const bool ends = model.steps == 0;
+    if (!ends) model.steps--;
+    // At the end each is served.
+    const unsigned what = ends ? of_mine != 0 ? 6 : model.listed != 0 && model.credits == 0 ? 0 : 7 : rl::rand(8);
+    if (what <= 1) {
+      release_one();
+    } else if (what == 2) {
+      const bool takes = model.credits != 0;
+      if (takes) model.credits--;
+      if (the_semaphore->try_acquire(semaphore()) != takes) wrong("a free credit is not taken, or one that is not there");
+    } else if (what <= 5 && free != 0 && !ends) {
+      come(t, places[0]);
+    } else if (of_mine != 0) {
+      const unsigned w = mine[rl::rand(of_mine)];
+      const bool listed = model.waiters[w].is == checked_semaphore::waiting;
+      if (listed && ends)
+        release_one();
+      else if (listed ? rl::rand(2) == 0 : !ends && rl::rand(4) == 0)
+        leave(w);
+      else if (!listed)
+        arrive(w);
+    }
+  }
+
+  void release_one() {
+    model.credits++;
+    model.settle();
+    release();
+  }
+
+  void come(unsigned t, unsigned place_of) {
+    auto& w = model.waiters[place_of];
+    w = {.at = world.begin_local(the_semaphore->waiter_size, place::current()),
+         .thread = t,
+         .priority = world.priority_of(t)};
+    the_semaphore->make_waiter(w.at);
+    const bool at_tail = rl::rand(2) == 0, takes = model.credits != 0;
+    if (takes)
+      model.credits--;
+    else
+      model.insert(place_of, at_tail);
+    model.settle();
+    if (the_semaphore->enter(semaphore(), w.at, append_chance(at_tail ? 1.0 : 0x1p-32)) != takes)
+      wrong("a thread that comes does not take a free credit, or takes one that is not there");
+    w.since = world.clock();
+    if (takes) go(w);
+  }
+
+  void arrive(unsigned which) {
+    auto& w = model.waiters[which];
+    const bool handed = w.is == checked_semaphore::granted, takes = handed || model.credits != 0;
+    if (the_semaphore->arrive(semaphore(), w.at) != takes)
+      wrong("a thread that was woken has no credit, or one that is not there");
+    if (!handed) {
+      model.coming--;
+      if (takes) {
+        model.credits--;
+      } else {
+        w.insists = world.clock() - w.since > impatience;
+        model.insert(which, false);
+      }
+      model.settle();
+    }
+    if (takes) go(w);
+  }
+
+  void leave(unsigned which) {
+    auto& w = model.waiters[which];
+    const bool has = w.is == checked_semaphore::granted || (w.is == checked_semaphore::called && model.credits != 0);
+    if (w.is == checked_semaphore::waiting) {
+      model.remove(which);
+    } else if (w.is == checked_semaphore::called) {
+      model.coming--;
+      if (has) model.credits--;
+    }
+    model.settle();
+    if (the_semaphore->leave(semaphore(), w.at) != has)
+      wrong("one that leaves does not have the credit that there was for it, or has another");
+    go(w);
+  }
+
+  void go(typename state::one& w) {
+    world.end_local(w.at, place::current());
+    the_semaphore->end_waiter(w.at);
+    w.at = nullptr;
+  }
+
+  void compare() {
+    if (the_semaphore->value(semaphore()) != model.credits) wrong("the number of credits is wrong");
+    for (const auto& w : model.waiters) {
+      if (w.at == nullptr) continue;
+      const auto is = the_semaphore->state(w.at);
+      if (is == w.is) continue;
+      wrong(w.is == checked_semaphore::waiting ? "a waiter is woken before its turn"
+            : is == checked_semaphore::waiting ? "the next waiter is not woken"
+            : is == checked_semaphore::called  ? "a waiter that has waited for more than 1 ms is not handed a credit"
+                                               : "a credit is handed to a waiter that has not waited long");
+    }
+  }
+
+  // ---- progress ---------------------------------------------------------------------------------------------
+
+  void come_once() {
+    if (the_semaphore->try_acquire(semaphore())) return over();
+    void* const w = world.begin_local(the_semaphore->waiter_size, place::current());
+    the_semaphore->make_waiter(w);
+    bool done = the_semaphore->enter(semaphore(), w, append_chance(rl::rand(2) == 0 ? 1.0 : 0x1p-32));
+    const std::uint64_t since = world.clock();  // at least
+    while (!done) {
+      the_semaphore->park(w, rl::rand(2) == 0 ? 0 : never);
+      if (the_semaphore->waits(w)) continue;
+      const std::uint64_t before = world.clock();  // at most
+      done = the_semaphore->arrive(semaphore(), w);
+      insists = !done && before > since + impatience;
+    }
+    insists = false;
+    world.end_local(w, place::current());
+    the_semaphore->end_waiter(w);
+    over();
+  }
+  void over() {
+    is_in = true;
+    release();
+  }
+
+  void come_again() {
+    while (!is_in) {
+      alone();
+      const bool next_is_another = insists, done = the_semaphore->try_acquire(semaphore());
+      within = false;
+      if (!done) {
+        rl::yield(1, info(place::current()));
+        continue;
+      }
+      if (next_is_another) wrong("a released credit was not handed to the thread that has waited for more than 1 ms");
+      the_search.held = true;
+      acquired.set(acquired.get() + 1);
+      the_search.held = false;
+      alone();
+      release();
+      within = false;
+    }
+  }
+  /// Nobody tries while another one releases. Not the program's: relacy does not see it.
+  void alone() {
+    while (within) rl::yield(1, info(place::current()));
+    within = true;
+  }
+
   // ---- preload/semaphore.cpp --------------------------------------------------------------------------------
 
   void release() {
@@ -174,10 +414,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (!the_semaphore->waits(w)) {
         done = the_semaphore->arrive(semaphore(), w);
       } else if (how == manner::for_ever) {
-        the_semaphore->park(w, false);
+        the_semaphore->park(w, the_client->runs != program::ranks && rl::rand(2) == 0 ? never : 0);
       } else if (looks != 0) {
         looks--;
-        the_semaphore->park(w, true);
+        the_semaphore->park(w, 1);
       } else {
         const bool got_one = the_semaphore->leave(semaphore(), w);
         if (!got_one || how == manner::timed) return got_one;
@@ -196,6 +436,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   std::uint32_t begins_with = 0;
   std::array<role, Threads> roles;
   std::array<unsigned, Threads> share;           // of the credits: to take, to release
+  checked::atomic<std::uint32_t> turn;
+  state model;
+  bool insists = false, is_in = false, within = false;
   std::array<std::uint32_t, Threads> changes{};  // maximum: what each thread has added, modulo 2^32
 };
 
@@ -207,9 +450,10 @@ std::vector<subject> semaphore_subjects() {
     subject s{
         .name = v.name, .bug = v.bug, .header = "semaphore_core.hpp", .size = v.size, .clients = {}, .explore = {}};
     for (const client& c : clients) s.clients.push_back(c.name);
-    s.explore = [&v](unsigned c, unsigned threads, const options& o) {
+    s.explore = [&v](unsigned c, unsigned threads, options o) {
       the_semaphore = &v;
       the_client = &clients[c];
+      o.fair = the_client->runs == program::progress;
       return explore<suite>(threads, o);
     };
     all.push_back(std::move(s));
