@@ -422,6 +422,7 @@ class execution {
   }
   /// Numbers the objects from 0 on.
   unsigned slot_of_local(const void* at) const { return unsigned(distance(locals_, at) / local_size); }
+  bool is_local(const void* at) const { return inside(at, locals_, sizeof locals_); }
 
   // ---- order ----
 

@@ -1,5 +1,11 @@
 // The clients of basic_condition_variable, used as a program would that embeds it: scenarios/queue.cpp says what takers,
 // posters and victims are.
+//
+// Throws. The mutex refuses to be unlocked or locked now and then while a thread waits: the wait is left by an exception.
+//
+// In all of them: a notification chooses as the list's order and priorities have it, notify_one() no more than one thread, and
+// one if any waits, notify_all() each that waits then; of a chain one thread at a time is awake without the mutex, in the
+// chain's order; a wait that says that it was notified was, and one that says that it was not was not.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
 
@@ -9,17 +15,22 @@ namespace {
 struct client {
   const char* name;
   unsigned stray_wakes = 0;
-  bool ends = false;  ///< notify_all(), and at once the end of its life
+  bool ends = false;    ///< notify_all(), and at once the end of its life
+  bool throws = false;  ///< the mutex does now and then
 };
 
 constexpr client clients[] = {
     {.name = "tokens"},
     {.name = "stray", .stray_wakes = 2},
     {.name = "all-end", .ends = true},
+    {.name = "throws", .throws = true},
 };
 
 const checked_condition* the_condition;
 const client* the_client;
+
+constexpr std::uint64_t never = std::uint64_t{1} << 62;  // ns
+constexpr unsigned without_end = ~0u;                    // looks
 
 /// Any lock, or a mutex of it to which notified threads are requeued.
 class mutex {
@@ -28,12 +39,19 @@ class mutex {
 
   void lock() { requeues_ ? requeued_.lock() : bare_.lock(); }
   void unlock() { requeues_ ? requeued_.unlock() : bare_.unlock(); }
-  void wait(void* condition) {
-    requeues_ ? the_condition->wait_requeued(condition, requeued_) : the_condition->wait(condition, bare_);
+  /// False: time has run out.
+  bool wait(void* condition, std::uint64_t (*remaining)(void*), void* context) {
+    const bool owned = rl::rand(2) == 0;
+    return requeues_ ? the_condition->wait_requeued(condition, requeued_, remaining, context, owned)
+                     : the_condition->wait(condition, bare_, remaining, context, owned);
   }
-  bool wait_for(void* condition, unsigned looks) {
-    return requeues_ ? the_condition->wait_requeued_for(condition, requeued_, looks)
-                     : the_condition->wait_for(condition, bare_, looks);
+
+  void observe(mutex_observer o) { bare_.observer = requeued_.observer = o; }
+  /// What the calling thread does next with it.
+  enum class refuses { nothing, unlock, unlock_when_done, lock };
+  void refuse(refuses r) {
+    bare_.refused[rl::thread_index()] = bare_mutex::refuses(r);
+    requeued_.refused[rl::thread_index()] = mutex_with_words::refuses(r);
   }
 
   bool is_idle() {
@@ -45,7 +63,7 @@ class mutex {
   void* const state;
 
  private:
-  const lock_handle bare_;
+  bare_mutex bare_;
   mutex_with_words requeued_;
   const bool requeues_;
 };
@@ -55,7 +73,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   enum role { poster, taker, victim };
 
   suite() {
-    the_condition->make(condition(), append_chance(std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)]));
+    the_condition->make(condition(), append_chance(at_tail));
+    m.observe({[](void* self) { static_cast<suite*>(self)->see_unlock(); },
+               [](void* self) { static_cast<suite*>(self)->see_locked(); }, this});
+    world.observe({[](void* self, const void* word) { static_cast<suite*>(self)->see_written(word); },
+                   [](void* self, void* at) { static_cast<suite*>(self)->see_begun(at); }, this});
+    if (rl::rand(2) == 0)
+      for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     lock.make(m.state);
     world.watch(0, {bytes.data(), the_condition->size, "the condition variable ends while another thread may touch it",
                     "the condition variable is touched after its end"});
@@ -98,7 +122,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
  private:
   void take() {
     m.lock();
-    while (tokens.get() == 0) m.wait(condition());
+    while (tokens.get() == 0) wait();
     tokens.set(tokens.get() - 1);
     m.unlock();
   }
@@ -115,7 +139,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void visit() {
     m.lock();
-    if (m.wait_for(condition(), rl::rand(2)))
+    if (const ending e = wait(rl::rand(2)); e == ending::notified || e == ending::not_locked)
       notify_and_unlock(rl::rand(4) == 0);
     else
       m.unlock();
@@ -123,8 +147,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void attend() {
     m.lock();
-    if (!flag.get() && rl::rand(2) == 0) m.wait_for(condition(), rl::rand(2));
-    while (!flag.get()) m.wait(condition());
+    if (!flag.get() && rl::rand(2) == 0) wait(rl::rand(2));
+    while (!flag.get()) wait();
     m.unlock();
   }
 
@@ -133,7 +157,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     flag.set(1);
     const bool under_mutex = rl::rand(2) == 0;
     if (!under_mutex) m.unlock();
-    the_condition->notify_all(condition());
+    notify(true);
     if (!the_condition->close(condition())) wrong("close() says that threads wait, and all were notified");
     world.end_of(0);
     if (under_mutex) m.unlock();
@@ -142,8 +166,128 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void notify_and_unlock(bool all) {
     const bool under_mutex = rl::rand(2) == 0;
     if (!under_mutex) m.unlock();
-    (all ? the_condition->notify_all : the_condition->notify_one)(condition());
+    notify(all);
     if (under_mutex) m.unlock();
+  }
+
+  // ---- waiting ----------------------------------------------------------------------------------------------
+
+  enum class ending { notified, time, not_unlocked, not_locked };
+
+  /// In any case with the mutex again.
+  ending wait(unsigned looks = without_end) {
+    const unsigned me = rl::thread_index();
+    const bool limited = looks != without_end || rl::rand(2) == 0;
+    const auto remaining = [](void* l) -> std::uint64_t {
+      auto& left = *static_cast<unsigned*>(l);
+      return left == without_end ? never : left == 0 ? 0 : left--;
+    };
+    if (the_client->throws && rl::rand(3) == 0) m.refuse(mutex::refuses(1 + rl::rand(3)));
+    enters[me] = true;
+    ending e;
+    bool holds = true;
+    try {
+      e = m.wait(condition(), limited ? +remaining : nullptr, &looks) ? ending::notified : ending::time;
+    } catch (const refusal& r) {  // no other thread may run before this block ends: they share what knows of exceptions
+      e = r.of_lock ? ending::not_locked : ending::not_unlocked;
+      holds = r.holds;
+    }
+    m.refuse(mutex::refuses::nothing);
+    record& r = records[of_thread[me]];
+    if (e == ending::notified && !r.was_chosen) wrong("a wait says that it was notified, and it was not");
+    if (e == ending::time && r.was_chosen) wrong("a wait says that its time has run out, and it was notified");
+    r.at = nullptr;
+    of_thread[me] = none;
+    if (!holds) m.lock();
+    came_after[me] = arrivals;
+    return e;
+  }
+
+  void notify(bool all) {
+    const unsigned me = rl::thread_index();
+    std::array<bool, execution::most_locals> waited{};
+    for (unsigned s = 0; s < records.size(); s++)
+      waited[s] = records[s].waits() && records[s].number <= came_after[me];
+    chosen_by[me] = 0;
+    chain_of[me] = ++chains;
+    (all ? the_condition->notify_all : the_condition->notify_one)(condition());
+    chain_of[me] = 0;
+    if (!all && chosen_by[me] > 1) wrong("notify_one() notifies several");
+    for (unsigned s = 0; s < records.size(); s++)
+      if (waited[s] && records[s].waits() && (all || chosen_by[me] == 0))
+        wrong(all ? "notify_all() leaves out one that waits" : "notify_one() notifies nobody, and a thread waits");
+  }
+
+  // ---- what is seen of it -----------------------------------------------------------------------------------
+
+  /// A thread that waits: not the program's.
+  struct record {
+    enum { waiting, leaving, chosen, granted, handed };  // wait_queue.hpp
+
+    const checked::atomic<std::uint32_t>* at = nullptr;  // its state
+    unsigned number = 0, thread = 0, chain = 0, place = 0;
+    std::uint32_t state = waiting;
+    bool listed = false, was_chosen = false, is_awake = false, is_back = false;
+
+    bool waits() const { return at != nullptr && listed && state == waiting; }
+  };
+  static constexpr unsigned none = execution::most_locals;
+
+  void see_begun(void* at) {
+    const unsigned me = rl::thread_index();
+    if (!enters[me]) return;
+    enters[me] = false;
+    const unsigned slot = world.slot_of_local(at);
+    of_thread[me] = slot;
+    records[slot] = {
+        .at = static_cast<checked::atomic<std::uint32_t>*>(at), .number = ++arrivals, .thread = me};
+  }
+
+  /// By a thread that waits: it is in the list.
+  void see_unlock() {
+    if (const unsigned s = of_thread[rl::thread_index()]; s != none) records[s].listed = true;
+  }
+  void see_locked() {
+    const unsigned me = rl::thread_index();
+    if (of_thread[me] != none)
+      records[of_thread[me]].is_back = true;
+    else
+      came_after[me] = arrivals;
+  }
+
+  void see_written(const void* word) {
+    if (!world.is_local(word)) return;
+    record& r = records[world.slot_of_local(word)];
+    if (r.at != word) return;
+    const std::uint32_t was = std::exchange(r.state, r.at->newest());
+    if (was == record::waiting && r.state == record::chosen) see_chosen(r);
+    if (was < record::granted && r.state >= record::granted) see_awake(r);
+  }
+
+  void see_chosen(record& r) {
+    const unsigned me = rl::thread_index();
+    r.was_chosen = true;
+    r.chain = chain_of[me];
+    r.place = ++chosen_by[me];
+    const std::uint32_t mine = world.priority_of(r.thread);
+    for (const record& o : records) {
+      if (!o.waits()) continue;
+      const std::uint32_t others = world.priority_of(o.thread);
+      if (others > mine) wrong("a notification passes over a waiter of a higher priority");
+      if (others == mine && (at_tail == 1 ? o.number < r.number : at_tail == 0x1p-32 && o.number > r.number))
+        wrong("a notification does not choose the one whose turn it is");
+    }
+  }
+
+  void see_awake(record& r) {
+    r.is_awake = true;
+    if (r.state == record::handed) r.is_back = true;
+    if (r.chain == 0) return;
+    for (const record& o : records) {
+      if (&o == &r || o.at == nullptr || o.chain != r.chain) continue;
+      if (o.place < r.place && !o.is_awake) wrong("the threads of a broadcast are not woken in order");
+      if (o.is_awake && !o.is_back) wrong("two threads of a broadcast are awake without the mutex");
+    }
   }
 
   void* condition() { return bytes.data(); }
@@ -154,6 +298,16 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   mutex m{{&lock, memory.data()}, rl::rand(2) == 0};
   checked::plain<std::uint32_t> tokens, to_post, flag;
   std::array<role, Threads> roles;
+  double at_tail = std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)];  // first in, first out; mixed; last in, first out
+  std::array<record, execution::most_locals> records;
+  std::array<bool, Threads> enters{};
+  std::array<unsigned, Threads> of_thread = [] {
+    std::array<unsigned, Threads> all;
+    all.fill(none);
+    return all;
+  }();
+  std::array<unsigned, Threads> came_after{}, chosen_by{}, chain_of{};
+  unsigned arrivals = 0, chains = 0;
 };
 
 }  // namespace
