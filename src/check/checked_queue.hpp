@@ -29,23 +29,51 @@ struct mutex_bytes {
   void* state() { return room.data(); }
   /// But for whose turn it is next: nobody waits, and nobody has it.
   bool is_idle() const {
-    return chain.get() == nullptr && timed_gate<checked>::is_idle(timed.newest()) && owner_tag.newest() == 0;
+    return chain.get() == nullptr && timed_gate<checked>::is_idle(timed.newest() - users_elsewhere * one_user) &&
+           owner_tag.newest() == 0;
   }
+
+  // timed_waiters.hpp
+  static constexpr std::uint32_t one_user = 1u << 14, most_users = 4095, one_in_a_row = 1u << 26, requeued = 1u << 29,
+                                 most_timed = 0x1fff;
+  std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
+  std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
 
   const checked_lock& lock;
   bool unlocked_by_others = false;  ///< then nothing can be seen of it after a requeue
+  bool requeues = true;
+  std::uint32_t users_elsewhere = 0;  ///< threads that wait on other condition variables, and stay there
+  std::uint32_t users = 0;            ///< those of ours that are counted
+  /// What the lock has said to a thread's last unlock.
+  struct answers {
+    enum answer : std::uint8_t { unasked, no, yes };
+    answer contended = unasked, due = unasked, urgent = unasked;
+  };
+  std::array<answers, execution::most_threads> said{};
   alignas(64) std::array<std::byte, room_for_subject> room;
   checked::atomic<std::uint32_t> owner_tag, timed;
   checked::atomic<std::uint64_t> epoch;
   checked::plain<void*> chain;
 };
 
-/// Is told of each chain that is delivered, by its first, before that is done.
+/// Some threads that wait, in order.
+struct chain_seen {
+  std::array<void*, execution::most_locals> waiters;
+  unsigned size = 0;
+};
+
+/// Is told of each chain that is delivered, by its first, before that is done; that a thread has the mutex again; and of each
+/// requeue: the chain, and all that are requeued then.
 struct delivery_observer {
   void (*told)(void* context, void* waiter) = nullptr;
+  void (*locked)(void* context, void* waiter) = nullptr;
+  void (*requeued)(void* context, const chain_seen& chain, const chain_seen& then) = nullptr;
   void* context = nullptr;
 };
 inline delivery_observer deliveries;
+
+constexpr std::uint64_t never = std::uint64_t{1} << 62;  ///< ns
+constexpr unsigned without_end = ~0u;                    ///< looks
 
 /// How a thread waits.
 enum class manner { for_ever, timed, cancelled };
@@ -68,6 +96,7 @@ struct checked_queue {
   bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
   void (*come_back)(void* waiter, bool granted, bool by_time);
   void (*end_waiter)(void*);
+  void (*undo_enter)(void* waiter);
 
   // a thread that signals
   void* (*choose_one)(void* queue, bool tied);
@@ -75,8 +104,8 @@ struct checked_queue {
   void (*deliver)(void* chain);
   bool (*close)(void* queue);
 
-  // of a selected waiter
-  std::uint32_t (*priority)(void* waiter);
+  // of a waiter
+  std::uint32_t (*state)(void* waiter);  ///< not as a thread sees it: the newest
   void* (*next)(void* waiter);  ///< in its chain
 };
 
@@ -95,7 +124,17 @@ struct queue_adapter {
     using waiter = typename Parts::waiter;
     mutex_bytes* m;
 
-    lock_handle lock() const { return {&m->lock, m->state()}; }
+    struct observed : lock_handle {
+      mutex_bytes* m;
+      bool contended() const { return keep(&mutex_bytes::answers::contended, lock_handle::contended()); }
+      bool unlock_is_due() const { return keep(&mutex_bytes::answers::due, lock_handle::unlock_is_due()); }
+      bool urgent_wait() const { return keep(&mutex_bytes::answers::urgent, lock_handle::urgent_wait()); }
+      bool keep(mutex_bytes::answers::answer mutex_bytes::answers::*question, bool is_so) const {
+        m->said[rl::thread_index()].*question = is_so ? mutex_bytes::answers::yes : mutex_bytes::answers::no;
+        return is_so;
+      }
+    };
+    observed lock() const { return {{&m->lock, m->state()}, m}; }
     auto& owner_tag() const { return m->owner_tag; }
     auto& timed() const { return m->timed; }
     auto& epoch() const { return m->epoch; }
@@ -118,15 +157,42 @@ struct queue_adapter {
     bool requeue(typename Parts::waiter& chain) const {
       using waiter = typename Parts::template wait<target>::waiter;
       deliveries.told(deliveries.context, static_cast<waiter*>(&chain));
-      if (!mutex::requeue({m}, chain)) return false;
-      if (!m->unlocked_by_others) see_in_order(*words{m}.requeued());
+      if (!m->requeues) return false;
+      const chain_seen before = see(&chain);
+      const std::uint64_t since = chain.requeued_at.get(), deferred = chain.deferred_at.get();
+      if (!mutex::requeue({m}, chain)) {
+        const chain_seen then = see(&chain);
+        if (before.size != then.size || before.waiters[before.size - 1] != then.waiters[then.size - 1] ||
+            since != chain.requeued_at.get() || deferred != chain.deferred_at.get())
+          wrong("a requeue that is refused has changed its chain");
+        return false;
+      }
+      if (m->unlocked_by_others) return true;
+      see_in_order(*words{m}.requeued());
+      deliveries.requeued(deliveries.context, before, see(words{m}.requeued()));
       return true;
+    }
+    static chain_seen see(typename Parts::waiter* w) {
+      using waiter = typename Parts::template wait<target>::waiter;
+      chain_seen c;
+      for (; w != nullptr; w = w->next_in_chain()) {
+        if (c.size == c.waiters.size()) wrong("a chain is a ring");
+        c.waiters[c.size++] = static_cast<waiter*>(w);
+      }
+      return c;
     }
     void take_over() const { mutex::take_over({m}); }
     // As pthread_mutex_destroy() asks for them.
-    void entered() { counted = timed_gate<checked>::add_user(m->timed); }
+    void entered() {
+      const bool room = m->users_elsewhere + m->users < mutex_bytes::most_users;
+      counted = timed_gate<checked>::add_user(m->timed);
+      if (counted != room) wrong("a thread that waits is counted where there is no room for it, or not where there is");
+      m->users += counted ? 1 : 0;
+    }
     void left() const {
-      if (counted) timed_gate<checked>::remove_user(m->timed);
+      if (!counted) return;
+      timed_gate<checked>::remove_user(m->timed);
+      m->users--;
     }
 
     static void see_in_order(typename Parts::waiter& first) {
@@ -161,8 +227,8 @@ struct queue_adapter {
       if (how == manner::for_ever || (how == manner::timed && selected)) {
         checked::park(me.state, state, every_sleeper);
       } else if (looks != 0) {
-        looks--;
-        checked::park_for(me.state, state, every_sleeper, 1);
+        if (looks != without_end) looks--;
+        checked::park_for(me.state, state, every_sleeper, looks == without_end ? never : 1);
       } else {
         gave_up = how == manner::cancelled;
         return gave_up ? wait_end::cancel : wait_end::time;
@@ -193,16 +259,20 @@ bool add_queue(std::string name, std::string bug) {
                         bool& gave_up) { return a::await_grant(a::w(me), how, looks, gave_up); },
       .come_back =
           [](void* me, bool granted, bool by_time) {
-            a::wait::come_back(a::w(me), granted, [&] { a::lock(*a::w(me).target.m, by_time); });
+            a::wait::come_back(a::w(me), granted, [&] {
+              a::lock(*a::w(me).target.m, by_time);
+              deliveries.locked(deliveries.context, me);
+            });
           },
       .end_waiter = [](void* me) { std::destroy_at(&a::w(me)); },
+      .undo_enter = [](void* me) { a::wait::undo_enter(a::w(me)); },
       .choose_one = [](void* p, bool tied) -> void* {
         return a::wait::of_chain(a::q(p).choose_one(tied ? choice::tied : choice::loose));
       },
       .choose_all = [](void* p) -> void* { return a::wait::of_chain(a::q(p).choose_all()); },
       .deliver = [](void* chain) { a::wait::deliver(a::w(chain)); },
       .close = [](void* p) { return a::q(p).close(); },
-      .priority = [](void* me) { return a::w(me).rank.get(); },
+      .state = [](void* me) { return a::w(me).state.newest(); },
       .next = [](void* me) -> void* { return a::wait::of_chain(a::w(me).next.get()); },
   });
   return true;

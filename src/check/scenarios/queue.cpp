@@ -7,6 +7,13 @@
 // Ends. Somebody ends the queue's life as soon as the pthread interface lets it, the mutex held or not.
 // Forked. The threads go on in a child: the parent has left the queue and the mutex behind, with waiters that do not exist.
 // Foreign. A thread unlocks a mutex that another has locked, while that one signals.
+// Undone. Threads join the queue without the mutex, and leave it again: as pthread_cond_wait() does when it cannot unlock the
+// mutex.
+// Row. The poster begins as one that has got the mutex by the fifth, sixth or seventh hand-over in a row.
+//
+// In all of them: a signal chooses by the list's order and by priority, no more than one, and one if any waits; a broadcast each
+// that waits then; a chain's threads come back in its order, one at a time awake without the mutex; a requeue keeps both chains'
+// order and loses nobody; an unlock leaves nobody asleep beyond the limits of wait_morphing.hpp; what the mutex counts is right.
 #include "check/checked_lock.hpp"
 #include "check/checked_queue.hpp"
 #include "check/explore.hpp"
@@ -25,6 +32,8 @@ struct client {
   bool busy = false;     ///< tokens: close() in between, which must be refused
   bool ranks = false;    ///< tokens: threads have priorities
   bool forked = false;   ///< tokens: in a child of a process that used the queue and the mutex
+  bool undoes = false;   ///< tokens: some join the queue and leave it again
+  bool row = false;      ///< tokens: hand-overs in a row have gone before
 };
 
 constexpr client clients[] = {
@@ -34,6 +43,8 @@ constexpr client clients[] = {
     {.name = "busy", .busy = true},
     {.name = "ranks", .ranks = true},
     {.name = "forked", .forked = true},
+    {.name = "undone", .outside = true, .undoes = true},
+    {.name = "row", .ranks = true, .row = true},
     {.name = "broadcast", .runs = program::broadcast_ends},
     {.name = "signals", .runs = program::signals_end},
     {.name = "woken", .runs = program::woken_ends},
@@ -77,7 +88,20 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     }
     to_post.set(takers);
     users.set(the_client->runs == program::woken_ends ? 2 : Threads);
-    deliveries = {[](void* self, void* w) { static_cast<suite*>(self)->see_delivered(w); }, this};
+    deliveries = {[](void* self, void* w) { static_cast<suite*>(self)->see_delivered(w); },
+                  [](void* self, void* w) { static_cast<suite*>(self)->see_back(w); },
+                  [](void* self, const chain_seen& chain, const chain_seen& then) {
+                    static_cast<suite*>(self)->see_requeued(chain, then);
+                  },
+                  this};
+    world.observe({[](void* self, const void* word) { static_cast<suite*>(self)->see_written(word); }, nullptr, this});
+    if (the_client->undoes) {
+      cancels = true;  // each signal can be passed on
+      m.requeues = false;
+    } else if (!the_client->forked && rl::rand(2) == 0) {
+      m.users_elsewhere = mutex_bytes::most_users - rl::rand(3);
+      m.timed.fetch_add(m.users_elsewhere * mutex_bytes::one_user, std::memory_order_relaxed);
+    }
     m.unlocked_by_others = the_client->runs == program::foreign_unlock;
     if (the_client->forked) leave_behind();
   }
@@ -107,11 +131,14 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
  private:
+  struct record;
+
   // ---- the programs -----------------------------------------------------------------------------------------
 
   void take() {
+    if (the_client->undoes && rl::rand(2) == 0) come_and_go();
     lock();
-    while (tokens.get() == 0) wait(manner::for_ever);
+    while (tokens.get() == 0) wait_for_ever();
     tokens.set(tokens.get() - 1);
     leave_and_unlock();
   }
@@ -119,6 +146,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void post() {
     for (;;) {
       lock();
+      if (the_client->row && !has_begun_row) begin_row();
       if (to_post.get() == 0) return leave_and_unlock();
       unsigned outside = 0;
       do {
@@ -136,6 +164,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void visit(manner how) {
+    if (the_client->undoes && rl::rand(2) == 0) come_and_go();
     lock();
     // A cancelled one has passed the signal on.
     if (!wait(how) || gave_up[rl::thread_index()]) return leave_and_unlock();
@@ -152,7 +181,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     lock();
     if (how != manner::for_ever && !flag.get()) wait(how);
     if (how != manner::cancelled)
-      while (!flag.get()) wait(manner::for_ever);
+      while (!flag.get()) wait_for_ever();
     leave_and_unlock();
   }
 
@@ -164,8 +193,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (!holds) leave_and_unlock();
     if (the_client->runs == program::signals_end) {
       for (unsigned i = 0; i < 2 * Threads; i++)
-        if (void* const w = the_queue->choose_one(queue(), true)) the_queue->deliver(w);
-    } else if (void* const first = the_queue->choose_all(queue())) {
+        if (void* const w = choose(false, true)) the_queue->deliver(w);
+    } else if (void* const first = choose(true)) {
       the_queue->deliver(first);
     }
     if (!the_queue->close(queue())) wrong("close() says that threads wait, and all were chosen");
@@ -196,28 +225,36 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   bool sends_outside() const { return the_client->outside && rl::rand(2) == 0; }
 
   void announce(bool holding) {
-    void* const chain =
-        rl::rand(4) == 0 ? the_queue->choose_all(queue()) : the_queue->choose_one(queue(), cancels || rl::rand(2) == 0);
+    void* const chain = rl::rand(4) == 0 ? choose(true) : choose(false, cancels || rl::rand(2) == 0);
     if (chain == nullptr) return;
     if (holding)
       for (void* w = chain; w != nullptr; w = the_queue->next(w)) see_chosen(w);
     the_queue->deliver(chain);
   }
 
-  /// A signal sent under the mutex has chosen a waiter. Where the order is that of arrival, so are those chosen, of one
-  /// priority. In `ranks` no signal is sent in any other way.
+  /// As the_queue's, and looks at what it has done.
+  void* choose(bool all, bool tied = true) {
+    const unsigned me = rl::thread_index();
+    std::array<bool, execution::most_locals> waited{};
+    for (unsigned s = 0; s < records.size(); s++)
+      waited[s] = records[s].is_listed() && records[s].number <= came_after[me];
+    chosen_by[me] = 0;
+    chain_of[me] = ++chains;
+    void* const chain = all ? the_queue->choose_all(queue()) : the_queue->choose_one(queue(), tied);
+    chain_of[me] = 0;
+    if (!all && chosen_by[me] > 1) wrong("a signal chooses several");
+    unsigned length = 0;
+    for (void* w = chain; w != nullptr; w = the_queue->next(w)) length++;
+    if (length != chosen_by[me]) wrong("a chain is not of those who were chosen");
+    for (unsigned s = 0; s < records.size(); s++)
+      if (waited[s] && records[s].is_listed() && (all || chosen_by[me] == 0))
+        wrong(all ? "a broadcast leaves out one that waits" : "a signal chooses nobody, and a thread waits");
+    return chain;
+  }
+
+  /// A signal sent under the mutex has chosen a waiter.
   void see_chosen(void* w) {
-    record& r = records[world.slot_of_local(w)];
-    if (at_tail == 1 && !the_client->ranks && r.number <= last_chosen) wrong("a signal chose one that came later");
-    if (the_client->ranks && !cancels)
-      for (const record& other : records) {
-        if (!other.waits_for_ever || other.chosen) continue;
-        if (other.priority > r.priority) wrong("a signal passed over a waiter of a higher priority");
-        if (at_tail == 1 && other.priority == r.priority && other.number < r.number)
-          wrong("a signal chose one that came later");
-      }
-    last_chosen = r.number;
-    r.chosen = true;
+    records[world.slot_of_local(w)].chosen = true;
     signals_out++;
   }
 
@@ -240,21 +277,136 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   // ---- waiting ----------------------------------------------------------------------------------------------
 
+  bool wait_for_ever() { return rl::rand(2) == 0 ? wait(manner::for_ever) : wait(manner::timed, without_end); }
+
   /// True: a signal has reached the thread.
-  bool wait(manner how) {
+  bool wait(manner how, unsigned looks = rl::rand(2)) {
+    const unsigned me = rl::thread_index();
     void* const w = world.begin_local(the_queue->waiter_size, place::current());
     the_queue->make_waiter(w);
     record& r = records[world.slot_of_local(w)];
-    r = {++arrivals, how == manner::for_ever, false, world.priority_of(rl::thread_index())};
+    r = {.at = w,
+         .number = ++arrivals,
+         .waits_for_ever = how == manner::for_ever || looks == without_end,
+         .priority = world.priority_of(me)};
     the_queue->enter(w, queue(), m, chance());
+    r.listed = true;
     unlock();
-    const bool granted = the_queue->await_grant(w, how, rl::rand(2), gave_up[rl::thread_index()]);
+    const bool granted = the_queue->await_grant(w, how, looks, gave_up[me]);
+    if (granted != r.was_chosen)
+      wrong(granted ? "a wait says that a signal has reached it, and none has"
+                    : "a wait says that no signal has reached it, and one has");
     the_queue->come_back(w, granted, rl::rand(8) == 0);
+    see_lock();
     r.waits_for_ever = false;
     if (granted && r.chosen && signals_out != 0) signals_out--;
+    r.at = nullptr;
     world.end_local(w, place::current());
     the_queue->end_waiter(w);
     return granted;
+  }
+
+  /// Joins the queue without the mutex, and leaves it again.
+  void come_and_go() {
+    void* const w = world.begin_local(the_queue->waiter_size, place::current());
+    the_queue->make_waiter(w);
+    record& r = records[world.slot_of_local(w)];
+    r = {.at = w, .priority = world.priority_of(rl::thread_index()), .ordered = false, .is_back = true};
+    the_queue->enter(w, queue(), m, chance());
+    the_queue->undo_enter(w);
+    r.at = nullptr;
+    world.end_local(w, place::current());
+    the_queue->end_waiter(w);
+  }
+
+  // ---- what is seen of it -----------------------------------------------------------------------------------
+
+  void see_written(const void* word) {
+    if (word == &m.timed) {
+      if (m.counted_timed() == 0) passed_by = false;
+      timed_at_write[rl::thread_index()] = m.counted_timed();
+      if ((m.timed.newest() & mutex_bytes::requeued) == 0)  // the whole chain goes with its first
+        for (record& r : records) r.requeued = false;
+      return;
+    }
+    if (!world.is_local(word)) return;
+    record& r = records[world.slot_of_local(word)];
+    if (r.at == nullptr) return;
+    const std::uint32_t was = std::exchange(r.state, the_queue->state(r.at));
+    if (was == record::waiting && r.state == record::selected) see_selected(r);
+    if (was < record::granted && r.state >= record::granted) see_awake(r);
+  }
+
+  void see_selected(record& r) {
+    const unsigned me = rl::thread_index();
+    r.was_chosen = true;
+    r.chain = chain_of[me];
+    r.place = ++chosen_by[me];
+    if (!r.ordered) return;
+    for (const record& o : records) {
+      if (!o.is_listed()) continue;
+      if (o.priority > r.priority) wrong("a signal passes over a waiter of a higher priority");
+      if (o.priority == r.priority && (at_tail == 1 ? o.number < r.number : at_tail == 0x1p-32 && o.number > r.number))
+        wrong("a signal does not choose the one whose turn it is");
+    }
+  }
+
+  void see_awake(record& r) {
+    const unsigned me = rl::thread_index();
+    r.is_awake = true;
+    woken_by[me] = &r;
+    if (r.state == record::handed) {
+      r.is_back = true;
+      if (passed_by) wrong("two hand-overs in a row pass by a thread with a deadline");
+      passed_by = timed_at_write[me] != 0;
+      if (in_a_row >= 7 && m.said[me].due != mutex_bytes::answers::no)
+        wrong("the mutex is handed over eight times in a row, and a thread at the lock has waited long");
+      in_a_row++;
+    }
+    if (r.chain == 0) return;
+    for (const record& o : records) {
+      if (&o == &r || o.at == nullptr || o.chain != r.chain) continue;
+      if (o.place < r.place && !o.is_awake) wrong("the threads of a broadcast are not woken in order");
+      if (o.is_awake && !o.is_back) wrong("two threads of a broadcast are awake without the mutex");
+    }
+  }
+
+  void see_back(void* w) {
+    records[world.slot_of_local(w)].is_back = true;
+    passed_by = false;
+    in_a_row = 0;
+  }
+
+  void see_requeued(const chain_seen& chain, const chain_seen& then) {
+    for (unsigned i = 0; i < chain.size; i++) {
+      record& r = records[world.slot_of_local(chain.waiters[i])];
+      r.place_at_mutex = ++requeues;
+      if (r.requeued_since == 0) r.requeued_since = world.clock();
+      r.requeued = true;
+    }
+    if (the_client->forked) return;
+    if (then.size != std::size_t(std::ranges::count_if(records, [](const record& r) { return r.requeued; })))
+      wrong("a requeue loses a thread");
+    for (unsigned i = 0; i + 1 < then.size; i++) {
+      const record &a = records[world.slot_of_local(then.waiters[i])],
+                   &b = records[world.slot_of_local(then.waiters[i + 1])];
+      if (a.priority < b.priority || (a.priority == b.priority && a.place_at_mutex > b.place_at_mutex))
+        wrong("requeued threads are not in order");
+    }
+  }
+
+  /// The calling thread has the mutex.
+  void see_lock() {
+    came_after[rl::thread_index()] = arrivals;
+    if (!the_client->forked && !the_client->undoes && m.counted_users() != m.users_elsewhere + m.users)
+      wrong("the mutex does not count those who wait with it");
+  }
+
+  void begin_row() {
+    has_begun_row = true;
+    in_a_row = 5 + rl::rand(3);
+    const std::uint32_t before = m.timed.newest() / mutex_bytes::one_in_a_row & 7;
+    m.timed.fetch_add((in_a_row - before) * mutex_bytes::one_in_a_row, std::memory_order_relaxed);
   }
 
   /// What a parent leaves: threads in the queue and at the mutex that the child does not have. The thread that forked holds the
@@ -279,7 +431,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void take_one() {
     lock();
-    while (tokens.get() == 0) wait(manner::for_ever);
+    while (tokens.get() == 0) wait_for_ever();
     tokens.set(0);
     unlock();
   }
@@ -288,7 +440,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     tokens.set(1);
     if (Threads == 2) return announce(true), unlock();
     handed.store(1, std::memory_order_release);
-    if (void* const w = the_queue->choose_one(queue(), true)) the_queue->deliver(w);
+    if (void* const w = choose(false)) the_queue->deliver(w);
   }
   void unlock_anothers() {
     checked::await(
@@ -298,8 +450,29 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   // ---- the mutex --------------------------------------------------------------------------------------------
 
-  void lock() { the_queue->lock(m, rl::rand(8) == 0); }
-  void unlock() { the_queue->unlock(m); }
+  void lock() {
+    the_queue->lock(m, rl::rand(8) == 0);
+    passed_by = false;
+    in_a_row = 0;
+    see_lock();
+  }
+
+  void unlock() {
+    if (the_client->forked || the_client->runs == program::foreign_unlock) return the_queue->unlock(m);
+    using answers = mutex_bytes::answers;
+    const unsigned me = rl::thread_index();
+    void* const first = m.chain.get();
+    const record* const r = first != nullptr ? &records[world.slot_of_local(first)] : nullptr;
+    const std::uint32_t priority = r != nullptr ? r->priority : 0;
+    const std::uint64_t waited = r != nullptr ? world.clock() - r->requeued_since : 0;
+    m.said[me] = {};
+    woken_by[me] = nullptr;
+    the_queue->unlock(m);
+    if (first == nullptr || woken_by[me] == r || m.said[me].urgent == answers::yes || m.said[me].due == answers::yes) return;
+    if (waited >= 1000000) wrong("a requeued thread is left asleep for more than 1 ms");
+    if (priority != 0) wrong("a requeued thread with a priority is left asleep");
+    if (m.said[me].contended != answers::yes) wrong("a requeued thread is left asleep, and nobody is certain to unlock");
+  }
 
   /// The last thing that a thread does with the mutex held.
   void leave_and_unlock() {
@@ -309,7 +482,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (!the_queue->close(queue())) wrong("close() says that threads wait, and all have gone");
       world.end_of(the_queues_life);
     }
-    if (left == 0 && the_queue->has_users(m)) wrong("the mutex still counts a thread that waits with it");
+    if (left == 0 && the_queue->has_users(m) != (m.users_elsewhere != 0)) wrong("the mutex still counts a thread that waits with it");
     unlock();
     if (left == 0) world.end_of(the_mutexs_life);
   }
@@ -319,9 +492,17 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   /// What chance gives the clients to know of a waiter. Not the program's: relacy does not see it.
   struct record {
+    enum : std::uint32_t { waiting, leaving, selected, granted, handed };  // wait_queue.hpp
+
+    void* at = nullptr;  // null: it has gone
     unsigned number = 0;
     bool waits_for_ever = false, chosen = false;
-    std::uint32_t priority = 0;
+    std::uint32_t priority = 0, state = waiting;
+    bool ordered = true, listed = false, was_chosen = false, is_awake = false, requeued = false, is_back = false;
+    unsigned chain = 0, place = 0, place_at_mutex = 0;
+    std::uint64_t requeued_since = 0;  // at the latest
+
+    bool is_listed() const { return at != nullptr && listed && state == waiting; }
   };
 
   execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
@@ -337,7 +518,12 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   bool cancels = false;
   std::array<record, execution::most_locals> records;
   std::array<bool, Threads> gave_up{};
-  unsigned arrivals = 0, last_chosen = 0, signals_out = 0;
+  unsigned arrivals = 0, signals_out = 0, chains = 0, requeues = 0;
+  std::array<unsigned, Threads> came_after{}, chosen_by{}, chain_of{}, timed_at_write{};
+  std::array<const record*, Threads> woken_by{};
+  bool passed_by = false;  // the last unlock handed over with a thread with a deadline there
+  unsigned in_a_row = 0;
+  bool has_begun_row = false;
 };
 
 }  // namespace
