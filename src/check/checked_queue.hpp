@@ -86,7 +86,7 @@ struct checked_queue {
   void (*end)(void*);
 
   // the mutex
-  void (*lock)(mutex_bytes&, bool by_time);
+  void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline, so many looks away; 0: without
   void (*unlock)(mutex_bytes&);
   bool (*has_users)(mutex_bytes&);
 
@@ -94,7 +94,7 @@ struct checked_queue {
   void (*make_waiter)(void*);
   void (*enter)(void* waiter, void* queue, mutex_bytes&, append_chance);
   bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
-  void (*come_back)(void* waiter, bool granted, bool by_time);
+  void (*come_back)(void* waiter, bool granted, unsigned looks);
   void (*end_waiter)(void*);
   void (*undo_enter)(void* waiter);
 
@@ -210,10 +210,9 @@ struct queue_adapter {
   static waiter& w(void* p) { return *static_cast<waiter*>(p); }
 
   /// As pthread_mutex_lock(); or as pthread_mutex_timedlock(), and then again.
-  static void lock(mutex_bytes& m, bool by_time) {
+  static void lock(mutex_bytes& m, unsigned left) {
     mutex::ready({&m});
-    unsigned left = 1;
-    if (!by_time || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))
+    if (left == 0 || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))
       mutex::lock({&m});
   }
   static void unlock(mutex_bytes& m) {
@@ -258,9 +257,9 @@ bool add_queue(std::string name, std::string bug) {
       .await_grant = [](void* me, manner how, unsigned looks,
                         bool& gave_up) { return a::await_grant(a::w(me), how, looks, gave_up); },
       .come_back =
-          [](void* me, bool granted, bool by_time) {
+          [](void* me, bool granted, unsigned looks) {
             a::wait::come_back(a::w(me), granted, [&] {
-              a::lock(*a::w(me).target.m, by_time);
+              a::lock(*a::w(me).target.m, looks);
               deliveries.locked(deliveries.context, me);
             });
           },

@@ -9,7 +9,9 @@
 // Foreign. A thread unlocks a mutex that another has locked, while that one signals.
 // Undone. Threads join the queue without the mutex, and leave it again: as pthread_cond_wait() does when it cannot unlock the
 // mutex.
-// Row. The poster begins as one that has got the mutex by the fifth, sixth or seventh hand-over in a row.
+// Row. A broadcast, after so many hand-overs in a row that the seventh is near, and long after the threads were to be woken; another
+// thread locks the mutex over and over, with a deadline or without.
+// In-turn. One step after the other, each by a thread of its own that brings waiters of its own, so that many wait.
 //
 // In all of them: a signal chooses by the list's order and by priority, no more than one, and one if any waits; a broadcast each
 // that waits then; a chain's threads come back in its order, one at a time awake without the mutex; a requeue keeps both chains'
@@ -21,7 +23,7 @@
 namespace usher::check {
 namespace {
 
-enum class program { tokens, broadcast_ends, signals_end, woken_ends, foreign_unlock };
+enum class program { tokens, broadcast_ends, signals_end, woken_ends, foreign_unlock, row, in_turn };
 
 struct client {
   const char* name;
@@ -33,7 +35,6 @@ struct client {
   bool ranks = false;    ///< tokens: threads have priorities
   bool forked = false;   ///< tokens: in a child of a process that used the queue and the mutex
   bool undoes = false;   ///< tokens: some join the queue and leave it again
-  bool row = false;      ///< tokens: hand-overs in a row have gone before
 };
 
 constexpr client clients[] = {
@@ -44,11 +45,12 @@ constexpr client clients[] = {
     {.name = "ranks", .ranks = true},
     {.name = "forked", .forked = true},
     {.name = "undone", .outside = true, .undoes = true},
-    {.name = "row", .ranks = true, .row = true},
     {.name = "broadcast", .runs = program::broadcast_ends},
     {.name = "signals", .runs = program::signals_end},
     {.name = "woken", .runs = program::woken_ends},
     {.name = "foreign", .runs = program::foreign_unlock},
+    {.name = "row", .runs = program::row},
+    {.name = "in-turn", .runs = program::in_turn, .ranks = true},
 };
 
 const checked_queue* the_queue;
@@ -109,6 +111,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void thread(unsigned t) {
     if (t == 0 && held_at_fork) unlock();
+    if (the_client->runs == program::row) return t == 0 ? begin_row() : t <= in_row ? come_in_row() : disturb_row();
+    if (the_client->runs == program::in_turn) return take_turns(t);
     if (the_client->runs == program::foreign_unlock)
       t == 0 ? take_one() : t == 1 ? signal_while_unlocked() : t == 2 ? unlock_anothers() : void();
     else if (the_client->runs == program::woken_ends)
@@ -132,6 +136,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
  private:
   struct record;
+  record& record_of(void* w) { return records[world.slot_of_local(w)]; }
 
   // ---- the programs -----------------------------------------------------------------------------------------
 
@@ -146,7 +151,6 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void post() {
     for (;;) {
       lock();
-      if (the_client->row && !has_begun_row) begin_row();
       if (to_post.get() == 0) return leave_and_unlock();
       unsigned outside = 0;
       do {
@@ -218,6 +222,111 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     const bool waits = flag.get() != 0;
     leave_and_unlock();
     if (waits) announce(false);
+  }
+
+  // ---- hand-overs in a row ----------------------------------------------------------------------------------
+
+  void begin_row() {
+    for (;;) {
+      lock();
+      if (came_after[0] == in_row) break;
+      unlock();
+      checked::backoff(0);
+    }
+    flag.set(1);
+    in_a_row = 4 + rl::rand(4);
+    const std::uint32_t before = m.timed.newest() / mutex_bytes::one_in_a_row & 7;
+    m.timed.fetch_add((in_a_row - before) * mutex_bytes::one_in_a_row, std::memory_order_relaxed);
+    if (void* const chain = choose(true)) the_queue->deliver(chain);
+    for (unsigned i = 0; i < 6; i++) checked::now();
+    unlock();
+  }
+  void come_in_row() {
+    lock();
+    while (!flag.get()) wait_for_ever();
+    unlock();
+  }
+  void disturb_row() {
+    for (unsigned i = 0; i < 3; i++) {
+      lock(std::array{0u, 4u, 20u}[rl::rand(3)]);
+      unlock();
+    }
+  }
+
+  // ---- in turn ----------------------------------------------------------------------------------------------
+
+  void take_turns(unsigned t) {
+    for (;;) {
+      checked::await(
+          turn, [t](std::uint32_t v) { return v == t; }, std::memory_order_acquire, look::polling);
+      const bool over = steps == 0 && std::ranges::all_of(places, [](const auto& p) { return p.at == nullptr; });
+      if (!over) step(t);
+      unsigned next = over ? (t + 1) % Threads : rl::rand(Threads);
+      for (const auto& p : places)
+        if (p.at != nullptr && record_of(p.at).is_awake && (record_of(p.at).state == record::handed || rl::rand(2) == 0)) {
+          next = p.thread;  // it may have the mutex
+          if (record_of(p.at).state == record::handed) break;
+        }
+      turn.store(next, std::memory_order_release);
+      if (over) return;
+    }
+  }
+
+  void step(unsigned t) {
+    if (steps != 0) steps--;
+    // Come back, or give up, or just lock.
+    waiting* mine = nullptr;
+    for (auto& p : places) {
+      if (p.at == nullptr || p.thread != t) continue;
+      const record& r = record_of(p.at);
+      if (r.state == record::handed)
+        mine = &p;
+      else if (mine == nullptr && (r.is_awake ? steps == 0 || rl::rand(2) == 0 : r.is_listed() && rl::rand(8) == 0))
+        mine = &p;
+      if (r.state == record::handed) break;
+    }
+    mine != nullptr ? come_back(*mine) : lock();
+    for (unsigned i = steps == 0 ? 0 : rl::rand(5); i != 0; i--) {
+      const auto free = std::ranges::find(places, static_cast<void*>(nullptr), &waiting::at);
+      if (rl::rand(3) == 0)
+        announce(true);
+      else if (free != places.end())
+        come(*free, t);
+    }
+    if (steps == 0)
+      if (void* const chain = choose(true)) the_queue->deliver(chain);
+    unlock();
+    if (steps != 0 && rl::rand(8) == 0) announce(false);
+  }
+
+  /// A waiter of a thread that does not wait.
+  struct waiting {
+    void* at = nullptr;
+    unsigned thread = 0;
+  };
+
+  void come(waiting& p, unsigned t) {
+    void* const w = world.begin_local(the_queue->waiter_size, place::current());
+    p = {w, t};
+    the_queue->make_waiter(w);
+    record& r = record_of(w);
+    r = {.at = w, .number = ++arrivals, .priority = world.priority_of(t)};
+    the_queue->enter(w, queue(), m, chance());
+    r.listed = true;
+    came_after[t] = arrivals;
+  }
+
+  void come_back(waiting& p) {
+    void* const w = p.at;
+    record& r = record_of(w);
+    const bool granted = the_queue->await_grant(w, manner::timed, 0, gave_up[p.thread]);
+    if (granted != r.was_chosen) wrong("a wait does not say whether a signal has reached it");
+    the_queue->come_back(w, granted, 0);
+    see_lock();
+    r.at = nullptr;
+    world.end_local(w, place::current());
+    the_queue->end_waiter(w);
+    p.at = nullptr;
   }
 
   // ---- signals ----------------------------------------------------------------------------------------------
@@ -296,7 +405,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (granted != r.was_chosen)
       wrong(granted ? "a wait says that a signal has reached it, and none has"
                     : "a wait says that no signal has reached it, and one has");
-    the_queue->come_back(w, granted, rl::rand(8) == 0);
+    the_queue->come_back(w, granted, rl::rand(8) == 0 ? 1 : 0);
     see_lock();
     r.waits_for_ever = false;
     if (granted && r.chosen && signals_out != 0) signals_out--;
@@ -402,13 +511,6 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       wrong("the mutex does not count those who wait with it");
   }
 
-  void begin_row() {
-    has_begun_row = true;
-    in_a_row = 5 + rl::rand(3);
-    const std::uint32_t before = m.timed.newest() / mutex_bytes::one_in_a_row & 7;
-    m.timed.fetch_add((in_a_row - before) * mutex_bytes::one_in_a_row, std::memory_order_relaxed);
-  }
-
   /// What a parent leaves: threads in the queue and at the mutex that the child does not have. The thread that forked holds the
   /// mutex, or another one has locked it and not yet said so, or none does.
   void leave_behind() {
@@ -450,8 +552,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   // ---- the mutex --------------------------------------------------------------------------------------------
 
-  void lock() {
-    the_queue->lock(m, rl::rand(8) == 0);
+  void lock(unsigned looks = rl::rand(8) == 0 ? 1 : 0) {
+    the_queue->lock(m, looks);
     passed_by = false;
     in_a_row = 0;
     see_lock();
@@ -523,7 +625,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   std::array<const record*, Threads> woken_by{};
   bool passed_by = false;  // the last unlock handed over with a thread with a deadline there
   unsigned in_a_row = 0;
-  bool has_begun_row = false;
+  const unsigned in_row = Threads == 2 ? 1 : Threads - 1 - (rl::rand(4) == 0 ? 0 : 1);  // row: who waits, from thread 1 on
+  std::array<waiting, 10> places;
+  unsigned steps = 4 + rl::rand(9);
+  checked::atomic<std::uint32_t> turn;
 };
 
 }  // namespace
