@@ -106,7 +106,7 @@ struct checked_queue {
 
   // of a waiter
   std::uint32_t (*state)(void* waiter);  ///< not as a thread sees it: the newest
-  void* (*next)(void* waiter);  ///< in its chain
+  void* (*next)(void* waiter);           ///< in its chain
 };
 
 inline std::vector<checked_queue>& checked_queues() {

@@ -28,7 +28,7 @@ struct checked_semaphore {
   void (*end_waiter)(void*);
   bool (*enter)(void*, void* waiter, append_chance);
   bool (*waits)(void* waiter);
-  waiter_state (*state)(void* waiter);  ///< not as a thread sees it: the newest
+  waiter_state (*state)(void* waiter);           ///< not as a thread sees it: the newest
   void (*park)(void* waiter, std::uint64_t ns);  ///< 0: without a limit
   bool (*arrive)(void*, void* waiter);
   bool (*leave)(void*, void* waiter);

@@ -206,8 +206,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void notify(bool all) {
     const unsigned me = rl::thread_index();
     std::array<bool, execution::most_locals> waited{};
-    for (unsigned s = 0; s < records.size(); s++)
-      waited[s] = records[s].waits() && records[s].number <= came_after[me];
+    for (unsigned s = 0; s < records.size(); s++) waited[s] = records[s].waits() && records[s].number <= came_after[me];
     chosen_by[me] = 0;
     chain_of[me] = ++chains;
     (all ? the_condition->notify_all : the_condition->notify_one)(condition());
@@ -239,8 +238,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     enters[me] = false;
     const unsigned slot = world.slot_of_local(at);
     of_thread[me] = slot;
-    records[slot] = {
-        .at = static_cast<checked::atomic<std::uint32_t>*>(at), .number = ++arrivals, .thread = me};
+    records[slot] = {.at = static_cast<checked::atomic<std::uint32_t>*>(at), .number = ++arrivals, .thread = me};
   }
 
   /// By a thread that waits: it is in the list.

@@ -238,6 +238,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     const std::uint32_t before = m.timed.newest() / mutex_bytes::one_in_a_row & 7;
     m.timed.fetch_add((in_a_row - before) * mutex_bytes::one_in_a_row, std::memory_order_relaxed);
     if (void* const chain = choose(true)) the_queue->deliver(chain);
+    row_begun = true;
+    for (unsigned i = rl::rand(4) == 0 ? 0 : 20; i != 0 && m.counted_timed() == 0; i--) checked::backoff(0);
     for (unsigned i = 0; i < 6; i++) checked::now();
     unlock();
   }
@@ -247,6 +249,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     unlock();
   }
   void disturb_row() {
+    while (!row_begun && rl::rand(8) != 0) checked::backoff(0);
     for (unsigned i = 0; i < 3; i++) {
       lock(std::array{0u, 4u, 20u}[rl::rand(3)]);
       unlock();
@@ -263,7 +266,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (!over) step(t);
       unsigned next = over ? (t + 1) % Threads : rl::rand(Threads);
       for (const auto& p : places)
-        if (p.at != nullptr && record_of(p.at).is_awake && (record_of(p.at).state == record::handed || rl::rand(2) == 0)) {
+        if (p.at != nullptr && record_of(p.at).is_awake &&
+            (record_of(p.at).state == record::handed || rl::rand(2) == 0)) {
           next = p.thread;  // it may have the mutex
           if (record_of(p.at).state == record::handed) break;
         }
@@ -570,10 +574,12 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     m.said[me] = {};
     woken_by[me] = nullptr;
     the_queue->unlock(m);
-    if (first == nullptr || woken_by[me] == r || m.said[me].urgent == answers::yes || m.said[me].due == answers::yes) return;
+    if (first == nullptr || woken_by[me] == r || m.said[me].urgent == answers::yes || m.said[me].due == answers::yes)
+      return;
     if (waited >= 1000000) wrong("a requeued thread is left asleep for more than 1 ms");
     if (priority != 0) wrong("a requeued thread with a priority is left asleep");
-    if (m.said[me].contended != answers::yes) wrong("a requeued thread is left asleep, and nobody is certain to unlock");
+    if (m.said[me].contended != answers::yes)
+      wrong("a requeued thread is left asleep, and nobody is certain to unlock");
   }
 
   /// The last thing that a thread does with the mutex held.
@@ -584,7 +590,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (!the_queue->close(queue())) wrong("close() says that threads wait, and all have gone");
       world.end_of(the_queues_life);
     }
-    if (left == 0 && the_queue->has_users(m) != (m.users_elsewhere != 0)) wrong("the mutex still counts a thread that waits with it");
+    if (left == 0 && the_queue->has_users(m) != (m.users_elsewhere != 0))
+      wrong("the mutex still counts a thread that waits with it");
     unlock();
     if (left == 0) world.end_of(the_mutexs_life);
   }
@@ -625,8 +632,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   std::array<const record*, Threads> woken_by{};
   bool passed_by = false;  // the last unlock handed over with a thread with a deadline there
   unsigned in_a_row = 0;
-  const unsigned in_row = Threads == 2 ? 1 : Threads - 1 - (rl::rand(4) == 0 ? 0 : 1);  // row: who waits, from thread 1 on
+  const unsigned in_row =
+      Threads == 2 ? 1 : Threads - 1 - (rl::rand(4) == 0 ? 0 : 1);  // row: who waits, from thread 1 on
   std::array<waiting, 10> places;
+  bool row_begun = false;
   unsigned steps = 4 + rl::rand(9);
   checked::atomic<std::uint32_t> turn;
 };

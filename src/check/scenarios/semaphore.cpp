@@ -207,9 +207,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       listed++;
       waiters[w].is = checked_semaphore::waiting;
     }
-    void remove(unsigned w) {
-      listed = unsigned(std::remove(list.begin(), list.begin() + listed, w) - list.begin());
-    }
+    void remove(unsigned w) { listed = unsigned(std::remove(list.begin(), list.begin() + listed, w) - list.begin()); }
     void settle() {
       while (listed != 0 && credits > coming && (waiters[list[0]].insists || coming < most_coming)) {
         one& w = waiters[list[0]];
@@ -224,7 +222,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     for (;;) {
       checked::await(
           turn, [t](std::uint32_t v) { return v == t; }, std::memory_order_acquire, look::polling);
-      const bool over = model.steps == 0 && std::ranges::none_of(model.waiters, [](auto& w) { return w.at != nullptr; });
+      const bool over =
+          model.steps == 0 && std::ranges::none_of(model.waiters, [](auto& w) { return w.at != nullptr; });
       if (!over) {
         step(t);
         compare();
@@ -251,7 +250,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     } else if (what == 2) {
       const bool takes = model.credits != 0;
       if (takes) model.credits--;
-      if (the_semaphore->try_acquire(semaphore()) != takes) wrong("a free credit is not taken, or one that is not there");
+      if (the_semaphore->try_acquire(semaphore()) != takes)
+        wrong("a free credit is not taken, or one that is not there");
     } else if (what <= 5 && free != 0 && !ends) {
       come(t, places[0]);
     } else if (of_mine != 0) {
@@ -435,7 +435,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   checked::plain<std::uint32_t> acquired;
   std::uint32_t begins_with = 0;
   std::array<role, Threads> roles;
-  std::array<unsigned, Threads> share;           // of the credits: to take, to release
+  std::array<unsigned, Threads> share;  // of the credits: to take, to release
   checked::atomic<std::uint32_t> turn;
   state model;
   bool insists = false, is_in = false, within = false;
