@@ -51,7 +51,7 @@ std::string_view plain(rl::test_result_e r) {
 
 /// What a crash, or the end of the time limit, leaves to be said.
 void report_end(int signal) {
-  char state[256], text[512];
+  char state[2048], text[2100];
   the_search.write(state, sizeof state);
   const int n = std::snprintf(text, sizeof text, "\nended\t%d\t%s\n", signal, state);
   if (write(STDOUT_FILENO, text, std::size_t(n)) < 0) _exit(3);
@@ -76,6 +76,7 @@ void prepare(rl::test_params& p, const options& o) {
   the_search.fair = o.fair;
   the_search.bounded = o.bounded && !o.fair;
   the_search.differences = o.differences;
+  the_search.programs = o.programs;
   the_search.made = the_search.known = 0;
   the_search.programs_done = 0;
   the_search.replays = false;
@@ -107,7 +108,7 @@ outcome failure(const rl::test_params& p, const options& o) {
   r.why = last_reason != nullptr ? last_reason : plain(p.test_result);
   r.executions = the_search.bounded ? p.stop_iteration : p.stop_iteration - o.seed + 1;
   r.programs = the_search.programs_done;
-  char state[256];
+  char state[2048];
   the_search.write(state, sizeof state);
   r.state = state;
   return r;

@@ -27,6 +27,7 @@ struct options {
   std::uint64_t executions = 20000, seed = 1;
   bool bounded = false;
   unsigned differences = 2;
+  std::uint64_t programs = 0;
   bool fair = false;     ///< set by the client. There is none within bounds: then random
   std::string replay;    ///< the state of the one execution that is wanted
   bool history = true;   ///< print it if one fails
@@ -45,7 +46,8 @@ struct subject {
   std::size_t size;
   std::vector<const char*> clients;
   std::function<outcome(unsigned client, unsigned threads, const options&)> explore;
-  std::string family = {};  ///< without the way of waiting; empty: the name
+  std::string family = {};     ///< without the way of waiting; empty: the name
+  unsigned usual_threads = 4;  ///< where nobody says how many
 };
 
 constexpr std::size_t room_for_subject = 2048;
@@ -94,7 +96,7 @@ outcome explore(const options& o) {
   outcome r;
   if (o.replay.empty()) {
     if (rl::run_test<Suite, machine>(p, where, false) == rl::test_result_success) {
-      r.executions = o.executions;
+      r.executions = the_search.bounded ? the_search.number : o.executions;
       r.programs = the_search.programs_done;
       return r;
     }

@@ -14,14 +14,15 @@ namespace {
 int usage() {
   std::fputs(
       "usage: usher_check [--lock L|wrong] [--client C] [--threads 2|3|4] [--acquisitions A] [--executions K]\n"
-      "                   [--seed S] [--scheduler random|bound] [--differences D] [--replay STATE] [--no-history]\n"
-      "                   [--weaken]\n"
+      "                   [--seed S] [--scheduler random|bound|full] [--differences D] [--programs P]\n"
+      "                   [--replay STATE] [--no-history] [--weaken]\n"
       "       usher_check --list\n"
-      "--weaken: makes each order relaxed in turn; --weaken-at: this one, and then does what is asked.\n"
+      "--weaken: weakens each order in turn, each half by itself; --weaken-at: this one, and then does what is asked.\n"
       "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; a wrong "
       "one.\n"
-      "Executions S, S+1, … (random), or of programs S, S+1, … (bound). For programs: --lines, --at-once, --sites,\n"
-      "--weaken-at FILE:LINE:COLUMN.\n",
+      "Executions S, S+1, … (random), or of programs S, S+1, … (bound, full). For programs: --lines, --at-once, "
+      "--sites,\n"
+      "--weaken-at FILE:LINE:COLUMN[:ORDER].\n",
       stderr);
   return 2;
 }
@@ -33,9 +34,10 @@ const char* base_name(const char* path) {
 
 using site = ordered_sites::site;
 
-/// FILE:LINE:COLUMN
+/// FILE:LINE:COLUMN:ORDER, or without the order: all of them relaxed.
 std::string to_string(const site& s) {
-  return std::string(s.file) + ":" + std::to_string(s.line) + ":" + std::to_string(s.column);
+  return std::string(s.file) + ":" + std::to_string(s.line) + ":" + std::to_string(s.column) + ":" +
+         names_of_made[unsigned(s.way)];
 }
 bool read(std::string_view text, site& to) {
   const auto last = [&](unsigned& number) {
@@ -45,6 +47,13 @@ bool read(std::string_view text, site& to) {
     text = text.substr(0, colon);
     return good;
   };
+  to.way = made::all_relaxed;
+  for (unsigned i = 1; i < names_of_made.size(); i++)
+    if (const std::string_view name = names_of_made[i]; text.ends_with(std::string(":").append(name))) {
+      to.way = made(i);
+      text.remove_suffix(name.size() + 1);
+      break;
+    }
   const bool good = last(to.column) && last(to.line);
   to.file = text;
   return good;
@@ -72,7 +81,9 @@ std::vector<site> find_sites(const subject& s, options o) {
   recording_sites = false;
   std::vector<site> found;
   for (unsigned i = 0; i < sites.count; i++)
-    found.push_back({sites.seen[i].file_name(), sites.seen[i].line(), sites.seen[i].column()});
+    for (unsigned way = 0; way < names_of_made.size(); way++)
+      if (const place& at = sites.seen[i].at; (sites.seen[i].ways >> way & 1) != 0)
+        found.push_back({at.file_name(), at.line(), at.column(), made(way)});
   return found;
 }
 
@@ -82,7 +93,8 @@ void weaken(const subject& s, options o, const site& where) {
   sites.weakened = where;
   const bool survives =
       for_each_part(s, o, [&](unsigned c, unsigned threads) { return s.explore(c, threads, o).passed; });
-  std::printf("%-24s %s:%u:%u relaxed: %s\n", s.name.c_str(), base_name(where.file.data()), where.line, where.column,
+  std::printf("%-24s %s: %s\n", s.name.c_str(),
+              to_string({base_name(where.file.data()), where.line, where.column, where.way}).c_str(),
               survives ? "survives" : "caught");
   std::fflush(stdout);
   sites.weakened.reset();
@@ -101,7 +113,7 @@ void list(const std::vector<subject>& all) {
   for (const subject& s : all) {
     std::printf("%s\t%s\t%s\t", s.name.c_str(), s.family.c_str(), s.bug.c_str());
     for (std::size_t c = 0; c < s.clients.size(); c++) std::printf("%s%s", c == 0 ? "" : ",", s.clients[c]);
-    std::printf("\n");
+    std::printf("\t%u\n", s.usual_threads);
   }
 }
 
@@ -122,6 +134,7 @@ struct request {
 bool read(int argc, char** argv, request& r) {
   options& o = r.o;
   constexpr auto many = ~std::uint64_t{0} / 2;
+  bool full = false;
   for (int i = 1; i < argc; i++) {
     const std::string_view key = argv[i];
     bool* const flag = key == "--no-history" ? &o.history
@@ -151,9 +164,12 @@ bool read(int argc, char** argv, request& r) {
     else if (key == "--seed")
       good = number(value, o.seed, std::uint64_t{1}, many);
     else if (key == "--scheduler")
-      o.bounded = std::string_view(value) == "bound", good = o.bounded || std::string_view(value) == "random";
+      o.bounded = std::string_view(value) != "random", full = std::string_view(value) == "full",
+      good = !o.bounded || full || std::string_view(value) == "bound";
     else if (key == "--differences")
       good = number(value, o.differences, 0u, 8u);
+    else if (key == "--programs")
+      good = number(value, o.programs, std::uint64_t{1}, many);
     else if (key == "--replay")
       o.replay = value;
     else if (key == "--weaken-at")
@@ -162,6 +178,7 @@ bool read(int argc, char** argv, request& r) {
       good = false;
     if (!good) return false;
   }
+  if (full) o.differences = ~0u;
   if (!o.replay.empty()) o.bounded = o.replay.find(':') != std::string::npos;
   return true;
 }

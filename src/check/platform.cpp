@@ -43,23 +43,85 @@ bool ordered_sites::is_wanted(std::string_view file) const {
   return false;
 }
 
-void ordered_sites::add(const place& p) {
+void ordered_sites::add(const place& p, unsigned ways) {
   for (unsigned i = 0; i < count; i++)
-    if (seen[i].line() == p.line() && seen[i].column() == p.column() &&
-        std::strcmp(seen[i].file_name(), p.file_name()) == 0)
+    if (seen[i].at.line() == p.line() && seen[i].at.column() == p.column() &&
+        std::strcmp(seen[i].at.file_name(), p.file_name()) == 0) {
+      seen[i].ways |= ways;
       return;
+    }
   if (count < seen.size() && is_wanted(p.file_name()) &&
       (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
-    seen[count++] = p;
+    seen[count++] = {p, ways};
 }
 
-rl::memory_order order_of(std::memory_order o, const place& p, const void* word) {
+bool ordered_sites::removes_fence(const place& p) {
+  if (recording_sites) add(p, 1u << unsigned(made::removed));
+  return weakened && (weakened->way == made::removed || weakened->way == made::all_relaxed) && is_weakened(p);
+}
+
+namespace {
+
+// What an order gives, as a set.
+constexpr unsigned acquires = 1, releases = 2, is_in_the_one_order = 4;
+
+unsigned gives(std::memory_order o, access a) {
+  switch (o) {
+    case std::memory_order_relaxed:
+      return 0;
+    case std::memory_order_consume:
+    case std::memory_order_acquire:
+      return acquires;
+    case std::memory_order_release:
+      return releases;
+    case std::memory_order_acq_rel:
+      return acquires | releases;
+    default:
+      return is_in_the_one_order | (a == access::store ? 0 : acquires) |
+             (a == access::load || a == access::failure ? 0 : releases);
+  }
+}
+
+/// What is tried of an order: all but one of what it gives, and each half alone.
+unsigned ways_of(std::memory_order o, access a) {
+  const auto ways = [](auto... all) { return ((1u << unsigned(all)) | ...); };
+  const bool all = o == std::memory_order_seq_cst;
+  switch (a) {
+    case access::load:
+      return all ? ways(made::acquire, made::relaxed) : ways(made::relaxed);
+    case access::store:
+      return all ? ways(made::release, made::relaxed) : ways(made::relaxed);
+    case access::failure:
+      return all ? ways(made::failure_acquire, made::failure_relaxed) : ways(made::failure_relaxed);
+    default:
+      return all                              ? ways(made::acq_rel, made::acquire, made::release)
+             : o == std::memory_order_acq_rel ? ways(made::acquire, made::release)
+                                              : ways(made::relaxed);
+  }
+}
+
+/// The order that a weakened place has, where that is a weaker one.
+std::memory_order weaker(std::memory_order o, access a, made way) {
+  if (way == made::all_relaxed) return std::memory_order_relaxed;
+  if ((a == access::failure) != (way == made::failure_relaxed || way == made::failure_acquire)) return o;
+  const std::memory_order to = way == made::acq_rel                                   ? std::memory_order_acq_rel
+                               : way == made::release                                 ? std::memory_order_release
+                               : way == made::acquire || way == made::failure_acquire ? std::memory_order_acquire
+                                                                                      : std::memory_order_relaxed;
+  return (gives(to, a) & ~gives(o, a)) == 0 && way != made::removed ? to : o;
+}
+
+}  // namespace
+
+rl::memory_order order_of(std::memory_order o, const place& p, const void* word, access a) {
   if (o == std::memory_order_relaxed) return rl::mo_relaxed;
   if ((recording_sites || sites.weakened) && !execution::current().keeps(word)) {
-    if (recording_sites) sites.add(p);
-    if (sites.weakened && sites.is_weakened(p)) return rl::mo_relaxed;
+    if (recording_sites) sites.add(p, ways_of(o, a));
+    if (sites.weakened && sites.is_weakened(p)) o = weaker(o, a, sites.weakened->way);
   }
   switch (o) {
+    case std::memory_order_relaxed:
+      return rl::mo_relaxed;
     case std::memory_order_consume:
       return rl::mo_consume;
     case std::memory_order_acquire:

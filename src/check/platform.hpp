@@ -90,22 +90,45 @@ inline const char* last_reason = nullptr;  ///< of the last fail()
 /// A line of our own in the history.
 void note(const char* text, const void* word, std::uint32_t mask, const place& p);
 
-/// The operations of locks whose order can be weakened, one at a time, to see whether that would be found.
+/// What the order of one operation is made, to see whether that would be found. The order on failure of a compare-and-swap is
+/// one by itself. A fence is left out.
+enum class made : std::uint8_t {
+  all_relaxed,
+  relaxed,
+  acquire,
+  release,
+  acq_rel,
+  failure_relaxed,
+  failure_acquire,
+  removed
+};
+inline constexpr std::array<const char*, 8> names_of_made{"",        "relaxed",         "acquire",         "release",
+                                                          "acq_rel", "failure-relaxed", "failure-acquire", "removed"};
+
+enum class access : std::uint8_t { load, store, modify, failure };
+
+/// The operations of locks whose order can be weakened, one at a time and each half by itself.
 struct ordered_sites {
-  std::array<place, 256> seen;
+  struct found {
+    place at;
+    unsigned ways;  ///< 1 << each `made` that is weaker than an order seen here
+  };
+  std::array<found, 256> seen;
   std::string_view only;  ///< what the file's name must end with one of, separated by spaces; empty: anything
   unsigned count = 0;
 
   struct site {
     std::string_view file;
     unsigned line, column;
+    made way;
   };
   std::optional<site> weakened;
 
   bool is_weakened(const place& p) const {
     return p.line() == weakened->line && p.column() == weakened->column && weakened->file == p.file_name();
   }
-  void add(const place& p);
+  void add(const place& p, unsigned ways);
+  bool removes_fence(const place& p);
 
  private:
   bool is_wanted(std::string_view file) const;
@@ -113,7 +136,7 @@ struct ordered_sites {
 inline ordered_sites sites;
 inline bool recording_sites = false;
 
-rl::memory_order order_of(std::memory_order o, const place& p, const void* word);
+rl::memory_order order_of(std::memory_order o, const place& p, const void* word, access a = access::modify);
 
 /// The life of an object: uses, and an end that all of them must happen before.
 class life {
@@ -213,12 +236,12 @@ checked_atomic<T>::~checked_atomic() = default;
 template <class T>
 T checked_atomic<T>::load(order o, place p) const {
   before_access(this, p);
-  return word_.load(order_of(o, p, this), info(p));
+  return word_.load(order_of(o, p, this, access::load), info(p));
 }
 template <class T>
 void checked_atomic<T>::store(T v, order o, place p) {
   before_access(this, p);
-  word_.store(v, order_of(o, p, this), info(p));
+  word_.store(v, order_of(o, p, this, access::store), info(p));
   after_write(this, p);
 }
 template <class T>
@@ -274,11 +297,16 @@ bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, orde
                      (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
   if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
   before_access(this, p);
-  const bool done =
-      word_.compare_exchange(weak, expected, v, order_of(success, p, this), order_of(failure, p, this), info(p));
+  const rl::memory_order then = order_of(success, p, this), otherwise = order_of(failure, p, this, access::failure);
+  // Weakened, the order on success may imply it no longer: then a fence follows, which does a little more.
+  const bool implied = otherwise == rl::mo_relaxed || then == rl::mo_seq_cst || then == otherwise ||
+                       (then == rl::mo_acq_rel && otherwise == rl::mo_acquire);
+  const bool done = word_.compare_exchange(weak, expected, v, then, implied ? otherwise : rl::mo_relaxed, info(p));
   if (done) {
     after_exchange(this);
     after_write(this, p);
+  } else if (!implied) {
+    rl::atomic_thread_fence(rl::mo_acquire, info(p));
   }
   return done;
 }
@@ -820,7 +848,9 @@ struct checked : checked_words {
   };
 
   /// Both are full fences of the calling thread: of a pair, one is the heavy one.
-  static void fence_light(place p = place::current()) { rl::atomic_thread_fence(rl::mo_seq_cst, info(p)); }
+  static void fence_light(place p = place::current()) {
+    if (!sites.removes_fence(p)) rl::atomic_thread_fence(rl::mo_seq_cst, info(p));
+  }
   static bool fence_heavy(place p = place::current()) {
     fence_light(p);
     return true;

@@ -1,5 +1,5 @@
 // Which thread runs next, and what else is left to chance: which value a weak load returns, whether a sleeper wakes for
-// no reason, what the clients choose. Two ways to go through the possibilities:
+// no reason, what the clients choose. Three ways to go through the possibilities:
 //
 // random   Each execution is drawn from its number. relacy's own random scheduler picks any runnable thread at each step,
 //          so that it hardly ever delays one thread for long; many races need just that. Here an execution draws one of
@@ -17,6 +17,9 @@
 //          without a reason. Another thread at such a point, an older value, a stray wake are one difference each (Emmi,
 //          Qadeer & Rakamarić, "Delay-Bounded Scheduling", POPL 2011). When a program is done, the next begins.
 //
+// full     The same without a limit to the differences: all executions of a program. Two threads that acquire once have few
+//          enough.
+//
 // Fair schedules, for clients that ask for progress: one thread is held back, but runs at least every so many steps, most
 // often while somebody else holds the lock. The others run on until they wait, as a rule.
 #pragma once
@@ -29,7 +32,8 @@ namespace usher::check {
 struct search {
   // Given.
   bool bounded = false;
-  unsigned differences = 2;  ///< bound: at most so many
+  unsigned differences = 2;    ///< bound: at most so many
+  std::uint64_t programs = 0;  ///< bound: the end after so many; 0: none
   bool fair = false;
 
   // The present execution: what its state, and a report of a crash, are made of.
@@ -44,7 +48,7 @@ struct search {
   struct difference {
     unsigned at, taken;
   };
-  std::array<difference, 8> replayed;
+  std::array<difference, 128> replayed;
   unsigned to_replay = 0;
   bool replays = false;
 
@@ -99,9 +103,9 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   }
 
   bool iteration_end_impl() {
-    if (this->iter_ == this->params_.iteration_count) return true;
     if (the_search.bounded) next_execution();
-    return false;
+    return this->iter_ == this->params_.iteration_count ||
+           (the_search.bounded && the_search.programs != 0 && the_search.programs_done == the_search.programs);
   }
   rl::iteration_t iteration_count_impl() { return this->params_.iteration_count; }
 
@@ -149,7 +153,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   }
 
   void get_state_impl(std::ostream& s) {
-    char text[256];
+    char text[2048];
     the_search.write(text, sizeof text);
     s << text + std::strcspn(text, ":");  // relacy has written the number
   }

@@ -46,6 +46,18 @@ bool concerns(const client& c, const checked_lock& l) {
   return true;
 }
 
+/// Four where waiters are in lists or overtake each other, for there a third waiter adds something: it may come, go or be
+/// passed over between two others. Else three.
+unsigned usual_threads(const checked_lock& l) {
+  const lock_traits& t = *l.traits;
+  if (t.context || t.restricts || t.by_priority) return 4;
+  if (!t.fifo && (t.starvation_free || t.bypass != unbounded)) return 4;
+  // Of lists that the traits do not tell of: nodes on stacks, or of few waiters; large locks in a pool; timed waiters.
+  for (const char* name : {"k42", "qspinlock", "twa-chain", "c-", "compact-", "timed-"})
+    if (l.family.starts_with(name)) return 4;
+  return 3;
+}
+
 // What the suites below run: relacy constructs them without arguments.
 const checked_lock* the_lock;
 const client* the_client;
@@ -190,8 +202,14 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 std::vector<subject> lock_subjects() {
   std::vector<subject> all;
   for (const checked_lock& l : checked_locks()) {
-    subject s{
-        .name = l.name, .bug = l.bug, .header = {}, .size = l.size, .clients = {}, .explore = {}, .family = l.family};
+    subject s{.name = l.name,
+              .bug = l.bug,
+              .header = {},
+              .size = l.size,
+              .clients = {},
+              .explore = {},
+              .family = l.family,
+              .usual_threads = usual_threads(l)};
     std::vector<const client*> asked;
     for (const client& c : clients)
       if (concerns(c, l)) {
