@@ -3,6 +3,7 @@
 // needed.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <ctime>
 #include <map>
@@ -30,6 +31,7 @@ namespace usher::cli {
 namespace {
 
 constexpr unsigned least_threads = 2, most_threads = 4;
+constexpr unsigned usual_acquisitions = 2;
 constexpr std::uint64_t most_in_a_run = 10000;  // executions: a second or less, mostly
 constexpr std::size_t most_interleavings = 3;
 constexpr std::size_t most_steps = 60;
@@ -41,7 +43,10 @@ struct check_options {
   std::vector<std::string> forms;
   std::uint64_t executions = 20000, seed = 1;
   std::string replay, client, scheduler = "random", json, weaken_at;
-  unsigned differences = 2, jobs = 0;
+  unsigned differences = 2, acquisitions = usual_acquisitions, jobs = 0;
+  std::uint64_t programs = 0;
+
+  bool random() const { return scheduler == "random"; }
 };
 
 /// The way of waiting that a name ends with: "plain" is spin-then-park.
@@ -63,14 +68,19 @@ struct chunk {
   std::optional<answer> said;
 };
 
-/// A place in a source file where an order is weakened: FILE:LINE:COLUMN.
+/// An order that is weakened: a place in a source file and what the order is made there, FILE:LINE:COLUMN:ORDER. Without ORDER
+/// all of them are made relaxed there.
 struct site {
   std::string text, file;
   unsigned line = 0, column = 0;
+  std::string made;
 };
 
+constexpr std::array orders{"relaxed",         "acquire",         "release", "acq_rel",
+                            "failure-relaxed", "failure-acquire", "removed"};
+
 site site_from(const std::string& text) {
-  static const std::regex shape("(.+):([0-9]+):([0-9]+)");
+  static const std::regex shape(fmt::format("(.+):([0-9]+):([0-9]+)(:({}))?", fmt::join(orders, "|")));
   std::smatch found;
   site s;
   s.text = text;
@@ -78,6 +88,7 @@ site site_from(const std::string& text) {
     s.file = found[1];
     s.line = static_cast<unsigned>(std::stoul(found[2]));
     s.column = static_cast<unsigned>(std::stoul(found[3]));
+    s.made = found[5];
   }
   return s;
 }
@@ -120,9 +131,11 @@ double seconds_of(const chunk& c) {
   return s;
 }
 
-std::string replay_command(const question& q, const part& p, const verdict& v) {
-  return fmt::format("usher check {}{} --client {} --threads {} --replay {}", p.what->name,
-                     q.weakened ? " --weaken-at " + q.weakened->text : "", p.client, p.threads, v.state);
+std::string replay_command(const question& q, const part& p, const verdict& v, unsigned acquisitions) {
+  return fmt::format("usher check {}{} --client {} --threads {}{} --replay {}", p.what->name,
+                     q.weakened ? " --weaken-at " + q.weakened->text : "", p.client, p.threads,
+                     acquisitions == usual_acquisitions ? "" : fmt::format(" --acquisitions {}", acquisitions),
+                     v.state);
 }
 
 class checking {
@@ -165,6 +178,8 @@ class checking {
   };
   sum sum_of(const question& q, std::size_t part) const;
   sum sum_of(const question& q) const;
+  /// Whether all was gone through that was asked for: of programs, not where executions ran out before.
+  bool is_complete(const sum& s) const { return options_.programs == 0 || s.programs >= options_.programs; }
   std::string table_of_verdicts(std::size_t width) const;
   std::string table_of_mistakes(std::size_t width) const;
   std::string seeds(std::uint64_t count) const {
@@ -281,13 +296,15 @@ bool checking::choose() {
 }
 
 std::vector<part> checking::parts_of(const std::vector<const checkable*>& forms) const {
-  std::vector<unsigned> threads = options_.threads;
-  if (threads.empty()) threads = {3};
   std::vector<part> parts;
   for (const checkable* c : forms)
-    for (const unsigned t : threads)
-      for (const std::string& client : c->clients)
-        if (options_.client.empty() || options_.client == client) parts.push_back({c, client, t});
+    for (const unsigned t : options_.threads.empty() ? std::vector{c->usual_threads} : options_.threads)
+      for (const std::string& client : c->clients) {
+        const bool other = !options_.client.empty() && options_.client != client;
+        // Its schedules are fair ones, which are drawn.
+        const bool drawn = !options_.random() && client == "progress" && options_.client.empty();
+        if (!other && !drawn) parts.push_back({c, client, t});
+      }
   return parts;
 }
 
@@ -295,10 +312,12 @@ std::vector<std::string> checking::command(const part& p, const std::optional<si
   std::vector<std::string> words = {
       p.what->checker, "--lock", p.what->name, "--client", p.client, "--threads", std::to_string(p.threads), "--lines"};
   if (weakened) words.insert(words.end(), {"--weaken-at", weakened->text});
+  if (options_.acquisitions != usual_acquisitions)
+    words.insert(words.end(), {"--acquisitions", std::to_string(options_.acquisitions)});
   return words;
 }
 
-/// One question for each place where a lock orders memory.
+/// One question for each place where a lock orders memory, and each way to weaken that.
 bool checking::find_sites() {
   struct form_of_lock {
     std::size_t question;
@@ -318,7 +337,8 @@ bool checking::find_sites() {
         if (next == forms.size()) return std::nullopt;
         bar.show("looking for orders: " + forms[next].what->name);
         const std::size_t id = next++;
-        std::vector<std::string> words = {forms[id].what->checker, "--lock", forms[id].what->name, "--sites", "--executions", "1000"};
+        std::vector<std::string> words = {forms[id].what->checker, "--lock", forms[id].what->name, "--sites",
+                                          "--executions",          "1000"};
         if (!options_.client.empty()) words.insert(words.end(), {"--client", options_.client});
         return command_to_run{words, limit(100000), id};
       },
@@ -335,12 +355,12 @@ bool checking::find_sites() {
   std::vector<question> asked;
   for (std::size_t i = 0; i < questions_.size(); ++i) {
     // In the order of the source.
-    std::map<std::tuple<std::string, unsigned, unsigned>, std::string> sites;
+    std::map<std::tuple<std::string, unsigned, unsigned, std::string>, std::string> sites;
     for (const form_of_lock& f : forms)
       if (f.question == i)
         for (const std::string& s : f.sites) {
           const site place = site_from(s);
-          sites[{short_name(place.file), place.line, place.column}] = s;
+          sites[{short_name(place.file), place.line, place.column, place.made}] = s;
         }
     for (const auto& [key, text] : sites) {
       question q;
@@ -365,12 +385,12 @@ void checking::cut() {
   for (question& q : questions_) {
     std::vector<std::uint64_t> ends = {all};
     if (q.must_fail) ends = {std::min<std::uint64_t>(all, 500), std::min<std::uint64_t>(all, 5000), all};
-    if (options_.scheduler != "random") ends = {all};  // programs take as many executions as they take
+    if (!options_.random()) ends = {all};  // programs take as many executions as they take
     std::uint64_t begin = 0;
     for (const std::uint64_t end : ends) {
       for (std::size_t p = 0; p < q.parts.size(); ++p)
         for (std::uint64_t at = begin; at < end;) {
-          const std::uint64_t n = options_.scheduler == "random" ? std::min(end - at, most_in_a_run) : end - at;
+          const std::uint64_t n = options_.random() ? std::min(end - at, most_in_a_run) : end - at;
           q.chunks.push_back({p, options_.seed + at, n, {}});
           at += n;
         }
@@ -418,8 +438,10 @@ void checking::run() {
             auto words = command(p, q.weakened);
             words.insert(words.end(), {"--no-history", "--executions", std::to_string(c.count), "--seed",
                                        std::to_string(c.seed), "--scheduler", options_.scheduler});
-            if (options_.scheduler != "random")
+            if (options_.scheduler == "bound")
               words.insert(words.end(), {"--differences", std::to_string(options_.differences)});
+            if (!options_.random() && options_.programs != 0)
+              words.insert(words.end(), {"--programs", std::to_string(options_.programs)});
             started.emplace_back(question_at, chunk_at++);
             return command_to_run{words, limit(c.count), started.size() - 1};
           }
@@ -483,23 +505,26 @@ std::string checking::table_of_verdicts(std::size_t width) const {
     // One row for all clients that passed, one for each that did not.
     for (std::size_t p = 0; p < q.parts.size();) {
       std::size_t end = p;
-      sum passed;
-      std::string clients;
+      // Of programs: those whose search was complete, and those that had no time for it.
+      std::array<sum, 2> passed;
+      std::array<std::string, 2> clients;
       std::vector<std::pair<std::size_t, sum>> others;
       for (; end < q.parts.size() && q.parts[end].what == q.parts[p].what && q.parts[end].threads == q.parts[p].threads;
            ++end) {
         sum s = sum_of(q, end);
-        s.seeds = options_.scheduler == "random" ? s.executions : s.programs + 1;
+        s.seeds = options_.random() ? s.executions : s.programs + (is_complete(s) ? 0 : 1);
         if (s.failure != nullptr || !s.complete) {
           others.emplace_back(end, s);
           continue;
         }
-        clients += (clients.empty() ? "" : " ") + q.parts[end].client;
-        passed.executions += s.executions;
-        passed.seconds += s.seconds;
-        passed.seeds = std::max(passed.seeds, s.seeds);
+        const std::size_t k = is_complete(s) ? 0 : 1;
+        clients[k] += (clients[k].empty() ? "" : " ") + q.parts[end].client;
+        passed[k].executions += s.executions;
+        passed[k].seconds += s.seconds;
+        passed[k].seeds = std::max(passed[k].seeds, s.seeds);
       }
-      if (!clients.empty()) row(q.parts[p], clients, "pass", passed);
+      for (std::size_t k = 0; k < passed.size(); ++k)
+        if (!clients[k].empty()) row(q.parts[p], clients[k], k == 0 ? "pass" : "pass, not complete", passed[k]);
       for (const auto& [at, s] : others) {
         const part& one = q.parts[at];
         row(one, one.client, s.failure != nullptr ? "FAIL: " + s.failure->why : "not finished", s);
@@ -512,7 +537,7 @@ std::string checking::table_of_verdicts(std::size_t width) const {
                        {"clients", false, 18},
                        {"verdict", false, 20},
                        {"executions", true},
-                       {options_.scheduler == "random" ? "seeds" : "programs"},
+                       {options_.random() ? "seeds" : "programs"},
                        {"seconds", true}},
                       rows, width);
 }
@@ -531,13 +556,13 @@ std::string checking::table_of_mistakes(std::size_t width) const {
       state = s.failure->state;
     }
     if (weakened)
-      rows.push_back({q.family, name_of(*q.weakened), source_line(q.weakened->file, q.weakened->line), verdict, by,
-                      state, std::to_string(s.executions)});
+      rows.push_back({q.family, name_of(*q.weakened), q.weakened->made, source_line(q.weakened->file, q.weakened->line),
+                      verdict, by, state, std::to_string(s.executions)});
     else
       rows.push_back({q.family, q.bug, verdict, by, state, std::to_string(s.executions)});
   }
   std::vector<column> columns = {{"lock"}, {"what is wrong", false, 24}};
-  if (weakened) columns = {{"lock"}, {"order at"}, {"code", false, 24}};
+  if (weakened) columns = {{"lock"}, {"order at"}, {"made"}, {"code", false, 24}};
   for (const column& c :
        {column{"verdict"}, column{"caught by", false, 16}, column{"seed", true}, column{"executions", true}})
     columns.push_back(c);
@@ -549,7 +574,7 @@ std::string checking::table(std::size_t width) const {
 }
 
 std::string checking::summary() const {
-  std::size_t failed = 0, parts = 0, survives = 0, open = 0;
+  std::size_t failed = 0, parts = 0, survives = 0, open = 0, complete = 0;
   std::uint64_t executions = 0;
   for (const question& q : questions_) {
     const sum whole = sum_of(q);
@@ -559,16 +584,28 @@ std::string checking::summary() const {
       survives += whole.complete && whole.failure == nullptr ? 1 : 0;
       continue;
     }
-    for (std::size_t p = 0; p < q.parts.size(); ++p, ++parts) failed += sum_of(q, p).failure != nullptr ? 1 : 0;
+    for (std::size_t p = 0; p < q.parts.size(); ++p, ++parts) {
+      const sum one = sum_of(q, p);
+      failed += one.failure != nullptr ? 1 : 0;
+      complete += one.failure == nullptr && one.complete && is_complete(one) ? 1 : 0;
+    }
   }
   const std::size_t n = questions_.size();
   if (options_.weaken)
-    return fmt::format("{} orders made relaxed, one at a time: {} caught, {} survive, in {} executions.", n,
+    return fmt::format("{} orders weakened, one at a time: {} caught, {} survive, in {} executions.", n,
                        n - survives - open, survives, executions);
   if (questions_.front().must_fail)
     return fmt::format("{} seeded mistakes, {} of them caught, in {} executions.", n, n - survives - open, executions);
-  return fmt::format("{} lock{}, {} client runs in {} executions: {}.", n, n == 1 ? "" : "s", parts, executions,
-                     failed == 0 ? "all pass" : fmt::format("{} fail", failed));
+  std::string text = fmt::format("{} lock{}, {} client runs in {} executions: {}.", n, n == 1 ? "" : "s", parts,
+                                 executions, failed == 0 ? "all pass" : fmt::format("{} fail", failed));
+  if (!options_.random() && options_.programs != 0)
+    text += fmt::format("\n{} of {} searches were complete: {} of {} program{}.", complete, parts,
+                        options_.scheduler == "full"
+                            ? std::string("all executions")
+                            : fmt::format("all executions with at most {} difference{}", options_.differences,
+                                          options_.differences == 1 ? "" : "s"),
+                        options_.programs, options_.programs == 1 ? "" : "s");
+  return text;
 }
 
 /// The execution once more, for its steps. One that crashes says them only as they happen.
@@ -603,7 +640,7 @@ std::string checking::interleavings(std::size_t width) {
         ++shown;
       }
       first = false;
-      if (!v->state.empty()) text += "Again: " + replay_command(q, one, *v) + "\n";
+      if (!v->state.empty()) text += "Again: " + replay_command(q, one, *v, options_.acquisitions) + "\n";
     }
   }
   return text;
@@ -651,7 +688,9 @@ nlohmann::ordered_json checking::as_json() const {
   all["usher"] = USHER_VERSION;
   all["date"] = date;
   all["scheduler"] = options_.scheduler;
-  if (options_.scheduler != "random") all["differences"] = options_.differences;
+  if (options_.scheduler == "bound") all["differences"] = options_.differences;
+  if (!options_.random() && options_.programs != 0) all["programs"] = options_.programs;
+  all["acquisitions"] = options_.acquisitions;
   all["seed"] = options_.seed;
   all["executions"] = options_.executions;
   all["interrupted"] = interrupted() != 0;
@@ -671,7 +710,7 @@ nlohmann::ordered_json checking::as_json() const {
                                       {"threads", p.threads},  {"passed", nullptr},   {"executions", s.executions},
                                       {"seed", options_.seed}, {"seconds", s.seconds}};
         if (s.failure != nullptr || s.complete) one["passed"] = s.failure == nullptr;
-        if (options_.scheduler != "random") one["programs"] = s.programs;
+        if (!options_.random()) one["programs"] = s.programs;
         if (s.failure != nullptr) failure(one, p, *s.failure);
         all["parts"].push_back(std::move(one));
       }
@@ -684,6 +723,7 @@ nlohmann::ordered_json checking::as_json() const {
       one["file"] = short_name(q.weakened->file);
       one["line"] = q.weakened->line;
       one["column"] = q.weakened->column;
+      one["made"] = q.weakened->made;
       one["code"] = source_line(q.weakened->file, q.weakened->line);
     }
     one["forms"] = nlohmann::ordered_json::array();
@@ -732,7 +772,12 @@ bool makes_sense(const check_options& o) {
     return false;
   }
   if (!o.weaken_at.empty() && site_from(o.weaken_at).file.empty()) {
-    complain("check: --weaken-at takes FILE:LINE:COLUMN");
+    complain("check: --weaken-at takes FILE:LINE:COLUMN or FILE:LINE:COLUMN:ORDER, where ORDER is one of {}",
+             fmt::join(orders, ", "));
+    return false;
+  }
+  if (o.programs != 0 && o.random()) {
+    complain("check: --programs goes with --scheduler bound or full");
     return false;
   }
   if (!o.replay.empty() && !std::regex_match(o.replay, state)) {
@@ -816,7 +861,8 @@ subcommand check(CLI::App& app) {
   sub->add_flag("--all", o->all, "All locks, and what else there is");
   sub->add_flag("--bugs", o->bugs, "The seeded mistakes named, or all (as 'wrong'): each must be caught");
   sub->add_flag("--list", o->list, "Show what can be checked, with its clients");
-  sub->add_option("--threads", o->threads, "2, 3, 4, or several of them (default: 3; --bugs: 2,3,4)")
+  sub->add_option("--threads", o->threads,
+                  "2, 3, 4, or several of them (default: 4 for locks with lists of waiters, else 3; --bugs: 2,3,4)")
       ->type_name("N,...")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -838,14 +884,22 @@ subcommand check(CLI::App& app) {
       ->type_name("STATE");
   sub->add_option("--scheduler", o->scheduler,
                   "random, or bound: all executions of a program with few differences from the plain one, then of the "
-                  "next program (default: random)")
-      ->type_name("random|bound")
-      ->check(CLI::IsMember({"random", "bound"}));
+                  "next program; full: all executions of a program (default: random)")
+      ->type_name("random|bound|full")
+      ->check(CLI::IsMember({"random", "bound", "full"}));
   sub->add_option("--differences", o->differences, "bound: at most so many (default: 2)")
       ->type_name("N")
       ->check(CLI::Range(0u, 8u));
-  sub->add_flag("--weaken", o->weaken, "Make each memory order relaxed, one at a time: is that caught?");
-  sub->add_option("--weaken-at", o->weaken_at, "With --replay: this order is relaxed")->type_name("FILE:LINE:COLUMN");
+  sub->add_option("--programs", o->programs, "bound, full: the end after so many (default: --executions says)")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, many));
+  sub->add_option("--acquisitions", o->acquisitions, "Of each thread, for clients of locks (default: 2)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1000u));
+  sub->add_flag("--weaken", o->weaken,
+                "Weaken each memory order, each half of one by itself, and leave each fence out: is that caught?");
+  sub->add_option("--weaken-at", o->weaken_at, "With --replay: this order is weakened")
+      ->type_name("FILE:LINE:COLUMN:ORDER");
   sub->add_option("--jobs", o->jobs, "Processes side by side (default: one for each CPU)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));

@@ -57,8 +57,9 @@ std::vector<checkable> listed_by(const std::string& checker) {
   std::vector<checkable> all;
   std::istringstream lines(run.out);
   for (std::string line; std::getline(lines, line);)
-    if (auto fields = split(line, '\t'); fields.size() == 4)
-      all.push_back({fields[0], fields[1], fields[2], split(fields[3], ','), checker});
+    if (auto fields = split(line, '\t'); fields.size() == 5)
+      all.push_back({fields[0], fields[1], fields[2], split(fields[3], ','),
+                     static_cast<unsigned>(std::strtoul(fields[4].c_str(), nullptr, 10)), checker});
   if (run.end.way != ended::how::exited || run.end.status != 0 || all.empty())
     throw std::runtime_error(fmt::format("{} does not work: {}", checker, last_words(run)));
   return all;

@@ -34,7 +34,8 @@ struct checkable {
   std::string name, family;
   std::string bug;  ///< what is wrong with it on purpose, if anything
   std::vector<std::string> clients;
-  std::string checker;  ///< the path of the program that has it
+  unsigned usual_threads = 3;  ///< so many where nobody says how many
+  std::string checker;         ///< the path of the program that has it
 };
 
 /// Whether the program with all seeded mistakes is there, beside the checker.
