@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `usher check` has shown of every lock: verdicts, seeded mistakes, memory orders made relaxed one at a time. The results
+"""What `usher check` has shown of every lock: verdicts, seeded mistakes, memory orders weakened one at a time. The results
 are in one file, lock by lock, and in the tables of docs/verification.md.
 
   verification.py                                  everything that is not there yet; hours
@@ -7,8 +7,8 @@ are in one file, lock by lock, and in the tables of docs/verification.md.
   verification.py --merge FILE...                  take over what `usher check --json` has written
   verification.py --write-doc                      set the results into docs/verification.md
 
-Executions: --executions at 3 threads, --executions-4 at 4 threads, --weaken for each order at 3 threads, --bugs for each
-seeded mistake."""
+Executions: --executions at 3 threads, --executions-4 at 4 threads, --weaken for each order at the lock's usual number of
+threads, --bugs for each seeded mistake."""
 
 import argparse
 import json
@@ -77,10 +77,10 @@ def merge(results, said):
         for o in orders:
             place = f"{o['file']}:{o['line']}:{o['column']}"
             results["code"][place] = o["code"]
-            places[place] = {"date": said["date"][:10], "caught": o["caught"], "executions": o["executions"]}
+            order = places[f"{place}:{o['made']}"] = {"date": said["date"][:10], "caught": o["caught"], "executions": o["executions"]}
             if o["caught"]:
                 by = o["by"]
-                places[place]["by"] = f"{by['lock']}, {by['client']}, {by['threads']} threads, seed {o['replay']}: {o['why']}"
+                order["by"] = f"{by['lock']}, {by['client']}, {by['threads']} threads, seed {o['replay']}: {o['why']}"
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def measure(options, build):
                 merge(results, check(build, lock, "--threads", threads, "--executions", executions))
                 save(options.out, results)
         if options.again or lock not in results["orders"]:
-            print(f"{lock}: orders made relaxed", flush=True)
+            print(f"{lock}: orders weakened", flush=True)
             merge(results, check(build, "--weaken", lock, "--executions", options.weaken))
             save(options.out, results)
     if not options.only:
@@ -163,16 +163,18 @@ def mistake_table(results):
 
 
 def order_table(results):
-    """One row a place in the source, whatever locks come by it."""
+    """One row a place in the source and what is made of its order, whatever locks come by it."""
     sites = {}
-    for lock, places in results["orders"].items():
-        for place, o in places.items():
-            file, line, column = place.rsplit(":", 2)
-            s = sites.setdefault((file, int(line), int(column)), {"code": results["code"][place], "caught": [], "survives": []})
+    for lock, orders in results["orders"].items():
+        for order, o in orders.items():
+            # Entries that are older than halves of orders do not say what was made of them: all was relaxed.
+            file, line, column, made = re.fullmatch(r"(.+?):(\d+):(\d+)(?::(.+))?", order).groups()
+            s = sites.setdefault((file, int(line), int(column), made or "relaxed"),
+                                 {"code": results["code"][f"{file}:{line}:{column}"], "caught": [], "survives": []})
             s["caught" if o["caught"] else "survives"].append((o["executions"], lock, o))
-    # A line with two operations has a row for each.
+    # A line with two operations has rows for each.
     rows, needed = [], 0
-    for (file, line, _), s in sorted(sites.items()):
+    for (file, line, _, made), s in sorted(sites.items()):
         by = "**survives**"
         if s["caught"]:
             needed += 1
@@ -181,9 +183,11 @@ def order_table(results):
         rest = names([lock for _, lock, _ in s["survives"]])
         if rest:
             rest += f" ({max(n for n, _, _ in s['survives'])})"
-        rows.append([f"{file.removeprefix('usher/')}:{line}", code(s["code"]), by, rest])
-    text = f"{len(rows)} places: {needed} are needed by some lock, {len(rows) - needed} survive in all.\n\n"
-    return text + harness.markdown(rows, ["place", "code", "caught by", "survives in (executions, at most)"])
+        rows.append([f"{file.removeprefix('usher/')}:{line}", made, code(s["code"]), by, rest])
+    places = len({site[:3] for site in sites})
+    text = (f"{len(rows)} weakened orders at {places} places: {needed} are missed by some lock, {len(rows) - needed} by "
+            f"none.\n\n")
+    return text + harness.markdown(rows, ["place", "made", "code", "caught by", "survives in (executions, at most)"])
 
 
 def write_doc(options):

@@ -86,7 +86,7 @@ class Check(Refusals, unittest.TestCase):
     # What fails
 
     def test_a_mistake_is_shown_step_by_step_and_again(self):
-        done = self.check(MISTAKE, "--executions", "500")
+        done = self.check(MISTAKE, "--executions", "500", "--threads", "3")
         self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
         self.assertRegex(done.stdout, rf"(?m)^{MISTAKE}-spin .*FAIL: data race")
         # A column for each thread, and the line of the header that hands over.
@@ -134,6 +134,92 @@ class Check(Refusals, unittest.TestCase):
         caught = next(o for o in orders if o["file"] == "usher/locks/tas.hpp" and o["caught"])
         self.assertIn("memory_order", caught["code"])
 
+    def test_each_half_of_an_order_is_weakened(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "orders.json")
+            done = self.check("--weaken", "ticket", "--forms", "plain", "--client", "plain", "--executions", "500", "--json",
+                              file)
+            with open(file) as f:
+                orders = json.load(f)["orders"]
+        self.assertEqual(done.returncode, 0, done)
+        # The sleepers' mark is taken off: the next of them must see what the lock protects; the mark itself hands on nothing.
+        halves = {o["made"]: o for o in orders if "grant.fetch_and(~asleep" in o["code"]}
+        self.assertEqual({made: o["caught"] for made, o in halves.items()}, {"acquire": False, "release": True})
+        # A relaxed load has no half, an acquire one way to be weakened.
+        self.assertEqual({o["made"] for o in orders if "served(" in o["code"]}, {"relaxed"})
+        self.assertRegex(done.stdout, r"(?m)^ticket +usher/core/ticket_words\.hpp:\d+ +release +grant\.fetch_and.* caught ")
+
+    def test_an_order_on_failure_is_one_by_itself(self):
+        sites = subprocess.run([CHECKER, "--lock", "wait-queue", "--sites", "--executions", "300"], capture_output=True,
+                               text=True, timeout=LIMIT).stdout
+        by_place = {}
+        for site in sites.split():
+            place, _, made = site.rpartition(":")
+            by_place.setdefault(place, set()).add(made)
+        self.assertIn({"acquire", "release", "failure-relaxed"}, by_place.values())
+
+    def test_a_fence_is_left_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "orders.json")
+            self.check("--weaken", "timed-ticket", "--forms", "spin", "--client", "plain", "--executions", "3000", "--json", file)
+            with open(file) as f:
+                fences = {o["code"]: o for o in json.load(f)["orders"] if o["made"] == "removed"}
+        self.assertEqual(len(fences), 2)
+        for code, o in fences.items():
+            self.assertRegex(code, "fence_(light|heavy)")
+            self.assertTrue(o["caught"], o)
+
+    def test_a_weakened_order_is_replayed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "orders.json")
+            self.check("--weaken", "tas", "--forms", "spin", "--client", "plain", "--executions", "200", "--json", file)
+            with open(file) as f:
+                o = next(o for o in json.load(f)["orders"] if o["caught"])
+        sites = subprocess.run([CHECKER, "--lock", "tas-spin", "--sites", "--executions", "200"], capture_output=True, text=True,
+                               timeout=LIMIT).stdout.split()
+        site = next(s for s in sites if s.endswith(f"{o['file']}:{o['line']}:{o['column']}:{o['made']}"))
+        by = o["by"]
+        # Without the order, all at that place are relaxed: of an acquire or release the same.
+        for at in (site, site.rpartition(":")[0]):
+            done = self.check(by["lock"], "--weaken-at", at, "--client", by["client"], "--threads", str(by["threads"]),
+                              "--replay", o["replay"])
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(o["why"], done.stdout)
+
+    # Threads
+
+    def test_the_usual_number_of_threads_is_the_locks(self):
+        for lock, threads in (("ticket", 3), ("tas", 3), ("mcscr", 4), ("c-bo-tkt", 4), ("compact-ticket", 4), ("timed-tas", 4),
+                              ("k42", 4), ("semaphore", 4), ("wait-queue", 4)):
+            done = self.check(lock, "--executions", "3")
+            self.assertRegex(done.stdout, rf"(?m)^{lock} +{threads} ")
+        self.assertRegex(self.check("mcscr", "--threads", "2", "--executions", "3").stdout, r"(?m)^mcscr +2 ")
+
+    # Searches
+
+    def test_all_executions_of_programs(self):
+        done = self.check("tas-spin", "--client", "plain", "--threads", "2", "--acquisitions", "1", "--scheduler", "full",
+                          "--programs", "5")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"(?m)^tas-spin +2  plain +pass +\d+  1–5 ")
+        self.assertIn("1 of 1 searches were complete: all executions of 5 programs.", done.stdout)
+
+    def test_a_search_that_runs_out_of_executions_is_not_complete(self):
+        done = self.check("mcs-spin", "--client", "plain", "--threads", "2", "--scheduler", "bound", "--differences", "3",
+                          "--programs", "2", "--executions", "50")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("pass, not complete", done.stdout)
+        self.assertIn("0 of 1 searches were complete: all executions with at most 3 differences of 2 programs.", done.stdout)
+
+    def test_a_search_finds_a_mistake_that_is_replayed(self):
+        done = self.check(MISTAKE + "-spin", "--client", "plain", "--threads", "2", "--acquisitions", "1", "--scheduler", "full",
+                          "--programs", "1")
+        self.assertEqual(done.returncode, 1, done)
+        command = done.stdout.partition("\nAgain: ")[2].splitlines()[0].split()
+        again = self.check(*command[2:])
+        self.assertEqual(again.returncode, 1, again)
+        self.assertIn("data race", again.stdout)
+
     # What is refused
 
     def test_unknown_locks(self):
@@ -160,6 +246,8 @@ class Check(Refusals, unittest.TestCase):
         self.assert_refused(self.check("twa", "--replay", "5"), 2, "--replay", "--client")
         self.assert_refused(self.check("twa-spin", "--client", "plain", "--replay", "x"), 2, "'x'")
         self.assert_refused(self.check("twa", "--weaken-at", "x:1:1"), 2, "--weaken-at")
+        self.assert_refused(self.check("twa-spin", "--replay", "1", "--client", "plain", "--weaken-at", "x:1:1:lax"), 2, "acq_rel")
+        self.assert_refused(self.check("twa", "--programs", "2"), 2, "--scheduler")
         for bad in (["--threads", "5"], ["--executions", "0"], ["--seed", "0"], ["--forms", "yield"],
                     ["--scheduler", "best"], ["--jobs", "0"]):
             self.assert_refused(self.check("twa", *bad), 2, bad[0])

@@ -30,13 +30,13 @@ _usher() {
       return ;;
     --json | --chart) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --forms) mapfile -t COMPREPLY < <(compgen -W "plain spin park" -- "$word"); return ;;
-    --scheduler) mapfile -t COMPREPLY < <(compgen -W "random bound" -- "$word"); return ;;
+    --scheduler) mapfile -t COMPREPLY < <(compgen -W "random bound full" -- "$word"); return ;;
     --machine) mapfile -t COMPREPLY < <(compgen -f -W "$(usher sim --list 2> /dev/null | sed -n '/^Machines/,$s/^    \([^ ]*\) .*/\1/p')" -- "$word"); return ;;
     --csv | --merge) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     -o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --seeds | --jitter | --others | --ms | --seconds | --set | --point | --trace) return ;;
     --threads) mapfile -t COMPREPLY < <(compgen -W "2 3 4" -- "$word"); return ;;
-    --executions | --seed | --client | --replay | --differences | --weaken-at | --jobs) return ;;
+    --executions | --seed | --client | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     --before | --until | --ready | --metric | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
   esac
   local options
@@ -45,7 +45,7 @@ _usher() {
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
     try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --chart --plot --quiet --help --" ;;
     check)
-      options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --weaken --weaken-at --jobs --json --quiet --help"
+      options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --quiet --help"
       [[ $word == -* ]] || options="wrong $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
     sim)
       options="--machine --locks --threads --seeds --jitter --pinned --others --ms --set --json --csv --chart --details --jobs --timeout --list --list-points --point --merge --trace --seed --quiet --help"
