@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test test-all mutants check check-aa compat soak measure measure-waits bench-sim simulated-claims try-cases format check-format tidy install deb clean
+.PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims try-cases format check-format tidy install deb clean
 
 help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ check: mutants ## every lock under the relaxed-memory checker, and the mistakes 
 	@$(BUILD)/bin/usher check --all --executions 100000 --threads 3 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --all --executions 20000 --threads 4 --forms spin,park --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --bugs --executions 100000 --jobs $(JOBS)
+
+check-exhaustive: build ## every lock with two threads: all executions with up to three differences from the plain one (about 10 minutes)
+	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 16 --executions 1000000 --jobs $(JOBS)
 
 check-aa: build ## usher try compares the C library with itself, ten times: it must see noise
 	@python3 tests/cli/aa_trials.py --build $(BUILD)

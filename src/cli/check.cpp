@@ -185,7 +185,11 @@ class checking {
   std::string seeds(std::uint64_t count) const {
     return fmt::format("{}–{}", options_.seed, options_.seed + std::max<std::uint64_t>(count, 1) - 1);
   }
-  double limit(std::uint64_t executions) const { return 120 + 0.02 * static_cast<double>(executions); }
+  /// Seconds after which a run hangs. Long ones are for programs.
+  double limit(std::uint64_t executions) const {
+    return 120 + 0.02 * static_cast<double>(std::min<std::uint64_t>(executions, most_in_a_run)) +
+           0.0005 * static_cast<double>(executions);
+  }
 
   const check_options& options_;
   std::string checker_;
