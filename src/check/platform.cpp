@@ -141,7 +141,7 @@ execution::execution(chances c, unsigned threads) : left_(c), threads_(threads) 
   moves_ = rl::rand(4) == 0;
   for (unsigned t = 0; t < most_threads; t++) home_nodes_[t] = (t + rl::rand(2)) % numa_nodes_;
   if (c.adverse) {
-    lots_ = std::array{3u, 3u, 12u, 1u}[rl::rand(4)];
+    lots_ = std::array{0u, 0u, 1u, 12u, 40u}[rl::rand(5)];
     pace_ = std::array{std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{300000}, std::uint64_t{2000000}}[rl::rand(4)];
   }
   wraps_ = rl::rand(2) == 0;
@@ -317,6 +317,20 @@ void execution::admitted(const place& p) {
   slept_at_unlock_ = {};
   came_[me] = door_[me] = waits_[me] = 0;
   overtaken_[me] = 0;
+}
+
+// ---- lots -------------------------------------------------------------------------------------------------------
+
+bool execution::bernoulli(std::uint32_t n, const place& p) {
+  if (n == 0) return false;
+  if (n == 1) return true;
+  if (lots_ == 0) return rl::rand(3) == 0;
+  for (drawn_at& d : draws_) {
+    if (d.line != 0 && d.line != p.line()) continue;
+    d.line = p.line();
+    return ++d.count % lots_ == 0;
+  }
+  return rl::rand(3) == 0;
 }
 
 // ---- contention -------------------------------------------------------------------------------------------------

@@ -494,7 +494,8 @@ class execution {
 
   // ---- lots ----
 
-  bool bernoulli(std::uint32_t n) { return n != 0 && (n == 1 || rl::rand(lots_) == 0); }
+  /// Where lots are adverse, each place in the source draws one that is lucky at every so many, and not before.
+  bool bernoulli(std::uint32_t n, const place& p);
 
   // ---- priorities ----
 
@@ -694,7 +695,11 @@ class execution {
   unsigned numa_nodes_ = 2;
   bool moves_ = false;
   std::uint32_t first_index_ = 0;
-  unsigned lots_ = 3;
+  unsigned lots_ = 0;  ///< 0: one in three is lucky, at random
+  struct drawn_at {
+    unsigned line = 0, count = 0;
+  };
+  std::array<drawn_at, 8> draws_{};
   std::uint64_t pace_ = 0;  ///< ns from look to look at the clock; 0: random
   bool wraps_ = false;
   std::array<std::uint32_t, most_threads> priorities_{};
@@ -882,7 +887,7 @@ struct checked : checked_words {
   static std::uint32_t salt(const void*) { return 0; }
   /// Never 0: so the least append_chance is none.
   static std::uint32_t random() { return 1 + rl::rand((1u << 16) - 1); }
-  static bool bernoulli(std::uint32_t n) { return execution::current().bernoulli(n); }
+  static bool bernoulli(std::uint32_t n, place p = place::current()) { return execution::current().bernoulli(n, p); }
   static std::uint64_t now() { return execution::current().now(); }
   static std::uint32_t count_limit(std::uint32_t n) { return execution::current().count_limit(n); }
   static wait_limits limits() { return {1000, 1000}; }

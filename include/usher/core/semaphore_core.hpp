@@ -231,7 +231,8 @@ class semaphore_core {
       waiter* const w = list_.front();
       const bool hands = w != nullptr && w->insists.get() != 0;
       std::uint64_t then = seen;
-      const bool takes_off = w != nullptr && credits(seen) > coming(seen) && (hands || coming(seen) != P::count_limit(most_coming));
+      const bool takes_off =
+          w != nullptr && credits(seen) > coming(seen) && (hands || coming(seen) != P::count_limit(most_coming));
       if (takes_off)
         then = hands ? seen - 1 : seen + one_coming;
       else

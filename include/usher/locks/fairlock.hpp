@@ -77,8 +77,9 @@ class fairlock {
   static constexpr std::uint64_t waits(unsigned slot) { return std::uint64_t{1} << slot; }
   static constexpr unsigned holders_slot(std::uint64_t w) { return unsigned((w & slot_field) >> 32); }
   static constexpr std::uint32_t waiting(std::uint64_t w) { return std::uint32_t(w) & waiter_bits; }
-  static constexpr std::uint32_t claimable(std::uint64_t w) {
-    return ~std::uint32_t(w) & ~(std::uint32_t{1} << holders_slot(w)) & waiter_bits;
+  static std::uint32_t claimable(std::uint64_t w) {
+    const std::uint32_t slots = (std::uint32_t{2} << P::count_limit(31)) - 2;  // natively all waiter_bits
+    return ~std::uint32_t(w) & ~(std::uint32_t{1} << holders_slot(w)) & slots;
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint64_t w) {

@@ -430,7 +430,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void* semaphore() { return bytes.data(); }
 
-  execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
+  execution world{{.stray_wakes = the_client->stray_wakes, .adverse = the_client->runs == program::progress}, Threads};
   alignas(64) std::array<std::byte, room_for_subject> bytes;
   checked::plain<std::uint32_t> acquired;
   std::uint32_t begins_with = 0;
