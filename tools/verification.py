@@ -5,6 +5,8 @@ are in one file, lock by lock, and in the tables of docs/verification.md.
   verification.py                                  everything that is not there yet; hours
   verification.py --only twa,mcs --again           some of it once more
   verification.py --merge FILE...                  take over what `usher check --json` has written
+  verification.py --unseen LABEL FILE              take over how many mistakes that the scenarios' authors had not seen were caught:
+                                                   FILE is `usher check --bugs NAME... --json` has written; LABEL: before3, after…
   verification.py --write-doc                      set the results into docs/verification.md
 
 Executions: --executions at 3 threads, --executions-4 at 4 threads, --weaken for each order at the lock's usual number of
@@ -20,10 +22,12 @@ import tempfile
 from pathlib import Path
 
 import harness
+import mutants
 from harness import TREE, Build, between_markers, clean_environment, die
 
 OUT = TREE / "results" / "verification.json"
 DOC = TREE / "docs" / "verification.md"
+UNSEEN = TREE / "results" / "unseen-mutants.json"
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------
@@ -190,10 +194,49 @@ def order_table(results):
     return text + harness.markdown(rows, ["place", "made", "code", "caught by", "survives in (executions, at most)"])
 
 
+# ---- mistakes that the scenarios' authors had not seen ------------------------------------------------------------------
+
+def unseen():
+    """Those whose patches say what harm they do: by name, the category."""
+    found = {}
+    for patch in sorted((TREE / mutants.PATCHES).glob("*.patch")):
+        if "\nHarm:" in patch.read_text():
+            found[patch.stem] = mutants.Mutant(patch).facts["Category"]
+    return found
+
+
+def merge_unseen(label, file):
+    runs = json.loads(UNSEEN.read_text()) if UNSEEN.is_file() else {}
+    said = json.loads(Path(file).read_text())
+    wanted = unseen()
+    runs[label] = {"date": said["date"][:10], "executions": said["executions"],
+                   "caught": sorted(m["lock"] for m in said["mistakes"] if m["caught"] and m["lock"] in wanted),
+                   "escaped": sorted(m["lock"] for m in said["mistakes"] if not m["caught"] and m["lock"] in wanted)}
+    lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(runs.items())]
+    UNSEEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def unseen_table(_):
+    runs, wanted = json.loads(UNSEEN.read_text()), unseen()
+    labels = ["before3", "before4", "blind", "after"]
+    rows = []
+    for category in (*mutants.CATEGORIES, None):
+        names_of = [name for name, c in wanted.items() if category in (None, c)]
+        cells = []
+        for label in labels:
+            caught = sum(name in runs[label]["caught"] for name in names_of)
+            share = f" ({100 * caught / len(names_of):.0f} %)" if category is None else ""
+            cells.append(f"{caught}{share}")
+        rows.append([f"**{category or 'all'}**" if category is None else category, str(len(names_of)), *cells])
+    return harness.markdown(rows, ["category", "mistakes", "caught before, 3 threads", "before, 4 threads",
+                                   "new scenarios, at first", "now"])
+
+
 def write_doc(options):
     results = load(options.out)
     text = options.doc.read_text()
-    for name, table in (("verdicts", verdict_table), ("mistakes", mistake_table), ("orders", order_table)):
+    for name, table in (("verdicts", verdict_table), ("unseen", unseen_table), ("mistakes", mistake_table),
+                        ("orders", order_table)):
         text = between_markers(text, name, table(results))
     options.doc.write_text(text)
     print(f"{len(results['verdicts'])} verdicts, {len(results['mistakes'])} mistakes, orders of {len(results['orders'])} "
@@ -210,12 +253,15 @@ def main():
     parser.add_argument("--weaken", type=int, default=20000, metavar="N")
     parser.add_argument("--bugs", type=int, default=100000, metavar="N")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--unseen", nargs=2, metavar=("LABEL", "FILE"))
     parser.add_argument("--write-doc", action="store_true")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE")
     parser.add_argument("--doc", type=Path, default=DOC, metavar="FILE")
     parser.add_argument("--build", default="build/release", metavar="DIR")
     options = parser.parse_args()
-    if options.merge:
+    if options.unseen:
+        merge_unseen(*options.unseen)
+    elif options.merge:
         results = load(options.out)
         for file in options.merge:
             merge(results, json.loads(file.read_text()))

@@ -32,6 +32,7 @@ struct checked_lock {
   bool (*unlock_is_due)(void*);
   bool (*urgent_wait)(void*);
   void (*lock_with_deadline)(void*);         ///< that no execution lives to see; null where a lock has none of its own
+  void (*lock_without_deadline)(void*);      ///< the same
   void (*count_from)(void*, std::uint32_t);  ///< null where a lock does not count
 };
 
@@ -72,6 +73,7 @@ void add_lock(const char* family, const char* suffix, const char* bug) {
       .unlock_is_due = nullptr,
       .urgent_wait = nullptr,
       .lock_with_deadline = nullptr,
+      .lock_without_deadline = nullptr,
       .count_from = nullptr,
   };
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
@@ -84,6 +86,8 @@ void add_lock(const char* family, const char* suffix, const char* bug) {
     t.urgent_wait = [](void* l) { return static_cast<Lock*>(l)->urgent_wait(); };
   if constexpr (requires(Lock& l) { l.lock_with_deadline(); })
     t.lock_with_deadline = [](void* l) { static_cast<Lock*>(l)->lock_with_deadline(); };
+  if constexpr (requires(Lock& l) { l.lock_without_deadline(); })
+    t.lock_without_deadline = [](void* l) { static_cast<Lock*>(l)->lock_without_deadline(); };
   if constexpr (requires(Lock& l) { l.count_from(0u); })
     t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
   add_to_list(t, family, suffix, bug);

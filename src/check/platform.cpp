@@ -397,6 +397,7 @@ void execution::sleep(const void* key, std::uint32_t mask, bool may_time_out, co
   waits();
   sleeper& me = sleepers_[rl::thread_index()];
   me = {key, mask};
+  sleeps_[rl::thread_index()]++;
   asleep_since_[rl::thread_index()] = ++arrivals_;
   const auto asleep = unsigned(std::ranges::count_if(asleep_since_, [](unsigned since) { return since != 0; }));
   for (unsigned t = 0; t < most_threads; t++)

@@ -470,7 +470,10 @@ class execution {
   void wants(bool lock) {
     wants_[rl::thread_index()] = lock;
     looked_[rl::thread_index()] = false;
+    sleeps_[rl::thread_index()] = 0;
   }
+  /// How often the thread has fallen asleep since it came.
+  unsigned sleeps(unsigned thread) const { return wants_[thread] ? sleeps_[thread] : 0; }
   /// It will not come again.
   void goes_home();
   /// By a thread that polls, sleeps or backs off.
@@ -687,6 +690,7 @@ class execution {
   std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
   std::array<bool, most_threads> wants_{}, looked_{}, gone_home_{};
+  std::array<unsigned, most_threads> sleeps_{};
   struct gathering {
     unsigned most = 0, but = 0;  ///< most: 0: does not wait
   };

@@ -79,6 +79,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   rl::thread_id_t iteration_begin_impl() {
     the_search.number = this->iter_;
     the_search.held = the_search.helped = false;
+    the_search.held_back = 0;  // until the client has said it: not what the execution before has left
     // All chance of an execution comes from its number, so that a failing one can be run again for its history.
     state_ = ((the_search.bounded ? the_search.program : this->iter_) + 1) * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < 4; i++) random();

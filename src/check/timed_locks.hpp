@@ -32,6 +32,12 @@ class with_deadlines {
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
+  /// By the other threads there.
+  void lock_without_deadline() {
+    lock_.lock();
+    tag_.store(P::thread_index(), std::memory_order_relaxed);
+  }
+
   bool try_lock() {
     if (!lock_.try_lock()) return false;
     tag_.store(P::thread_index(), std::memory_order_relaxed);
