@@ -18,7 +18,8 @@
 // caller holds a usher::timed_mutex, a notified thread is not woken before that is unlocked; with other locks it is woken at once.
 // Nothing is allocated. 56 bytes; a zeroed one is valid.
 // Destroying one on which threads still wait is an error; they would never wake. Right after notify_all() it is not.
-// If lock() throws, the next thread of a broadcast is woken all the same.
+// If lock() throws, the next thread of a broadcast is woken all the same. unlock() may throw, if the calling thread does not hold the
+// mutex afterwards.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,7 @@
 // A condition variable compiled for the checker, as a table: check/subject.cpp.in.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -18,45 +19,19 @@ namespace usher::check {
 
 /// What a mutex throws that a client lets refuse.
 struct refusal {
-  bool of_lock, holds;  ///< lock() has refused, not unlock(); the thread has the mutex
+  bool of_lock;  ///< lock() has refused, not unlock(); in any case the thread does not have the mutex
 };
 
-/// What a client does as a thread's wait unlocks the mutex, or has locked it or been refused.
-struct mutex_observer {
+/// What a client knows of the steps of its mutexes, and what these refuse.
+struct mutex_steps {
+  enum class refuses { nothing, unlock, lock };  ///< unlock: throws when it is done
+
+  /// By a thread whose wait unlocks the mutex, and by one that has locked it or been refused.
   void (*unlocks)(void* context) = nullptr;
   void (*locked)(void* context) = nullptr;
   void* context = nullptr;
-};
+  std::array<refuses, execution::most_threads> refused{};  ///< what each thread does next with it
 
-/// A mutex, told of each step. It refuses what a thread does next with it, where the client has said so.
-template <class Mutex>
-class client_mutex : public Mutex {
- public:
-  enum class refuses { nothing, unlock, unlock_when_done, lock };
-
-  explicit client_mutex(const lock_handle& l) : Mutex(l) {}
-
-  void lock() {
-    if (is_refused(refuses::lock)) {
-      observer.locked(observer.context);
-      throw refusal{true, false};
-    }
-    Mutex::lock();
-    observer.locked(observer.context);
-  }
-  void unlock() {
-    observer.unlocks(observer.context);
-    const bool holds = is_refused(refuses::unlock);
-    if (!holds) Mutex::unlock();
-    if (!holds && !is_refused(refuses::unlock_when_done)) return;
-    observer.locked(observer.context);
-    throw refusal{false, holds};
-  }
-
-  std::array<refuses, execution::most_threads> refused{};
-  mutex_observer observer;
-
- private:
   bool is_refused(refuses what) {
     refuses& mine = refused[rl::thread_index()];
     if (mine != what) return false;
@@ -65,8 +40,35 @@ class client_mutex : public Mutex {
   }
 };
 
+/// A mutex that tells a client of each step. It refuses what a thread does next with it, where the client has said so.
+template <class Mutex>
+class client_mutex : public Mutex {
+ public:
+  client_mutex(const lock_handle& l, mutex_steps& steps) : Mutex(l), steps_(&steps) {}
+
+  void lock() {
+    if (steps_->is_refused(mutex_steps::refuses::lock)) {
+      steps_->locked(steps_->context);
+      throw refusal{.of_lock = true};
+    }
+    Mutex::lock();
+    steps_->locked(steps_->context);
+  }
+  void unlock() {
+    steps_->unlocks(steps_->context);
+    Mutex::unlock();
+    if (!steps_->is_refused(mutex_steps::refuses::unlock)) return;
+    steps_->locked(steps_->context);
+    throw refusal{.of_lock = false};
+  }
+
+ private:
+  mutex_steps* steps_;
+};
+
 using bare_mutex = client_mutex<lock_handle>;
-using mutex_with_words = client_mutex<requeue_mutex<checked, lock_handle>>;  ///< to which threads are requeued
+
+constexpr std::size_t room_for_mutex = 512;
 
 struct checked_condition {
   std::string name;
@@ -76,10 +78,19 @@ struct checked_condition {
   void (*end)(void*);
   /// False: time has run out. `remaining` as the header has it; null: there is no limit. `owned`: through a unique_lock.
   bool (*wait)(void*, bare_mutex&, std::uint64_t (*remaining)(void* context), void* context, bool owned);
-  bool (*wait_requeued)(void*, mutex_with_words&, std::uint64_t (*remaining)(void*), void* context, bool owned);
+  /// With a mutex to which threads are requeued.
+  bool (*wait_requeued)(void*, void* mutex, std::uint64_t (*remaining)(void*), void* context, bool owned);
   void (*notify_one)(void*);
   void (*notify_all)(void*);
   bool (*close)(void*);
+
+  // such a mutex
+  std::size_t mutex_size;
+  void (*make_mutex)(void*, const lock_handle&, mutex_steps&);
+  void (*end_mutex)(void*);
+  void (*lock_mutex)(void*);
+  void (*unlock_mutex)(void*);
+  bool (*mutex_is_idle)(void*);  ///< but for whose turn it is next: nobody waits, and nobody has it
 };
 
 inline std::vector<checked_condition>& checked_conditions() {
@@ -109,20 +120,37 @@ bool wait_on(Condition& c, Mutex& m, std::uint64_t (*remaining)(void*), void* co
 
 template <class Condition>
 bool add_condition(std::string name, std::string bug) {
+  using mutex = client_mutex<typename Condition::template requeue_mutex_of<lock_handle>>;
   static constexpr auto c = [](void* p) -> Condition& { return *static_cast<Condition*>(p); };
+  static constexpr auto m = [](void* p) -> mutex& { return *static_cast<mutex*>(p); };
   checked_conditions().push_back({
       .name = std::move(name),
       .bug = std::move(bug),
       .size = sizeof(Condition),
       .make = [](void* at, append_chance chance) { ::new (at) Condition(any_chance{chance}); },
       .end = [](void* p) { c(p).~Condition(); },
-      .wait = [](void* p, bare_mutex& m, std::uint64_t (*remaining)(void*), void* context,
-                 bool owned) { return wait_on(c(p), m, remaining, context, owned); },
-      .wait_requeued = [](void* p, mutex_with_words& m, std::uint64_t (*remaining)(void*), void* context,
-                          bool owned) { return wait_on(c(p), m, remaining, context, owned); },
+      .wait = [](void* p, bare_mutex& bare, std::uint64_t (*remaining)(void*), void* context,
+                 bool owned) { return wait_on(c(p), bare, remaining, context, owned); },
+      .wait_requeued = [](void* p, void* with, std::uint64_t (*remaining)(void*), void* context,
+                          bool owned) { return wait_on(c(p), m(with), remaining, context, owned); },
       .notify_one = [](void* p) { c(p).notify_one(); },
       .notify_all = [](void* p) { c(p).notify_all(); },
       .close = [](void* p) { return c(p).close(); },
+      .mutex_size = sizeof(mutex),
+      .make_mutex =
+          [](void* at, const lock_handle& l, mutex_steps& steps) {
+            static_assert(sizeof(mutex) <= room_for_mutex);
+            ::new (at) mutex(l, steps);
+          },
+      .end_mutex = [](void* p) { m(p).~mutex(); },
+      .lock_mutex = [](void* p) { m(p).lock(); },
+      .unlock_mutex = [](void* p) { m(p).unlock(); },
+      .mutex_is_idle =
+          [](void* p) {
+            auto& beside = m(p).words_beside();
+            return beside.requeued() == nullptr && timed_gate<checked>::is_idle(beside.timed.newest()) &&
+                   beside.owner_tag.newest() == 0;
+          },
   });
   return true;
 }

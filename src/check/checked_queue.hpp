@@ -26,6 +26,21 @@ struct mutex_bytes {
   mutex_bytes(const mutex_bytes&) = delete;
   mutex_bytes& operator=(const mutex_bytes&) = delete;
 
+  /// All zero bytes, in one step.
+  void reset_lock() {
+    const rl::preemption_disabler in_one_step(rl::ctx());
+    lock.end(state());
+    lock.make(state());
+  }
+  /// As pthread_mutex_init().
+  void begin_anew() {
+    owner_tag.store(0, std::memory_order_relaxed);
+    timed.store(0, std::memory_order_relaxed);
+    epoch.store(0, std::memory_order_relaxed);
+    chain.set(nullptr);
+    reset_lock();
+  }
+
   void* state() { return room.data(); }
   /// But for whose turn it is next: nobody waits, and nobody has it.
   bool is_idle() const {
@@ -38,6 +53,8 @@ struct mutex_bytes {
                                  most_timed = 0x1fff;
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
   std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
+  /// In this incarnation of the process.
+  bool is_valid() const { return epoch.newest() >> 32 == checked::fork_stamp(); }
 
   const checked_lock& lock;
   bool unlocked_by_others = false;  ///< then nothing can be seen of it after a requeue
@@ -75,8 +92,8 @@ inline delivery_observer deliveries;
 constexpr std::uint64_t never = std::uint64_t{1} << 62;  ///< ns
 constexpr unsigned without_end = ~0u;                    ///< looks
 
-/// How a thread waits.
-enum class manner { for_ever, timed, cancelled };
+/// How a thread waits. `forks`: a handler that interrupts its sleep forks.
+enum class manner { for_ever, timed, cancelled, forks };
 
 struct checked_queue {
   std::string name;
@@ -87,6 +104,7 @@ struct checked_queue {
 
   // the mutex
   void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline, so many looks away; 0: without
+  bool (*lock_in_time)(mutex_bytes&);          ///< false: time has run out
   void (*unlock)(mutex_bytes&);
   bool (*has_users)(mutex_bytes&);
 
@@ -94,6 +112,7 @@ struct checked_queue {
   void (*make_waiter)(void*);
   void (*enter)(void* waiter, void* queue, mutex_bytes&, append_chance);
   bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
+  bool (*was_handed)(void* waiter);
   void (*come_back)(void* waiter, bool granted, unsigned looks);
   void (*end_waiter)(void*);
   void (*undo_enter)(void* waiter);
@@ -143,16 +162,13 @@ struct queue_adapter {
     bool may_requeue() const { return m->epoch.load(std::memory_order_relaxed) >> 32 == checked::fork_stamp(); }
     static bool is_renewed(std::uint32_t) { return true; }
     void forget_requeued() const { requeue_first(nullptr); }
-    void reset_lock() const {
-      m->lock.end(m->state());
-      m->lock.make(m->state());
-    }
+    void reset_lock() const { m->reset_lock(); }
   };
   using mutex = typename Parts::template mutex<words>;
 
   struct target {
     mutex_bytes* m = nullptr;
-    bool counted = false;
+    std::uint32_t counted = 0;
 
     bool requeue(typename Parts::waiter& chain) const {
       using waiter = typename Parts::template wait<target>::waiter;
@@ -182,15 +198,18 @@ struct queue_adapter {
       return c;
     }
     void take_over() const { mutex::take_over({m}); }
-    // As pthread_mutex_destroy() asks for them.
+    // As pthread_mutex_destroy() asks for them: preload/users.hpp.
     void entered() {
-      const bool room = m->users_elsewhere + m->users < mutex_bytes::most_users;
-      counted = timed_gate<checked>::add_user(m->timed);
-      if (counted != room) wrong("a thread that waits is counted where there is no room for it, or not where there is");
-      m->users += counted ? 1 : 0;
+      const std::uint32_t stamp = checked::fork_stamp();
+      const bool valid = m->epoch.load(std::memory_order_relaxed) >> 32 == stamp;
+      const bool room = valid && m->users_elsewhere + m->users < mutex_bytes::most_users;
+      counted = valid && timed_gate<checked>::add_user(m->timed) ? stamp : 0;
+      if ((counted != 0) != room)
+        wrong("a thread that waits is counted where there is no room for it, or not where there is");
+      m->users += counted != 0 ? 1 : 0;
     }
     void left() const {
-      if (!counted) return;
+      if (counted != checked::fork_stamp()) return;
       timed_gate<checked>::remove_user(m->timed);
       m->users--;
     }
@@ -215,6 +234,11 @@ struct queue_adapter {
     if (left == 0 || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))
       mutex::lock({&m});
   }
+  static bool lock_in_time(mutex_bytes& m) {
+    mutex::ready({&m});
+    unsigned left = 1;
+    return mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; });
+  }
   static void unlock(mutex_bytes& m) {
     mutex::ready({&m});
     mutex::unlock({&m});
@@ -228,6 +252,10 @@ struct queue_adapter {
       } else if (looks != 0) {
         if (looks != without_end) looks--;
         checked::park_for(me.state, state, every_sleeper, looks == without_end ? never : 1);
+      } else if (how == manner::forks) {
+        forks_in_wait.fork(forks_in_wait.context, &me);
+        if (!queue::awake(me) && rl::rand(2) == 0) return wait_end::look;  // the sleep was over by then
+        return std::array{wait_end::abandoned, wait_end::time, wait_end::cancel}[rl::rand(3)];
       } else {
         gave_up = how == manner::cancelled;
         return gave_up ? wait_end::cancel : wait_end::time;
@@ -249,13 +277,15 @@ bool add_queue(std::string name, std::string bug) {
       .make = [](void* at) { ::new (at) typename a::queue{}; },
       .end = [](void* p) { std::destroy_at(&a::q(p)); },
       .lock = a::lock,
+      .lock_in_time = a::lock_in_time,
       .unlock = a::unlock,
       .has_users = [](mutex_bytes& m) { return timed_gate<checked>::has_users(m.timed); },
-      .make_waiter = [](void* at) { ::new (at) typename a::waiter{}; },
+      .make_waiter = [](void* at) { construct_at_once<typename a::waiter>(at); },
       .enter = [](void* me, void* p, mutex_bytes& m,
                   append_chance chance) { a::wait::enter(a::w(me), a::q(p), {&m}, any_chance{chance}); },
       .await_grant = [](void* me, manner how, unsigned looks,
                         bool& gave_up) { return a::await_grant(a::w(me), how, looks, gave_up); },
+      .was_handed = [](void* me) { return a::queue::was_handed(a::w(me)); },
       .come_back =
           [](void* me, bool granted, unsigned looks) {
             a::wait::come_back(a::w(me), granted, [&] {

@@ -28,6 +28,7 @@ struct checked_semaphore {
   void (*end_waiter)(void*);
   bool (*enter)(void*, void* waiter, append_chance);
   bool (*waits)(void* waiter);
+  bool (*has_credit)(void* waiter);              ///< it was handed one
   waiter_state (*state)(void* waiter);           ///< not as a thread sees it: the newest
   void (*park)(void* waiter, std::uint64_t ns);  ///< 0: without a limit
   bool (*arrive)(void*, void* waiter);
@@ -54,10 +55,11 @@ bool add_semaphore(std::string name, std::string bug) {
       .value = [](void* p) { return s(p).value(); },
       .try_acquire = [](void* p) { return s(p).try_acquire(); },
       .release = [](void* p) { return s(p).release(); },
-      .make_waiter = [](void* at) { ::new (at) waiter{}; },
+      .make_waiter = [](void* at) { construct_at_once<waiter>(at); },
       .end_waiter = [](void* m) { w(m).~waiter(); },
       .enter = [](void* p, void* m, append_chance chance) { return s(p).enter(w(m), any_chance{chance}); },
       .waits = [](void* m) { return w(m).state.load(std::memory_order_acquire) == waiter::waiting; },
+      .has_credit = [](void* m) { return w(m).state.newest() == waiter::granted; },
       .state =
           [](void* m) {
             const std::uint32_t s = w(m).state.newest();

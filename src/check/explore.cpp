@@ -179,6 +179,8 @@ void say(std::string_view event, char* text, std::size_t size) {
     print("sleeps on %s", name);
   else if (what.starts_with("wakes"))
     print("wakes sleepers on %s", name);
+  else if (what.starts_with("forks"))
+    copy("forks: the others vanish");
   else if (what.starts_with("waits until"))
     print("waits for a write to %s", name);
   else

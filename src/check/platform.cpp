@@ -191,11 +191,18 @@ void execution::before_access(const void* word, const place& p) {
     if (inside(word, watched_[i].begin, watched_[i].size)) return watched_lives_[i].use(watched_[i].used_late, p);
   if (inside(word, locals_, sizeof locals_))
     return local_lives_[slot_of_local(word)]->use("what a thread had on its stack is touched after its end", p);
-  if (inside(word, annex_room_ + annex_lock_at, sizeof annex_room_ - annex_lock_at))
-    return annex_uses_.use("a large lock is touched that has gone back to the pool", p);
+  if (inside(word, annex_room_, sizeof annex_room_)) return use_annex(word, p);
   if (!inside(word, nodes_.data(), sizeof nodes_)) return;
   node_slot& s = nodes_[distance(nodes_.data(), word) / sizeof(node_slot)];
   if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
+}
+
+void execution::use_annex(const void* word, const place& p) {
+  const unsigned which = unsigned(distance(annex_room_, word) / sizeof annex_room_[0]);
+  if (!inside(word, annex_room_[which] + annex_lock_at, sizeof annex_room_[0] - annex_lock_at)) return;
+  if (which != annexes_lost_)
+    fail("a large lock is touched that a fork has left behind", rl::test_result_access_to_freed_memory, p);
+  annex_uses_.use("a large lock is touched that has gone back to the pool", p);
 }
 
 void execution::after_write(const void* word, const place& p) {
@@ -209,10 +216,12 @@ void execution::after_write(const void* word, const place& p) {
   }
 }
 
-void* execution::begin_local(std::size_t size, const place& p) {
+void* execution::begin_local(std::size_t size, const place& p, void (*destroy)(void*)) {
   if (size > local_size || locals_begun_ == most_locals)
     fail("no room for what threads have on their stacks", rl::test_result_user_assert_failed, p);
   local_lives_[locals_begun_].emplace();
+  local_owner_[locals_begun_] = rl::thread_index();
+  destroy_local_[locals_begun_] = destroy;
   void* const at = locals_ + std::size_t{locals_begun_++} * local_size;
   if (observer_.local_begun != nullptr) observer_.local_begun(observer_.context, at);
   return at;
@@ -248,7 +257,7 @@ void execution::describe(const void* word, char* buffer, std::size_t room) const
                          : word == &s.node.next ? "next"
                          : word == &s.node.flag ? "flag"
                                                 : nullptr;
-    std::snprintf(text, sizeof text, "node%u", unsigned(first_node + n));
+    std::snprintf(text, sizeof text, "node%u", unsigned(first_node_ + n));
     if (member == nullptr) return say(text, &s, sizeof s);
     std::snprintf(buffer, room, "%s.%s", text, member);
     return;

@@ -73,6 +73,8 @@
 #include "usher/core/platform.hpp"
 #include "usher/core/traits.hpp"
 
+#include "check/fork.hpp"
+
 namespace usher::check {
 
 using place = std::source_location;
@@ -359,6 +361,13 @@ struct checked_words {
   using plain = checked_plain<T>;
 };
 
+/// Makes an object that nobody else knows yet, in one step: a fork finds no half of it.
+template <class T>
+T* construct_at_once(void* at) {
+  const rl::preemption_disabler in_one_step(rl::ctx());
+  return ::new (at) T{};
+}
+
 /// What a client lets chance do in one execution.
 struct chances {
   unsigned stray_wakes = 0;
@@ -386,7 +395,9 @@ class execution {
 
   execution(chances c, unsigned threads);
   ~execution() {
-    if (end_annex_ != nullptr) end_annex_(annex_room_);
+    end_vanished_locals();
+    for (unsigned i = 0; i < most_annexes; i++)
+      if (end_annex_[i] != nullptr) end_annex_[i](annex_room_[i]);
   }
   execution(const execution&) = delete;
   execution& operator=(const execution&) = delete;
@@ -433,20 +444,42 @@ class execution {
   // ---- incarnations of the process, and who holds a mutex ----
 
   std::uint32_t epoch() const { return epoch_; }
-  /// The calling thread goes on in a child, in which no node is in use.
-  void fork() {
-    epoch_++;
-    for (node_slot& s : nodes_) s.used.store(0, std::memory_order_relaxed);
+  std::uint32_t owner_tag() const { return tagged_[record()] ? 2 * record() + 3 : 1; }
+  void ensure_owner_tag() { tagged_[record()] = true; }
+
+  // Forks: fork.hpp. The process goes on in the child.
+
+  /// A thread's program, which a fork ends, wherever it is, and which begins in its generation. Clients that fork give all that
+  /// their threads do to this.
+  template <class Program>
+  void run(Program program) {
+    if (process_.begins() && _setjmp(process_.way_out()) == 0) program();
+    process_.ends();
   }
-  std::uint32_t owner_tag() const { return tagged_[rl::thread_index()] ? 2 * rl::thread_index() + 3 : 1; }
-  void ensure_owner_tag() { tagged_[rl::thread_index()] = true; }
+  /// Before the threads begin: thread t exists from the so-manieth fork on.
+  void begins_after(unsigned t, unsigned forks) { process_.begins_after(t, forks); }
+  /// By a thread that is in no operation of a lock. All other threads of its process vanish.
+  void fork(node_pool pool, place p = place::current()) {
+    rl::ctx().sched();
+    fork_at_once(pool, p);
+  }
+  /// Nobody runs between what the caller has seen and the fork.
+  void fork_at_once(node_pool, place p = place::current());
+  /// After it: the threads of the child begin.
+  void start_threads(place p = place::current());
+  unsigned forks() const { return process_.forks(); }
+  bool has_vanished(unsigned t) const { return process_.has_vanished(t); }
+  /// The calling thread's record: a thread of a child may have that of one which has vanished.
+  unsigned record() const { return process_.record_of(rl::thread_index()); }
 
   // ---- what others reach on a thread's stack ----
 
   /// Room for one object. It is not used again, so that whoever comes too late finds nothing else there.
-  void* begin_local(std::size_t size, const place& p);
+  /// `destroy`: what is to be called if a fork takes the object's thread away.
+  void* begin_local(std::size_t size, const place& p, void (*destroy)(void*) = nullptr);
   void end_local(const void* at, const place& p) {
     local_lives_[slot_of_local(at)]->end_for_good("a thread takes away what another may still touch on its stack", p);
+    destroy_local_[slot_of_local(at)] = nullptr;
   }
   /// Numbers the objects from 0 on.
   unsigned slot_of_local(const void* at) const { return unsigned(distance(locals_, at) / local_size); }
@@ -550,7 +583,7 @@ class execution {
     for (unsigned i = first; i < first + nodes_a_thread; i++) {
       std::uint32_t unused = 0;  // acquire: pairs with give_node
       if (nodes_[i].used.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
-        return first_node + i;
+        return first_node_ + i;
     }
     return no_node;
   }
@@ -571,7 +604,7 @@ class execution {
       const auto h = node_handle((first + i) % nodes_.size());
       std::uint32_t unused = 0;
       if (nodes_[h].used.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
-        return first_node + h;
+        return first_node_ + h;
     }
     return no_node;
   }
@@ -592,31 +625,37 @@ class execution {
 
   // ---- states of large locks ----
 
-  /// One, so that a second lock, or the same again before it has come back, finds none.
+  /// One, so that a second lock, or the same again before it has come back, finds none. A fork may lose it.
   template <class Annex>
   std::uint32_t take_annex(const place& p) {
     std::uint32_t unused = 0;  // acquire: pairs with give_annex
     if (!annex_taken_.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
       return 0;
-    static_assert(sizeof(Annex) <= sizeof annex_room_ && alignof(Annex) <= 128);
-    if (end_annex_ == nullptr) {
-      auto* const annex = ::new (annex_room_) Annex{};
+    static_assert(sizeof(Annex) <= sizeof annex_room_[0] && alignof(Annex) <= 128);
+    if (end_annex_[annexes_lost_] == nullptr) {
+      construct_at_once<Annex>(annex_room_[annexes_lost_]);
       // Closed, and in half of the executions about to wrap.
-      if (wraps_) annex->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
-      end_annex_ = [](void* at) { static_cast<Annex*>(at)->~Annex(); };
+      if (wraps_)
+        static_cast<Annex*>(static_cast<void*>(annex_room_[annexes_lost_]))
+            ->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
+      end_annex_[annexes_lost_] = [](void* at) { static_cast<Annex*>(at)->~Annex(); };
     }
-    return 1;
+    return 1 + annexes_lost_;
   }
   void give_annex(const place& p) {
     annex_uses_.end("a large lock goes back to the pool while another thread may still touch it", p);
     annex_taken_.store(0, std::memory_order_release, p);
   }
-  void* annex() { return annex_room_; }
+  void* annex(std::uint32_t h) {
+    if (h == 0 || h > most_annexes)
+      fail("not the handle of a large lock", rl::test_result_user_assert_failed, place::current());
+    return annex_room_[h - 1];
+  }
   bool annex_is_free() const { return annex_taken_.newest() == 0; }
 
   bool all_nodes_free() const {
     for (unsigned i = 0; i < nodes_.size(); i++)
-      if (nodes_[i].used.newest() != 0 && std::ranges::find(kept_, first_node + i) == kept_.end()) return false;
+      if (nodes_[i].used.newest() != 0 && std::ranges::find(kept_, first_node_ + i) == kept_.end()) return false;
     return true;
   }
 
@@ -648,13 +687,20 @@ class execution {
 
   void pass_doorway();
   void waits();
+  void use_annex(const void* word, const place& p);
+  void forget_thread(unsigned t);
+  void forget_nodes();
+  void lose_annex();
+  void end_vanished_locals();
   bool has_gathered(unsigned thread) const;
   void rouse_gathered();
 
   node_slot& slot(node_handle h, const place& p) {
-    if (h < first_node || h - first_node >= nodes_.size())
+    if (h < first_node_ && h >= first_node)
+      fail("a node is used that a fork has left behind", rl::test_result_user_assert_failed, p);
+    if (h < first_node_ || h - first_node_ >= nodes_.size())
       fail("not the handle of a node", rl::test_result_user_assert_failed, p);
-    return nodes_[h - first_node];
+    return nodes_[h - first_node_];
   }
 
   static inline execution* current_ = nullptr;
@@ -666,12 +712,17 @@ class execution {
   static constexpr std::size_t local_size = 512;
   alignas(64) std::byte locals_[most_locals * local_size];
   std::array<std::optional<life>, most_locals> local_lives_;
+  std::array<void (*)(void*), most_locals> destroy_local_{};
+  std::array<unsigned, most_locals> local_owner_{};
   unsigned locals_begun_ = 0;
   std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
+  node_handle first_node_ = first_node;              ///< other ones after a fork that has left the parent's behind
   static constexpr std::size_t annex_lock_at = 128;  // before it, `users` outlives it
-  alignas(128) std::byte annex_room_[4096];
+  static constexpr unsigned most_annexes = 3;
+  alignas(128) std::byte annex_room_[most_annexes][4096];
+  unsigned annexes_lost_ = 0;
   life annex_uses_;
-  void (*end_annex_)(void*) = nullptr;
+  std::array<void (*)(void*), most_annexes> end_annex_{};
   checked_atomic<std::uint32_t> annex_taken_;
   std::array<table_words, most_tables> tables_;
   std::array<sleeper, most_threads> sleepers_{};
@@ -681,6 +732,7 @@ class execution {
   unsigned pollers_ = 0;
   std::uint64_t clock_ = 1;
   std::uint32_t epoch_ = 1, least_room_ = 0;
+  generations process_;
   observer observer_;
   std::array<bool, most_threads> tagged_{};
   order_promise promise_;
@@ -832,8 +884,8 @@ struct checked : checked_words {
     execution::current().give_annex(p);
   }
   template <class T>
-  static annexed<checked_words, T>& annex(std::uint32_t) {
-    return *static_cast<annexed<checked_words, T>*>(execution::current().annex());
+  static annexed<checked_words, T>& annex(std::uint32_t h) {
+    return *static_cast<annexed<checked_words, T>*>(execution::current().annex(h));
   }
 
   // ---- the rest ----
@@ -841,7 +893,10 @@ struct checked : checked_words {
   template <class T>
   class local {
    public:
-    local(place p = place::current()) : object_(::new(execution::current().begin_local(sizeof(T), p)) T{}), place_(p) {}
+    local(place p = place::current())
+        : object_(construct_at_once<T>(
+              execution::current().begin_local(sizeof(T), p, [](void* at) { static_cast<T*>(at)->~T(); }))),
+          place_(p) {}
     ~local() {
       execution::current().end_local(object_, place_);
       object_->~T();
@@ -870,13 +925,12 @@ struct checked : checked_words {
   static std::uint32_t owner_tag() { return execution::current().owner_tag(); }
   static void ensure_owner_tag() { execution::current().ensure_owner_tag(); }
   /// As natively: 0 is who has no record.
-  static std::uint32_t thread_index() { return execution::current().first_index() + rl::thread_index() + 1; }
+  static std::uint32_t thread_index() { return execution::current().first_index() + execution::current().record() + 1; }
   static constexpr std::uint32_t most_numa_nodes = execution::most_numa_nodes;
   static std::uint32_t numa_node() { return execution::current().numa_node(); }
-  static std::uint32_t thread_id() { return thread_index(); }
+  static std::uint32_t thread_id() { return rl::thread_index() + 1; }
   static std::uint32_t priority(std::uint32_t thread = 0) {
-    return execution::current().priority_of(thread != 0 ? thread - 1 - execution::current().first_index()
-                                                        : rl::thread_index());
+    return execution::current().priority_of(thread != 0 ? thread - 1 : rl::thread_index());
   }
   template <class Tag>
   static atomic<std::uint32_t>* table() {

@@ -58,6 +58,10 @@ struct search {
   bool helped =
       false;  ///< it is on the way to a doorway from which others can keep it: not held back until it is there
 
+  /// By execution::fork(): takes the thread away from those that can run, and from those that wait for a time or a stray
+  /// wake; relacy's unpark_thread() gives it back. False: it has finished.
+  bool (*take_away)(unsigned thread) = nullptr;
+
   /// The present execution as relacy and `usher check --replay` take it: "4711", or with bounds "4711:program:12.1:40.2",
   /// where 12 and 40 are the numbers of the choices at which it differs, 1 and 2 what was chosen.
   void write(char* buffer, std::size_t size) const;
@@ -79,6 +83,8 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   rl::thread_id_t iteration_begin_impl() {
     the_search.number = this->iter_;
     the_search.held = the_search.helped = false;
+    current_ = this;
+    the_search.take_away = [](unsigned t) { return current_->take_away(rl::thread_id_t(t)); };
     the_search.held_back = 0;  // until the client has said it: not what the execution before has left
     // All chance of an execution comes from its number, so that a failing one can be run again for its history.
     state_ = ((the_search.bounded ? the_search.program : this->iter_) + 1) * 0x9e3779b97f4a7c15u;
@@ -187,6 +193,13 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return t;
   }
 
+  bool take_away(rl::thread_id_t t) {
+    if (this->threads_[t].state_ == rl::thread_state_finished) return false;
+    if (this->threads_[t].state_ == rl::thread_state_blocked) this->unpark_thread(t);
+    this->block_thread(t, false);
+    return true;
+  }
+
   // ---- fair -------------------------------------------------------------------------------------------------
 
   rl::thread_id_t fair(bool goes_on) {
@@ -273,6 +286,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   }
   unsigned random() { return next(state_); }
 
+  static inline scheduler* current_ = nullptr;
   std::uint64_t state_ = 1;
   std::array<std::uint64_t, Threads + 1> client_{};  // of each thread, and of what comes before them
   way way_ = any;

@@ -4,7 +4,8 @@
 // notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. Where the caller holds the mutex and that
 // has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex: wait_morphing.hpp. However a
 // wait ends, by a grant, in time or because lock() or unlock() throws, the thread leaves the list and passes on what it owes:
-// the next thread of a broadcast, or a grant that came too late.
+// the next thread of a broadcast, or a grant that came too late. An unlock() that throws must leave the mutex to others, as one does
+// that finds it to be another thread's: if this thread kept it, one that was notified before could not get it, and both would wait.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,10 @@ class basic_condition_variable {
   using waiter = typename wait_on::waiter;
 
  public:
+  /// A mutex to which notified threads are requeued.
+  template <class Lock>
+  using requeue_mutex_of = requeue_mutex<P, Lock>;
+
   constexpr basic_condition_variable() = default;
   explicit basic_condition_variable(append_chance chance) : chance_(chance) {}
   ~basic_condition_variable() { queue_.close(); }
@@ -106,7 +111,7 @@ class basic_condition_variable {
 
   template <class Lock, class Sleep>
   bool wait_with(Lock& lock, Sleep sleep) {
-    stay s(queue_, mutex_of(lock), chance_);
+    stay<std::remove_pointer_t<decltype(mutex_of(lock))>> s(queue_, mutex_of(lock), chance_);
     lock.unlock();
     return s.sleep_and_come_back(lock, sleep);
   }

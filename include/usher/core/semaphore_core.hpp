@@ -116,9 +116,10 @@ class semaphore_core {
     return take_or_queue(w, gone, false);
   }
 
-  /// Ends the waiting for a credit. True if there was one for the waiter: it has it.
+  /// Ends the waiting for a credit. True if there was one for the waiter: it has it. So has one that was handed a credit when a
+  /// handler of its thread forked.
   bool leave(waiter& w) {
-    if (forgotten(w)) return false;
+    if (forgotten(w)) return w.state.load(order::acquire) == waiter::granted;
     lock_list();
     if (w.queued.get() != 0) {
       list_.remove(w);

@@ -3,9 +3,13 @@
 //
 // Throws. The mutex refuses to be unlocked or locked now and then while a thread waits: the wait is left by an exception.
 //
+// Forked. A process forks where no other thread is in an operation of the mutex or holds it, for that is not made anew: in the
+// middle of a notification, of leaving the list, asleep, requeued. The child's threads then do as in `tokens`.
+//
 // In all of them: a notification chooses as the list's order and priorities have it, notify_one() no more than one thread, and
 // one if any waits, notify_all() each that waits then; of a chain one thread at a time is awake without the mutex, in the
-// chain's order; a wait that says that it was notified was, and one that says that it was not was not.
+// chain's order; a wait that says that it was notified was, and one that says that it was not was not. A fork forgets who has
+// waited before it: of these nothing is asked.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
 
@@ -17,6 +21,7 @@ struct client {
   unsigned stray_wakes = 0;
   bool ends = false;    ///< notify_all(), and at once the end of its life
   bool throws = false;  ///< the mutex does now and then
+  bool forked = false;
 };
 
 constexpr client clients[] = {
@@ -24,6 +29,7 @@ constexpr client clients[] = {
     {.name = "stray", .stray_wakes = 2},
     {.name = "all-end", .ends = true},
     {.name = "throws", .throws = true},
+    {.name = "forked", .forked = true},
 };
 
 const checked_condition* the_condition;
@@ -31,14 +37,59 @@ const client* the_client;
 
 constexpr std::uint64_t never = std::uint64_t{1} << 62;  // ns
 constexpr unsigned without_end = ~0u;                    // looks
+constexpr unsigned forks_at_the_end = ~0u - 1;           // no time is left, and a handler forks before that is seen
+
+/// What is known of the lock beneath the mutex, for a fork.
+struct {
+  const checked_lock* lock;
+  bool held;        ///< or given to another thread, still held
+  unsigned inside;  ///< in its operations
+} beneath;
+
+/// The mutexes, with operations that keep `beneath`.
+const std::vector<checked_lock>& watched_mutexes() {
+  static const std::vector<checked_lock> list = [] {
+    std::vector<checked_lock> some;
+    for (const checked_lock* l : mutexes()) {
+      some.push_back(*l);
+      some.back().lock = [](void* state) {
+        beneath.inside++;
+        beneath.lock->lock(state);
+        beneath.inside--;
+        beneath.held = true;
+      };
+      some.back().try_lock = [](void* state) {
+        beneath.inside++;
+        const bool done = beneath.lock->try_lock(state);
+        beneath.inside--;
+        beneath.held |= done;
+        return done;
+      };
+      some.back().unlock = [](void* state) {
+        beneath.held = false;
+        beneath.inside++;
+        beneath.lock->unlock(state);
+        beneath.inside--;
+      };
+    }
+    return some;
+  }();
+  return list;
+}
 
 /// Any lock, or a mutex of it to which notified threads are requeued.
 class mutex {
  public:
-  mutex(const lock_handle& l, bool requeues) : state(l.state), bare_(l), requeued_(l), requeues_(requeues) {}
+  mutex(const lock_handle& l, bool requeues) : state(l.state), bare_(l, steps), requeues_(requeues) {
+    the_condition->make_mutex(requeued_, l, steps);
+    execution::current().name(requeued_, the_condition->mutex_size, "requeue_mutex");
+  }
+  ~mutex() { the_condition->end_mutex(requeued_); }
+  mutex(const mutex&) = delete;
+  mutex& operator=(const mutex&) = delete;
 
-  void lock() { requeues_ ? requeued_.lock() : bare_.lock(); }
-  void unlock() { requeues_ ? requeued_.unlock() : bare_.unlock(); }
+  void lock() { requeues_ ? the_condition->lock_mutex(requeued_) : bare_.lock(); }
+  void unlock() { requeues_ ? the_condition->unlock_mutex(requeued_) : bare_.unlock(); }
   /// False: time has run out.
   bool wait(void* condition, std::uint64_t (*remaining)(void*), void* context) {
     const bool owned = rl::rand(2) == 0;
@@ -46,25 +97,14 @@ class mutex {
                      : the_condition->wait(condition, bare_, remaining, context, owned);
   }
 
-  void observe(mutex_observer o) { bare_.observer = requeued_.observer = o; }
-  /// What the calling thread does next with it.
-  enum class refuses { nothing, unlock, unlock_when_done, lock };
-  void refuse(refuses r) {
-    bare_.refused[rl::thread_index()] = bare_mutex::refuses(r);
-    requeued_.refused[rl::thread_index()] = mutex_with_words::refuses(r);
-  }
-
-  bool is_idle() {
-    auto& beside = requeued_.words_beside();
-    return beside.requeued() == nullptr && timed_gate<checked>::is_idle(beside.timed.newest()) &&
-           beside.owner_tag.newest() == 0;
-  }
+  bool is_idle() { return the_condition->mutex_is_idle(requeued_); }
 
   void* const state;
+  mutex_steps steps;
 
  private:
   bare_mutex bare_;
-  mutex_with_words requeued_;
+  alignas(64) std::byte requeued_[room_for_mutex];
   const bool requeues_;
 };
 
@@ -74,8 +114,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   suite() {
     the_condition->make(condition(), append_chance(at_tail));
-    m.observe({[](void* self) { static_cast<suite*>(self)->see_unlock(); },
-               [](void* self) { static_cast<suite*>(self)->see_locked(); }, this});
+    m.steps = {.unlocks = [](void* self) { static_cast<suite*>(self)->see_unlock(); },
+               .locked = [](void* self) { static_cast<suite*>(self)->see_locked(); },
+               .context = this};
     world.observe({[](void* self, const void* word) { static_cast<suite*>(self)->see_written(word); },
                    [](void* self, void* at) { static_cast<suite*>(self)->see_begun(at); }, this});
     if (rl::rand(2) == 0)
@@ -94,6 +135,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       takers += roles[t] == taker ? 1 : 0;
     }
     to_post.set(takers);
+    beneath = {mutexes()[which], false, 0};
+    if (the_client->forked) prepare_fork();
   }
   ~suite() {
     the_condition->end(condition());
@@ -101,14 +144,16 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void thread(unsigned t) {
-    if (the_client->ends)
-      t == 0 ? finish() : attend();
-    else if (roles[t] == poster)
-      post();
-    else if (roles[t] == taker)
-      take();
-    else
-      visit();
+    if (the_client->forked)
+      return world.run([this, t] {
+        if (t == 0)
+          fork_and_post();
+        else if (of_child[t])
+          do_as_client(t);
+        else
+          use_in_parent();
+      });
+    do_as_client(t);
   }
 
   void after() {
@@ -120,6 +165,17 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
  private:
+  void do_as_client(unsigned t) {
+    if (the_client->ends)
+      t == 0 ? finish() : attend();
+    else if (roles[t] == poster)
+      post();
+    else if (roles[t] == taker)
+      take();
+    else
+      visit();
+  }
+
   void take() {
     m.lock();
     while (tokens.get() == 0) wait();
@@ -174,30 +230,45 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   enum class ending { notified, time, not_unlocked, not_locked };
 
+  struct time_left {
+    suite* self;
+    unsigned looks;
+
+    std::uint64_t look() {
+      if (looks == without_end) return never;
+      if (looks == forks_at_the_end) {
+        looks = 0;
+        self->fork(false);
+      }
+      return looks == 0 ? 0 : looks--;
+    }
+  };
+
   /// In any case with the mutex again.
   ending wait(unsigned looks = without_end) {
     const unsigned me = rl::thread_index();
+    const unsigned forks_before = world.forks();
     const bool limited = looks != without_end || rl::rand(2) == 0;
-    const auto remaining = [](void* l) -> std::uint64_t {
-      auto& left = *static_cast<unsigned*>(l);
-      return left == without_end ? never : left == 0 ? 0 : left--;
-    };
-    if (the_client->throws && rl::rand(3) == 0) m.refuse(mutex::refuses(1 + rl::rand(3)));
+    time_left time{this, looks};
+    const auto remaining = [](void* t) { return static_cast<time_left*>(t)->look(); };
+    if (the_client->throws && rl::rand(3) == 0) m.steps.refused[me] = mutex_steps::refuses(1 + rl::rand(2));
     enters[me] = true;
     ending e;
     bool holds = true;
     try {
-      e = m.wait(condition(), limited ? +remaining : nullptr, &looks) ? ending::notified : ending::time;
+      e = m.wait(condition(), limited ? +remaining : nullptr, &time) ? ending::notified : ending::time;
     } catch (const refusal& r) {  // no other thread may run before this block ends: they share what knows of exceptions
       e = r.of_lock ? ending::not_locked : ending::not_unlocked;
-      holds = r.holds;
+      holds = false;
     }
-    m.refuse(mutex::refuses::nothing);
-    record& r = records[of_thread[me]];
-    if (e == ending::notified && !r.was_chosen) wrong("a wait says that it was notified, and it was not");
-    if (e == ending::time && r.was_chosen) wrong("a wait says that its time has run out, and it was notified");
-    r.at = nullptr;
-    of_thread[me] = none;
+    m.steps.refused[me] = mutex_steps::refuses::nothing;
+    if (world.forks() == forks_before) {
+      record& r = records[of_thread[me]];
+      if (e == ending::notified && !r.was_chosen) wrong("a wait says that it was notified, and it was not");
+      if (e == ending::time && r.was_chosen) wrong("a wait says that its time has run out, and it was notified");
+      r.at = nullptr;
+      of_thread[me] = none;
+    }
     if (!holds) m.lock();
     came_after[me] = arrivals;
     return e;
@@ -288,14 +359,81 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     }
   }
 
+  // ---- forked -----------------------------------------------------------------------------------------------
+
+  void prepare_fork() {
+    for (unsigned t = 2; t < Threads; t++)
+      if (rl::rand(2) == 0) {
+        of_child[t] = true;
+        world.begins_after(t, 1);
+      }
+  }
+
+  /// Whoever waits for ever may do so: the thread that forks does not.
+  void use_in_parent() {
+    for (unsigned i = 0; i < 2; i++) {
+      m.lock();
+      switch (rl::rand(3)) {
+        case 0:
+          wait();
+          m.unlock();
+          break;
+        case 1:
+          wait(rl::rand(2));
+          m.unlock();
+          break;
+        default:
+          notify_and_unlock(rl::rand(2) == 0);
+      }
+    }
+  }
+
+  void fork_and_post() {
+    for (unsigned i = rl::rand(3); i != 0; i--) {
+      m.lock();
+      notify_and_unlock(rl::rand(2) == 0);
+    }
+    if (rl::rand(3) == 0) {
+      m.lock();
+      wait(forks_at_the_end);
+      m.unlock();
+    }
+    while (world.forks() == 0) {
+      const bool holds = rl::rand(4) != 0;
+      if (holds) m.lock();
+      if (holds && rl::rand(2) == 0) notify(rl::rand(2) == 0);
+      fork(holds);
+      if (holds && rl::rand(2) == 0) notify(false);
+      if (holds) m.unlock();
+      if (world.forks() == 0) rl::yield(1, info(place::current()));
+    }
+    post();
+  }
+
+  /// Where the mutex lets it.
+  void fork(bool holds) {
+    rl::ctx().sched();
+    if (beneath.inside != 0 || beneath.held != holds) return;
+    world.fork_at_once(node_pool::copied);
+    records = {};  // also of the thread that forks in its wait: no list of the child's has it
+    of_thread.fill(none);
+    unsigned takers = 0;
+    for (unsigned t = 1; t < Threads; t++) takers += of_child[t] && roles[t] == taker ? 1 : 0;
+    tokens.set(0);
+    to_post.set(takers);
+    world.start_threads();
+  }
+
   void* condition() { return bytes.data(); }
 
   execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
   alignas(64) std::array<std::byte, room_for_subject> bytes, memory;
-  const checked_lock& lock = *mutexes()[rl::rand(unsigned(mutexes().size()))];
+  const unsigned which = rl::rand(unsigned(mutexes().size()));
+  const checked_lock& lock = watched_mutexes()[which];
   mutex m{{&lock, memory.data()}, rl::rand(2) == 0};
   checked::plain<std::uint32_t> tokens, to_post, flag;
   std::array<role, Threads> roles;
+  std::array<bool, Threads> of_child{};
   double at_tail = std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)];  // first in, first out; mixed; last in, first out
   std::array<record, execution::most_locals> records;
   std::array<bool, Threads> enters{};
@@ -312,7 +450,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
 std::vector<subject> condition_subjects() {
   std::vector<subject> all;
-  mutexes();  // before relacy has the allocator
+  watched_mutexes();  // before relacy has the allocator
   for (const checked_condition& v : checked_conditions()) {
     subject s{.name = v.name, .bug = v.bug, .header = "wait_queue.hpp", .size = v.size, .clients = {}, .explore = {}};
     for (const client& c : clients) s.clients.push_back(c.name);

@@ -7,6 +7,9 @@
 // Nobody wakes without a reason, no time runs out. Bounds on bypass are watched in all clients; here a waiter can be
 // overtaken often.
 //
+// `forked`: at any moment of what the threads do a process forks whose thread 0 is outside of the lock's operations, and may hold
+// the lock. In the child it makes the lock anew as libusher.so does for a mutex, and goes on with the child's own threads.
+//
 // `ranks`, for locks that promise it: threads have priorities, and who sleeps when the holder unlocks gets in by them.
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
@@ -24,6 +27,7 @@ struct client {
   bool progress = false;
   bool ranks = false;   ///< threads have priorities
   bool served = false;  ///< one with a deadline, and others that never leave the lock free
+  bool forked = false;
 };
 
 // In `plain` nothing but the lock itself wakes a sleeper.
@@ -35,6 +39,7 @@ constexpr client clients[] = {
     {.name = "no-nodes", .let = {.refused_nodes = 2}, .guests = true},
     {.name = "progress", .let = {.adverse = true}, .progress = true},
     {.name = "ranks", .let = {}, .ranks = true},
+    {.name = "forked", .let = {}, .tries = true, .guests = true, .forked = true},
     {.name = "served", .let = {.adverse = true}, .progress = true, .served = true},
 };
 
@@ -94,6 +99,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
                      : nobody;
     if (the_client->ranks)
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
+    if (the_client->forked) prepare_fork();
     world.promise(
         {.lock = state(),
          .size = the_lock->size,
@@ -109,6 +115,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void thread(unsigned t) {
+    if (the_client->forked) return world.run([&] { t == 0 ? fork_once() : acquire_in_turn(); });
     if (t == stays_home) return world.goes_home();
     if (the_client->progress) return t == the_search.held_back ? come_once() : come_again();
     for (unsigned i = 0; i < acquisitions; i++) {
@@ -125,9 +132,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void after() {
-    if (!the_client->progress && acquired.get() != Threads * acquisitions) wrong("acquisitions are missing");
+    if (!the_client->progress && acquired.get() != in_all) wrong("acquisitions are missing");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
-    if (!world.annex_is_free())
+    if (!world.annex_is_free() && !annex_lost)
       fail("a large lock did not go back to the pool", rl::test_result_resource_leak, place::current());
   }
 
@@ -163,6 +170,69 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     world.goes_home();
   }
 
+  // ---- forked -----------------------------------------------------------------------------------------------
+
+  /// Thread 1 is the parent's, others that or the child's.
+  void prepare_fork() {
+    unsigned of_child = 1;
+    for (unsigned t = 2; t < Threads; t++)
+      if (rl::rand(2) == 0) {
+        world.begins_after(t, 1);
+        of_child++;
+      }
+    in_all = of_child * acquisitions;
+    forks_at = rl::rand(2 * acquisitions + 1);
+  }
+
+  void fork_once() {
+    for (unsigned i = 0;; i++) {
+      if (forks_at == 2 * i) return go_on_in_child(false);
+      acquire();
+      acquired.set(acquired.get() + 1);
+      if (forks_at == 2 * i + 1) return go_on_in_child(true);
+      release();
+    }
+  }
+
+  void go_on_in_child(bool holding) {
+    world.fork(node_pool::anew);
+    annex_lost = !world.annex_is_free();
+    the_lock->end(state());
+    the_lock->make(state());  // as zero bytes
+    if (holding)
+      while (!the_lock->try_lock(state())) checked::backoff(0);
+    acquired.set(0);
+    world.start_threads();
+    if (!holding) return acquire_in_turn();
+    count_and_release();
+    for (unsigned i = 1; i < acquisitions; i++) {
+      acquire();
+      count_and_release();
+    }
+  }
+
+  void acquire_in_turn() {
+    const bool in_parent = world.forks() == 0;
+    for (unsigned i = 0; i < acquisitions; i++) {
+      acquire();
+      if (!in_parent) {
+        count_and_release();
+        continue;
+      }
+      acquired.set(acquired.get() + 1);
+      release();
+    }
+  }
+
+  void count_and_release() {
+    const std::uint32_t n = acquired.get() + 1;
+    acquired.set(n);
+    release();
+    if (n == in_all) world.end_of(0);
+  }
+
+  // ---- all --------------------------------------------------------------------------------------------------
+
   void acquire() {
     world.wants(true);
     acquire_somehow();
@@ -197,6 +267,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   execution world{the_client->let, Threads};
   object it;
   checked::plain<std::uint32_t> acquired, is_in;
+  std::uint32_t in_all = Threads * acquisitions;
+  unsigned forks_at = 0;
+  bool annex_lost = false;
   unsigned crowd = 0;  ///< a holder goes on when so many wait, or all
   unsigned stays_home = nobody;
   unsigned passes = 0;  ///< served: of others, while the one that is held back waits

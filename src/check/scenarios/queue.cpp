@@ -5,7 +5,9 @@
 // once, give up or are cancelled, and never look for a token. So a signal that is lost, or that a victim swallows, is a
 // deadlock.
 // Ends. Somebody ends the queue's life as soon as the pthread interface lets it, the mutex held or not.
-// Forked. The threads go on in a child: the parent has left the queue and the mutex behind, with waiters that do not exist.
+// Forked. A process forks at any moment of what its threads do, and the child perhaps once more. The thread that forks is
+// outside of all operations, or holds the mutex, or is asleep in the queue, where a handler forks. Then the child's threads do
+// as in `tokens`, with the queue and the mutex that the parent has left behind.
 // Foreign. A thread unlocks a mutex that another has locked, while that one signals.
 // Undone. Threads join the queue without the mutex, and leave it again: as pthread_cond_wait() does when it cannot unlock the
 // mutex.
@@ -16,6 +18,8 @@
 // In all of them: a signal chooses by the list's order and by priority, no more than one, and one if any waits; a broadcast each
 // that waits then; a chain's threads come back in its order, one at a time awake without the mutex; a requeue keeps both chains'
 // order and loses nobody; an unlock leaves nobody asleep beyond the limits of wait_morphing.hpp; what the mutex counts is right.
+#include <span>
+
 #include "check/checked_lock.hpp"
 #include "check/checked_queue.hpp"
 #include "check/explore.hpp"
@@ -33,7 +37,7 @@ struct client {
   bool ends = false;     ///< tokens: whoever is done last ends the queue's life
   bool busy = false;     ///< tokens: close() in between, which must be refused
   bool ranks = false;    ///< tokens: threads have priorities
-  bool forked = false;   ///< tokens: in a child of a process that used the queue and the mutex
+  bool forked = false;   ///< tokens: in a child
   bool undoes = false;   ///< tokens: some join the queue and leave it again
 };
 
@@ -105,12 +109,28 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       m.timed.fetch_add(m.users_elsewhere * mutex_bytes::one_user, std::memory_order_relaxed);
     }
     m.unlocked_by_others = the_client->runs == program::foreign_unlock;
-    if (the_client->forked) leave_behind();
+    if (the_client->forked) prepare_forks();
   }
   ~suite() { the_queue->end(queue()); }
 
   void thread(unsigned t) {
-    if (t == 0 && held_at_fork) unlock();
+    if (the_client->forked) return world.run([this, t] { t == 0 ? fork_and_post() : do_as_generation(t); });
+    do_as_client(t);
+  }
+
+  void after() {
+    world.watch_nothing();
+    if (the_client->runs == program::tokens && (tokens.get() != 0 || to_post.get() != 0)) wrong("a token is left");
+    if (!m.is_idle()) wrong("the mutex keeps somebody");
+    if (!locked_for_good && !world.all_nodes_free())
+      fail("a node was not given back", rl::test_result_resource_leak, place::current());
+  }
+
+ private:
+  struct record;
+  record& record_of(const void* w) { return records[world.slot_of_local(w)]; }
+
+  void do_as_client(unsigned t) {
     if (the_client->runs == program::row) return t == 0 ? begin_row() : t <= in_row ? come_in_row() : disturb_row();
     if (the_client->runs == program::in_turn) return take_turns(t);
     if (the_client->runs == program::foreign_unlock)
@@ -126,17 +146,6 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     else
       visit(manners[t]);
   }
-
-  void after() {
-    world.watch_nothing();
-    if (the_client->runs == program::tokens && (tokens.get() != 0 || to_post.get() != 0)) wrong("a token is left");
-    if (!m.is_idle()) wrong("the mutex keeps somebody");
-    if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
-  }
-
- private:
-  struct record;
-  record& record_of(void* w) { return records[world.slot_of_local(w)]; }
 
   // ---- the programs -----------------------------------------------------------------------------------------
 
@@ -310,12 +319,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   };
 
   void come(waiting& p, unsigned t) {
-    void* const w = world.begin_local(the_queue->waiter_size, place::current());
-    p = {w, t};
-    the_queue->make_waiter(w);
-    record& r = record_of(w);
-    r = {.at = w, .number = ++arrivals, .priority = world.priority_of(t)};
-    the_queue->enter(w, queue(), m, chance());
+    record& r = begin_waiter({.number = ++arrivals, .priority = world.priority_of(t)});
+    p = {r.at, t};
+    the_queue->enter(r.at, queue(), m, chance());
     r.listed = true;
     came_after[t] = arrivals;
   }
@@ -327,10 +333,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (granted != r.was_chosen) wrong("a wait does not say whether a signal has reached it");
     the_queue->come_back(w, granted, 0);
     see_lock();
-    r.at = nullptr;
-    world.end_local(w, place::current());
-    the_queue->end_waiter(w);
     p.at = nullptr;
+    end_waiter(r);
   }
 
   // ---- signals ----------------------------------------------------------------------------------------------
@@ -349,8 +353,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void* choose(bool all, bool tied = true) {
     const unsigned me = rl::thread_index();
     std::array<bool, execution::most_locals> waited{};
-    for (unsigned s = 0; s < records.size(); s++)
-      waited[s] = records[s].is_listed() && records[s].number <= came_after[me];
+    for (const unsigned s : present()) waited[s] = records[s].is_listed() && records[s].number <= came_after[me];
     chosen_by[me] = 0;
     chain_of[me] = ++chains;
     void* const chain = all ? the_queue->choose_all(queue()) : the_queue->choose_one(queue(), tied);
@@ -359,7 +362,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     unsigned length = 0;
     for (void* w = chain; w != nullptr; w = the_queue->next(w)) length++;
     if (length != chosen_by[me]) wrong("a chain is not of those who were chosen");
-    for (unsigned s = 0; s < records.size(); s++)
+    for (const unsigned s : present())
       if (waited[s] && records[s].is_listed() && (all || chosen_by[me] == 0))
         wrong(all ? "a broadcast leaves out one that waits" : "a signal chooses nobody, and a thread waits");
     return chain;
@@ -367,13 +370,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   /// A signal sent under the mutex has chosen a waiter.
   void see_chosen(void* w) {
-    records[world.slot_of_local(w)].chosen = true;
+    record_of(w).chosen = true;
     signals_out++;
   }
 
   /// A cancelled waiter passes its signal on.
   void see_delivered(void* w) {
-    record& r = records[world.slot_of_local(w)];
+    record& r = record_of(w);
     if (r.chosen) return;
     r.chosen = true;
     signals_out++;
@@ -383,7 +386,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   /// cancelled waiter may be just about to pass it on.
   void close_refused() {
     unsigned wait_on = 0;
-    for (const record& r : records) wait_on += r.waits_for_ever && !r.chosen ? 1 : 0;
+    for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].chosen ? 1 : 0;
     if (wait_on > signals_out && rl::rand(2) == 0 && the_queue->close(queue()))
       wrong("close() says that nobody waits, and somebody does");
   }
@@ -394,43 +397,53 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   /// True: a signal has reached the thread.
   bool wait(manner how, unsigned looks = rl::rand(2)) {
-    const unsigned me = rl::thread_index();
-    void* const w = world.begin_local(the_queue->waiter_size, place::current());
-    the_queue->make_waiter(w);
-    record& r = records[world.slot_of_local(w)];
-    r = {.at = w,
-         .number = ++arrivals,
-         .waits_for_ever = how == manner::for_ever || looks == without_end,
-         .priority = world.priority_of(me)};
+    const unsigned me = rl::thread_index(), forks = world.forks();
+    record& r = begin_waiter({.number = ++arrivals,
+                              .waits_for_ever = how == manner::for_ever || looks == without_end,
+                              .priority = world.priority_of(me)});
+    void* const w = r.at;
     the_queue->enter(w, queue(), m, chance());
     r.listed = true;
     unlock();
     const bool granted = the_queue->await_grant(w, how, looks, gave_up[me]);
-    if (granted != r.was_chosen)
-      wrong(granted ? "a wait says that a signal has reached it, and none has"
-                    : "a wait says that no signal has reached it, and one has");
+    if (granted && !r.was_chosen) wrong("a wait says that a signal has reached it, and none has");
+    // Whoever forks in it does not know of a signal that was still on its way.
+    if (!granted && r.was_chosen && world.forks() == forks)
+      wrong("a wait says that no signal has reached it, and one has");
+    if (how == manner::forks && granted && rl::rand(2) == 0) fork_in_handler(w);  // before it has the mutex again
     the_queue->come_back(w, granted, rl::rand(8) == 0 ? 1 : 0);
     see_lock();
     r.waits_for_ever = false;
     if (granted && r.chosen && signals_out != 0) signals_out--;
-    r.at = nullptr;
-    world.end_local(w, place::current());
-    the_queue->end_waiter(w);
+    end_waiter(r);
     return granted;
   }
 
   /// Joins the queue without the mutex, and leaves it again.
   void come_and_go() {
-    void* const w = world.begin_local(the_queue->waiter_size, place::current());
+    record& r = begin_waiter({.priority = world.priority_of(rl::thread_index()), .ordered = false, .is_back = true});
+    the_queue->enter(r.at, queue(), m, chance());
+    the_queue->undo_enter(r.at);
+    end_waiter(r);
+  }
+
+  record& begin_waiter(record begun) {
+    void* const w = world.begin_local(the_queue->waiter_size, place::current(), the_queue->end_waiter);
     the_queue->make_waiter(w);
-    record& r = records[world.slot_of_local(w)];
-    r = {.at = w, .priority = world.priority_of(rl::thread_index()), .ordered = false, .is_back = true};
-    the_queue->enter(w, queue(), m, chance());
-    the_queue->undo_enter(w);
-    r.at = nullptr;
+    const unsigned slot = world.slot_of_local(w);
+    slots[waiters++] = std::uint8_t(slot);
+    begun.at = w;
+    return records[slot] = begun;
+  }
+  void end_waiter(record& r) {
+    void* const w = std::exchange(r.at, nullptr);
+    *std::ranges::find(present(), world.slot_of_local(w)) = slots[waiters - 1];
+    waiters--;
     world.end_local(w, place::current());
     the_queue->end_waiter(w);
   }
+  /// The slots of those who have not gone.
+  std::span<std::uint8_t> present() { return std::span(slots).first(waiters); }
 
   // ---- what is seen of it -----------------------------------------------------------------------------------
 
@@ -439,11 +452,11 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (m.counted_timed() == 0) passed_by = false;
       timed_at_write[rl::thread_index()] = m.counted_timed();
       if ((m.timed.newest() & mutex_bytes::requeued) == 0)  // the whole chain goes with its first
-        for (record& r : records) r.requeued = false;
+        for (const unsigned s : present()) records[s].requeued = false;
       return;
     }
     if (!world.is_local(word)) return;
-    record& r = records[world.slot_of_local(word)];
+    record& r = record_of(word);
     if (r.at == nullptr) return;
     const std::uint32_t was = std::exchange(r.state, the_queue->state(r.at));
     if (was == record::waiting && r.state == record::selected) see_selected(r);
@@ -456,7 +469,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     r.chain = chain_of[me];
     r.place = ++chosen_by[me];
     if (!r.ordered) return;
-    for (const record& o : records) {
+    for (const unsigned s : present()) {
+      const record& o = records[s];
       if (!o.is_listed()) continue;
       if (o.priority > r.priority) wrong("a signal passes over a waiter of a higher priority");
       if (o.priority == r.priority && (at_tail == 1 ? o.number < r.number : at_tail == 0x1p-32 && o.number > r.number))
@@ -477,32 +491,35 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       in_a_row++;
     }
     if (r.chain == 0) return;
-    for (const record& o : records) {
-      if (&o == &r || o.at == nullptr || o.chain != r.chain) continue;
+    for (const unsigned s : present()) {
+      const record& o = records[s];
+      if (&o == &r || o.chain != r.chain) continue;
       if (o.place < r.place && !o.is_awake) wrong("the threads of a broadcast are not woken in order");
       if (o.is_awake && !o.is_back) wrong("two threads of a broadcast are awake without the mutex");
     }
   }
 
   void see_back(void* w) {
-    records[world.slot_of_local(w)].is_back = true;
+    record_of(w).is_back = true;
+    see_locked();
+  }
+  void see_locked() {
     passed_by = false;
     in_a_row = 0;
+    has_from_parent = false;
   }
 
   void see_requeued(const chain_seen& chain, const chain_seen& then) {
     for (unsigned i = 0; i < chain.size; i++) {
-      record& r = records[world.slot_of_local(chain.waiters[i])];
+      record& r = record_of(chain.waiters[i]);
       r.place_at_mutex = ++requeues;
       if (r.requeued_since == 0) r.requeued_since = world.clock();
       r.requeued = true;
     }
-    if (the_client->forked) return;
-    if (then.size != std::size_t(std::ranges::count_if(records, [](const record& r) { return r.requeued; })))
+    if (then.size != std::size_t(std::ranges::count_if(present(), [this](unsigned s) { return records[s].requeued; })))
       wrong("a requeue loses a thread");
     for (unsigned i = 0; i + 1 < then.size; i++) {
-      const record &a = records[world.slot_of_local(then.waiters[i])],
-                   &b = records[world.slot_of_local(then.waiters[i + 1])];
+      const record &a = record_of(then.waiters[i]), &b = record_of(then.waiters[i + 1]);
       if (a.priority < b.priority || (a.priority == b.priority && a.place_at_mutex > b.place_at_mutex))
         wrong("requeued threads are not in order");
     }
@@ -511,26 +528,125 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   /// The calling thread has the mutex.
   void see_lock() {
     came_after[rl::thread_index()] = arrivals;
-    if (!the_client->forked && !the_client->undoes && m.counted_users() != m.users_elsewhere + m.users)
+    if (m.is_valid() && !the_client->undoes && m.counted_users() != m.users_elsewhere + m.users)
       wrong("the mutex does not count those who wait with it");
   }
 
-  /// What a parent leaves: threads in the queue and at the mutex that the child does not have. The thread that forked holds the
-  /// mutex, or another one has locked it and not yet said so, or none does.
-  void leave_behind() {
-    enum { held, taken, free } state = std::array{held, taken, free}[rl::rand(3)];
+  // ---- forks ------------------------------------------------------------------------------------------------
+
+  void prepare_forks() {
+    forks_in_wait = {[](void* self, void* w) { static_cast<suite*>(self)->fork_in_handler(w); }, this};
+    forks_twice = rl::rand(3) == 0;
+    cancels = rl::rand(2) == 0;
+    for (unsigned t = 1; t < Threads; t++) {
+      generation[t] = t == 1 ? 0 : rl::rand(forks_twice ? 3 : 2);
+      world.begins_after(t, generation[t]);
+      manners[t] = cancels && rl::rand(2) == 0 ? manner::cancelled : manner::timed;
+    }
+    generation[0] = forks_twice ? 2 : 1;  // where it does not vanish
+  }
+
+  void do_as_generation(unsigned t) { generation[t] == 0 ? use_in_parent() : do_as_client(t); }
+
+  /// Whoever waits for ever may do so: the thread that forks does not.
+  void use_in_parent() {
+    for (unsigned i = 0; i < 2; i++)
+      if (rl::rand(2) == 0)
+        announce_in_parent();
+      else {
+        lock();
+        rl::rand(2) == 0 ? wait_for_ever() : wait(manners[rl::thread_index()]);
+        unlock();
+      }
+  }
+
+  void announce_in_parent() {
     lock();
-    void* const orphan = world.begin_local(the_queue->waiter_size, place::current());
-    the_queue->make_waiter(orphan);
-    the_queue->enter(orphan, queue(), m, chance());
-    if (state == held && rl::rand(2) == 0) the_queue->deliver(the_queue->choose_all(queue()));
-    if (state != held) unlock();
-    if (state == taken) m.lock.lock(m.state());
-    m.timed.fetch_add(rl::rand(2), std::memory_order_relaxed);  // perhaps a thread with a deadline
-    world.end_local(orphan, place::current());
-    the_queue->end_waiter(orphan);
-    held_at_fork = state == held;
-    world.fork();
+    const bool holds = rl::rand(4) != 0;
+    if (holds) announce(true);
+    unlock();
+    if (!holds) announce(false);
+  }
+
+  void fork_and_post() {
+    for (unsigned i = rl::rand(3); i != 0; i--) announce_in_parent();
+    bool holds = rl::rand(2) == 0;
+    if (holds) lock();
+    bool had_it_at_fork = holds;
+    if (holds && rl::rand(2) == 0) {
+      had_it_at_fork = false;
+      wait(manner::forks);
+      if (world.forks() == 0) fork(had_it_at_fork = true);  // it was granted before that
+    } else {
+      fork(holds);
+    }
+    if (forks_twice) {
+      if (holds && rl::rand(2) == 0) {
+        unlock();
+        holds = false;
+      }
+      fork(had_it_at_fork = holds);
+    }
+    if (had_it_at_fork) {
+      to_post.set(to_post.get());
+      if (rl::rand(4) == 0 && the_queue->lock_in_time(m)) wrong("the child has a mutex twice");
+    }
+    if (had_it_at_fork && rl::rand(2) == 0 && the_queue->choose_one(queue(), true) != nullptr)
+      wrong("a signal chooses a thread, and nobody has come to this child's queue");
+    if (holds) unlock();
+    post();
+  }
+
+  void fork(bool holds) {
+    world.fork(node_pool::anew);
+    begin_child(holds, nullptr);
+  }
+
+  void fork_in_handler(void* w) {
+    world.fork(node_pool::anew);
+    begin_child(the_queue->was_handed(w), w);
+  }
+
+  /// The child is not what the program was: the thread that has forked makes its data anew before other threads begin. A mutex
+  /// that another thread held stays locked, so that it has to be made anew, too.
+  void begin_child(bool holds, void* own_waiter) {
+    forget_parent(own_waiter);
+    has_from_parent = holds;
+    if (!holds && m.owner_tag.newest() != 0) {
+      locked_for_good = rl::rand(4) == 0;
+      if (locked_for_good && the_queue->lock_in_time(m)) wrong("the mutex is locked for good, and the child has it");
+      m.begin_anew();
+    }
+    unsigned takers = 0, threads = 0;
+    for (unsigned t = 0; t < Threads; t++) {
+      if (t != 0 && generation[t] != world.forks()) continue;
+      threads++;
+      takers += roles[t] == taker ? 1 : 0;
+    }
+    tokens.set(0);
+    to_post.set(takers);
+    users.set(threads);
+    world.start_threads();
+  }
+
+  /// All that was seen of threads that have vanished. The waiter of the thread that forks is in no queue and in no chain any
+  /// more.
+  void forget_parent(void* own_waiter) {
+    for (const unsigned s : present()) {
+      record& r = records[s];
+      if (r.at != own_waiter) {
+        r = {};
+        continue;
+      }
+      r.listed = r.requeued = false;
+      r.chain = 0;
+      slots[0] = std::uint8_t(s);
+    }
+    waiters = own_waiter != nullptr ? 1 : 0;
+    m.users = signals_out = in_a_row = 0;
+    passed_by = false;
+    chain_of = timed_at_write = {};
+    woken_by = {};
   }
 
   // ---- a mutex that another thread unlocks ------------------------------------------------------------------
@@ -558,17 +674,17 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void lock(unsigned looks = rl::rand(8) == 0 ? 1 : 0) {
     the_queue->lock(m, looks);
-    passed_by = false;
-    in_a_row = 0;
+    see_locked();
     see_lock();
   }
 
   void unlock() {
-    if (the_client->forked || the_client->runs == program::foreign_unlock) return the_queue->unlock(m);
+    // Where the parent locked it, what stands in the mutex is the parent's until it is made valid.
+    if (has_from_parent || the_client->runs == program::foreign_unlock) return the_queue->unlock(m);
     using answers = mutex_bytes::answers;
     const unsigned me = rl::thread_index();
     void* const first = m.chain.get();
-    const record* const r = first != nullptr ? &records[world.slot_of_local(first)] : nullptr;
+    const record* const r = first != nullptr ? &record_of(first) : nullptr;
     const std::uint32_t priority = r != nullptr ? r->priority : 0;
     const std::uint64_t waited = r != nullptr ? world.clock() - r->requeued_since : 0;
     m.said[me] = {};
@@ -621,16 +737,20 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   alignas(64) std::array<std::byte, room_for_subject> bytes;
   checked::plain<std::uint32_t> tokens, to_post, users, flag;
   checked::atomic<std::uint32_t> handed;
-  bool held_at_fork = false;
+  std::array<unsigned, Threads> generation{};
+  bool forks_twice = false, locked_for_good = false;
   std::array<role, Threads> roles;
   std::array<manner, Threads> manners;
   bool cancels = false;
-  std::array<record, execution::most_locals> records;
+  std::array<record, execution::most_locals> records;      // by the slots of the waiters
+  std::array<std::uint8_t, execution::most_locals> slots;  // present()
+  unsigned waiters = 0;
   std::array<bool, Threads> gave_up{};
   unsigned arrivals = 0, signals_out = 0, chains = 0, requeues = 0;
   std::array<unsigned, Threads> came_after{}, chosen_by{}, chain_of{}, timed_at_write{};
   std::array<const record*, Threads> woken_by{};
-  bool passed_by = false;  // the last unlock handed over with a thread with a deadline there
+  bool has_from_parent = false;  // whoever has forked holds the mutex since then
+  bool passed_by = false;        // the last unlock handed over with a thread with a deadline there
   unsigned in_a_row = 0;
   const unsigned in_row =
       Threads == 2 ? 1 : Threads - 1 - (rl::rand(4) == 0 ? 0 : 1);  // row: who waits, from thread 1 on

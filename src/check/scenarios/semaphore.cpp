@@ -13,13 +13,16 @@
 // Progress. One credit; one thread waits for it, the others never do and take it first, over and over. A thread that has come
 // too late and has waited for more than 1 ms gets the next credit that is released. No thread tries between the two steps of a
 // release: that is what the promise leaves out.
+// Forked. A process forks at any moment of what its threads do; the thread that forks is outside of all operations, or asleep in the
+// list, where a handler forks. The credits are the child's from then on, and no thread waits. Its own threads acquire
+// and release as in `credits`.
 #include "check/checked_semaphore.hpp"
 #include "check/explore.hpp"
 
 namespace usher::check {
 namespace {
 
-enum class program { mutex, credits, maximum, ranks, in_turn, progress };
+enum class program { mutex, credits, maximum, ranks, in_turn, progress, forked };
 
 struct client {
   const char* name;
@@ -38,6 +41,8 @@ constexpr client clients[] = {
     {.name = "ranks", .runs = program::ranks},
     {.name = "in-turn", .runs = program::in_turn},
     {.name = "progress", .runs = program::progress},
+    {.name = "forked", .runs = program::forked},
+    {.name = "forked-lifo", .runs = program::forked, .lifo = true},
 };
 
 constexpr std::uint32_t maximum = 0x7fffffff;
@@ -46,7 +51,7 @@ constexpr std::uint64_t never = std::uint64_t{1} << 62, impatience = 1000000;  /
 const checked_semaphore* the_semaphore;
 const client* the_client;
 
-enum class manner { for_ever, timed, cancelled };
+enum class manner { for_ever, timed, cancelled, forks };
 
 template <rl::thread_id_t Threads>
 struct suite : rl::test_suite<suite<Threads>, Threads> {
@@ -88,26 +93,22 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       }
       t = (t + 1) % Threads;
     }
+    if (the_client->runs == program::forked) prepare_fork();
     the_semaphore->make(semaphore(), begins_with);
   }
   ~suite() { the_semaphore->end(semaphore()); }
 
   void thread(unsigned t) {
+    if (the_client->runs == program::forked)
+      return world.run([this, t] {
+        t == 0 ? fork_and_release() : of_child[t] ? take_and_release(t) : use_in_parent();
+      });
     if (the_client->runs == program::mutex) return exclude();
     if (the_client->runs == program::maximum) return count(t);
     if (the_client->runs == program::ranks) return come_in_turn(t);
     if (the_client->runs == program::in_turn) return take_turns(t);
     if (the_client->runs == program::progress) return t == the_search.held_back ? come_once() : come_again();
-    switch (roles[t]) {
-      case poster:
-        for (unsigned i = 0; i < share[t]; i++) release();
-        return;
-      case taker:
-        for (unsigned i = 0; i < share[t]; i++) acquire(manner::for_ever);
-        return;
-      case victim:
-        if (acquire(rl::rand(2) == 0 ? manner::timed : manner::cancelled)) release();
-    }
+    take_and_release(t);
   }
 
   void after() {
@@ -120,6 +121,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
         return;
       case program::credits:
         if (value != 0) wrong("there are more credits than were released");
+        return;
+      case program::forked:
+        if (value != expected) wrong("credits of the child have been lost or made");
         return;
       case program::maximum:
         for (unsigned t = 0; t < Threads; t++) begins_with += changes[t];
@@ -144,6 +148,19 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
  private:
   // ---- the programs -----------------------------------------------------------------------------------------
+
+  void take_and_release(unsigned t) {
+    switch (roles[t]) {
+      case poster:
+        for (unsigned i = 0; i < share[t]; i++) release();
+        return;
+      case taker:
+        for (unsigned i = 0; i < share[t]; i++) acquire(manner::for_ever);
+        return;
+      case victim:
+        if (acquire(rl::rand(2) == 0 ? manner::timed : manner::cancelled)) release();
+    }
+  }
 
   void exclude() {
     for (unsigned i = 0; i < acquisitions; i++) {
@@ -176,6 +193,75 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       else
         changes[t] += the_semaphore->release(semaphore()) ? 1 : 0;
     }
+  }
+
+  // ---- forked -----------------------------------------------------------------------------------------------
+
+  void prepare_fork() {
+    begins_with = rl::rand(3);
+    for (unsigned t = 2; t < Threads; t++)
+      if (rl::rand(2) == 0) {
+        of_child[t] = true;
+        world.begins_after(t, 1);
+      }
+  }
+
+  void use_in_parent() {
+    for (unsigned i = 0; i < 3; i++)
+      if (rl::rand(2) == 0)
+        release();
+      else
+        acquire(std::array{manner::for_ever, manner::timed, manner::cancelled}[rl::rand(3)]);
+  }
+
+  void fork_and_release() {
+    for (unsigned i = rl::rand(3); i != 0; i--)
+      if (rl::rand(2) == 0)
+        release();
+      else
+        acquire(manner::timed);
+    if (rl::rand(2) == 0 && acquire(manner::forks)) release();
+    if (world.forks() == 0) fork();
+    for (unsigned i = 0; i < share[0]; i++) release();
+  }
+
+  void fork() {
+    world.fork(node_pool::anew);
+    begin_child();
+  }
+
+  /// Of the credits that there are, the child's takers take as many as they want, and others release what is missing.
+  void begin_child() {
+    const std::uint32_t credits = the_semaphore->value(semaphore());
+    unsigned wanted = 0;
+    for (unsigned t = 1; t < Threads; t++)
+      if (of_child[t] && roles[t] == taker) wanted += share[t];
+    unsigned missing = wanted > credits ? wanted - credits : 0;
+    expected += credits + missing - wanted;
+    for (unsigned t = 0; t < Threads; t++)
+      if (roles[t] == poster) share[t] = 0;
+    for (unsigned t = 0; missing != 0; t = (t + 1) % Threads)
+      if (roles[t] == poster && (t == 0 || of_child[t])) {
+        share[t]++;
+        missing--;
+      }
+    world.start_threads();
+  }
+
+  /// The thread waits, and is not found any more in the child. A credit that it was handed before is its own.
+  bool fork_in_handler(void* w) {
+    world.fork(node_pool::anew);
+    const bool had_one = the_semaphore->has_credit(w);
+    if (had_one) expected++;  // it will be given back
+    begin_child();
+    bool has_one = false;
+    // The sleep ends because of the signal, or it was over before.
+    if (the_semaphore->waits(w) || rl::rand(2) == 0)
+      has_one = the_semaphore->leave(semaphore(), w);
+    else if (!(has_one = the_semaphore->arrive(semaphore(), w)))
+      has_one = wait_in_list(w, manner::timed);
+    if (had_one && !has_one) wrong("a thread that was handed a credit has none in the child");
+    return has_one;
   }
 
   // ---- in turn ----------------------------------------------------------------------------------------------
@@ -399,7 +485,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   bool acquire(manner how) {
     if (the_semaphore->try_acquire(semaphore())) return true;
-    void* const w = world.begin_local(the_semaphore->waiter_size, place::current());
+    void* const w = world.begin_local(the_semaphore->waiter_size, place::current(), the_semaphore->end_waiter);
     the_semaphore->make_waiter(w);
     const bool acquired_one = wait(w, how);
     world.end_local(w, place::current());
@@ -409,15 +495,22 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   bool wait(void* w, manner how) {
     const append_chance chance(the_client->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
-    unsigned looks = rl::rand(2);
-    for (bool done = the_semaphore->enter(semaphore(), w, chance); !done;) {
+    return the_semaphore->enter(semaphore(), w, chance) || wait_in_list(w, how);
+  }
+
+  bool wait_in_list(void* w, manner how) {
+    unsigned looks = rl::rand(how == manner::forks ? 4 : 2);
+    for (bool done = false; !done;) {
       if (!the_semaphore->waits(w)) {
+        if (how == manner::forks && rl::rand(2) == 0) return fork_in_handler(w);
         done = the_semaphore->arrive(semaphore(), w);
       } else if (how == manner::for_ever) {
         the_semaphore->park(w, the_client->runs != program::ranks && rl::rand(2) == 0 ? never : 0);
       } else if (looks != 0) {
         looks--;
         the_semaphore->park(w, 1);
+      } else if (how == manner::forks) {
+        return fork_in_handler(w);
       } else {
         const bool got_one = the_semaphore->leave(semaphore(), w);
         if (!got_one || how == manner::timed) return got_one;
@@ -439,6 +532,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   checked::atomic<std::uint32_t> turn;
   state model;
   bool insists = false, is_in = false, within = false;
+  std::array<bool, Threads> of_child{};
+  std::uint32_t expected = 0;                    // forked: credits at the end
   std::array<std::uint32_t, Threads> changes{};  // maximum: what each thread has added, modulo 2^32
 };
 

@@ -1,0 +1,136 @@
+// A process that forks: fork.hpp.
+#include "check/fork.hpp"
+
+#include "check/platform.hpp"
+#include "check/scheduler.hpp"
+
+namespace usher::check {
+
+// ---- threads ----------------------------------------------------------------------------------------------------
+
+generations::generations() {
+  for (unsigned t = 0; t < most_threads; t++) record_[t] = t;
+}
+
+bool generations::begins() {
+  const unsigned me = rl::thread_index();
+  while (born_[me] > started_ && !over_) {
+    waits_[me] = true;
+    rl::ctx().park_current_thread(false, false, false, info(place::current()));
+  }
+  info_[me] = rl::ctx().threadx_;
+  return runs_[me] = !gone_[me] && born_[me] <= started_;
+}
+
+jmp_buf& generations::way_out() {
+  return ways_out_[rl::thread_index()];
+}
+
+void generations::ends() {
+  ended_[rl::thread_index()] = true;
+  if (anyone_lives()) return;
+  over_ = true;
+  for (unsigned t = 0; t < most_threads; t++)
+    if (!ended_[t] && (gone_[t] || waits_[t])) return release(t);
+}
+
+bool generations::anyone_lives() const {
+  for (unsigned t = 0; t < unsigned(rl::ctx().get_thread_count()); t++)
+    if (!ended_[t] && !gone_[t] && born_[t] <= started_) return true;
+  return false;
+}
+
+/// One that had begun goes on at its way out.
+void generations::release(unsigned thread) {
+  if (runs_[thread]) std::memcpy(&info_[thread]->fiber_.jmp, &ways_out_[thread], sizeof(jmp_buf));
+  waits_[thread] = false;
+  rl::ctx().unpark_thread(rl::thread_id_t(thread), false, info(place::current()));
+}
+
+std::array<bool, generations::most_threads> generations::vanish() {
+  forks_++;
+  std::array<bool, most_threads> parents{};
+  for (unsigned t = 0; t < unsigned(rl::ctx().get_thread_count()); t++) {
+    if (t == rl::thread_index() || gone_[t] || born_[t] >= forks_) continue;
+    parents[t] = gone_[t] = the_search.take_away(t);
+  }
+  return parents;
+}
+
+void generations::start_threads() {
+  started_ = forks_;
+  for (unsigned t = 0; t < unsigned(rl::ctx().get_thread_count()); t++) {
+    if (born_[t] != forks_) continue;
+    // Half of the new threads get the record of one that has vanished.
+    if (rl::rand(2) == 0)
+      for (unsigned other = 0; other < most_threads; other++)
+        if (gone_[other] && record_[other] == other) {
+          std::swap(record_[t], record_[other]);
+          break;
+        }
+    if (!waits_[t]) continue;
+    waits_[t] = false;
+    rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(place::current()));
+  }
+}
+
+// ---- the execution ----------------------------------------------------------------------------------------------
+
+void execution::fork_at_once(node_pool pool, place p) {
+  note("forks", nullptr, every_sleeper, p);
+  // What any thread has written is in the child's memory.
+  rl::systemwide_fence(info(p));
+  epoch_++;
+  const auto vanished = process_.vanish();
+  for (unsigned t = 0; t < most_threads; t++)
+    if (vanished[t]) forget_thread(t);
+  for (unsigned i = 0; i < locals_begun_; i++)
+    if (vanished[local_owner_[i]]) local_lives_[i]->end_for_good("", p);
+  if (pool == node_pool::anew) forget_nodes();
+  for (auto& word : table(table_kind::chains))
+    if (word.newest() != 0) word.store(0, std::memory_order_relaxed);
+  lose_annex();
+}
+
+void execution::start_threads(place p) {
+  rl::systemwide_fence(info(p));
+  process_.start_threads();
+}
+
+/// Of what others see of the thread.
+void execution::forget_thread(unsigned t) {
+  sleepers_[t].key = nullptr;
+  asleep_since_[t] = slept_at_unlock_[t] = awaited_sleepers_[t] = 0;
+  if (polls_[t] != nullptr) {
+    polls_[t] = nullptr;
+    pollers_--;
+  }
+  came_[t] = door_[t] = waits_[t] = 0;
+  overtaken_[t] = 0;
+  wants_[t] = looked_[t] = false;
+  gone_home_[t] = true;
+  gathers_[t] = {};
+  naps_[t] = {};
+}
+
+/// The child's begin behind all that the parent has made.
+void execution::forget_nodes() {
+  first_node_ += node_handle(nodes_.size());
+  kept_ = {};
+  for (node_slot& s : nodes_)
+    if (s.used.newest() != 0) s.used.store(0, std::memory_order_relaxed);
+}
+
+/// One that is attached stays so, to whatever the child does with that lock; there may be others.
+void execution::lose_annex() {
+  if (annex_taken_.newest() == 0 || annexes_lost_ + 1 == most_annexes || rl::rand(4) == 0) return;
+  annexes_lost_++;
+  annex_taken_.store(0, std::memory_order_relaxed);
+}
+
+void execution::end_vanished_locals() {
+  for (unsigned i = 0; i < locals_begun_; i++)
+    if (destroy_local_[i] != nullptr) destroy_local_[i](locals_ + std::size_t{i} * local_size);
+}
+
+}  // namespace usher::check
