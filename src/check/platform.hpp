@@ -568,7 +568,9 @@ class execution {
   /// What now() has said last.
   std::uint64_t clock() const { return clock_; }
 
-  /// Half of the executions have counts with less room.
+  /// Half of the executions have counts with less room, but where a client asks for more: a thread that is not counted is promised
+  /// less.
+  void count_all() { least_room_ = 0; }
   std::uint32_t count_limit(std::uint32_t n) const { return least_room_ != 0 && least_room_ < n ? least_room_ : n; }
 
   // ---- nodes ----
