@@ -28,9 +28,8 @@ mutants: build ## the programs with all seeded mistakes, for usher check
 	@cmake --build $(BUILD) --target usher_check_mutants -j $(JOBS)
 
 check: mutants ## every lock under the relaxed-memory checker, and the mistakes that it must catch (long)
-	@$(BUILD)/bin/usher check --all --executions 100000 --threads 3 --jobs $(JOBS)
-	@$(BUILD)/bin/usher check --all --executions 20000 --threads 4 --forms spin,park --jobs $(JOBS)
-	@$(BUILD)/bin/usher check --bugs --executions 100000 --jobs $(JOBS)
+	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
+	@$(BUILD)/bin/usher check --bugs --executions 40000 --jobs $(JOBS)
 
 check-exhaustive: build ## every lock with two threads: all executions with up to three differences from the plain one (about 10 minutes)
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)

@@ -19,7 +19,7 @@ TEMPLATES = {"lock": "lock.cpp.in", "queue": "subject.cpp.in", "condition": "sub
 # What may be changed, and how it is spelled in an #include.
 ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}
 MADE = "// Made by tools/mutants.py"
-FACTS = ("Kind", "Type", "Expect", "Category", "Quick")
+FACTS = ("Kind", "Type", "Expect", "Category", "Quick", "Unseen")
 CATEGORIES = ("order-of-memory", "order-of-statements", "wrong-bit", "wake-or-grant", "list-links", "fairness", "wrap-around", "fork",
               "numa", "condition-variables", "semaphores", "timed-waiting")
 CONTEXT = 3  # lines, as `git diff` has them
@@ -137,7 +137,7 @@ class Mutant:
                 raise self.problem(f"{self.shown}: its heading needs a line `{key}:`")
             if values and self.facts[key] not in values:
                 raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
-        for key, values in (("Category", CATEGORIES), ("Quick", ("yes",))):
+        for key, values in (("Category", CATEGORIES), ("Quick", ("yes",)), ("Unseen", ("yes",))):
             if key in self.facts and self.facts[key] not in values:
                 raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
         if unknown := [key for key in self.facts if key not in FACTS]:
@@ -180,6 +180,11 @@ class Mutant:
                 raise self.problem(f"{self.shown}:{i + 1}: not a line of a unified diff: {line}")
         if not self.hunks:
             raise self.problem(f"{self.shown} has no diff")
+
+    def mistake(self):
+        """What it changes, wherever that stands: two mutants of one kind with the same are one."""
+        changes = tuple((hunk.file, sign, squeezed([text])) for hunk in self.hunks for sign, text in hunk.lines if sign != " ")
+        return self.facts["Kind"], self.facts["Type"], changes
 
     def files(self):
         return list(dict.fromkeys(hunk.file for hunk in self.hunks))
@@ -406,13 +411,15 @@ def patches(options):
 
 def for_each(options, act, strict=True):
     """How many there are, and what went wrong."""
-    tree, problems, ids = Tree(options.tree), [], {}
+    tree, problems, ids, mistakes = Tree(options.tree), [], {}, {}
     files = patches(options)
     for file in files:
         try:
             mutant = Mutant(file, strict)
             if ids.setdefault(mutant.id, mutant.name) != mutant.name:
                 raise mutant.problem(f"its name is too much like {ids[mutant.id]}: both are {mutant.id} to the compiler")
+            if (other := mistakes.setdefault(mutant.mistake(), mutant.name)) != mutant.name:
+                raise mutant.problem(f"it is the mistake that {other} is; mend: delete one")
             act(mutant, file, tree)
         except Problem as problem:
             problems.append(str(problem))

@@ -5,7 +5,7 @@ are in one file, lock by lock, and in the tables of docs/verification.md.
   verification.py                                  everything that is not there yet; hours
   verification.py --only twa,mcs --again           some of it once more
   verification.py --merge FILE...                  take over what `usher check --json` has written
-  verification.py --unseen LABEL FILE              take over how many mistakes that the scenarios' authors had not seen were caught:
+  verification.py --unseen LABEL FILE...           take over how many mistakes that the scenarios' authors had not seen were caught:
                                                    FILE is `usher check --bugs NAME... --json` has written; LABEL: before3, after…
   verification.py --write-doc                      set the results into docs/verification.md
 
@@ -197,21 +197,21 @@ def order_table(results):
 # ---- mistakes that the scenarios' authors had not seen ------------------------------------------------------------------
 
 def unseen():
-    """Those whose patches say what harm they do: by name, the category."""
-    found = {}
-    for patch in sorted((TREE / mutants.PATCHES).glob("*.patch")):
-        if "\nHarm:" in patch.read_text():
-            found[patch.stem] = mutants.Mutant(patch).facts["Category"]
-    return found
+    """By name, the category."""
+    facts = {patch.stem: mutants.Mutant(patch).facts for patch in sorted((TREE / mutants.PATCHES).glob("*.patch"))}
+    return {name: f["Category"] for name, f in facts.items() if "Unseen" in f}
 
 
-def merge_unseen(label, file):
+def merge_unseen(label, *files):
+    """Each at one number of threads."""
     runs = json.loads(UNSEEN.read_text()) if UNSEEN.is_file() else {}
-    said = json.loads(Path(file).read_text())
-    wanted = unseen()
-    runs[label] = {"date": said["date"][:10], "executions": said["executions"],
-                   "caught": sorted(m["lock"] for m in said["mistakes"] if m["caught"] and m["lock"] in wanted),
-                   "escaped": sorted(m["lock"] for m in said["mistakes"] if not m["caught"] and m["lock"] in wanted)}
+    all_said = [json.loads(Path(file).read_text()) for file in files]
+    found = {m["lock"]: m["caught"] for said in all_said for m in said["mistakes"]}
+    if missing := [name for name in unseen() if name not in found]:
+        die(f"nothing is said of {', '.join(missing)}")
+    runs[label] = {"date": all_said[0]["date"][:10], "executions": all_said[0]["executions"],
+                   "caught": sorted(name for name in unseen() if found[name]),
+                   "escaped": sorted(name for name in unseen() if not found[name])}
     lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(runs.items())]
     UNSEEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -224,6 +224,8 @@ def unseen_table(_):
         names_of = [name for name, c in wanted.items() if category in (None, c)]
         cells = []
         for label in labels:
+            if strange := [n for n in names_of if n not in runs[label]["caught"] + runs[label]["escaped"]]:
+                die(f"{UNSEEN} does not say of {', '.join(strange)} whether it was caught ({label})")
             caught = sum(name in runs[label]["caught"] for name in names_of)
             share = f" ({100 * caught / len(names_of):.0f} %)" if category is None else ""
             cells.append(f"{caught}{share}")
@@ -253,7 +255,7 @@ def main():
     parser.add_argument("--weaken", type=int, default=20000, metavar="N")
     parser.add_argument("--bugs", type=int, default=100000, metavar="N")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--unseen", nargs=2, metavar=("LABEL", "FILE"))
+    parser.add_argument("--unseen", nargs="+", metavar=("LABEL", "FILE"))
     parser.add_argument("--write-doc", action="store_true")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE")
     parser.add_argument("--doc", type=Path, default=DOC, metavar="FILE")

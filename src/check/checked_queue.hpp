@@ -89,8 +89,8 @@ struct delivery_observer {
 };
 inline delivery_observer deliveries;
 
-constexpr std::uint64_t never = std::uint64_t{1} << 62;  ///< ns
-constexpr unsigned without_end = ~0u;                    ///< looks
+constexpr std::uint64_t never = checked::never;
+constexpr unsigned without_end = ~0u;  ///< looks
 
 /// How a thread waits. `forks`: a handler that interrupts its sleep forks.
 enum class manner { for_ever, timed, cancelled, forks };

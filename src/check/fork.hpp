@@ -45,7 +45,6 @@ class generations {
 
   void begins_after(unsigned thread, unsigned forks) { born_[thread] = forks; }
   unsigned forks() const { return forks_; }
-  bool has_vanished(unsigned thread) const { return gone_[thread]; }
   unsigned record_of(unsigned thread) const { return record_[thread]; }
 
   // The calling thread's, in this order.

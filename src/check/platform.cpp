@@ -50,9 +50,11 @@ void ordered_sites::add(const place& p, unsigned ways) {
       seen[i].ways |= ways;
       return;
     }
-  if (count < seen.size() && is_wanted(p.file_name()) &&
-      (std::strstr(p.file_name(), "usher/") != nullptr || std::strstr(p.file_name(), "changed/") != nullptr))
-    seen[count++] = {p, ways};
+  if (!is_wanted(p.file_name()) ||
+      (std::strstr(p.file_name(), "usher/") == nullptr && std::strstr(p.file_name(), "changed/") == nullptr))
+    return;
+  if (count == seen.size()) fail("more orders than there is room for", rl::test_result_user_assert_failed, p);
+  seen[count++] = {p, ways};
 }
 
 bool ordered_sites::removes_fence(const place& p) {
@@ -306,7 +308,7 @@ void execution::admitted(const place& p) {
   // Where it is not known when a thread passed its doorway: not before it came, not after it was seen to wait.
   const unsigned mine = door_[me] != 0 ? door_[me] : came_[me];
   for (unsigned t = 0; t < most_threads; t++) {
-    const unsigned theirs = door_[t] != 0 ? door_[t] : waits_[t];
+    const unsigned theirs = door_[t] != 0 || promise_.says_doorway ? door_[t] : waits_[t];
     if (t == me || came_[t] == 0 || theirs == 0 || theirs > mine) continue;
     if (promise_.fifo_leaders && (door_[t] == 0 || door_[me] == 0)) continue;
     overtaken_[t]++;
@@ -335,11 +337,12 @@ bool execution::bernoulli(std::uint32_t n, const place& p) {
   if (n == 1) return true;
   if (lots_ == 0) return rl::rand(3) == 0;
   for (drawn_at& d : draws_) {
-    if (d.line != 0 && d.line != p.line()) continue;
+    if (d.line != 0 && (d.line != p.line() || std::strcmp(d.file, p.file_name()) != 0)) continue;
+    d.file = p.file_name();
     d.line = p.line();
     return ++d.count % lots_ == 0;
   }
-  return rl::rand(3) == 0;
+  fail("lots are drawn in more places than there is room for", rl::test_result_user_assert_failed, p);
 }
 
 // ---- contention -------------------------------------------------------------------------------------------------
@@ -428,7 +431,6 @@ void execution::sleep(const void* key, std::uint32_t mask, bool may_time_out, co
       note("is awake", key, mask, p);
   }
   me.key = nullptr;
-  naps_[rl::thread_index()] = {};
   asleep_since_[rl::thread_index()] = 0;
 }
 

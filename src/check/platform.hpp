@@ -84,7 +84,7 @@ inline rl::debug_info info(const place& p) {
   return {"", rl::ctx().collecting_history() ? p.file_name() : "", p.line()};
 }
 
-// What is not a template and not short is in relacy_platform.cpp, so that it is compiled once and not for each lock.
+// What is not a template and not short is in platform.cpp, so that it is compiled once and not for each lock.
 
 [[noreturn]] void fail(const char* why, rl::test_result_e kind, const place& p);
 inline const char* last_reason = nullptr;  ///< of the last fail()
@@ -189,7 +189,7 @@ inline void note_construction(const void* word) {
     constructed.at[constructed.count++] = word;
 }
 
-// The operations are not defined in their classes: not inline, they are compiled once (relacy_platform.cpp) and not again
+// The operations are not defined in their classes: not inline, they are compiled once (platform.cpp) and not again
 // for each lock.
 template <class T>
 class checked_atomic {
@@ -383,6 +383,7 @@ struct order_promise {
   /// The doorway is the thread's first read-modify-write of a word of the lock. Else the lock says where it is (P::doorway for the
   /// second time), or a thread is past it where it first polls or sleeps.
   bool first_exchange_is_doorway = false;
+  bool says_doorway = false;  ///< always, as far as it promises anything: who polls or sleeps may not have passed it
   bool fifo_leaders = false;  ///< only leaders of groups, and among each other
 };
 
@@ -468,7 +469,6 @@ class execution {
   /// After it: the threads of the child begin.
   void start_threads(place p = place::current());
   unsigned forks() const { return process_.forks(); }
-  bool has_vanished(unsigned t) const { return process_.has_vanished(t); }
   /// The calling thread's record: a thread of a child may have that of one which has vanished.
   unsigned record() const { return process_.record_of(rl::thread_index()); }
 
@@ -494,7 +494,9 @@ class execution {
   /// A leader of a group has a place in their order, or has none any more.
   void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
-    if (promise_.first_exchange_is_doorway && inside(word, promise_.lock, promise_.size)) pass_doorway();
+    if (promise_.first_exchange_is_doorway &&
+        (inside(word, promise_.lock, promise_.size) || inside(word, annex_room_, sizeof annex_room_)))
+      pass_doorway();
   }
 
   // ---- contention ----
@@ -556,6 +558,7 @@ class execution {
   void naps_at(const checked_atomic<std::uint32_t>& word, std::uint32_t woken_by) {
     naps_[rl::thread_index()] = {&word, woken_by};
   }
+  void has_napped() { naps_[rl::thread_index()] = {}; }
   bool may_time_out(unsigned thread) const {
     const nap& n = naps_[thread];
     return n.word == nullptr || (n.word->newest() & n.woken_by) == 0;
@@ -635,12 +638,10 @@ class execution {
       return 0;
     static_assert(sizeof(Annex) <= sizeof annex_room_[0] && alignof(Annex) <= 128);
     if (end_annex_[annexes_lost_] == nullptr) {
-      construct_at_once<Annex>(annex_room_[annexes_lost_]);
-      // Closed, and in half of the executions about to wrap.
-      if (wraps_)
-        static_cast<Annex*>(static_cast<void*>(annex_room_[annexes_lost_]))
-            ->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
+      Annex* const made = construct_at_once<Annex>(annex_room_[annexes_lost_]);
       end_annex_[annexes_lost_] = [](void* at) { static_cast<Annex*>(at)->~Annex(); };
+      // Closed, and in half of the executions about to wrap.
+      if (wraps_) made->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
     }
     return 1 + annexes_lost_;
   }
@@ -755,6 +756,7 @@ class execution {
   std::uint32_t first_index_ = 0;
   unsigned lots_ = 0;  ///< 0: one in three is lucky, at random
   struct drawn_at {
+    const char* file = nullptr;
     unsigned line = 0, count = 0;
   };
   std::array<drawn_at, 8> draws_{};
@@ -858,6 +860,7 @@ struct checked : checked_words {
                   std::uint32_t woken_by, place p = place::current()) {
     execution::current().naps_at(w, woken_by);
     sleep(w, expected, mask, true, p);
+    execution::current().has_napped();
   }
   template <class T>
   static wake_key key_of(const atomic<T>& w) {

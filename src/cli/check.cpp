@@ -305,8 +305,9 @@ std::vector<part> checking::parts_of(const std::vector<const checkable*>& forms)
     for (const unsigned t : options_.threads.empty() ? std::vector{c->usual_threads} : options_.threads)
       for (const std::string& client : c->clients) {
         const bool other = !options_.client.empty() && options_.client != client;
-        // Its schedules are fair ones, which are drawn.
-        const bool drawn = !options_.random() && client == "progress" && options_.client.empty();
+        // Their schedules are fair ones, which are drawn.
+        const bool fair = client == "progress" || client == "served";
+        const bool drawn = !options_.random() && fair && options_.client.empty();
         if (!other && !drawn) parts.push_back({c, client, t});
       }
   return parts;

@@ -258,6 +258,11 @@ def what_is_refused():
         done = tool("check", tree=folder)
         say(done.returncode == 1 and "mutant a-b: its name is too much like a+b" in done.stderr,
             "refused: two names that are one to C++", f"{done.stderr!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        Small(folder, {"a": HEADING + DIFF, "b": HEADING + DIFF.replace("  p.store", "   p.store")})
+        done = tool("check", tree=folder)
+        say(done.returncode == 1 and "mutant b: it is the mistake that a is" in done.stderr, "refused: the same mistake twice",
+            f"{done.stderr!r}")
 
 
 def what_is_mended():

@@ -52,7 +52,7 @@ MISTAKES = {
     "compact-enters-closed": ("a large state entered after it has been closed", "--threads 2"),
     "condition-stops": ("a broadcast that wakes the first alone", "--threads 3"),
     "semaphore-release-leaves-it": ("a semaphore's credit that is left to nobody", "--threads 2"),
-    "twa-chain-table-outlives-fork": ("a table of the parent's threads in the child of a fork", "--threads 3"),
+    "semaphore-renewed-keeps-coming": ("a semaphore that counts the parent's threads in the child", "--client forked --threads 3"),
     "timed-gate-leaver-looks-once": ("a waiter with a deadline that leaves by a stale look", "--threads 3"),
     "ticket-served-or-past": ("a ticket that counts as served at the wrap", "--threads 3"),
 }

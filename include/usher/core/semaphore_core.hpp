@@ -116,8 +116,8 @@ class semaphore_core {
     return take_or_queue(w, gone, false);
   }
 
-  /// Ends the waiting for a credit. True if there was one for the waiter: it has it. So has one that was handed a credit when a
-  /// handler of its thread forked.
+  /// Ends the waiting for a credit. True if there was one for the waiter: it has it. So has one that had been handed a credit, and
+  /// could see that, when a handler of its thread forked; a credit that was on its way to it in that moment is not the child's.
   bool leave(waiter& w) {
     if (forgotten(w)) return w.state.load(order::acquire) == waiter::granted;
     lock_list();

@@ -6,9 +6,10 @@
 // (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). Algorithm 3
 // lacks lines 10–11 in the text we have: lead_group(). Neither clears `next` on arrival; prepare() does.
 // Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a regular
-// that comes at the right moment may overtake them all, and a leader that finds one there is behind it with its group; in MCSg+ none. One guest among any number of regulars is in
-// the queue in bounded time and is not overtaken there; of many guests, one may starve (§4.5). A guest's unlock is
-// wait-free, but for the wake. A regular's unlock to a guest waits until the guest has taken note.
+// that comes at the right moment may overtake them all, and a leader that finds one there is behind it with its group; in
+// MCSg+ none. One guest among any number of regulars is in the queue in bounded time and is not overtaken there; of many guests,
+// one may starve (§4.5). A guest's unlock is wait-free, but for the wake. A regular's unlock to a guest waits until the guest has
+// taken note.
 // Cost: as MCS; a guest one exchange each way.
 // Layout: MCSg+: tail; MCSg++: tail · next ticket · ticket being served; then the holder's node: 32-bit words. The
 // holder's node is 0 while a guest holds the lock.

@@ -35,9 +35,9 @@ constexpr client clients[] = {
 const checked_condition* the_condition;
 const client* the_client;
 
-constexpr std::uint64_t never = std::uint64_t{1} << 62;  // ns
-constexpr unsigned without_end = ~0u;                    // looks
-constexpr unsigned forks_at_the_end = ~0u - 1;           // no time is left, and a handler forks before that is seen
+constexpr std::uint64_t never = checked::never;
+constexpr unsigned without_end = ~0u;           // looks
+constexpr unsigned forks_at_the_end = ~0u - 1;  // no time is left, and a handler forks before that is seen
 
 /// What is known of the lock beneath the mutex, for a fork.
 struct {

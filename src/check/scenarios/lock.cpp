@@ -4,8 +4,11 @@
 // `progress`, for locks that promise that nobody starves: one thread acquires once, the others over
 // and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp; but where
 // others can keep a thread from the lock's doorway, only from there on.
-// Nobody wakes without a reason, no time runs out. Bounds on bypass are watched in all clients; here a waiter can be
-// overtaken often.
+// A holder goes on when others wait; the clock may leap or creep, and lots fall against the thread. Nobody wakes without a
+// reason. Bounds on bypass are watched in all clients; here a waiter can be overtaken often.
+//
+// `served`, for locks with timed waiters beside them: one or two threads come with deadlines that are far away, the others without. Of
+// those with deadlines one gets the lock at each second unlock.
 //
 // `forked`: at any moment of what the threads do a process forks whose thread 0 is outside of the lock's operations, and may hold
 // the lock. In the child it makes the lock anew as libusher.so does for a mutex, and goes on with the child's own threads.
@@ -58,7 +61,7 @@ unsigned usual_threads(const checked_lock& l) {
   if (t.context || t.restricts || t.by_priority) return 4;
   if (!t.fifo && (t.starvation_free || t.bypass != unbounded)) return 4;
   // Of lists that the traits do not tell of: nodes on stacks, or of few waiters; large locks in a pool; timed waiters.
-  for (const char* name : {"k42", "qspinlock", "twa-chain", "c-", "compact-", "timed-"})
+  for (const char* name : {"k42", "qspinlock", "twa-chain", "awn", "c-", "compact-", "timed-"})
     if (l.family.starts_with(name)) return 4;
   return 3;
 }
@@ -103,12 +106,15 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (the_client->ranks)
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     if (the_client->forked) prepare_fork();
-    world.promise(
-        {.lock = state(),
-         .size = the_lock->size,
-         .most_overtaking = the_lock->traits->fifo || the_lock->traits->fifo_leaders ? 0 : the_lock->traits->bypass,
-         .first_exchange_is_doorway = the_lock->traits->fifo && the_lock->traits->bounded_doorway,
-         .fifo_leaders = the_lock->traits->fifo_leaders});
+    const lock_traits& traits = *the_lock->traits;
+    // A compact lock says itself where its own doorway is; the large one's, in its annex, is as that lock has it.
+    const bool compact = the_lock->family.starts_with("compact-");
+    world.promise({.lock = state(),
+                   .size = compact ? 0 : the_lock->size,
+                   .most_overtaking = most_overtaking(),
+                   .first_exchange_is_doorway = traits.fifo && (compact || traits.bounded_doorway),
+                   .says_doorway = !traits.fifo && !traits.bounded_doorway,
+                   .fifo_leaders = traits.fifo_leaders});
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
                     "the lock is touched after the end of its life"});
   }
@@ -145,6 +151,14 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
  private:
   void* state() { return it.lock.data(); }
+
+  int most_overtaking() {
+    const lock_traits& t = *the_lock->traits;
+    if (t.fifo || t.fifo_leaders) return 0;
+    // Where waiters have slots, each other slot once: there may be few.
+    const int slots = t.bypass + 1;
+    return slots > int(execution::most_threads) ? int(world.count_limit(std::uint32_t(slots))) - 1 : t.bypass;
+  }
 
   void come_once() {
     if (the_client->served) {

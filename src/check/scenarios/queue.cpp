@@ -111,7 +111,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     m.unlocked_by_others = the_client->runs == program::foreign_unlock;
     if (the_client->forked) prepare_forks();
   }
-  ~suite() { the_queue->end(queue()); }
+  ~suite() {
+    the_queue->end(queue());
+    forks_in_wait = {};
+  }
 
   void thread(unsigned t) {
     if (the_client->forked) return world.run([this, t] { t == 0 ? fork_and_post() : do_as_generation(t); });

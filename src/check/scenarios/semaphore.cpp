@@ -46,7 +46,7 @@ constexpr client clients[] = {
 };
 
 constexpr std::uint32_t maximum = 0x7fffffff;
-constexpr std::uint64_t never = std::uint64_t{1} << 62, impatience = 1000000;  // ns
+constexpr std::uint64_t never = checked::never, impatience = 1000000;  // ns
 
 const checked_semaphore* the_semaphore;
 const client* the_client;
