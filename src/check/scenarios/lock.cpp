@@ -60,8 +60,9 @@ unsigned usual_threads(const checked_lock& l) {
   const lock_traits& t = *l.traits;
   if (t.context || t.restricts || t.by_priority) return 4;
   if (!t.fifo && (t.starvation_free || t.bypass != unbounded)) return 4;
-  // Of lists that the traits do not tell of: nodes on stacks, or of few waiters; large locks in a pool; timed waiters.
-  for (const char* name : {"k42", "qspinlock", "twa-chain", "awn", "c-", "compact-", "timed-"})
+  // What the traits do not tell of: nodes on stacks, or of few waiters; distant waiters that meet in a slot; large locks in a pool;
+  // timed waiters.
+  for (const char* name : {"k42", "qspinlock", "twa", "awn", "c-", "compact-", "timed-"})
     if (l.family.starts_with(name)) return 4;
   return 3;
 }
