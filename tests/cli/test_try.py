@@ -515,7 +515,7 @@ class Try(Refusals, unittest.TestCase):
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--ready", "sleep 0.3", *until, "--", server)
         self.assertIn("the server ended early: exit status 3: no such port", self.row(done, "mcs"))
         self.assertEqual(done.returncode, 1)
-        done = self.run_try("--locks", "mcs", "--rounds", "1", "--until", "true", "--", self.script(
+        done = self.run_try("--locks", "mcs", "--rounds", "1", "--until", "sleep 1", "--", self.script(
             'test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; exit 3'))
         self.assertRegex(self.row(done, "mcs"), "the server ended early: exit status 3: listening")
 

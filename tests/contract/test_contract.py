@@ -55,7 +55,7 @@ CASES = {
     "PARK": (PLATFORM, "a platform needs park(word, value, mask)"),
     "WIDE_PARK": (PLATFORM, "a platform needs park(word, value, mask), for words of 32 and of 64 bits"),
     "PARK_FOR": (PLATFORM, "a platform needs park_for(word, value, mask, ns)"),
-    "NAP": (PLATFORM, "a platform needs nap(word, value, mask, ns)"),
+    "NAP": (PLATFORM, "a platform needs nap(word, value, mask, ns, bits)"),
     "KEY_OF": (PLATFORM, "a platform needs key_of(word)"),
     "WAKE": (PLATFORM, "a platform needs wake(key, mask, n)"),
     "TAKE_NODE": (PLATFORM, "a platform needs take_node()"),
