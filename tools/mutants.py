@@ -132,7 +132,7 @@ class Mutant:
         self.facts = dict(m.groups() for line in last if (m := re.fullmatch(r"([A-Z]\w*):\s+(.*?)\s*", line)))
         if not self.summary or re.match(r"[A-Z]\w*:\s", self.summary):
             raise self.problem(f"{self.shown}:1: its first line must say what the mistake is")
-        for key, values in (("Kind", TEMPLATES), ("Type", None), ("Expect", ("caught", "correct"))):
+        for key, values in (("Kind", TEMPLATES), ("Type", None), ("Expect", ("caught", "correct", "escapes"))):
             if key not in self.facts:
                 raise self.problem(f"{self.shown}: its heading needs a line `{key}:`")
             if values and self.facts[key] not in values:
@@ -185,6 +185,10 @@ class Mutant:
         """What it changes, wherever that stands: two mutants of one kind with the same are one."""
         changes = tuple((hunk.file, sign, squeezed([text])) for hunk in self.hunks for sign, text in hunk.lines if sign != " ")
         return self.facts["Kind"], self.facts["Type"], changes
+
+    def told(self):
+        """What users see; src/cli/check.cpp looks for the end."""
+        return self.summary + (" (known to escape)" if self.facts["Expect"] == "escapes" else "")
 
     def files(self):
         return list(dict.fromkeys(hunk.file for hunk in self.hunks))
@@ -257,7 +261,7 @@ class Mutant:
         values = {
             "id": self.id, "name": self.name, "kind": kind, "arguments": "", "header": f"check/changed/{self.id}.hpp",
             "type": f"usher::changed_{self.id}::{self.facts['Type']}",
-            "bug": "" if self.facts["Expect"] == "correct" else self.summary.replace("\\", "\\\\").replace('"', '\\"'),
+            "bug": "" if self.facts["Expect"] == "correct" else self.told().replace("\\", "\\\\").replace('"', '\\"'),
         }
         template = (tree.folder / "src/check" / TEMPLATES[kind]).read_text()
         return f"{MADE}: {self.shown}\n" + re.sub(r"@(\w+)@", lambda m: values[m.group(1)], template)

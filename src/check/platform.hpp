@@ -457,7 +457,7 @@ class execution {
     if (process_.begins() && _setjmp(process_.way_out()) == 0) program();
     process_.ends();
   }
-  /// Before the threads begin: thread t exists from the so-manieth fork on.
+  /// Before the threads begin: thread t exists only after so many forks.
   void begins_after(unsigned t, unsigned forks) { process_.begins_after(t, forks); }
   /// By a thread that is in no operation of a lock. All other threads of its process vanish.
   void fork(node_pool pool, place p = place::current()) {

@@ -107,6 +107,11 @@ struct question {
   std::size_t first_failure = ~std::size_t{0};  ///< of the chunks, where it must fail
 };
 
+/// The checker is known not to find it: docs/verification.md says why.
+bool may_escape(const question& q) {
+  return q.bug.ends_with("(known to escape)");  // tools/mutants.py
+}
+
 bool is_failure(const verdict& v) {
   return v.way != verdict::kind::pass;
 }
@@ -496,7 +501,7 @@ bool checking::good() const {
   if (broken_) return false;
   return std::all_of(questions_.begin(), questions_.end(), [&](const question& q) {
     const sum s = sum_of(q);
-    return q.weakened || (s.failure != nullptr) == q.must_fail;
+    return q.weakened || (s.failure != nullptr) == q.must_fail || may_escape(q);
   });
 }
 
@@ -552,7 +557,10 @@ std::string checking::table_of_mistakes(std::size_t width) const {
   std::vector<std::vector<std::string>> rows;
   for (const question& q : questions_) {
     const sum s = sum_of(q);
-    std::string verdict = s.failure == nullptr ? (weakened ? "survives" : "NOT CAUGHT") : "caught";
+    std::string verdict = s.failure == nullptr ? (weakened        ? "survives"
+                                                  : may_escape(q) ? "not caught"
+                                                                  : "NOT CAUGHT")
+                                               : "caught";
     if (!s.complete) verdict = "not finished";
     std::string by, state;
     if (s.failure != nullptr) {

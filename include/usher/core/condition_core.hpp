@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <mutex>  // std::unique_lock
+#include <type_traits>
 
 #include "usher/core/condition_wait.hpp"
 #include "usher/core/platform.hpp"
