@@ -31,7 +31,7 @@ check: mutants ## every lock under the relaxed-memory checker, and the mistakes 
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --bugs --executions 40000 --jobs $(JOBS)
 
-check-exhaustive: build ## every lock with two threads: all executions with up to three differences from the plain one (about 10 minutes)
+check-exhaustive: build ## every lock with two threads: all executions with up to three differences from the plain one (5 minutes)
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)
 
 check-aa: build ## usher try compares the C library with itself, ten times: it must see noise
