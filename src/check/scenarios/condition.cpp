@@ -12,6 +12,7 @@
 // waited before it: of these nothing is asked.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
+#include "check/seen_waiters.hpp"
 
 namespace usher::check {
 namespace {
@@ -295,8 +296,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     enum { waiting, leaving, chosen, granted, handed };  // wait_queue.hpp
 
     const checked::atomic<std::uint32_t>* at = nullptr;  // its state
-    unsigned number = 0, thread = 0, chain = 0, place = 0;
-    std::uint32_t state = waiting;
+    unsigned number = 0, chain = 0, place = 0;
+    std::uint32_t priority = 0, state = waiting;
     bool listed = false, was_chosen = false, is_awake = false, is_back = false;
 
     bool waits() const { return at != nullptr && listed && state == waiting; }
@@ -309,7 +310,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     enters[me] = false;
     const unsigned slot = world.slot_of_local(at);
     of_thread[me] = slot;
-    records[slot] = {.at = static_cast<checked::atomic<std::uint32_t>*>(at), .number = ++arrivals, .thread = me};
+    records[slot] = {.at = static_cast<checked::atomic<std::uint32_t>*>(at),
+                     .number = ++arrivals,
+                     .priority = world.priority_of(me)};
   }
 
   /// By a thread that waits: it is in the list.
@@ -338,25 +341,18 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     r.was_chosen = true;
     r.chain = chain_of[me];
     r.place = ++chosen_by[me];
-    const std::uint32_t mine = world.priority_of(r.thread);
-    for (const record& o : records) {
-      if (!o.waits()) continue;
-      const std::uint32_t others = world.priority_of(o.thread);
-      if (others > mine) wrong("a notification passes over a waiter of a higher priority");
-      if (others == mine && (at_tail == 1 ? o.number < r.number : at_tail == 0x1p-32 && o.number > r.number))
-        wrong("a notification does not choose the one whose turn it is");
-    }
+    see_selection(r, at_tail, [this](auto look_at) {
+      for (const record& o : records)
+        if (o.waits()) look_at(o);
+    });
   }
 
   void see_awake(record& r) {
     r.is_awake = true;
     if (r.state == record::handed) r.is_back = true;
-    if (r.chain == 0) return;
-    for (const record& o : records) {
-      if (&o == &r || o.at == nullptr || o.chain != r.chain) continue;
-      if (o.place < r.place && !o.is_awake) wrong("the threads of a broadcast are not woken in order");
-      if (o.is_awake && !o.is_back) wrong("two threads of a broadcast are awake without the mutex");
-    }
+    see_awake_in_chain(r, [this](auto look_at) {
+      for (const record& o : records) look_at(o);
+    });
   }
 
   // ---- forked -----------------------------------------------------------------------------------------------

@@ -240,17 +240,14 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       while (!the_lock->try_lock(state())) checked::backoff(0);
     acquired.set(0);
     world.start_threads();
-    if (!holding) return acquire_in_turn();
-    count_and_release();
-    for (unsigned i = 1; i < acquisitions; i++) {
-      acquire();
-      count_and_release();
-    }
+    if (holding) count_and_release();
+    acquire_in_turn(holding ? 1 : 0);
   }
 
-  void acquire_in_turn() {
+  /// `done`: acquisitions that the thread has made.
+  void acquire_in_turn(unsigned done = 0) {
     const bool in_parent = world.forks() == 0;
-    for (unsigned i = 0; i < acquisitions; i++) {
+    for (unsigned i = done; i < acquisitions; i++) {
       acquire();
       if (!in_parent) {
         count_and_release();

@@ -23,6 +23,7 @@
 #include "check/checked_lock.hpp"
 #include "check/checked_queue.hpp"
 #include "check/explore.hpp"
+#include "check/seen_waiters.hpp"
 
 namespace usher::check {
 namespace {
@@ -472,13 +473,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     r.chain = chain_of[me];
     r.place = ++chosen_by[me];
     if (!r.ordered) return;
-    for (const unsigned s : present()) {
-      const record& o = records[s];
-      if (!o.is_listed()) continue;
-      if (o.priority > r.priority) wrong("a signal passes over a waiter of a higher priority");
-      if (o.priority == r.priority && (at_tail == 1 ? o.number < r.number : at_tail == 0x1p-32 && o.number > r.number))
-        wrong("a signal does not choose the one whose turn it is");
-    }
+    see_selection(r, at_tail, [this](auto look_at) {
+      for (const unsigned s : present())
+        if (records[s].is_listed()) look_at(records[s]);
+    });
   }
 
   void see_awake(record& r) {
@@ -493,13 +491,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
         wrong("the mutex is handed over eight times in a row, and a thread at the lock has waited long");
       in_a_row++;
     }
-    if (r.chain == 0) return;
-    for (const unsigned s : present()) {
-      const record& o = records[s];
-      if (&o == &r || o.chain != r.chain) continue;
-      if (o.place < r.place && !o.is_awake) wrong("the threads of a broadcast are not woken in order");
-      if (o.is_awake && !o.is_back) wrong("two threads of a broadcast are awake without the mutex");
-    }
+    see_awake_in_chain(r, [this](auto look_at) {
+      for (const unsigned s : present()) look_at(records[s]);
+    });
   }
 
   void see_back(void* w) {
