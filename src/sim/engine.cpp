@@ -117,7 +117,7 @@ simulation::simulated_thread* simulation::next(event e) {
     }
     simulated_thread& t = *threads_[e.of];
     if (e.kind == event_kind::commit) {
-      commit(t, e.time);
+      commit(t, e.epoch, e.time);
       continue;
     }
     if (e.epoch != t.epoch) continue;
@@ -234,13 +234,14 @@ bool simulation::load_as(const void* word, unsigned size) {
   sync();
   counts_.events++;
   const cycles begun = t.now;
-  if (t.store.word == word && (t.store.pending || t.store.done > t.now)) {
-    t.now += machine_.hit;
-    if constexpr (Traced)
-      trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.store.value, trace::supply::from::none);
-    t.forwarded = t.store.value;
-    return t.store.pending;
-  }
+  if (t.stores.kept() != 0)
+    if (const buffered_store* const mine = buffered(t, word)) {
+      t.now += machine_.hit;
+      if constexpr (Traced)
+        trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, mine->value, trace::supply::from::none);
+      t.forwarded = mine->value;
+      return mine->at != buffered_store::step::written;
+    }
   line& l = memory_.at(word);
   if (t.again.until != 0) [[unlikely]] {
     if (keeps_for_retry(t, word, l)) {
@@ -275,35 +276,28 @@ template <bool Traced>
 bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = *me_;
   if (t.again.word == word) t.again.until = 0;
-  drain();
+  make_room_for_store();
   sync();
   counts_.events++;
   line& l = memory_.at(word);
-  t.store.word = word;
-  t.store.value = value;
-  t.store.size = std::uint8_t(size);
-  if (l.owner == std::int32_t(t.core)) {
-    const auto w = memory_.write(l, t.core, t.now, false);
+  if (l.owner == std::int32_t(t.core) && !t.stores.pending()) {
+    const auto w = memory_.write(l, t.core, std::max(t.now, t.stores.done), false);
     if constexpr (Traced) {
       trace_->at_line(l, t.core, t.now);
       trace_->writes({t.id, word, size, w.done - t.now}, value);
     }
+    keep_written(t, word, value, size, w.done);
     t.now += 1;
-    t.store.done = w.done;
     announce(l, w.visible);
     return false;
   }
-  const auto [there, late] = travel(l, t.core, true);
-  if (machine_.store_buffer) {
-    t.store.pending = true;
-    if constexpr (Traced) {
-      t.store.begun = t.now;
-      trace_->buffers({t.id, word, size, 1}, t.now, value);
-    }
-    push(t.now + noisy(there), event_kind::commit, t);
+  if (machine_.store_entries != 0) {
+    buffer_store(l, word, value, size);
+    if constexpr (Traced) trace_->buffers({t.id, word, size, 1}, t.now, value);
     t.now += 1;
     return true;
   }
+  const auto [there, late] = travel(l, t.core, true);
   const cycles begun = t.now;
   t.now += noisy(there);
   sync();
@@ -315,33 +309,128 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   return false;
 }
 
+/// The youngest store to the word that others may not see yet.
+const simulation::buffered_store* simulation::buffered(simulated_thread& t, const void* word) {
+  store_queue& q = t.stores;
+  q.forget_until(t.now);
+  for (std::uint32_t n = q.end; n != q.first; n--)
+    if (q.at(n - 1).word == word) return &q.at(n - 1);
+  return nullptr;
+}
+
+void simulation::keep_written(simulated_thread& t, void* word, std::uint64_t value, unsigned size, cycles done) {
+  store_queue& q = t.stores;
+  q.at(q.end) = {buffered_store::step::written, std::uint8_t(size), t.core, word, value, t.now, done};
+  q.next = ++q.end;
+  q.done = done;
+}
+
+void simulation::make_room_for_store() {
+  simulated_thread& t = *me_;
+  store_queue& q = t.stores;
+  const std::uint32_t room = std::max(machine_.store_entries, 1u);
+  q.forget_until(t.now);
+  while (q.kept() >= room) {
+    if (q.first == q.next) wait_for_stores(q.first + 1);
+    t.now = std::max(t.now, q.at(q.first).done);
+    q.forget_until(t.now);
+  }
+}
+
+/// Ownership is asked for at once where the machine does that ahead of time; else when all older stores are written. Of stores to
+/// one line the first asks.
+void simulation::buffer_store(line& l, void* word, std::uint64_t value, unsigned size) {
+  simulated_thread& t = *me_;
+  store_queue& q = t.stores;
+  const bool alone = !q.pending();
+  const std::uint32_t number = q.end++;
+  buffered_store& e = q.at(number);
+  e = {buffered_store::step::waits, std::uint8_t(size), t.core, word, value, t.now, t.now};
+  if (l.owner == std::int32_t(t.core)) {
+    e.at = buffered_store::step::owns;  // an older one is to be written first
+    return;
+  }
+  if (!alone) {
+    if (!machine_.ownership_ahead) return;
+    for (std::uint32_t n = q.next; n != number; n++)
+      if (&memory_.at(q.at(n).word) == &l) return;
+  }
+  ask_for_ownership(t, number, t.now);
+}
+
+void simulation::ask_for_ownership(simulated_thread& t, std::uint32_t number, cycles from) {
+  buffered_store& e = t.stores.at(number);
+  e.at = buffered_store::step::asks;
+  const cycles there = travel(memory_.at(e.word), e.core, true).there;
+  events_.push({from + noisy(there), std::uint32_t(random_.bits()), number, t.id, event_kind::commit});
+}
+
+/// A request for ownership has come to whoever decides; or the time has come to write to a line that was fetched ahead.
 template <bool Traced>
-void simulation::commit_as(simulated_thread& t, cycles at) {
-  line& l = memory_.at(t.store.word);
-  const cycles there = l.owner == std::int32_t(t.core) ? 0 : travel(l, t.core, true).there;
-  if constexpr (Traced) trace_->at_line(l, t.core, at);
-  const auto w = memory_.write(l, t.core, at - std::min(at, there), false);
-  if constexpr (Traced)
-    trace_->writes({t.id, t.store.word, t.store.size, std::max(w.done, at) - t.store.begun}, t.store.value);
-  std::memcpy(t.store.word, &t.store.value, t.store.size);
+void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
+  store_queue& q = t.stores;
+  buffered_store& e = q.at(number);
+  line& l = memory_.at(e.word);
+  const bool mine = l.owner == std::int32_t(e.core);
+  if (e.at == buffered_store::step::owns && !mine) {  // lost again, before its turn came
+    counts_.lost_ahead++;
+    ask_for_ownership(t, number, at);
+    return;
+  }
+  const cycles there = mine ? 0 : travel(l, e.core, true).there;
+  if constexpr (Traced) trace_->at_line(l, e.core, at);
+  const auto w = memory_.write(l, e.core, at - std::min(at, there), false);
+  e.done = std::max(w.done, at);
+  if (q.next != number || q.done > e.done) {
+    // The line is here before its turn: whoever had a copy has lost it, and may take the line back.
+    if constexpr (Traced) trace_->fetches_ahead({t.id, e.word, e.size, e.done - e.begun});
+    counts_.fetched_ahead++;
+    e.at = buffered_store::step::owns;
+    announce(l, w.visible);
+    if (q.next == number) write_next(t);
+    return;
+  }
+  if constexpr (Traced) trace_->writes({t.id, e.word, e.size, e.done - e.begun}, e.value);
+  std::memcpy(e.word, &e.value, e.size);
   announce(l, w.visible);
-  t.store.pending = false;
-  t.store.done = std::max(w.done, at);
-  if (t.store.awaited) {
-    t.store.awaited = false;
-    t.now = std::max(t.now, t.store.done);
+  e.at = buffered_store::step::written;
+  q.done = e.done;
+  q.next++;
+  if (q.pending()) write_next(t);
+  if (q.awaited && q.next == q.awaited_until) {
+    q.awaited = false;
+    t.now = std::max(t.now, e.done);
     if (t.on_cpu) push(t.now, event_kind::resume, t);  // else when it has its CPU again
   }
 }
 
-/// Until the thread's store is written.
-void simulation::drain() {
-  simulated_thread& t = *me_;
-  while (t.store.pending) {
-    t.store.awaited = true;
+/// The store whose turn has come.
+void simulation::write_next(simulated_thread& t) {
+  store_queue& q = t.stores;
+  buffered_store& e = q.at(q.next);
+  if (e.at == buffered_store::step::asks) return;
+  if (e.at == buffered_store::step::waits) {
+    if (memory_.at(e.word).owner != std::int32_t(e.core)) return ask_for_ownership(t, q.next, q.done);
+    e.at = buffered_store::step::owns;
+  }
+  events_.push({std::max(q.done, e.done), std::uint32_t(random_.bits()), q.next, t.id, event_kind::commit});
+}
+
+/// Until all stores of the thread that are older than this one are written.
+void simulation::wait_for_stores(std::uint32_t until) {
+  store_queue& q = me_->stores;
+  q.awaited_until = until;
+  while (static_cast<std::int32_t>(q.next - until) < 0) {
+    q.awaited = true;
     give_way();
   }
-  t.now = std::max(t.now, t.store.done);
+}
+
+void simulation::reuse(const void* begin, std::size_t bytes) {
+  store_queue& q = me_->stores;
+  const auto from = reinterpret_cast<std::uintptr_t>(begin);
+  for (std::uint32_t n = q.next; n != q.end; n++)
+    if (reinterpret_cast<std::uintptr_t>(q.at(n).word) - from < bytes) return drain();
 }
 
 template <bool Traced>
@@ -476,6 +565,7 @@ void simulation::now_spins(simulated_thread& t) {
 bool simulation::spin(const condition& c, cycles limit) {
   simulated_thread& t = *me_;
   t.again.until = 0;
+  if (t.stores.pending() && buffered(t, c.word) != nullptr) drain();  // the condition is asked of what others see
   sync();  // the word may change before our time
   t.timed_out = false;
   t.waits_for = c;
@@ -555,8 +645,8 @@ bool simulation::store(void* word, std::uint64_t value, unsigned size) {
 void simulation::modify(const void* word, unsigned size) {
   trace_ == nullptr ? modify_as<false>(word, size) : modify_as<true>(word, size);
 }
-void simulation::commit(simulated_thread& t, cycles at) {
-  trace_ == nullptr ? commit_as<false>(t, at) : commit_as<true>(t, at);
+void simulation::commit(simulated_thread& t, std::uint32_t number, cycles at) {
+  trace_ == nullptr ? commit_as<false>(t, number, at) : commit_as<true>(t, number, at);
 }
 void simulation::look(simulated_thread& t, cycles at) {
   trace_ == nullptr ? look_as<false>(t, at) : look_as<true>(t, at);

@@ -11,6 +11,7 @@
 // random while, migration to idle CPUs. Without, each has a CPU of its own and may not sleep.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
@@ -115,12 +116,16 @@ class simulation {
   void nap(cycles n);
   void yield();
 
+  /// Before that memory becomes another object: stores to it that wait are written first, as the program's order wants.
+  void reuse(const void* begin, std::size_t bytes);
+
   // ---- what happened ----
 
   struct counts {
     std::uint64_t events = 0, fiber_switches = 0, looks = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
-    cycles without_pipeline = 0;  ///< threads were ready and on a CPU, and others had the core's pipelines
+    std::uint64_t fetched_ahead = 0, lost_ahead = 0;  ///< lines for stores that wait; of those, taken before the store's turn
+    cycles without_pipeline = 0;                      ///< threads were ready and on a CPU, and others had the core's pipelines
   };
   const counts& counted() const { return counts_; }
   const capacity::counts& capacity_counted() const { return capacity_.counted(); }
@@ -131,13 +136,36 @@ class simulation {
   using fiber = boost::context::fiber;
   enum class activity : std::uint8_t { works, spins, sleeps, ended };
 
+  /// A store that has retired and waits to be written.
   struct buffered_store {
-    bool pending = false;  ///< not yet written
-    bool awaited = false;  ///< the thread can't go on before
+    enum class step : std::uint8_t {
+      waits,    ///< for older ones; ownership is not asked for yet
+      asks,     ///< the request is on its way to whoever decides
+      owns,     ///< the core had the line at `done`, and may have lost it again
+      written,  ///< others see it
+    } at = step::written;
     std::uint8_t size = 0;
+    unsigned core = 0;  ///< whose buffer it is in: the thread may move
     void* word = nullptr;
     std::uint64_t value = 0;
     cycles begun = 0, done = 0;
+  };
+
+  /// Stores are written in the order of the program. Those that are written stay as long as their time has not come.
+  struct store_queue {
+    std::uint32_t first = 0, end = 0;  ///< of those that are kept
+    std::uint32_t next = 0;            ///< to be written; `end`: all are
+    bool awaited = false;              ///< the thread can't go on before …
+    std::uint32_t awaited_until = 0;   ///< … all older than this one are written
+    cycles done = 0;                   ///< when the last that is written was
+    std::array<buffered_store, most_store_entries> entries{};
+
+    buffered_store& at(std::uint32_t n) { return entries[n % most_store_entries]; }
+    bool pending() const { return next != end; }
+    std::uint32_t kept() const { return end - first; }
+    void forget_until(cycles now) {
+      while (first != next && at(first).done <= now) first++;
+    }
   };
 
   /// After a compare-and-swap that failed, until the thread does something else: anything but load that word, try again, or
@@ -167,7 +195,7 @@ class simulation {
     line* watched = nullptr;
     cycles last_look = 0;
     std::uint32_t mask = 0;  ///< of a sleeper
-    buffered_store store;
+    store_queue stores;
     retry again;
     std::uint64_t forwarded = 0;
     random chance;
@@ -204,8 +232,18 @@ class simulation {
   void switch_to_main();
 
   // memory
-  void drain();
-  void commit(simulated_thread& t, cycles at);
+  void drain() {
+    if (me_->stores.pending()) wait_for_stores(me_->stores.end);
+    me_->now = std::max(me_->now, me_->stores.done);
+  }
+  void wait_for_stores(std::uint32_t until);
+  void make_room_for_store();
+  void keep_written(simulated_thread& t, void* word, std::uint64_t value, unsigned size, cycles done);
+  void buffer_store(line& l, void* word, std::uint64_t value, unsigned size);
+  void commit(simulated_thread& t, std::uint32_t number, cycles at);
+  void ask_for_ownership(simulated_thread& t, std::uint32_t number, cycles from);
+  void write_next(simulated_thread& t);
+  const buffered_store* buffered(simulated_thread& t, const void* word);
   void announce(line& l, cycles visible);
   void look(simulated_thread& t, cycles at);
   template <bool Traced>
@@ -215,7 +253,7 @@ class simulation {
   template <bool Traced>
   void modify_as(const void* word, unsigned size);
   template <bool Traced>
-  void commit_as(simulated_thread& t, cycles at);
+  void commit_as(simulated_thread& t, std::uint32_t number, cycles at);
   template <bool Traced>
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);

@@ -185,7 +185,8 @@ machine read_machine(const std::string& file) {
     s.get("look", m.look, 1);
     s.get("leave", m.leave);
     s.get_in_1024("jitter", m.jitter, 0, 10);
-    m.store_buffer = s.flag("store_buffer", true);
+    s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
+    m.ownership_ahead = s.flag("ownership_ahead", false);
     m.through_home = s.flag("through_home", false);
     if (s.has("home")) s.get("home", m.home.emplace(), 0, m.sockets - 1);
     s.done();

@@ -15,6 +15,7 @@ using cycles = std::uint64_t;
 /// Same socket, one hop, two hops.
 inline constexpr unsigned distances = 3;
 inline constexpr unsigned most_sockets = 16, most_cores = 256;
+inline constexpr unsigned most_store_entries = 64;
 
 /// Who supplies a line that several caches have.
 enum class protocol {
@@ -45,7 +46,8 @@ struct machine {
   cycles per_read = 0;    ///< what a socket is busy for when it supplies a line
   cycles look = 0;        ///< period of a spin loop
   cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
-  bool store_buffer = true;
+  unsigned store_entries = 1;     ///< stores of a strand that have retired and wait to be written; 0: it waits for each
+  bool ownership_ahead = false;  ///< their lines are asked for at once, side by side; else one after the other
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
   bool through_home = false;     ///< what another socket has is asked for by way of the line's home
   std::optional<unsigned> home;  ///< the socket at which all lines are at home; else where they were first used

@@ -117,7 +117,9 @@ wait_limits simulated::limits() {
   return process::current().limits;
 }
 void* simulated::push_local(std::size_t bytes) {
-  return process::current().push_local(simulation::current().thread(), bytes);
+  void* const place = process::current().push_local(simulation::current().thread(), bytes);
+  simulation::current().reuse(place, bytes);
+  return place;
 }
 void simulated::pop_local(std::size_t bytes) {
   process::current().pop_local(simulation::current().thread(), bytes);

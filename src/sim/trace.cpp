@@ -32,7 +32,7 @@ std::string socket_of(unsigned hops) {
 }
 
 bool writes_to_line(trace::what w) {
-  return w == trace::what::writes || w == trace::what::modifies;
+  return w == trace::what::writes || w == trace::what::fetches || w == trace::what::modifies;
 }
 
 std::string line_from(const trace::supply& s, bool writes) {
@@ -169,6 +169,13 @@ void trace::buffers(const access& a, cycles time, std::uint64_t value) {
   if (entry* const e = add(what::buffers, a, time)) e->after = value;
 }
 
+void trace::fetches_ahead(const access& a) {
+  entry* const e = add(what::fetches, a, time_);
+  if (e == nullptr) return;
+  e->from = from_;
+  e->to_others.assign(line_->watchers.begin(), line_->watchers.end());
+}
+
 void trace::looks(const access& a, bool goes_on) {
   entry* const e = add(what::looks, a, time_);
   if (e == nullptr) return;
@@ -211,6 +218,9 @@ std::string trace::entry::text(const machine& m) const {
       break;
     case what::buffers:
       return "stores to " + place + ": " + std::to_string(after) + ", into its store buffer";
+    case what::fetches:
+      s = "fetches " + place + " ahead of its store";
+      break;
     case what::modifies:
       s = "modifies " + place + (before == after ? value() + ", unchanged" : changes());
       break;

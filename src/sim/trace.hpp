@@ -29,6 +29,7 @@ class trace {
     reads,
     writes,    ///< others see it from now on
     buffers,   ///< a store that waits in the thread's store buffer: its `writes` comes later
+    fetches,   ///< the line of such a store, before its turn to be written
     modifies,  ///< a read-modify-write; also one that changes nothing
     spins,     ///< begins to watch the word
     looks,     ///< at a word that it watches
@@ -114,6 +115,8 @@ class trace {
   /// Before the word has the value.
   void writes(const access& a, std::uint64_t value);
   void buffers(const access& a, cycles time, std::uint64_t value);
+  /// A store's line is here, and an older store is not yet written.
+  void fetches_ahead(const access& a);
   void looks(const access& a, bool goes_on);
   /// By the `wakes` that was noted last.
   void wakes(unsigned other);

@@ -109,7 +109,7 @@ TEST(ingredients, without_merged_fills_ticket_rises_when_cores_get_a_second_thre
 TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
   const machine all = known("x5-2");
   machine m = all;
-  m.store_buffer = false;
+  m.store_entries = 0;
   EXPECT_LT(throughput(m, "mcs-spin", 24), 0.9 * throughput(all, "mcs-spin", 24));
   EXPECT_NEAR(throughput(m, "twa-spin", 24), throughput(all, "twa-spin", 24), 0.1) << "whose releases nobody waits for";
 }
@@ -140,7 +140,7 @@ TEST(ingredients, DISABLED_table) {
       {"misses ordered by departure", [](machine& m) { m.ordered_by_arrival = false; }},
       {"retries of compare-and-swap miss", [](machine& m) { m.keeps_for_retry = false; }},
       {"fills not merged", [](machine& m) { m.merges_fills = false; }},
-      {"no store buffer", [](machine& m) { m.store_buffer = false; }},
+      {"no store buffer", [](machine& m) { m.store_entries = 0; }},
       {"pipelines not shared", [](machine& m) { m.slowed_by_work = m.slowed_by_spin = 1024; }}};
   for (const auto& [name, leave_out] : variants) {
     machine m = known("x5-2");
