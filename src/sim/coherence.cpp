@@ -105,8 +105,18 @@ cycles memory::read(line& l, unsigned core, cycles t) {
     return done;
   }
   l.share(core);
+  l.fetched_by = std::int32_t(core);
   fills_[core] = {&l, done};
   return done;
+}
+
+void memory::upgrade(line& l, unsigned core, cycles t) {
+  l.sharers = {};
+  l.owner = std::int32_t(core);
+  l.writer = std::int32_t(socket_of(core));
+  l.sockets = 1u << socket_of(core);
+  l.written = std::max(l.written, t);
+  l.supplier_free[socket_of(core)] = l.written;
 }
 
 memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {

@@ -34,6 +34,7 @@ struct line {
   std::array<std::uint64_t, most_cores / 64> sharers{};
   std::int32_t owner = nobody;   ///< the core that wrote it, as long as it has it alone
   std::int32_t writer = nobody;  ///< the socket of the last write
+  std::int32_t fetched_by = nobody;  ///< the core that read it last of those that missed
   std::uint32_t sockets = 0;     ///< those that have it
   std::uint32_t home = ~0u;      ///< set at the first access
   cycles written = 0;            ///< when the last write was done
@@ -68,6 +69,9 @@ class memory {
     cycles visible;  ///< copies elsewhere are gone
   };
   written write(line& l, unsigned core, cycles t, bool modify);
+
+  /// The core has a copy and gets the line for itself, at no cost: it asked for it before.
+  void upgrade(line& l, unsigned core, cycles t);
 
   static constexpr std::size_t line_bytes = 64;
 

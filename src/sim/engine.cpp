@@ -268,8 +268,17 @@ bool simulation::load_as(const void* word, unsigned size) {
   }
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
   t.now = std::max(t.now, memory_.read(l, t.core, t.now - there) + late);
+  t.fetched = &l;
+  t.fetched_at = t.now;
   if constexpr (Traced) trace_->reads({t.id, word, size, t.now - begun});
   return false;
+}
+
+/// The store's address was known when the load missed, or soon after: the request for ownership went out with the load's.
+bool simulation::was_asked_for_with_load(const simulated_thread& t, const line& l) const {
+  constexpr cycles window = 100;  // of a core's reordering: some 200 instructions
+  return t.fetched == &l && t.now - t.fetched_at <= window && l.owner == line::nobody &&
+         l.fetched_by == std::int32_t(t.core) && !t.stores.pending();
 }
 
 template <bool Traced>
@@ -280,6 +289,10 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   sync();
   counts_.events++;
   line& l = memory_.at(word);
+  if (machine_.load_then_store_at_once && was_asked_for_with_load(t, l)) [[unlikely]] {
+    memory_.upgrade(l, t.core, t.now);
+    announce(l, t.now);
+  }
   if (l.owner == std::int32_t(t.core) && !t.stores.pending()) {
     const auto w = memory_.write(l, t.core, std::max(t.now, t.stores.done), false);
     if constexpr (Traced) {
@@ -320,7 +333,8 @@ const simulation::buffered_store* simulation::buffered(simulated_thread& t, cons
 
 void simulation::keep_written(simulated_thread& t, void* word, std::uint64_t value, unsigned size, cycles done) {
   store_queue& q = t.stores;
-  q.at(q.end) = {buffered_store::step::written, std::uint8_t(size), t.core, word, value, t.now, done};
+  q.at(q.end) = {buffered_store::step::written, std::uint8_t(size), false, t.core, word, value, t.now, done};
+  q.hit_since = true;
   q.next = ++q.end;
   q.done = done;
 }
@@ -337,25 +351,35 @@ void simulation::make_room_for_store() {
   }
 }
 
-/// Ownership is asked for at once where the machine does that ahead of time; else when all older stores are written. Of stores to
-/// one line the first asks.
+/// Of stores to one line the first asks.
 void simulation::buffer_store(line& l, void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = *me_;
   store_queue& q = t.stores;
   const bool alone = !q.pending();
   const std::uint32_t number = q.end++;
   buffered_store& e = q.at(number);
-  e = {buffered_store::step::waits, std::uint8_t(size), t.core, word, value, t.now, t.now};
-  if (l.owner == std::int32_t(t.core)) {
-    e.at = buffered_store::step::owns;  // an older one is to be written first
-    return;
-  }
-  if (!alone) {
-    if (!machine_.ownership_ahead) return;
+  const bool hits = l.owner == std::int32_t(t.core);
+  e = {hits ? buffered_store::step::owns : buffered_store::step::waits,
+       std::uint8_t(size),
+       std::exchange(q.hit_since, hits),
+       t.core,
+       word,
+       value,
+       t.now,
+       t.now};
+  if (!hits && (alone || asks_ahead(t, number))) ask_for_ownership(t, number, t.now);
+}
+
+bool simulation::asks_ahead(simulated_thread& t, std::uint32_t number) {
+  if (machine_.asks == ownership::in_turn) return false;
+  store_queue& q = t.stores;
+  if (machine_.asks == ownership::ahead_until_a_hit)
     for (std::uint32_t n = q.next; n != number; n++)
-      if (&memory_.at(q.at(n).word) == &l) return;
-  }
-  ask_for_ownership(t, number, t.now);
+      if (q.at(n + 1).after_hit) return false;
+  const line* const mine = &memory_.at(q.at(number).word);
+  for (std::uint32_t n = q.next; n != number; n++)
+    if (&memory_.at(q.at(n).word) == mine) return false;
+  return true;
 }
 
 void simulation::ask_for_ownership(simulated_thread& t, std::uint32_t number, cycles from) {
@@ -404,16 +428,22 @@ void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at)
   }
 }
 
-/// The store whose turn has come.
+/// The store whose turn has come. Those behind it may have waited for that before they ask.
 void simulation::write_next(simulated_thread& t) {
   store_queue& q = t.stores;
   buffered_store& e = q.at(q.next);
-  if (e.at == buffered_store::step::asks) return;
   if (e.at == buffered_store::step::waits) {
-    if (memory_.at(e.word).owner != std::int32_t(e.core)) return ask_for_ownership(t, q.next, q.done);
-    e.at = buffered_store::step::owns;
+    if (memory_.at(e.word).owner != std::int32_t(e.core))
+      ask_for_ownership(t, q.next, q.done);
+    else
+      e.at = buffered_store::step::owns;
   }
-  events_.push({std::max(q.done, e.done), std::uint32_t(random_.bits()), q.next, t.id, event_kind::commit});
+  if (e.at == buffered_store::step::owns)
+    events_.push(
+        {std::max(q.done, e.done), std::uint32_t(random_.bits()), q.next, t.id, event_kind::commit});
+  if (machine_.asks != ownership::ahead_until_a_hit || !e.after_hit) return;
+  for (std::uint32_t n = q.next + 1; n != q.end && !q.at(n).after_hit; n++)
+    if (q.at(n).at == buffered_store::step::waits && asks_ahead(t, n)) ask_for_ownership(t, n, q.done);
 }
 
 /// Until all stores of the thread that are older than this one are written.

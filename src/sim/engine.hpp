@@ -116,6 +116,8 @@ class simulation {
   void nap(cycles n);
   void yield();
 
+  /// Stores to its stack or to other lines that nobody else has: a call, work of the program.
+  void stores_privately() { me_->stores.hit_since = true; }
   /// Before that memory becomes another object: stores to it that wait are written first, as the program's order wants.
   void reuse(const void* begin, std::size_t bytes);
 
@@ -145,6 +147,7 @@ class simulation {
       written,  ///< others see it
     } at = step::written;
     std::uint8_t size = 0;
+    bool after_hit = false;  ///< a store that hit stands between it and the one before it
     unsigned core = 0;  ///< whose buffer it is in: the thread may move
     void* word = nullptr;
     std::uint64_t value = 0;
@@ -155,6 +158,7 @@ class simulation {
   struct store_queue {
     std::uint32_t first = 0, end = 0;  ///< of those that are kept
     std::uint32_t next = 0;            ///< to be written; `end`: all are
+    bool hit_since = false;            ///< a store has hit since the youngest
     bool awaited = false;              ///< the thread can't go on before …
     std::uint32_t awaited_until = 0;   ///< … all older than this one are written
     cycles done = 0;                   ///< when the last that is written was
@@ -197,6 +201,8 @@ class simulation {
     std::uint32_t mask = 0;  ///< of a sleeper
     store_queue stores;
     retry again;
+    const line* fetched = nullptr;  ///< by its last load that missed, and nothing has missed since
+    cycles fetched_at = 0;
     std::uint64_t forwarded = 0;
     random chance;
     std::function<void()> body;
@@ -242,6 +248,7 @@ class simulation {
   void buffer_store(line& l, void* word, std::uint64_t value, unsigned size);
   void commit(simulated_thread& t, std::uint32_t number, cycles at);
   void ask_for_ownership(simulated_thread& t, std::uint32_t number, cycles from);
+  bool asks_ahead(simulated_thread& t, std::uint32_t number);
   void write_next(simulated_thread& t);
   const buffered_store* buffered(simulated_thread& t, const void* word);
   void announce(line& l, cycles visible);
@@ -258,6 +265,7 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
+  bool was_asked_for_with_load(const simulated_thread& t, const line& l) const;
   bool keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const;
   struct journey {
     cycles there;  ///< to who decides when the access is served

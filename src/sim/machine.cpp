@@ -126,11 +126,15 @@ class section {
   std::set<std::string> asked_;
 };
 
-protocol protocol_of(const section& s, const std::string& name) {
-  if (name == "MESI") return protocol::mesi;
-  if (name == "MESIF") return protocol::mesif;
-  if (name == "MOESI") return protocol::moesi;
-  s.wrong("protocol", "is not MESI, MESIF or MOESI: " + name);
+template <class T>
+T one_of(section& s, const char* key, std::initializer_list<std::pair<const char*, T>> values) {
+  const std::string asked = s.word(key);
+  std::string list;
+  for (const auto& [name, value] : values) {
+    if (asked == name) return value;
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  s.wrong(key, "is none of " + list + ": " + asked);
 }
 
 }  // namespace
@@ -173,7 +177,8 @@ machine read_machine(const std::string& file) {
   }
   {
     section s(file, "coherence", need("coherence"), m.fitted);
-    m.coherence = protocol_of(s, s.word("protocol"));
+    m.coherence = one_of<protocol>(
+        s, "protocol", {{"MESI", protocol::mesi}, {"MESIF", protocol::mesif}, {"MOESI", protocol::moesi}});
     s.get("hit", m.hit, 1);
     s.get("modify", m.modify);
     s.get("clean", m.clean, m);
@@ -186,7 +191,13 @@ machine read_machine(const std::string& file) {
     s.get("leave", m.leave);
     s.get_in_1024("jitter", m.jitter, 0, 10);
     s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
-    m.ownership_ahead = s.flag("ownership_ahead", false);
+    if (s.has("ownership_ahead"))
+      m.asks = one_of<ownership>(s, "ownership_ahead",
+                                 {{"no", ownership::in_turn},
+                                  {"until a hit", ownership::ahead_until_a_hit},
+                                  {"yes", ownership::ahead}});
+    if (s.has("load_then_store"))
+      m.load_then_store_at_once = one_of<bool>(s, "load_then_store", {{"one trip", true}, {"two trips", false}});
     m.through_home = s.flag("through_home", false);
     if (s.has("home")) s.get("home", m.home.emplace(), 0, m.sockets - 1);
     s.done();

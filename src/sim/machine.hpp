@@ -24,6 +24,13 @@ enum class protocol {
   moesi,  ///< whoever wrote it last
 };
 
+/// When a store that has retired asks for its line.
+enum class ownership : std::uint8_t {
+  in_turn,            ///< when all older ones are written
+  ahead,              ///< at once
+  ahead_until_a_hit,  ///< at once, unless a store that hit stands between it and an older one that still waits
+};
+
 struct machine {
   std::string name, title;
   std::string file;  ///< that it was read from
@@ -46,8 +53,11 @@ struct machine {
   cycles per_read = 0;    ///< what a socket is busy for when it supplies a line
   cycles look = 0;        ///< period of a spin loop
   cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
-  unsigned store_entries = 1;     ///< stores of a strand that have retired and wait to be written; 0: it waits for each
-  bool ownership_ahead = false;  ///< their lines are asked for at once, side by side; else one after the other
+  unsigned store_entries = 1;  ///< stores of a strand that have retired and wait to be written; 0: it waits for each
+  ownership asks = ownership::in_turn;
+  /// A store to a line that the same core has just read from another's cache makes no second journey: its request was sent with the
+  /// load's.
+  bool load_then_store_at_once = false;
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
   bool through_home = false;     ///< what another socket has is asked for by way of the line's home
   std::optional<unsigned> home;  ///< the socket at which all lines are at home; else where they were first used

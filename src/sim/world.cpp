@@ -18,6 +18,7 @@ void world::measured_lock::be_named(arena& a, unsigned number) const {
 
 void world::measured_lock::get_in(void (*how)(void*)) {
   simulation& s = simulation::current();
+  s.stores_privately();  // the return address
   if (s.traced() != nullptr) [[unlikely]]
     return get_in_traced(how);
   if (meter_ == nullptr) return how(state_);
@@ -39,6 +40,7 @@ void world::measured_lock::get_in_traced(void (*how)(void*)) {
 
 void world::measured_lock::unlock() {
   simulation& s = simulation::current();
+  s.stores_privately();
   const cycles began = s.now();
   if (s.traced() != nullptr) [[unlikely]]
     s.traced()->notes(trace::what::leaves, s.thread(), began, state_, began - since_);
