@@ -43,7 +43,7 @@ void capacity::make_caches() {
   const auto sets = [&](std::uint64_t bytes, unsigned ways) {
     return std::max<std::uint64_t>(1, bytes / (std::uint64_t{ways} * c.line) / sample_);
   };
-  last_.assign(machine_.sockets, cache(sets(c.bytes, c.ways), c.ways));
+  last_.assign(machine_.all_complexes(), cache(sets(c.bytes, c.ways), c.ways));
   if (c.private_bytes != 0)
     private_.assign(machine_.all_cores(), cache(sets(c.private_bytes, c.private_ways), c.private_ways));
   if (c.tlb_entries != 0) tlbs_.assign(machine_.all_cores(), cache(1, c.tlb_entries));
@@ -72,7 +72,7 @@ capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {
 
 /// Which of the levels has the line, afterwards all of them.
 capacity::level capacity::look_up(std::uint64_t line, unsigned cpu) {
-  const unsigned core = cpu / machine_.strands, socket = core / machine_.cores;
+  const unsigned core = cpu / machine_.strands;
   counts_.loads += sample_;
   int displaced = -1;
   if (!private_.empty() && private_[core].look_up(line, cpu, displaced)) {
@@ -80,7 +80,7 @@ capacity::level capacity::look_up(std::uint64_t line, unsigned cpu) {
     return level::own;
   }
   displaced = -1;
-  if (last_[socket].look_up(line, cpu, displaced)) return level::last;
+  if (last_[machine_.complex_of(core)].look_up(line, cpu, displaced)) return level::last;
   counts_.misses += sample_;
   if (displaced >= 0) (displaced == int(cpu) ? counts_.own_displaced : counts_.others_displaced) += sample_;
   return level::memory;

@@ -1,7 +1,7 @@
 // Caches and TLBs as capacity: how often loads of large arrays miss, and what that costs. Who has which line of the words that
 // threads share is another matter (memory.hpp): what lies in a block is only read.
 //
-// Every core has a private cache (if the machine describes one) and a TLB, every socket a last-level cache and memory channels.
+// Every core has a private cache (if the machine describes one) and a TLB, every complex a last-level cache, every socket memory channels.
 // Caches are set-associative and displace what was used longest ago. Where all loads are at random places of blocks on large
 // pages, only every fourth set is simulated: loads are drawn from the lines of those sets, and each stands for four.
 //

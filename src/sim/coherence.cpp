@@ -6,51 +6,57 @@
 namespace usher::sim {
 
 memory::memory(const machine& m, const arena& a) : machine_(m), arena_(a), fills_(m.all_cores()) {
-  for (unsigned core = 0; core < m.all_cores(); core++) sockets_[core] = std::uint8_t(core / m.cores);
-  for (unsigned i = 0; i < m.sockets; i++)
-    for (unsigned j = 0; j < m.sockets; j++) distances_[i][j] = std::uint8_t(m.distance(i, j));
+  for (unsigned core = 0; core < m.all_cores(); core++) complexes_of_[core] = std::uint8_t(m.complex_of(core));
+  for (unsigned i = 0; i < m.all_complexes(); i++)
+    for (unsigned j = 0; j < m.all_complexes(); j++) distances_[i][j] = std::uint8_t(m.distance(i, j));
 }
 
 void memory::grow(std::size_t index) {
   // Outside of the arena: a word that is not simulated memory. Better to stop than to count nonsense.
   if (index >= (arena_.used() + line_bytes - 1) / line_bytes) std::abort();
   const std::size_t block = index / lines_a_block;
-  if (block >= blocks_.size()) blocks_.resize(block + 1);
+  if (block >= blocks_.size()) {
+    blocks_.resize(block + 1);
+    suppliers_.resize(block + 1);
+  }
+  const unsigned n = machine_.all_complexes();
   blocks_[block] = std::make_unique<line[]>(lines_a_block);
+  suppliers_[block] = std::make_unique<cycles[]>(lines_a_block * n);
+  for (std::size_t i = 0; i < lines_a_block; i++) blocks_[block][i].supplier_free = &suppliers_[block][i * n];
 }
 
-/// The socket that serves a read of a line that is clean.
-unsigned memory::supplier(const line& l, unsigned socket) const {
-  if ((l.sockets >> socket & 1) != 0) return socket;
+/// The complex that serves a read of a line that is clean.
+unsigned memory::supplier(const line& l, unsigned complex) const {
+  if ((l.complexes >> complex & 1) != 0) return complex;
   switch (machine_.coherence) {
     case protocol::mesi:
       return l.home;
     case protocol::moesi:
-      return l.writer != line::nobody && (l.sockets >> l.writer & 1) != 0 ? unsigned(l.writer) : l.home;
+      return l.writer != line::nobody && (l.complexes >> l.writer & 1) != 0 ? unsigned(l.writer) : l.home;
     case protocol::mesif:
       break;
   }
-  unsigned nearest = unsigned(std::countr_zero(l.sockets));
-  for (unsigned s = nearest + 1; s < machine_.sockets; s++)
-    if ((l.sockets >> s & 1) != 0 && distance(socket, s) < distance(socket, nearest)) nearest = s;
+  unsigned nearest = unsigned(std::countr_zero(l.complexes));
+  for (unsigned s = nearest + 1; s < machine_.all_complexes(); s++)
+    if ((l.complexes >> s & 1) != 0 && distance(complex, s) < distance(complex, nearest)) nearest = s;
   return nearest;
 }
 
 /// There and back, of a line that some core has written.
-cycles memory::from_owner(const line& l, unsigned socket) const {
-  const unsigned owner = socket_of(unsigned(l.owner));
-  const cycles direct = machine_.dirty[distance(socket, owner)];
-  if (!machine_.through_home || owner == socket || l.home == socket || l.home == owner) return direct;
+cycles memory::from_owner(const line& l, unsigned complex) const {
+  const unsigned owner = complex_of(unsigned(l.owner));
+  const cycles direct = machine_.dirty[distance(complex, owner)];
+  if (!machine_.through_home || owner == complex || l.home == complex || l.home == owner) return direct;
   // A message's way is half of an invalidation's.
   const auto way = [this](unsigned a, unsigned b) { return machine_.invalidate[distance(a, b)] / 2; };
-  const cycles detour = way(socket, l.home) + way(l.home, owner), straight = way(socket, owner);
+  const cycles detour = way(complex, l.home) + way(l.home, owner), straight = way(complex, owner);
   return direct + (detour > straight ? detour - straight : 0);
 }
 
-unsigned memory::copies(const line& l, unsigned socket) const {
+unsigned memory::copies(const line& l, unsigned complex) const {
   unsigned n = 0;
-  const unsigned end = (socket + 1) * machine_.cores;
-  for (unsigned core = socket * machine_.cores; core < end;) {
+  const unsigned cores = machine_.cores / machine_.complexes, end = (complex + 1) * cores;
+  for (unsigned core = complex * cores; core < end;) {
     const unsigned bit = core % 64, width = std::min(64 - bit, end - core);
     const std::uint64_t mask = (width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1) << bit;
     n += unsigned(std::popcount(l.sharers[core / 64] & mask));
@@ -60,16 +66,16 @@ unsigned memory::copies(const line& l, unsigned socket) const {
 }
 
 cycles memory::one_way(line& l, unsigned core, bool write) {
-  const unsigned here = socket_of(core);
+  const unsigned here = complex_of(core);
   if (l.home == ~0u) l.home = machine_.home.value_or(here);
   if (l.owner != line::nobody) return l.owner == std::int32_t(core) ? 0 : from_owner(l, here) / 2;
-  if (l.sockets == 0) return 0;
+  if (l.complexes == 0) return 0;
   if (write) return machine_.invalidate[distance(here, l.home)] / 2;
   return l.shared_by(core) ? 0 : machine_.clean[distance(here, supplier(l, here))] / 2;
 }
 
 cycles memory::read(line& l, unsigned core, cycles t) {
-  const unsigned here = socket_of(core);
+  const unsigned here = complex_of(core);
   if (l.owner == std::int32_t(core)) return std::max(t, l.written) + machine_.hit;
   if (l.shared_by(core)) {
     if (fills_[core].which == &l && machine_.merges_fills) t = std::max(t, fills_[core].done);  // the other strand's
@@ -77,30 +83,30 @@ cycles memory::read(line& l, unsigned core, cycles t) {
   }
   cycles done;
   if (l.owner != line::nobody) {
-    const unsigned from = socket_of(unsigned(l.owner));
+    const unsigned from = complex_of(unsigned(l.owner));
     const cycles whole = from_owner(l, here), half = whole / 2;
-    const cycles served = std::max(t + half, l.written);
+    const cycles served = std::max(from == here ? t + half : at_home(l, t + half), l.written);
     done = served + (whole - half);
     l.share(unsigned(l.owner));
     l.owner = line::nobody;
-    l.sockets = 1u << from | 1u << here;
+    l.complexes = std::uint64_t{1} << from | std::uint64_t{1} << here;
     l.supplier_free[from] = served;
     l.supplier_free[here] = std::max(served, done - std::min(done, machine_.clean[0] / 2));
-  } else if (l.sockets != 0) {
+  } else if (l.complexes != 0) {
     const unsigned from = supplier(l, here);
     const cycles whole = machine_.clean[distance(here, from)], half = whole / 2;
-    const cycles served = std::max(t + half, l.supplier_free[from]);
+    const cycles served = std::max(from == here ? t + half : at_home(l, t + half), l.supplier_free[from]);
     done = served + (whole - half);
     l.supplier_free[from] = served + machine_.per_read;
-    if ((l.sockets >> here & 1) == 0) {
-      l.sockets |= 1u << here;
+    if ((l.complexes >> here & 1) == 0) {
+      l.complexes |= std::uint64_t{1} << here;
       l.supplier_free[here] = std::max(l.supplier_free[here], done - std::min(done, machine_.clean[0] / 2));
     }
   } else {
-    done = std::max(t, l.written) + machine_.memory[distance(here, l.home)];
+    done = at_home(l, std::max(t, l.written)) + machine_.memory[distance(here, l.home)];
     l.owner = std::int32_t(core);
     l.writer = std::int32_t(here);
-    l.sockets = 1u << here;
+    l.complexes = std::uint64_t{1} << here;
     l.written = done;
     return done;
   }
@@ -113,14 +119,14 @@ cycles memory::read(line& l, unsigned core, cycles t) {
 void memory::upgrade(line& l, unsigned core, cycles t) {
   l.sharers = {};
   l.owner = std::int32_t(core);
-  l.writer = std::int32_t(socket_of(core));
-  l.sockets = 1u << socket_of(core);
+  l.writer = std::int32_t(complex_of(core));
+  l.complexes = std::uint64_t{1} << complex_of(core);
   l.written = std::max(l.written, t);
-  l.supplier_free[socket_of(core)] = l.written;
+  l.supplier_free[complex_of(core)] = l.written;
 }
 
 memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {
-  const unsigned here = socket_of(core);
+  const unsigned here = complex_of(core);
   const cycles own = modify ? machine_.modify : 1;
   cycles done = std::max(t, l.written), visible = done;
   if (l.owner == std::int32_t(core)) {
@@ -130,14 +136,15 @@ memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {
   }
   if (l.owner != line::nobody) {
     const cycles whole = from_owner(l, here), half = whole / 2;
-    visible = std::max(t + half, l.written);
+    visible = std::max(complex_of(unsigned(l.owner)) == here ? t + half : at_home(l, t + half), l.written);
     done = visible + (whole - half);
-  } else if (l.sockets != 0) {
-    const cycles begun = done;
+  } else if (l.complexes != 0) {
+    const std::uint64_t others = l.complexes & ~(std::uint64_t{1} << here);
+    const cycles begun = others == 0 ? done : at_home(l, done, unsigned(std::popcount(others)));
     const bool mine = l.shared_by(core);
     unsigned nearest = distances - 1;
     visible = 0;
-    for (std::uint32_t left = l.sockets; left != 0; left &= left - 1) {
+    for (std::uint64_t left = l.complexes; left != 0; left &= left - 1) {
       const auto s = unsigned(std::countr_zero(left));
       const unsigned d = distance(here, s);
       const unsigned n = copies(l, s) - unsigned(mine && s == here);
@@ -152,14 +159,14 @@ memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {
     if (!mine) done = std::max(done, begun + machine_.clean[nearest]);
   } else {
     if (l.home == ~0u) l.home = machine_.home.value_or(here);
-    done += machine_.memory[distance(here, l.home)];
+    done = at_home(l, done) + machine_.memory[distance(here, l.home)];
     visible = done;
   }
   done += own;
   l.sharers = {};
   l.owner = std::int32_t(core);
   l.writer = std::int32_t(here);
-  l.sockets = 1u << here;
+  l.complexes = std::uint64_t{1} << here;
   l.written = done;
   l.supplier_free[here] = done;
   return {done, visible};

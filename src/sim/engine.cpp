@@ -27,7 +27,25 @@ simulation::simulation(machine m, std::uint64_t seed)
       working_(machine_.all_cores()),
       spinning_(machine_.all_cores()),
       idle_cpus_(machine_.cpus()) {
+  find_paces();
   current_ = this;
+}
+
+/// Of a strand that works, where so many work (with it) and so many spin.
+void simulation::find_paces() {
+  for (unsigned work = 0; work < paces_.size(); work++)
+    for (unsigned spin = 0; spin < paces_.size(); spin++) {
+      unsigned& pace = paces_[work][spin] = 1024;
+      const unsigned others = work == 0 ? 0 : work - 1;
+      if (machine_.pipelines == 1) {
+        if (others != 0)
+          pace = machine_.slowed_by_work;
+        else if (spin != 0)
+          pace = machine_.slowed_by_spin;
+      } else {
+        pace = std::max(pace, (1024 * (1 + others) + machine_.weight_of_spin * spin) / machine_.pipelines);
+      }
+    }
 }
 
 simulation::~simulation() {
@@ -236,7 +254,7 @@ bool simulation::load_as(const void* word, unsigned size) {
   const cycles begun = t.now;
   if (t.stores.kept() != 0)
     if (const buffered_store* const mine = buffered(t, word)) {
-      t.now += machine_.hit;
+      t.now += paced(t, machine_.hit);
       if constexpr (Traced)
         trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, mine->value, trace::supply::from::none);
       t.forwarded = mine->value;
@@ -245,7 +263,7 @@ bool simulation::load_as(const void* word, unsigned size) {
   line& l = memory_.at(word);
   if (t.again.until != 0) [[unlikely]] {
     if (keeps_for_retry(t, word, l)) {
-      t.now += machine_.hit;
+      t.now += paced(t, machine_.hit);
       t.forwarded = t.again.found;
       if constexpr (Traced)
         trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, t.forwarded, trace::supply::from::attempt);
@@ -254,7 +272,7 @@ bool simulation::load_as(const void* word, unsigned size) {
     t.again.until = 0;
   }
   if (memory::has(l, t.core)) {
-    t.now = memory_.read(l, t.core, t.now);
+    t.now = memory_.read(l, t.core, t.now) - machine_.hit + paced(t, machine_.hit);
     if constexpr (Traced) {
       trace_->at_line(l, t.core, begun);
       trace_->reads({t.id, word, size, t.now - begun});
@@ -300,14 +318,14 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
       trace_->writes({t.id, word, size, w.done - t.now}, value);
     }
     keep_written(t, word, value, size, w.done);
-    t.now += 1;
+    t.now += paced(t, 1);
     announce(l, w.visible);
     return false;
   }
   if (machine_.store_entries != 0) {
     buffer_store(l, word, value, size);
     if constexpr (Traced) trace_->buffers({t.id, word, size, 1}, t.now, value);
-    t.now += 1;
+    t.now += paced(t, 1);
     return true;
   }
   const auto [there, late] = travel(l, t.core, true);
@@ -439,8 +457,7 @@ void simulation::write_next(simulated_thread& t) {
       e.at = buffered_store::step::owns;
   }
   if (e.at == buffered_store::step::owns)
-    events_.push(
-        {std::max(q.done, e.done), std::uint32_t(random_.bits()), q.next, t.id, event_kind::commit});
+    events_.push({std::max(q.done, e.done), std::uint32_t(random_.bits()), q.next, t.id, event_kind::commit});
   if (machine_.asks != ownership::ahead_until_a_hit || !e.after_hit) return;
   for (std::uint32_t n = q.next + 1; n != q.end && !q.at(n).after_hit; n++)
     if (q.at(n).at == buffered_store::step::waits && asks_ahead(t, n)) ask_for_ownership(t, n, q.done);
@@ -544,8 +561,7 @@ void simulation::announce(line& l, cycles visible) {
   for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[random_.below(std::uint32_t(i))]);
   for (const std::uint32_t id : w) {
     simulated_thread& t = *threads_[id];
-    const bool alone = working_[t.core] + spinning_[t.core] <= 1;
-    const cycles period = machine_.look * (alone ? 1 : 2);
+    const cycles period = paced_spinning(t, machine_.look);
     const cycles when = std::max(visible, t.last_look) + random_.below(std::uint32_t(period + 1));
     push(when + noisy(travel(l, t.core, false).there), event_kind::look, t);
   }
@@ -569,7 +585,7 @@ void simulation::look_as(simulated_thread& t, cycles at) {
   }
   now_works(t);
   t.deadline = 0;
-  t.now = done + machine_.leave;
+  t.now = done + paced(t, machine_.leave);
   push(t.now, event_kind::resume, t);
 }
 
@@ -596,7 +612,7 @@ bool simulation::spin(const condition& c, cycles limit) {
   simulated_thread& t = *me_;
   t.again.until = 0;
   if (t.stores.pending() && buffered(t, c.word) != nullptr) drain();  // the condition is asked of what others see
-  sync();  // the word may change before our time
+  sync();                                                             // the word may change before our time
   t.timed_out = false;
   t.waits_for = c;
   t.last_look = t.now;
@@ -607,7 +623,7 @@ bool simulation::spin(const condition& c, cycles limit) {
       trace_->at_line(l, t.core, t.now);
       trace_->looks({t.id, c.word, c.size, machine_.hit}, true);
     }
-    t.now += machine_.hit;
+    t.now += paced(t, machine_.hit);
     return true;
   }
   if (trace_ != nullptr) [[unlikely]]
@@ -631,18 +647,8 @@ void simulation::compute(cycles n) {
   // Who only computes must not be far ahead of the others: its CPU may be taken from it.
   constexpr cycles far = 20000;
   if (machine_.os && t.now - t.synced > far) sync();
-  const unsigned others = working_[t.core] - 1, spin = spinning_[t.core];
-  cycles slow = 1024;
-  if (machine_.pipelines == 1) {
-    if (others != 0)
-      slow = machine_.slowed_by_work;
-    else if (spin != 0)
-      slow = machine_.slowed_by_spin;
-  } else {
-    const cycles load = cycles{1024} * (1 + others) + cycles{machine_.weight_of_spin} * spin;
-    slow = std::max(slow, load / machine_.pipelines);
-    if (others + spin == 0) slow = cycles{1024} * 1024 / machine_.alone;
-  }
+  cycles slow = paces_[working_[t.core]][spinning_[t.core]];
+  if (machine_.pipelines > 1 && working_[t.core] + spinning_[t.core] <= 1) slow = cycles{1024} * 1024 / machine_.alone;
   if (slow > 1024) counts_.without_pipeline += n * slow / 1024 - n;
   t.now += n * slow / 1024;
 }
@@ -737,6 +743,7 @@ void simulation::release_cpu(simulated_thread& t, cycles at) {
   t.owed = 0;
   processor& p = cpus_[t.cpu];
   p.runs = nullptr;
+  p.idle_since = at;
   idle_cpus_++;
   if (p.queue.empty() && machine_.os && machine_.os->migrate) {
     processor* longest = nullptr;
@@ -789,6 +796,18 @@ simulation::processor* simulation::idle_for(const simulated_thread& t) {
     }
   }
   return best;
+}
+
+/// How much longer waking takes because the CPU that the thread will have sleeps deeply.
+cycles simulation::to_awake(const simulated_thread& t, cycles now) {
+  const machine::scheduler& os = *machine_.os;
+  if (os.idle_after.empty()) return 0;
+  const processor* const p = idle_for(t);
+  if (p == nullptr) return 0;
+  const cycles idle = now - std::min(now, p->idle_since);
+  cycles exit = 0;
+  for (std::size_t i = 0; i < os.idle_after.size() && idle >= os.idle_after[i]; i++) exit = os.idle_exit[i];
+  return exit;
 }
 
 void simulation::move(simulated_thread& t, unsigned cpu) {
@@ -890,7 +909,8 @@ void simulation::wake(const void* key, std::uint32_t mask, int most) {
       push(t.now, event_kind::ready, s);
       continue;
     }
-    push(t.now + os.latency_least + random_.exponential(os.latency_mean - os.latency_least), event_kind::ready, s);
+    push(t.now + os.latency_least + random_.exponential(os.latency_mean - os.latency_least) + to_awake(s, t.now),
+         event_kind::ready, s);
     t.now += os.wake;
   }
 }

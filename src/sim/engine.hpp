@@ -83,6 +83,7 @@ class simulation {
   unsigned threads() const { return unsigned(threads_.size()); }
   unsigned cpu() const { return me_->cpu; }
   unsigned socket() const { return me_->socket; }
+  unsigned node() const { return machine_.node_of(me_->core); }
   random& chance() { return me_->chance; }
 
   /// Computes. Other strands of the core slow it down.
@@ -126,8 +127,9 @@ class simulation {
   struct counts {
     std::uint64_t events = 0, fiber_switches = 0, looks = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
-    std::uint64_t fetched_ahead = 0, lost_ahead = 0;  ///< lines for stores that wait; of those, taken before the store's turn
-    cycles without_pipeline = 0;                      ///< threads were ready and on a CPU, and others had the core's pipelines
+    std::uint64_t fetched_ahead = 0,
+                  lost_ahead = 0;  ///< lines for stores that wait; of those, taken before the store's turn
+    cycles without_pipeline = 0;   ///< threads were ready and on a CPU, and others had the core's pipelines
   };
   const counts& counted() const { return counts_; }
   const capacity::counts& capacity_counted() const { return capacity_.counted(); }
@@ -148,7 +150,7 @@ class simulation {
     } at = step::written;
     std::uint8_t size = 0;
     bool after_hit = false;  ///< a store that hit stands between it and the one before it
-    unsigned core = 0;  ///< whose buffer it is in: the thread may move
+    unsigned core = 0;       ///< whose buffer it is in: the thread may move
     void* word = nullptr;
     std::uint64_t value = 0;
     cycles begun = 0, done = 0;
@@ -214,6 +216,7 @@ class simulation {
     std::deque<simulated_thread*> queue;
     bool slice_ends = false;  ///< the event is on its way
     cycles slice_end = 0;
+    cycles idle_since = 0;
   };
 
   // events
@@ -265,6 +268,15 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
+  /// What so many cycles of a core take while other strands want its pipelines, too.
+  cycles paced(const simulated_thread& t, cycles n) const {
+    return n * paces_[working_[t.core]][spinning_[t.core]] / 1024;
+  }
+  /// The same for one that spins.
+  cycles paced_spinning(const simulated_thread& t, cycles n) const {
+    return n * paces_[working_[t.core] + 1][spinning_[t.core] - 1] / 1024;
+  }
+  void find_paces();
   bool was_asked_for_with_load(const simulated_thread& t, const line& l) const;
   bool keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const;
   struct journey {
@@ -292,6 +304,7 @@ class simulation {
   void preempt(processor& p, cycles at);
   void watch_slice(unsigned cpu);
   processor* idle_for(const simulated_thread& t);
+  cycles to_awake(const simulated_thread& t, cycles now);
   [[noreturn]] void complain();
   std::string what_is_waited_for() const;
 
@@ -306,7 +319,9 @@ class simulation {
   std::vector<std::unique_ptr<simulated_thread>> threads_;
   std::vector<processor> cpus_;
   std::vector<unsigned> working_, spinning_;  // strands of each core
-  std::vector<simulated_thread*> sleepers_;   // first come, first woken
+  static constexpr unsigned most_strands = 16;
+  std::array<std::array<std::uint32_t, most_strands + 2>, most_strands + 2> paces_{};  // by those two, in 1/1024
+  std::vector<simulated_thread*> sleepers_;                                            // first come, first woken
   unsigned idle_cpus_ = 0, living_ = 0;
   simulated_thread* me_ = nullptr;
   fiber main_;

@@ -58,12 +58,47 @@ class section {
     if (!has(key)) wrong(key, "is missing");
     const toml::node& value = *value_of(key);
     const toml::array* list = value.as_array();
-    static constexpr std::array<const char*, distances> how_many{"one to three", "two or three", "three"};
-    const unsigned farthest = m.distance(0, m.sockets - 1);
-    if (list == nullptr || list->size() <= farthest || list->size() > distances)
-      wrong(key, std::string("must list ") + how_many[farthest] + " numbers: same socket, one hop, two hops");
+    const unsigned farthest = m.farthest();
+    if (list == nullptr || list->size() <= farthest || list->size() > distances) {
+      static constexpr std::array<const char*, distances> names{"same complex", "same socket", "one hop", "two hops",
+                                                                "three hops"};
+      std::string text = "must list " + std::to_string(farthest + 1) + (farthest == 0 ? " number: " : " numbers: ");
+      text += m.complexes > 1 ? "same complex, other complex" : "same socket";
+      for (unsigned d = m.complexes > 1 ? 2 : 1; d <= farthest; d++)
+        text += std::string(", ") + names[d + (m.complexes > 1 ? 0 : 1)];
+      wrong(key, text);
+    }
     for (std::size_t i = 0; i < distances; i++)
       to[i] = number(key, *list->get(std::min(i, list->size() - 1)), 0, std::numeric_limits<std::uint32_t>::max());
+  }
+
+  /// A list of any length.
+  std::vector<cycles> list(const char* key) {
+    const toml::array* list = value_of(key)->as_array();
+    if (list == nullptr) wrong(key, "is not a list");
+    std::vector<cycles> to;
+    for (const toml::node& n : *list) to.push_back(number(key, n, 0, std::numeric_limits<std::uint32_t>::max()));
+    return to;
+  }
+
+  /// Hops between each two of n.
+  std::vector<std::vector<unsigned>> matrix(const char* key, unsigned n) {
+    const auto bad = [&] {
+      wrong(key, "must be a list for each of the " + std::to_string(n) + " sockets, of its hops to each");
+    };
+    const toml::array* rows = value_of(key)->as_array();
+    if (rows == nullptr || rows->size() != n) bad();
+    std::vector<std::vector<unsigned>> to(n);
+    for (unsigned i = 0; i < n; i++) {
+      const toml::array* row = rows->get(i)->as_array();
+      if (row == nullptr || row->size() != n) bad();
+      for (unsigned j = 0; j < n; j++)
+        to[i].push_back(unsigned(number(key, *row->get(j), i == j ? 0 : 1, i == j ? 0 : 3)));
+    }
+    for (unsigned i = 0; i < n; i++)
+      for (unsigned j = 0; j < i; j++)
+        if (to[i][j] != to[j][i]) wrong(key, "is not the same both ways");
+    return to;
   }
 
   std::string word(const char* key) {
@@ -167,7 +202,20 @@ machine read_machine(const std::string& file) {
     s.get("sockets", m.sockets, 1, most_sockets);
     s.get("cores", m.cores, 1, most_cores);
     s.get("strands", m.strands, 1, 16);
+    s.get_if_there("complexes", m.complexes, 1, most_complexes);
+    if (m.cores % m.complexes != 0)
+      s.wrong("complexes", "do not have equal parts of the " + std::to_string(m.cores) + " cores");
+    if (m.all_complexes() > most_complexes)
+      s.wrong("complexes", "are more than " + std::to_string(most_complexes) + " in all");
+    s.get_if_there("nodes", m.nodes, 1, most_sockets);
+    if (m.cores % m.nodes != 0)
+      s.wrong("nodes", "do not have equal parts of the " + std::to_string(m.cores) + " cores");
+    if (m.all_nodes() > most_sockets) s.wrong("nodes", "are more than " + std::to_string(most_sockets) + " in all");
     s.get_if_there("group", m.group, 1, most_sockets);
+    if (s.has("hops")) {
+      if (m.group != 0) s.wrong("hops", "and group say the same thing: give one of them");
+      m.hops = s.matrix("hops", m.sockets);
+    }
     s.get_if_there("used_cores", m.used_cores, 1, m.cores);
     m.fetch_add = s.flag("fetch_add", true);
     m.swap = s.flag("swap", true);
@@ -177,8 +225,8 @@ machine read_machine(const std::string& file) {
   }
   {
     section s(file, "coherence", need("coherence"), m.fitted);
-    m.coherence = one_of<protocol>(
-        s, "protocol", {{"MESI", protocol::mesi}, {"MESIF", protocol::mesif}, {"MOESI", protocol::moesi}});
+    m.coherence = one_of<protocol>(s, "protocol",
+                                   {{"MESI", protocol::mesi}, {"MESIF", protocol::mesif}, {"MOESI", protocol::moesi}});
     s.get("hit", m.hit, 1);
     s.get("modify", m.modify);
     s.get("clean", m.clean, m);
@@ -187,19 +235,19 @@ machine read_machine(const std::string& file) {
     s.get("memory", m.memory, m);
     s.get("per_sharer", m.per_sharer);
     s.get("per_read", m.per_read);
+    s.get_if_there("directory", m.directory);
     s.get("look", m.look, 1);
     s.get("leave", m.leave);
     s.get_in_1024("jitter", m.jitter, 0, 10);
     s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
     if (s.has("ownership_ahead"))
-      m.asks = one_of<ownership>(s, "ownership_ahead",
-                                 {{"no", ownership::in_turn},
-                                  {"until a hit", ownership::ahead_until_a_hit},
-                                  {"yes", ownership::ahead}});
+      m.asks = one_of<ownership>(
+          s, "ownership_ahead",
+          {{"no", ownership::in_turn}, {"until a hit", ownership::ahead_until_a_hit}, {"yes", ownership::ahead}});
     if (s.has("load_then_store"))
       m.load_then_store_at_once = one_of<bool>(s, "load_then_store", {{"one trip", true}, {"two trips", false}});
     m.through_home = s.flag("through_home", false);
-    if (s.has("home")) s.get("home", m.home.emplace(), 0, m.sockets - 1);
+    if (s.has("home")) s.get("home", m.home.emplace(), 0, m.all_complexes() - 1);
     s.done();
   }
   if (m.strands > 1) {
@@ -226,6 +274,15 @@ machine read_machine(const std::string& file) {
     s.get_if_there("polite_from", os.polite_from);
     s.get("latency_least", os.latency_least);
     s.get("latency_mean", os.latency_mean, os.latency_least);
+    if (s.has("idle_after") || s.has("idle_exit")) {
+      if (!s.has("idle_after")) s.wrong("idle_after", "is missing");
+      if (!s.has("idle_exit")) s.wrong("idle_exit", "is missing");
+      os.idle_after = s.list("idle_after");
+      os.idle_exit = s.list("idle_exit");
+      if (os.idle_after.size() != os.idle_exit.size()) s.wrong("idle_exit", "must be as long as idle_after");
+      if (!std::is_sorted(os.idle_after.begin(), os.idle_after.end())) s.wrong("idle_after", "must grow");
+    }
+    s.get_if_there("spin", os.spin, 1);
     os.migrate = s.flag("migrate", true);
     s.done();
   }

@@ -1,6 +1,7 @@
 // A machine as data: what machines/*.toml says, in cycles of its clock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -12,9 +13,9 @@ namespace usher::sim {
 
 using cycles = std::uint64_t;
 
-/// Same socket, one hop, two hops.
-inline constexpr unsigned distances = 3;
-inline constexpr unsigned most_sockets = 16, most_cores = 256;
+/// Same complex; another of the same socket; one, two and three hops between sockets.
+inline constexpr unsigned distances = 5;
+inline constexpr unsigned most_sockets = 16, most_complexes = 64, most_cores = 512;
 inline constexpr unsigned most_store_entries = 64;
 
 /// Who supplies a line that several caches have.
@@ -38,9 +39,12 @@ struct machine {
 
   // ---- topology ----
   unsigned sockets = 1, cores = 1 /* a socket */, strands = 1 /* a core */;
-  unsigned group = 0;                  ///< sockets that are one hop apart; others are two. 0: all are one hop apart
-  unsigned used_cores = 0;             ///< of each socket, by threads that are placed compactly. 0: all
-  bool fetch_add = true, swap = true;  ///< else: loops of compare-and-swap
+  unsigned complexes = 1;  ///< of a socket: cores that share a last-level cache
+  unsigned nodes = 1;      ///< NUMA nodes of a socket, as locks and the system see them
+  unsigned group = 0;      ///< sockets that are one hop apart; others are two. 0: all are one hop apart
+  std::vector<std::vector<unsigned>> hops;  ///< between sockets, instead of groups
+  unsigned used_cores = 0;                  ///< of each socket, by threads that are placed compactly. 0: all
+  bool fetch_add = true, swap = true;       ///< else: loops of compare-and-swap
   unsigned step = 9 * 1024;  ///< of a std::mt19937, the programs' unit of work, in 1/1024. 9: measured for the
                              ///< prototype (natively, twisting spread over the steps)
 
@@ -49,8 +53,9 @@ struct machine {
   cycles hit = 0;     ///< a load that hits
   cycles modify = 0;  ///< what a read-modify-write takes beyond a store
   std::array<cycles, distances> clean{}, dirty{}, invalidate{}, memory{};
-  cycles per_sharer = 0;  ///< an invalidation, for each cache of the socket that has the line
-  cycles per_read = 0;    ///< what a socket is busy for when it supplies a line
+  cycles per_sharer = 0;  ///< an invalidation, for each cache of the complex that has the line
+  cycles per_read = 0;    ///< what a complex is busy for when it supplies a line
+  cycles directory = 0;   ///< what a line's home is busy for with a request from a complex to another, or to memory
   cycles look = 0;        ///< period of a spin loop
   cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
   unsigned store_entries = 1;  ///< stores of a strand that have retired and wait to be written; 0: it waits for each
@@ -60,7 +65,7 @@ struct machine {
   bool load_then_store_at_once = false;
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
   bool through_home = false;     ///< what another socket has is asked for by way of the line's home
-  std::optional<unsigned> home;  ///< the socket at which all lines are at home; else where they were first used
+  std::optional<unsigned> home;  ///< the complex at which all lines are at home; else where they were first used
 
   // ---- strands of a core ----
   unsigned pipelines = 1;
@@ -79,13 +84,16 @@ struct machine {
                              ///< 0: as everywhere
     cycles polite_from = 0;  ///< looks after which a waiter that will sleep offers its CPU between looks; 0: never
     cycles latency_least = 0, latency_mean = 0;  ///< from the wake to when the thread may run
+    /// A CPU that has been idle for idle_after[i] takes idle_exit[i] longer to begin.
+    std::vector<cycles> idle_after, idle_exit;
     bool migrate = true;
+    cycles spin = 0;  ///< how long waiters that park spin before; 0: as natively
   };
   std::optional<scheduler> os;
 
   // ---- capacity ----
   struct cache {
-    std::uint64_t bytes = 0;  ///< the last level of a socket
+    std::uint64_t bytes = 0;  ///< the last level of a complex
     unsigned ways = 16, line = 64;
     std::uint64_t private_bytes = 0;  ///< of a core, in front of it; 0: not modelled
     unsigned private_ways = 8;
@@ -111,13 +119,34 @@ struct machine {
   const std::string& said() const { return file.empty() ? name : file; }
 
   unsigned all_cores() const { return sockets * cores; }
+  unsigned all_complexes() const { return sockets * complexes; }
+  unsigned all_nodes() const { return sockets * nodes; }
   unsigned cpus() const { return all_cores() * strands; }
+  unsigned complex_of(unsigned core) const { return core / (cores / complexes); }
+  unsigned node_of(unsigned core) const { return core / (cores / nodes); }
   cycles from_ns(std::uint64_t ns) const { return ns * mhz / 1000; }
   std::uint64_t to_ns(cycles c) const { return c * 1000 / mhz; }
+  /// How long a waiter that parks spins before, in nanoseconds; `otherwise` where the machine does not say.
+  std::uint64_t spin_ns(std::uint64_t otherwise) const { return os && os->spin != 0 ? to_ns(os->spin) : otherwise; }
 
+  /// Between sockets: 0 for the same one.
+  unsigned hops_between(unsigned a, unsigned b) const {
+    if (a == b) return 0;
+    if (!hops.empty()) return hops[a][b];
+    return group == 0 || a / group == b / group ? 1 : 2;
+  }
+  /// Between complexes, as the lists of costs are ordered: where a socket is one complex, there is nothing between the same and one
+  /// hop.
   unsigned distance(unsigned a, unsigned b) const {
     if (a == b) return 0;
-    return group == 0 || a / group == b / group ? 1 : 2;
+    return hops_between(a / complexes, b / complexes) + (complexes > 1 ? 1 : 0);
+  }
+  /// Of the list of costs.
+  unsigned farthest() const {
+    unsigned most = complexes > 1 ? 1 : 0;
+    for (unsigned c = 0; c < all_complexes(); c += complexes)
+      for (unsigned d = 0; d < all_complexes(); d += complexes) most = std::max(most, distance(c, d));
+    return most;
   }
 };
 

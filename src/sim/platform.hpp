@@ -244,7 +244,7 @@ struct simulated {
   /// From 1 on, as natively: 0 is a thread without a record.
   static std::uint32_t thread_index() { return simulation::current().thread() + 1; }
   static constexpr std::uint32_t most_numa_nodes = most_sockets;
-  static std::uint32_t numa_node() { return simulation::current().socket(); }
+  static std::uint32_t numa_node() { return simulation::current().node(); }
   static std::uint32_t thread_id() { return thread_index(); }
   static std::uint32_t priority(std::uint32_t = 0) { return 0; }  ///< the scheduler that is simulated knows none
   template <class Tag>

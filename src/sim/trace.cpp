@@ -1,6 +1,7 @@
 #include "sim/trace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -27,15 +28,18 @@ std::string list_of(const std::vector<unsigned>& threads) {
   return text;
 }
 
-std::string socket_of(unsigned hops) {
-  return hops == 0 ? "own socket" : hops == 1 ? "other socket" : "socket two hops away";
+std::string place_at(unsigned distance, const machine& m) {
+  if (m.complexes > 1 && distance-- == 0) return "own complex";
+  static constexpr std::array<const char*, 4> names{"own socket", "other socket", "socket two hops away",
+                                                    "socket three hops away"};
+  return names[std::min<std::size_t>(distance, names.size() - 1)];
 }
 
 bool writes_to_line(trace::what w) {
   return w == trace::what::writes || w == trace::what::fetches || w == trace::what::modifies;
 }
 
-std::string line_from(const trace::supply& s, bool writes) {
+std::string line_from(const trace::supply& s, bool writes, const machine& m) {
   using from = trace::supply::from;
   switch (s.where) {
     case from::none:
@@ -48,14 +52,15 @@ std::string line_from(const trace::supply& s, bool writes) {
     case from::memory:
       return "memory";
     case from::cache:
-      if (s.writer >= 0) return socket_of(s.hops) + ", core " + std::to_string(s.writer) + " wrote it";
-      if (!writes) return socket_of(s.hops) + ", " + counted(s.here + s.others, "copy", "copies");
+      if (s.writer >= 0) return place_at(s.distance, m) + ", core " + std::to_string(s.writer) + " wrote it";
+      if (!writes) return place_at(s.distance, m) + ", " + counted(s.here + s.others, "copy", "copies");
       break;
   }
   std::string text = "invalidates " + counted(s.here + s.others, "copy", "copies");
   if (s.others == 0) return text;
-  if (s.here == 0) return text + " in other sockets";
-  return text + ", " + std::to_string(s.others) + " of them in other sockets";
+  const std::string elsewhere = m.complexes > 1 ? "in other complexes" : "in other sockets";
+  if (s.here == 0) return text + " " + elsewhere;
+  return text + ", " + std::to_string(s.others) + " of them " + elsewhere;
 }
 
 }  // namespace
@@ -86,22 +91,22 @@ void trace::at_line_again(const line& l, cycles time) {
 }
 
 trace::supply trace::supply_of(const line& l, unsigned core, const machine& m) {
-  const unsigned here = core / m.cores;
+  const unsigned here = m.complex_of(core);
   supply s;
   if (l.owner == std::int32_t(core)) return {.where = supply::from::own_copy, .alone = true};
   if (l.owner != line::nobody) {
     s.where = supply::from::cache;
     s.writer = l.owner;
-    s.hops = m.distance(here, unsigned(l.owner) / m.cores);
+    s.distance = m.distance(here, m.complex_of(unsigned(l.owner)));
     return s;
   }
   s.where = l.shared_by(core) ? supply::from::own_copy : supply::from::memory;
-  s.hops = distances - 1;
+  s.distance = distances - 1;
   for (unsigned c = 0; c < m.all_cores(); c++) {
     if (c == core || !l.shared_by(c)) continue;
-    const unsigned socket = c / m.cores;
-    (socket == here ? s.here : s.others)++;
-    s.hops = std::min(s.hops, m.distance(here, socket));
+    const unsigned complex = m.complex_of(c);
+    (complex == here ? s.here : s.others)++;
+    s.distance = std::min(s.distance, m.distance(here, complex));
     if (s.where == supply::from::memory) s.where = supply::from::cache;
   }
   return s;
@@ -249,7 +254,7 @@ std::string trace::entry::text(const machine& m) const {
       return "ends";
   }
   s += "; line " + std::to_string(line) + ", " + counted(took, "cycle", "cycles") + ", " +
-       line_from(from, writes_to_line(does));
+       line_from(from, writes_to_line(does), m);
   if (!to_others.empty()) s += "; tells " + list_of(to_others);
   return s;
 }

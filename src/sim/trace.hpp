@@ -54,11 +54,11 @@ class trace {
       cache,
       memory
     } where = from::none;
-    int writer = -1;      ///< the core that had written it and had it alone, else
-    bool alone = false;   ///< of own_copy: nobody else can have had one
-    unsigned here = 0;    ///< caches of the own socket, and …
-    unsigned others = 0;  ///< … of other sockets that had it, the own one left out
-    unsigned hops = 0;    ///< to the nearest
+    int writer = -1;        ///< the core that had written it and had it alone, else
+    bool alone = false;     ///< of own_copy: nobody else can have had one
+    unsigned here = 0;      ///< caches of the own complex, and …
+    unsigned others = 0;    ///< … of other complexes that had it, the own one left out
+    unsigned distance = 0;  ///< to the nearest
   };
 
   struct entry {
