@@ -236,6 +236,8 @@ namespace {
 std::string in_words(const ordered_json& value) {
   if (value.is_string()) return value;
   if (!value.is_object()) return value.dump();
+  if (value.contains("key") && value.contains("value"))
+    return fmt::format("{}={}", value.at("key").get<std::string>(), in_words(value.at("value")));
   std::string all;
   for (const auto& [name, v] : value.items()) all += (all.empty() ? "" : " ") + fmt::format("{}={}", name, v.dump());
   return all;
@@ -254,9 +256,16 @@ struct figure {
   std::size_t repetitions = 0;  ///< most of one point
 };
 
+/// "pinned", "jitter 0.5", "ncs=0", "coherence.per_read=6".
+std::string said(const std::string& key, const ordered_json& value) {
+  if (value.is_boolean()) return key;
+  return value.is_object() || key == "workload" || key == "machine" ? in_words(value) : key + " " + in_words(value);
+}
+
 /// The lock names a series; and what else is not the same for all points, as after --merge.
 figure figure_of(const points_as_json& points) {
-  static constexpr std::array keys{"workload", "machine", "parameters", "jitter", "pinned", "others"};
+  static constexpr std::array keys{"workload", "machine", "parameters", "machine_settings", "vary",      "jitter",
+                                   "pinned",   "others",  "spin_ns",    "placement",        "warm_up_ns"};
   figure f;
   std::vector<std::string> telling;
   for (const char* key : keys) {
@@ -269,19 +278,14 @@ figure figure_of(const points_as_json& points) {
       f.workload = value;
     } else if (key == keys[1]) {
       f.machine = value;
-    } else if (key == keys[2]) {
-      f.same += (f.same.empty() ? "" : ", ") + value;
     } else {
-      f.same += (f.same.empty() ? "" : ", ") + (value == "true" ? key : fmt::format("{} {}", key, value));
+      f.same += (f.same.empty() ? "" : ", ") + said(key, points.front()[key]);
     }
   }
   for (const ordered_json& p : points) {
     std::string name = p["lock"];
     for (const std::string& key : telling)
-      if (p.contains(key))
-        name += " " + (p[key].is_boolean()  ? key
-                       : p[key].is_number() ? key + " " + in_words(p[key])
-                                            : in_words(p[key]));
+      if (p.contains(key)) name += " " + said(key, p[key]);
     auto at = std::find_if(f.all.begin(), f.all.end(), [&](const series& s) { return s.name == name; });
     if (at == f.all.end()) at = f.all.insert(at, series{name, {}});
     auto& same = at->points[p["threads"].get<unsigned>()];
@@ -420,9 +424,8 @@ std::string csv_cell(const ordered_json& point, const char* key) {
   std::string text;
   if (at->is_string())
     text = *at;
-  else  // as --set takes them
-    for (const auto& [name, value] : at->items())
-      text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value.dump());
+  else  // as --set, --set-machine, --vary take them
+    text = in_words(*at);
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted;
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -438,9 +441,14 @@ std::string csv_of(const points_as_json& points) {
                                                                  {"round", "round"},
                                                                  {"run_ns", "run_ns"},
                                                                  {"parameters", "parameters"},
+                                                                 {"machine_settings", "machine_settings"},
+                                                                 {"vary", "vary"},
                                                                  {"jitter", "jitter"},
                                                                  {"pinned", "pinned"},
                                                                  {"others", "others"},
+                                                                 {"spin_ns", "spin_ns"},
+                                                                 {"placement", "placement"},
+                                                                 {"warm_up_ns", "warm_up_ns"},
                                                                  {"throughput", "throughput"},
                                                                  {"gini", "gini"},
                                                                  {"smallest_share", "smallest_share"},

@@ -6,16 +6,20 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibrate.hpp"
 #include "files.hpp"
 #include "help.hpp"
+#include "machine_settings.hpp"
 #include "messages.hpp"
 #include "near.hpp"
 #include "points.hpp"
@@ -35,6 +39,8 @@ using nlohmann::ordered_json;
 const figure_command sim_figures{"sim", "seed", {}};
 
 constexpr double most_jitter = 10;
+constexpr std::uint64_t most_spin_ns = 1'000'000'000;
+constexpr double most_warm_up_ms = 100000;
 
 struct sim_options : figure_options {
   sim_options() {
@@ -44,7 +50,10 @@ struct sim_options : figure_options {
   std::string machine = "x5-2";
   std::vector<double> jitters;
   unsigned seeds = 5, jobs = 0, others = 0;
-  double ms = 0;  ///< 0: as long as it takes
+  double ms = 0;        ///< 0: as long as it takes
+  double warm_up = -1;  ///< in ms; below 0: what is usual
+  std::string spin, placement, vary;
+  std::vector<std::string> machine_settings;
   trace_options trace;
 };
 
@@ -60,14 +69,14 @@ std::vector<fs::path> machine_folders() {
 }
 
 /// A name, or a path of a file. Throws sim::bad_machine.
-sim::machine find_machine(const std::string& name) {
+sim::machine find_machine(const std::string& name, const machine_changes& changes = {}) {
   if (name.find('/') != std::string::npos || fs::path(name).extension() == ".toml") {
     if (!is_file(name)) throw sim::bad_machine("there is no machine file " + name);
-    return sim::read_machine(name);
+    return sim::read_machine(name, changes);
   }
   std::set<std::string> known;
   for (const fs::path& folder : machine_folders()) {
-    if (const fs::path file = folder / (name + ".toml"); is_file(file)) return sim::read_machine(file);
+    if (const fs::path file = folder / (name + ".toml"); is_file(file)) return sim::read_machine(file, changes);
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder, error))
       if (entry.path().extension() == ".toml") known.insert(entry.path().stem());
@@ -80,17 +89,40 @@ sim::machine find_machine(const std::string& name) {
 
 // ---- points ----------------------------------------------------------------------------------------------------------
 
-/// `jitter`: below 0: the machine's.
-ordered_json to_json(const sim::point& p, const std::string& machine, double jitter) {
+/// The machine that a point runs on, beside its name.
+struct machine_variant {
+  double jitter = -1;  ///< below 0: the machine's
+  ordered_json settings = ordered_json::object();
+  std::optional<varied_number> varied;
+};
+
+ordered_json to_json(const sim::point& p, const std::string& machine, const machine_variant& v) {
   ordered_json j = point_to_json(p, machine, sim_figures.repetition);
-  if (jitter >= 0) j["jitter"] = jitter;
+  if (v.jitter >= 0) j["jitter"] = v.jitter;
+  if (!v.settings.empty()) j["machine_settings"] = v.settings;
+  if (v.varied) j["vary"] = {{"key", v.varied->key}, {"value", v.varied->value}};
   if (p.others != 0) j["others"] = p.others;
+  if (p.spin_ns) j["spin_ns"] = *p.spin_ns;
+  if (!p.placement.empty()) j["placement"] = p.placement;
+  if (p.warm_up_ns) j["warm_up_ns"] = *p.warm_up_ns;
   return j;
+}
+
+/// Nothing if it is not there. Throws where it is no whole number up to that.
+std::optional<std::uint64_t> whole_number(const ordered_json& j, const char* name, std::uint64_t most) {
+  const auto at = j.find(name);
+  if (at == j.end()) return std::nullopt;
+  if (!at->is_number_unsigned() || at->get<std::uint64_t>() > most)
+    throw std::runtime_error(fmt::format("the point's {} is {}, no whole number from 0 to {}", name, at->dump(), most));
+  return at->get<std::uint64_t>();
 }
 
 sim::point from_json(const ordered_json& j) {
   auto p = point_from_json<sim::point>(j, sim_figures.repetition);
   p.others = j.value("others", 0u);
+  p.spin_ns = whole_number(j, "spin_ns", most_spin_ns);
+  p.placement = j.value("placement", "");
+  p.warm_up_ns = whole_number(j, "warm_up_ns", static_cast<std::uint64_t>(most_warm_up_ms * 1e6));
   return p;
 }
 
@@ -127,6 +159,7 @@ ordered_json to_json(const sim::result& r) {
     j["displaced_others"] = r.others_displaced;
     j["tlb_misses"] = r.tlb_misses;
   }
+  j["measured_after_ns"] = r.warm_up_ns;
   j["events"] = r.events;
   j["looks"] = r.looks;
   j["cpu_s"] = r.cpu_seconds;
@@ -134,7 +167,7 @@ ordered_json to_json(const sim::result& r) {
 }
 
 sim::machine machine_of(const ordered_json& asked) {
-  sim::machine m = find_machine(asked.at("machine"));
+  sim::machine m = find_machine(asked.at("machine"), changes_of(asked));
   if (asked.contains("jitter")) {
     const double jitter = asked["jitter"];
     if (!(jitter >= 0 && jitter <= most_jitter))
@@ -159,21 +192,53 @@ std::vector<std::string> all_locks(const sim::machine& m) {
   return names;
 }
 
-std::vector<numbered_point> points_of(const sim_options& o, const sim::machine& m) {
+/// Of waiters that park. Nothing: the machine's.
+std::optional<std::uint64_t> spin_ns(const std::string& text) {
+  if (text.empty() || text == "auto") return std::nullopt;
+  const bool digits = text.size() <= 10 && text.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits || std::stoull(text) > most_spin_ns)
+    throw std::runtime_error(
+        fmt::format("--spin: '{}' is neither nanoseconds, 0 to {}, nor auto, the machine's", text, most_spin_ns));
+  return std::stoull(text);
+}
+
+std::vector<numbered_point> points_of(const sim_options& o) {
   std::vector<numbered_point> points;
-  const auto counts = o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads);
+  machine_variant variant;
+  variant.settings = machine_settings_of(o.machine_settings);
+  std::vector<std::optional<varied_number>> varied{std::nullopt};
+  if (!o.vary.empty()) {
+    varied.clear();
+    for (varied_number& v : varied_numbers(o.vary)) varied.emplace_back(std::move(v));
+    if (variant.settings.contains(varied.front()->key))
+      throw std::runtime_error("--vary and --set-machine both set " + varied.front()->key);
+  }
   const std::vector<double> jitters = o.jitters.empty() ? std::vector<double>{-1} : o.jitters;
-  const auto parameters = parameters_of(o.settings);
-  const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
-  for (const unsigned threads : counts) {
-    const std::uint64_t run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6) : sim::usual_run_ns(m, threads);
-    for (const std::string& lock : locks)
-      for (const double jitter : jitters)
-        for (unsigned seed = 1; seed <= o.seeds; seed++) {
-          const sim::point p{o.workload, lock, threads, seed, parameters, run_ns, o.pinned, o.others, true};
-          sim::check_point(m, p);  // before hours of work
-          points.push_back({to_json(p, o.machine, jitter), {}, {}});
-        }
+  sim::point p;
+  p.workload = o.workload;
+  p.parameters = parameters_of(o.settings);
+  p.pinned = o.pinned;
+  p.others = o.others;
+  p.spin_ns = spin_ns(o.spin);
+  p.placement = o.placement;
+  if (o.warm_up >= 0) p.warm_up_ns = static_cast<std::uint64_t>(std::llround(o.warm_up * 1e6));
+  for (std::optional<varied_number>& v : varied) {
+    variant.varied = std::move(v);
+    const sim::machine m = find_machine(o.machine, changes_of(variant.settings, variant.varied));
+    const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
+    for (const unsigned threads : o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads)) {
+      p.threads = threads;
+      p.run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6) : sim::usual_run_ns(m, threads);
+      for (const std::string& lock : locks)
+        for (const double jitter : jitters)
+          for (unsigned seed = 1; seed <= o.seeds; seed++) {
+            p.lock = lock;
+            p.seed = seed;
+            variant.jitter = jitter;
+            sim::check_point(m, p);  // before hours of work
+            points.push_back({to_json(p, o.machine, variant), {}, {}});
+          }
+    }
   }
   return points;
 }
@@ -216,7 +281,7 @@ int carry_out(const sim_options& o) try {
     complain("sim: which workload? usher sim --list shows them");
     return bad_usage;
   }
-  std::vector<numbered_point> points = points_of(o, find_machine(o.machine));
+  std::vector<numbered_point> points = points_of(o);
   if (o.list_points) return list_points(sim_figures, points);
   if (o.trace.us > 0) return trace_of(points, o.trace);
   figure_outputs to;
@@ -250,6 +315,8 @@ Examples:
   usher sim --list
   usher sim mutexbench --machine x5-2 --locks ticket-spin,twa-spin,mcs-spin --threads 1..72
   usher sim mutexbench --set ncs=0 --threads 1,8,72 --seeds 3 --json out.json
+  usher sim randarray --machine t5 --locks mcs,mcscr --threads 32 --spin 20000 --set-machine scheduler.latency_mean=34000
+  usher sim mutexbench --threads 72 --vary coherence.per_read=0,3,6,12
   usher sim mutexbench --list-points | parallel > lines; usher sim --merge lines)";
 
 }  // namespace
@@ -271,6 +338,20 @@ subcommand sim_command(CLI::App& app) {
                   "Simulated milliseconds that are measured (default: 2; many time slices where threads share CPUs)")
       ->type_name("T")
       ->check(CLI::Range(0.001, 100000.0));
+  sub->add_option("--warm-up", o->warm_up, "Simulated milliseconds before what is measured (default: a fifth of that)")
+      ->type_name("T")
+      ->check(CLI::Range(0.0, most_warm_up_ms));
+  sub->add_option("--spin", o->spin,
+                  "How long waiters that park spin first, in ns (default: auto, what the machine's file says, or 5555)")
+      ->type_name("NS");
+  sub->add_option("--placement", o->placement,
+                  "Where threads begin: compact, scattered, even, or CPUs as 0,18,1..3 (default: the workload's)")
+      ->type_name("P");
+  sub->add_option("--set-machine", o->machine_settings, "A number of the machine, as coherence.per_read=0")
+      ->type_name("SECTION.KEY=V")
+      ->allow_extra_args(false);
+  sub->add_option("--vary", o->vary, "A sweep over a number of the machine, as coherence.per_read=0,6,12")
+      ->type_name("SECTION.KEY=V,...");
   sub->add_option("--others", o->others, "Threads of other processes, each of which wants a CPU a quarter of the time")
       ->type_name("N")
       ->check(CLI::Range(0u, 1000u));
@@ -279,7 +360,9 @@ subcommand sim_command(CLI::App& app) {
       ->check(CLI::Range(1u, 1024u));
   add_figure_options(*sub, *o, "600");
   add_trace_options(*sub, o->trace);
-  keep_apart(*sub, {"--merge", "--point"}, {"--machine", "--seeds", "--jitter", "--ms", "--others", "--jobs"});
+  keep_apart(*sub, {"--merge", "--point"},
+             {"--machine", "--seeds", "--jitter", "--ms", "--warm-up", "--spin", "--placement", "--set-machine",
+              "--vary", "--others", "--jobs"});
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(sim_notes);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};

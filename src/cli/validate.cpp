@@ -41,6 +41,8 @@ struct validate_options {
   std::string machine, json_file;
   std::vector<std::string> locks{"ticket-spin", "ttas-spin", "twa", "mcs", "loiter", "futex"};
   std::vector<unsigned> threads;
+  std::vector<std::string> machine_settings;
+  std::optional<std::uint32_t> spin_ns;
   unsigned rounds = 5, seeds = 3;
   double seconds = 0.3;
   bool locks_asked = false, pinned = false, quiet = false;
@@ -102,6 +104,7 @@ double simulate(const sim::machine& m, const compared_point& c, const validate_o
   p.threads = c.threads;
   p.seed = seed;
   p.pinned = o.pinned;
+  p.spin_ns = o.spin_ns;
   p.watch = false;
   constexpr std::uint64_t ms = 1000000;
   p.run_ns = std::max((c.threads <= m.cpus() ? 20 : 200) * ms, sim::usual_run_ns(m, c.threads));
@@ -130,7 +133,7 @@ std::vector<compared_point> points_of(const validate_options& o, unsigned cpus) 
 }
 
 /// Measured here and now.
-sim::machine calibrated() {
+sim::machine calibrated(const machine_changes& changes) {
   std::string name = (std::filesystem::temp_directory_path() / "usher-XXXXXX.toml").string();
   const int file = mkstemps(name.data(), 5);
   if (file < 0) throw std::runtime_error("validate: no temporary file can be made");
@@ -140,7 +143,7 @@ sim::machine calibrated() {
   sim::machine m;
   try {
     if (!written) throw std::runtime_error("validate: a temporary file cannot be written");
-    m = sim::read_machine(name);
+    m = sim::read_machine(name, changes);
   } catch (...) {
     std::filesystem::remove(name);
     throw;
@@ -155,13 +158,15 @@ ordered_json to_json(const std::vector<double>& values) {
   return {{"median", median(values)}, {"low", *low}, {"high", *high}, {"runs", values}};
 }
 
-int carry_out(const validate_options& o, const std::function<sim::machine(const std::string&)>& find) try {
+int carry_out(const validate_options& o, const find_machine_function& find) try {
   output_file json;
   const native_machine here = look_around();
   const auto cpus = static_cast<unsigned>(here.cpus.size());
+  const ordered_json settings = machine_settings_of(o.machine_settings);
   std::vector<compared_point> points = points_of(o, cpus);  // what is wrong with them is said at once
   if (!json.open(o.json_file)) return cannot_start;
-  const sim::machine m = o.machine.empty() ? calibrated() : find(o.machine);
+  const machine_changes changes = changes_of(settings, std::nullopt);
+  const sim::machine m = o.machine.empty() ? calibrated(changes) : find(o.machine, changes);
   for (const compared_point& c : points) {
     sim::point p;
     p.workload = "mutexbench";
@@ -197,11 +202,13 @@ int carry_out(const validate_options& o, const std::function<sim::machine(const 
                    {"date", now_in_words()},
                    {"computer", {{"processor", here.processor}, {"cpus", cpus}, {"virtual", here.hypervisor}}},
                    {"machine", m.name},
+                   {"machine_settings", settings},
                    {"pinned", o.pinned},
                    {"seconds", o.seconds},
                    {"rounds", o.rounds},
                    {"seeds", o.seeds},
                    {"others_cpu_share", share},
+                   {"spin_ns", o.spin_ns ? ordered_json(*o.spin_ns) : ordered_json()},
                    {"points", ordered_json::array()}};
   std::vector<std::vector<std::string>> rows;
   const auto rate = [](double r) { return r >= 0.01 || r == 0 ? fmt::format("{:.3f}", r) : fmt::format("{:.1e}", r); };
@@ -257,7 +264,7 @@ Examples:
 
 }  // namespace
 
-subcommand validate_command(CLI::App& sim, std::function<sim::machine(const std::string&)> find) {
+subcommand validate_command(CLI::App& sim, find_machine_function find) {
   auto* sub = sim.add_subcommand("validate", "Compare a simulated machine with this computer");
   auto o = std::make_shared<validate_options>();
   sub->add_option("--machine", o->machine, "A machine's name, or its file (default: this computer is measured)")
@@ -273,6 +280,13 @@ subcommand validate_command(CLI::App& sim, std::function<sim::machine(const std:
       ->allow_extra_args(false)
       ->check(CLI::Range(1u, 1024u));
   sub->add_flag("--pinned", o->pinned, "Each thread stays on one CPU");
+  sub->add_option("--set-machine", o->machine_settings, "A number of the simulated machine, as coherence.per_read=0")
+      ->type_name("SECTION.KEY=V")
+      ->allow_extra_args(false);
+  sub->add_option("--spin", o->spin_ns,
+                  "How long simulated waiters that park spin first, in ns (default: as the machine says, or 5555)")
+      ->type_name("NS")
+      ->check(CLI::Range(0u, 1000000000u));
   sub->add_option("--seconds", o->seconds, "Of each native run (default: 0.3)")
       ->type_name("T")
       ->check(CLI::Range(0.001, 3600.0));

@@ -4,12 +4,16 @@
 #include <functional>
 #include <string>
 
+#include "machine_settings.hpp"
 #include "sim/machine.hpp"
 #include "subcommand.hpp"
 
 namespace usher::cli {
 
-/// `sim` has it as its subcommand. `find`: a machine by its name or file; throws sim::bad_machine.
-subcommand validate_command(CLI::App& sim, std::function<sim::machine(const std::string& name)> find);
+/// By its name or file, with numbers that are other than it says. Throws sim::bad_machine.
+using find_machine_function = std::function<sim::machine(const std::string& name, const machine_changes& changes)>;
+
+/// `sim` has it as its subcommand.
+subcommand validate_command(CLI::App& sim, find_machine_function find);
 
 }  // namespace usher::cli

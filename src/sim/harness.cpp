@@ -3,7 +3,10 @@
 #include <time.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
+#include <string_view>
+#include <system_error>
 
 #include "bench/metrics.hpp"
 #include "bench/programs/all.hpp"
@@ -30,6 +33,10 @@ const simulated_lock& known_lock(const std::string& name) {
                            std::string(nearest.best()) + "'? (usher list shows most)");
 }
 
+constexpr unsigned most_placed = 10000;
+constexpr std::pair<const char*, placement> placements[]{
+    {"compact", placement::compact}, {"scattered", placement::scattered}, {"even", placement::even}};
+
 unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned threads) {
   const unsigned n = thread % m.cpus();
   const unsigned used = m.used_cores != 0 ? m.used_cores : m.cores;
@@ -47,6 +54,31 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
   const unsigned part = n < first ? used : m.cores - used, skip = n < first ? 0 : used, k = n < first ? n : n - first;
   const unsigned strand = k / (m.sockets * part), core = k % (m.sockets * part);
   return (core / part * m.cores + skip + core % part) * m.strands + strand;
+}
+
+/// Where the point's threads begin.
+unsigned cpu_of(const machine& m, const placing& asked, placement otherwise, unsigned thread, unsigned threads) {
+  if (!asked.cpus.empty()) return asked.cpus[thread % asked.cpus.size()];
+  return cpu_of(m, asked.where.value_or(otherwise), thread, threads);
+}
+
+void check_placement(const machine& m, const point& p) {
+  const std::vector<unsigned> cpus = read_placement(p.placement).cpus;
+  const auto wrong = [&](const std::string& what) {
+    throw std::runtime_error("placement " + p.placement + ": " + what);
+  };
+  for (const unsigned cpu : cpus)
+    if (cpu >= m.cpus())
+      wrong(m.said() + " has no CPU " + std::to_string(cpu) + ": they are 0 to " + std::to_string(m.cpus() - 1));
+  if (m.os || cpus.empty()) return;
+  const std::string alone = ", and without a section [scheduler] in " + m.said() + " threads do not share CPUs";
+  if (cpus.size() < p.threads)
+    wrong(std::to_string(cpus.size()) + " CPUs for " + std::to_string(p.threads) + " threads" + alone);
+  std::vector<bool> taken(m.cpus());
+  for (unsigned i = 0; i < p.threads; i++) {
+    if (taken[cpus[i]]) wrong("CPU " + std::to_string(cpus[i]) + " is listed twice" + alone);
+    taken[cpus[i]] = true;
+  }
 }
 
 double cpu_seconds() {
@@ -111,6 +143,38 @@ void note_locks(result& r, world& w, const program& program) {
 
 }  // namespace
 
+placing read_placement(const std::string& text) {
+  placing read;
+  if (text.empty()) return read;
+  nearest_name nearest(text);
+  for (const auto& [name, where] : placements) {
+    nearest.consider(name);
+    if (text == name) read.where = where;
+  }
+  if (read.where) return read;
+  const auto number = [&](std::string_view digits) {
+    unsigned n = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+    if (error == std::errc{} && end == digits.data() + digits.size()) return n;
+    const bool is_word = text.find_first_of("0123456789") == std::string::npos;
+    throw std::runtime_error("placement '" + text +
+                             "': " + (is_word ? "did you mean '" + std::string(nearest.best()) + "'? W" : "w") +
+                             "rite compact, scattered, even, or CPUs as 0,18,1..3");
+  };
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t to = std::min(text.find(',', from), text.size());
+    const std::string_view part = std::string_view(text).substr(from, to - from);
+    const std::size_t dots = part.find("..");
+    const unsigned first = number(part.substr(0, dots));
+    const unsigned last = dots == std::string_view::npos ? first : number(part.substr(dots + 2));
+    if (last < first) throw std::runtime_error("placement '" + text + "': " + std::string(part) + " goes backwards");
+    if (last - first >= most_placed) throw std::runtime_error("placement '" + text + "': too many CPUs");
+    for (unsigned cpu = first; cpu <= last; cpu++) read.cpus.push_back(cpu);
+    from = to + 1;
+  }
+  return read;
+}
+
 std::span<const description> programs() {
   return workloads::descriptions<world>();
 }
@@ -122,6 +186,7 @@ void check_point(const machine& m, const point& p) {
   workloads::check_guests(p.parameters, p.threads, p.lock.c_str(), lock.lock_as_guest != nullptr);
   if (about.arrays) capacity::check(m);
   workloads::check_exclusion(about, lock.name, *lock.traits);
+  check_placement(m, p);
   if (m.os) return;
   if (lock.parks())
     throw std::runtime_error(m.said() + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
@@ -141,6 +206,10 @@ std::uint64_t usual_run_ns(const machine& m, unsigned threads) {
   return std::max(2 * ms, slices * m.to_ns(m.os->slice));
 }
 
+std::uint64_t usual_warm_up_ns(const point& p) {
+  return p.run_ns / 5;
+}
+
 result run_point(const machine& asked, const point& p, trace* by) {
   check_point(asked, p);
   const program& program = known_program(p.workload);
@@ -148,8 +217,13 @@ result run_point(const machine& asked, const point& p, trace* by) {
   if (p.pinned && m.os) m.os->migrate = false;
 
   const double cpu_before = cpu_seconds();
+  const std::uint64_t warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
   world w(m, p.seed, p.threads, p.others, known_lock(p.lock), workloads::with_defaults(program.about, p.parameters),
-          p.run_ns, p.watch && program.about.one_lock);
+          {warm_up_ns, p.run_ns}, p.watch && program.about.one_lock);
+  if (p.spin_ns)
+    w.shared_process().limits.spin = std::uint32_t(*p.spin_ns);
+  else if (m.spin != 0)
+    w.shared_process().limits.spin = std::uint32_t(m.to_ns(m.spin));
   simulation& s = w.sim();
   if (by != nullptr) by->follow(s.shared(), m, w.begin());
   s.be_traced_by(by);
@@ -160,8 +234,10 @@ result run_point(const machine& asked, const point& p, trace* by) {
     w.watched().kinds(std::move(kinds));
   }
   result r;
+  r.warm_up_ns = warm_up_ns;
+  const placing placed = read_placement(p.placement);
   for (unsigned i = 0; i < p.threads; i++) {
-    const unsigned cpu = cpu_of(m, program.about.where, i, p.threads);
+    const unsigned cpu = cpu_of(m, placed, program.about.where, i, p.threads);
     r.sockets.push_back(cpu / m.strands / m.cores);
     s.add_thread(cpu, [&w, &body, i] {
       world::thread t(w, i);

@@ -27,6 +27,9 @@ struct point {
   unsigned others =
       0;              ///< threads of other processes, each of which wants a CPU for a quarter of the time, 2 ms at once
   bool watch = true;  ///< the lock, too: fairness in the short term, waits
+  std::optional<std::uint64_t> spin_ns;  ///< how long waiters that park spin first; else as the machine says
+  std::string placement;  ///< where threads begin, as read_placement() takes it; empty: as the program has it
+  std::optional<std::uint64_t> warm_up_ns;  ///< before what is measured; else usual_warm_up_ns()
 };
 
 /// What was seen of threads that do the same.
@@ -48,9 +51,19 @@ struct result {
   double cpus_used = 0, cpus_without_pipeline = 0;
   std::uint64_t loads = 0, private_hits = 0, misses = 0, own_displaced = 0, others_displaced = 0, tlb_misses = 0;
   // of the simulation
+  std::uint64_t warm_up_ns = 0;  ///< before the measured time
   std::uint64_t events = 0, looks = 0;
   double cpu_seconds = 0;
 };
+
+/// "compact", "scattered", "even", or CPUs ("0,18,1..3"): thread n begins on the n-th of them, and after the last comes the first again.
+struct placing {
+  std::optional<workloads::placement> where;
+  std::vector<unsigned> cpus;
+};
+
+/// Throws std::runtime_error, one line.
+placing read_placement(const std::string& text);
 
 /// What can be run.
 std::span<const workloads::description> programs();
@@ -61,6 +74,9 @@ void check_point(const machine& m, const point& p);
 
 /// How long a run must be to be told from how it began: 2 ms, or where threads share CPUs, many time slices.
 std::uint64_t usual_run_ns(const machine& m, unsigned threads);
+
+/// What comes before the measured time where the point does not say.
+std::uint64_t usual_warm_up_ns(const point& p);
 
 /// Throws what check_point() does, workloads::bad_program, deadlock. `by`: somebody who wants to know each step.
 result run_point(const machine& m, const point& p, trace* by = nullptr);

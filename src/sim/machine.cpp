@@ -1,6 +1,7 @@
 #include "sim/machine.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -8,6 +9,8 @@
 #include <sstream>
 
 #include <toml++/toml.h>
+
+#include "catalog/names.hpp"
 
 namespace usher::sim {
 namespace {
@@ -25,7 +28,10 @@ class section {
     throw bad_machine(file_ + ": " + name_ + "." + key + " " + what);
   }
 
-  bool has(const char* key) const { return values_.contains(key); }
+  bool has(const char* key) {
+    known_.insert(key);
+    return values_.contains(key);
+  }
 
   template <class T>
   void get(const char* key, T& to, std::uint64_t least = 0,
@@ -125,7 +131,11 @@ class section {
   }
 
  private:
-  [[noreturn]] void unknown(const toml::key& key) const { wrong(std::string(key.str()), "is not known"); }
+  [[noreturn]] void unknown(const toml::key& key) const {
+    nearest_name nearest(key.str());
+    for (const std::string& k : known_) nearest.consider(k);
+    wrong(std::string(key.str()), "is not known: did you mean '" + std::string(nearest.best()) + "'?");
+  }
 
   const toml::node* value_of(const char* key, bool is_a_number = true) {
     asked_.insert(key);
@@ -158,7 +168,7 @@ class section {
   const char* name_;
   const toml::table& values_;
   std::vector<std::string>& fitted_;
-  std::set<std::string> asked_;
+  std::set<std::string> asked_, known_;
 };
 
 template <class T>
@@ -172,15 +182,66 @@ T one_of(section& s, const char* key, std::initializer_list<std::pair<const char
   s.wrong(key, "is none of " + list + ": " + asked);
 }
 
+constexpr const char* sections[] = {"machine", "coherence", "strands", "scheduler", "cache"};
+
+bool is_section(std::string_view name) {
+  return std::find(std::begin(sections), std::end(sections), name) != std::end(sections);
+}
+
+/// In quotes if it is a bare word.
+std::string as_toml(const std::string& text) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == ' ';
+  };
+  if (text.empty() || !std::isalpha(static_cast<unsigned char>(text[0])) || text == "true" || text == "false" ||
+      !std::all_of(text.begin(), text.end(), is_word))
+    return text;
+  return '"' + text + '"';
+}
+
+/// Puts the value in the place of the file's. One that the file does not have needs no source.
+void change(toml::table& all, const std::string& file, const std::string& key, const std::string& text) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == key.size())
+    throw bad_machine(file + ": '" + key + "' names no number: write section.key, as coherence.per_read");
+  const std::string name = key.substr(0, dot), rest = key.substr(dot + 1);
+  if (!is_section(name)) {
+    nearest_name nearest(name);
+    for (const char* s : sections) nearest.consider(s);
+    throw bad_machine(file + ": section [" + name + "] of " + key + " is not known: did you mean '" +
+                      std::string(nearest.best()) + "." + rest + "'?");
+  }
+  toml::table parsed;
+  try {
+    parsed = toml::parse("value = " + as_toml(text));
+  } catch (const toml::parse_error&) {
+    parsed.clear();
+  }
+  if (text.find('\n') != std::string::npos) throw bad_machine(file + ": " + key + " cannot be of several lines");
+  if (parsed.size() != 1 || !parsed.contains("value"))
+    throw bad_machine(file + ": " + key + " cannot be '" + text +
+                      "': write a number, a list as [50, 240], true, false, or a word");
+  if (!all.contains(name)) all.insert(name, toml::table{});
+  toml::table* const section = all[name].as_table();
+  if (section == nullptr) throw bad_machine(file + ": section [" + name + "] is missing");
+  toml::table to;
+  if (const toml::table* const before = (*section)[rest].as_table()) to = *before;
+  to.erase("fitted");
+  to.insert_or_assign("value", *parsed.get("value"));
+  if (!to.contains("source")) to.insert("source", "asked for");
+  section->insert_or_assign(rest, std::move(to));
+}
+
 }  // namespace
 
-machine read_machine(const std::string& file) {
+machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes) {
   toml::table all;
   try {
     all = toml::parse_file(file);
   } catch (const toml::parse_error& e) {
     throw bad_machine(file + ": line " + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
   }
+  for (const auto& [key, text] : changes) change(all, file, key, text);
   machine m;
   m.name = std::filesystem::path(file).stem();
   m.file = file;
@@ -190,10 +251,8 @@ machine read_machine(const std::string& file) {
     if (table == nullptr) throw bad_machine(file + ": section [" + name + "] is missing");
     return *table;
   };
-  static constexpr const char* known[] = {"machine", "coherence", "strands", "scheduler", "cache"};
   for (const auto& [key, value] : all)
-    if (std::find(std::begin(known), std::end(known), key.str()) == std::end(known))
-      throw bad_machine(file + ": section [" + std::string(key.str()) + "] is not known");
+    if (!is_section(key.str())) throw bad_machine(file + ": section [" + std::string(key.str()) + "] is not known");
 
   {
     section s(file, "machine", need("machine"), m.fitted);
@@ -261,6 +320,10 @@ machine read_machine(const std::string& file) {
       if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
     }
     s.done();
+  } else {
+    for (const auto& [key, text] : changes)
+      if (key.starts_with("strands."))
+        throw bad_machine(file + ": " + key + " has no effect: a core has one strand (machine.strands)");
   }
   if (const toml::table* table = find("scheduler")) {
     section s(file, "scheduler", *table, m.fitted);
@@ -282,7 +345,7 @@ machine read_machine(const std::string& file) {
       if (os.idle_after.size() != os.idle_exit.size()) s.wrong("idle_exit", "must be as long as idle_after");
       if (!std::is_sorted(os.idle_after.begin(), os.idle_after.end())) s.wrong("idle_after", "must grow");
     }
-    s.get_if_there("spin", os.spin, 1);
+    s.get_if_there("spin", m.spin, 1);
     os.migrate = s.flag("migrate", true);
     s.done();
   }

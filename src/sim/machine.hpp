@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -45,6 +46,7 @@ struct machine {
   std::vector<std::vector<unsigned>> hops;  ///< between sockets, instead of groups
   unsigned used_cores = 0;                  ///< of each socket, by threads that are placed compactly. 0: all
   bool fetch_add = true, swap = true;       ///< else: loops of compare-and-swap
+  cycles spin = 0;                          ///< how long a waiter that parks spins first; 0: as natively, 5555 ns
   unsigned step = 9 * 1024;  ///< of a std::mt19937, the programs' unit of work, in 1/1024. 9: measured for the
                              ///< prototype (natively, twisting spread over the steps)
 
@@ -87,7 +89,6 @@ struct machine {
     /// A CPU that has been idle for idle_after[i] takes idle_exit[i] longer to begin.
     std::vector<cycles> idle_after, idle_exit;
     bool migrate = true;
-    cycles spin = 0;  ///< how long waiters that park spin before; 0: as natively
   };
   std::optional<scheduler> os;
 
@@ -126,8 +127,6 @@ struct machine {
   unsigned node_of(unsigned core) const { return core / (cores / nodes); }
   cycles from_ns(std::uint64_t ns) const { return ns * mhz / 1000; }
   std::uint64_t to_ns(cycles c) const { return c * 1000 / mhz; }
-  /// How long a waiter that parks spins before, in nanoseconds; `otherwise` where the machine does not say.
-  std::uint64_t spin_ns(std::uint64_t otherwise) const { return os && os->spin != 0 ? to_ns(os->spin) : otherwise; }
 
   /// Between sockets: 0 for the same one.
   unsigned hops_between(unsigned a, unsigned b) const {
@@ -155,7 +154,9 @@ struct bad_machine : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reads a machine's file. Throws bad_machine.
-machine read_machine(const std::string& file);
+/// Reads a machine's file. `changes`: section.key → the value in the place of the file's, as TOML has it or as a bare word
+/// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); its source stays. Throws
+/// bad_machine.
+machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes = {});
 
 }  // namespace usher::sim

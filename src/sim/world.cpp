@@ -64,13 +64,13 @@ void world::generator::step(std::uint64_t n) {
 }
 
 world::world(machine m, std::uint64_t seed, unsigned threads, unsigned others, const simulated_lock& table,
-             std::map<std::string, long> parameters, std::uint64_t run_ns, bool watch)
+             std::map<std::string, long> parameters, times t, bool watch)
     : table_(table),
       parameters_(std::move(parameters)),
       simulation_(std::move(m), seed),
       process_(simulation_, threads + others),
-      begin_(simulation_.on().from_ns(run_ns / warm_up)),
-      end_(begin_ + simulation_.on().from_ns(run_ns)),
+      begin_(simulation_.on().from_ns(t.warm_up_ns)),
+      end_(begin_ + simulation_.on().from_ns(t.run_ns)),
       operations_(threads),
       meter_(simulation_.on(), threads, begin_, end_),
       watch_(watch) {

@@ -75,9 +75,13 @@ class world {
     unsigned index_;
   };
 
+  struct times {
+    std::uint64_t warm_up_ns, run_ns;  ///< before what is measured; that
+  };
+
   /// `others`: threads beside the program's, of other processes.
   world(machine m, std::uint64_t seed, unsigned threads, unsigned others, const simulated_lock& table,
-        std::map<std::string, long> parameters, std::uint64_t run_ns, bool watch);
+        std::map<std::string, long> parameters, times t, bool watch);
 
   unsigned threads() const { return unsigned(operations_.size()); }
   long parameter(const char* name) const { return parameters_.at(name); }
@@ -99,13 +103,12 @@ class world {
 
   simulation& sim() { return simulation_; }
   meter& watched() { return meter_; }
+  process& shared_process() { return process_; }
   const std::vector<std::uint64_t>& operations() const { return operations_; }
   cycles begin() const { return begin_; }
   cycles end() const { return end_; }
 
   static constexpr std::size_t sector_bytes = 128;
-  /// Before what is measured: a fifth of it.
-  static constexpr unsigned warm_up = 5;
 
  private:
   const simulated_lock& table_;

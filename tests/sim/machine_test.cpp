@@ -103,8 +103,52 @@ TEST_F(machine_file, complaints_name_the_key) {
             std::string::npos);
   EXPECT_NE(complaint("[coherence]", "[coherence").find("line"), std::string::npos);
   EXPECT_NE(complaint("jitter = {", "twitter = { value = 1, source = \"none\" }\njitter = {")
-                .find("coherence.twitter is not known"),
+                .find("coherence.twitter is not known: did you mean 'jitter'?"),
             std::string::npos);
+}
+
+TEST_F(machine_file, numbers_other_than_it_says) {
+  const std::string file = folder + "/x5-2.toml";
+  const machine m = read_machine(file, {{"coherence.per_read", "0"},
+                                        {"coherence.dirty", "[100, 300]"},
+                                        {"coherence.jitter", "0.5"},
+                                        {"coherence.protocol", "MOESI"},
+                                        {"coherence.home", "1"},  // the file has none
+                                        {"scheduler.migrate", "false"}});
+  EXPECT_EQ(m.per_read, 0u);
+  EXPECT_EQ(m.dirty[0], 100u);
+  EXPECT_EQ(m.dirty[1], 300u);
+  EXPECT_EQ(m.jitter, 512u);
+  EXPECT_EQ(m.coherence, protocol::moesi);
+  EXPECT_EQ(m.home, 1u);
+  EXPECT_FALSE(m.os->migrate);
+  EXPECT_EQ(m.fitted, std::vector<std::string>{"coherence.per_sharer"}) << "what was set by hand was not fitted";
+  EXPECT_EQ(read_machine(file, {{"coherence.protocol", "\"MESI\""}}).coherence, protocol::mesi);
+}
+
+TEST_F(machine_file, complaints_about_changes) {
+  const auto complaint = [](const char* machine, const char* key, const char* value) {
+    try {
+      read_machine(folder + "/" + machine + ".toml", {{key, value}});
+    } catch (const bad_machine& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const auto expect = [&](const char* machine, const char* key, const char* value, const char* part) {
+    const std::string said = complaint(machine, key, value);
+    EXPECT_NE(said.find(part), std::string::npos) << key << " = " << value << ": " << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+  };
+  expect("x5-2", "coherence.per_raed", "0", "coherence.per_raed is not known: did you mean 'per_read'?");
+  expect("x5-2", "coherance.per_read", "0", "did you mean 'coherence.per_read'?");
+  expect("x5-2", "per_read", "0", "write section.key");
+  expect("x5-2", "coherence.per_read", "much", "coherence.per_read is not a whole number");
+  expect("x5-2", "coherence.per_read", "-1", "coherence.per_read is negative");
+  expect("x5-2", "coherence.per_read", "1 2", "cannot be '1 2': write a number");
+  expect("x5-2", "coherence.per_read", "1\nhit = 3", "cannot be of several lines");
+  expect("x5-2", "coherence.clean", "50", "must list two or three numbers");
+  expect("numa-q", "strands.alone", "1.5", "strands.alone has no effect: a core has one strand");
 }
 
 TEST_F(machine_file, that_is_not_there) {

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""`usher sim`'s figures from outside: what its options say reaches the points and what comes of them, and what is refused.
+USHER_BIN is the command."""
+
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from refusals import Refusals
+
+USHER = os.environ["USHER_BIN"]
+LIMIT = 100
+
+
+def sim(*arguments):
+    return subprocess.run([USHER, "sim", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
+
+
+def names(suffix):
+    done = subprocess.run([USHER, "list", "--json"], capture_output=True, text=True, timeout=LIMIT, check=True)
+    return re.findall(rf'"name": "([^"]*{suffix})"', done.stdout)
+
+
+class Sim(Refusals, unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="usher-sim-")
+        spinning = names("-spin")
+        cls.lock = next((n for n in ("mcs-spin", "ttas-spin") if n in spinning), spinning[0])
+        cls.parking = cls.lock[:-len("-spin")]  # spins, then parks
+        # x5-2 without a scheduler: threads do not share CPUs.
+        cls.bare = cls.file("bare.toml")
+        folder = os.path.join(os.path.dirname(os.path.dirname(USHER)), "share", "usher", "machines")
+        with open(os.path.join(folder, "x5-2.toml")) as file, open(cls.bare, "w") as to:
+            to.write(file.read().split("[scheduler]")[0])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def file(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    def points(self, *arguments):
+        """What the command writes as JSON."""
+        done = sim("mutexbench", "--ms", "0.1", "--quiet", *arguments, "--json", self.file("out.json"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+        with open(self.file("out.json")) as file:
+            return json.load(file)["points"]
+
+    def one(self, *arguments):
+        (point,) = self.points("--seeds", "1", *arguments)
+        return point
+
+    # Numbers of the machine
+
+    def test_a_number_of_the_machine(self):
+        four = ("--locks", self.lock, "--threads", "4")
+        usual = self.one(*four)
+        slow = self.one(*four, "--set-machine", "coherence.dirty=[1000,3000]", "--set-machine", "coherence.protocol=MESI")
+        self.assertEqual(slow["machine_settings"], {"coherence.dirty": [1000, 3000], "coherence.protocol": "MESI"})
+        self.assertLess(slow["throughput"], 0.5 * usual["throughput"])
+        self.assertNotIn("machine_settings", usual)
+
+    def test_a_sweep_over_a_number_of_the_machine(self):
+        points = self.points("--seeds", "2", "--locks", self.lock, "--threads", "4", "--vary",
+                             "coherence.dirty=[100,200],[1000,3000]", "--csv", self.file("out.csv"))
+        self.assertEqual([p["vary"] for p in points],
+                         [{"key": "coherence.dirty", "value": v} for v in ([100, 200], [1000, 3000]) for _ in range(2)])
+        self.assertGreater(points[0]["throughput"], 2 * points[2]["throughput"])
+        with open(self.file("out.csv")) as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([r["vary"] for r in rows], [f"coherence.dirty={v}" for v in ("[100,200]", "[1000,3000]") for _ in range(2)])
+        self.assertEqual(float(rows[0]["throughput"]), points[0]["throughput"])
+
+    # Points
+
+    def test_how_long_waiters_spin(self):
+        eight = ("--locks", self.parking, "--threads", "8", "--set", "cs=3000")
+        at_once, for_long, usual = (self.one(*eight, *o) for o in (("--spin", "0"), ("--spin", "10000000"), ("--spin", "auto")))
+        self.assertEqual((at_once["spin_ns"], for_long["spin_ns"]), (0, 10000000))
+        self.assertNotIn("spin_ns", usual)
+        self.assertGreater(at_once["voluntary_switches"], 0)
+        self.assertEqual(for_long["voluntary_switches"], 0)
+
+    def test_where_threads_begin(self):
+        for asked, sockets in (("compact", [0] * 4), ("scattered", [0, 1] * 2), ("even", [0, 0, 1, 1]),
+                               ("36,0..2", [1, 0, 0, 0]), ("71", [1] * 4)):
+            with self.subTest(asked):
+                point = self.one("--locks", self.lock, "--threads", "4", "--placement", asked)
+                self.assertEqual((point["placement"], point["sockets"]), (asked, sockets))
+
+    def test_what_comes_before_the_measured_time(self):
+        point = self.one("--locks", self.lock, "--threads", "4", "--warm-up", "0.25")
+        self.assertEqual((point["warm_up_ns"], point["measured_after_ns"]), (250000, 250000))
+        self.assertEqual(self.one("--locks", self.lock, "--threads", "4", "--warm-up", "0")["measured_after_ns"], 0)
+
+    def test_points_made_elsewhere(self):
+        asked = ("mutexbench", "--ms", "0.1", "--locks", self.parking, "--threads", "4", "--seeds", "2", "--spin", "900",
+                 "--placement", "0,9,18,27", "--warm-up", "0.05", "--set-machine", "coherence.protocol=MOESI", "--vary",
+                 "scheduler.wake=100,9000")
+        listed = sim(*asked, "--list-points").stdout.splitlines()
+        self.assertEqual(len(listed), 4)
+        with open(self.file("lines"), "w") as to:
+            for line in listed:
+                words = shlex.split(line)
+                self.assertEqual(words[:3], ["usher", "sim", "--point"])
+                done = sim("--point", words[3])
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                point = json.loads(done.stdout)
+                self.assertEqual((point["spin_ns"], point["placement"], point["warm_up_ns"], point["machine_settings"]),
+                                 (900, "0,9,18,27", 50000, {"coherence.protocol": "MOESI"}))
+                to.write(done.stdout)
+        here = sim(*asked, "--quiet", "--csv", self.file("here.csv"))
+        merged = sim("--merge", self.file("lines"), "--csv", self.file("merged.csv"))
+        self.assertEqual(here.stdout, merged.stdout)
+        with open(self.file("here.csv")) as a, open(self.file("merged.csv")) as b:
+            self.assertEqual(sorted(a.read().splitlines()), sorted(b.read().splitlines()))
+
+    def test_a_trace_has_them(self):
+        asked = ("mutexbench", "--locks", self.lock, "--threads", "2", "--trace", "1")
+        near, far = sim(*asked, "--placement", "0,2"), sim(*asked, "--placement", "0,36")
+        self.assertEqual((near.returncode, far.returncode), (0, 0))
+        self.assertNotIn("other socket", near.stdout)
+        self.assertIn("other socket", far.stdout)
+
+    # What is refused
+
+    def test_what_is_refused(self):
+        def point(**more):
+            return json.dumps({"workload": "mutexbench", "machine": "x5-2", "lock": self.lock, "threads": 2, "seed": 1,
+                               "run_ns": 10000, **more})
+        four = ("mutexbench", "--locks", self.lock, "--threads", "4")
+        for arguments, words in (
+                ((*four, "--set-machine", "coherence.per_raed=0"), ["x5-2.toml", "coherence.per_raed", "'per_read'"]),
+                ((*four, "--set-machine", "coherance.per_read=0"), ["'coherence.per_read'"]),
+                ((*four, "--set-machine", "coherence.per_read=much"), ["coherence.per_read", "whole number"]),
+                ((*four, "--set-machine", "per_read=0"), ["--set-machine", "SECTION.KEY=VALUE"]),
+                ((*four, "--set-machine", "coherence.hit=1", "--set-machine", "coherence.hit=2"), ["coherence.hit", "twice"]),
+                ((*four, "--set-machine", "coherence.hit=1", "--vary", "coherence.hit=1,2"), ["coherence.hit", "--vary"]),
+                ((*four, "--vary", "coherence.hit"), ["--vary", "SECTION.KEY=V1"]),
+                ((*four, "--vary", "coherence.hit=1,,2"), ["--vary", "empty"]),
+                ((*four, "--vary", "coherence.hit=1,0"), ["coherence.hit", "less than 1"]),
+                ((*four, "--vary", "coherence.hit=1,2", "--trace", "1"), ["--trace"]),
+                ((*four, "--placement", "compat"), ["'compat'", "'compact'", "0,18,1..3"]),
+                ((*four, "--placement", "1.."), ["'1..'", "0,18,1..3"]),
+                ((*four, "--placement", "5..1"), ["backwards"]),
+                ((*four, "--placement", "1,72"), ["no CPU 72", "0 to 71"]),
+                ((*four, "--machine", self.bare, "--placement", "1,2,2,3"), ["CPU 2", "twice", "bare.toml", "[scheduler]"]),
+                ((*four, "--machine", self.bare, "--placement", "1,2"), ["2 CPUs", "4 threads", "[scheduler]"]),
+                ((*four, "--spin", "much"), ["--spin", "'much'", "auto"]),
+                ((*four, "--spin", "2000000000"), ["--spin", "2000000000"]),
+                ((*four, "--warm-up", "-1"), ["--warm-up"]),
+                (("--point", "{}", "--spin", "1"), ["--spin", "--point"]),
+                (("--merge", "/dev/null", "--vary", "a.b=1"), ["--vary", "--merge"]),
+                (("--point", point(spin_ns=-1)), ["spin_ns", "-1"]),
+                (("--point", point(placement="72")), ["no CPU 72"]),
+                (("--point", point(vary={"key": "coherence.hit"})), ["neither a point nor a result"]),
+                (("validate", "--machine", "x5-2", "--set-machine", "coherence.hot=1"), ["'hit'"])):
+            with self.subTest(arguments):
+                self.assert_refused(sim(*arguments), 2, *words)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
