@@ -45,6 +45,7 @@ void simulation::find_paces() {
       } else {
         pace = std::max(pace, (1024 * (1 + others) + machine_.weight_of_spin * spin) / machine_.pipelines);
       }
+      instruction_paces_[work][spin] = machine_.strands_slow_all ? pace : 1024;
     }
 }
 

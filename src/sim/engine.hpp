@@ -270,11 +270,11 @@ class simulation {
   cycles noisy(cycles one_way);
   /// What so many cycles of a core take while other strands want its pipelines, too.
   cycles paced(const simulated_thread& t, cycles n) const {
-    return n * paces_[working_[t.core]][spinning_[t.core]] / 1024;
+    return n * instruction_paces_[working_[t.core]][spinning_[t.core]] / 1024;
   }
   /// The same for one that spins.
   cycles paced_spinning(const simulated_thread& t, cycles n) const {
-    return n * paces_[working_[t.core] + 1][spinning_[t.core] - 1] / 1024;
+    return n * instruction_paces_[working_[t.core] + 1][spinning_[t.core] - 1] / 1024;
   }
   void find_paces();
   bool was_asked_for_with_load(const simulated_thread& t, const line& l) const;
@@ -321,7 +321,8 @@ class simulation {
   std::vector<unsigned> working_, spinning_;  // strands of each core
   static constexpr unsigned most_strands = 16;
   std::array<std::array<std::uint32_t, most_strands + 2>, most_strands + 2> paces_{};  // by those two, in 1/1024
-  std::vector<simulated_thread*> sleepers_;                                            // first come, first woken
+  decltype(paces_) instruction_paces_{};
+  std::vector<simulated_thread*> sleepers_;  // first come, first woken
   unsigned idle_cpus_ = 0, living_ = 0;
   simulated_thread* me_ = nullptr;
   fiber main_;

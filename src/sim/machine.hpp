@@ -87,7 +87,7 @@ struct machine {
     cycles polite_from = 0;  ///< looks after which a waiter that will sleep offers its CPU between looks; 0: never
     cycles latency_least = 0, latency_mean = 0;  ///< from the wake to when the thread may run
     /// A CPU that has been idle for idle_after[i] takes idle_exit[i] longer to begin.
-    std::vector<cycles> idle_after, idle_exit;
+    std::vector<cycles> idle_after{}, idle_exit{};
     bool migrate = true;
   };
   std::optional<scheduler> os;
@@ -111,6 +111,7 @@ struct machine {
   bool ordered_by_arrival = true;  ///< misses; else by departure: the near ones have no advantage
   bool keeps_for_retry = true;     ///< a compare-and-swap that failed and is tried again at once hits
   bool merges_fills = true;        ///< a read joins another strand's that is under way; else it hits
+  bool strands_slow_all = true;    ///< instructions of locks, too; else only what programs compute
   bool random_refetch =
       true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
 

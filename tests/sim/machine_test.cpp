@@ -97,7 +97,7 @@ TEST_F(machine_file, complaints_name_the_key) {
                 .find("machine.sockets has no source: write {"),
             std::string::npos);
   EXPECT_NE(complaint("dirty = { value = [120, 280],", "dirty = { value = [120],")
-                .find("coherence.dirty must list two or three"),
+                .find("coherence.dirty must list 2 numbers"),
             std::string::npos);
   EXPECT_NE(complaint("sockets = { value = 2,", "sockets = { value = 17,").find("machine.sockets is more than 16"),
             std::string::npos);
@@ -147,7 +147,7 @@ TEST_F(machine_file, complaints_about_changes) {
   expect("x5-2", "coherence.per_read", "-1", "coherence.per_read is negative");
   expect("x5-2", "coherence.per_read", "1 2", "cannot be '1 2': write a number");
   expect("x5-2", "coherence.per_read", "1\nhit = 3", "cannot be of several lines");
-  expect("x5-2", "coherence.clean", "50", "must list two or three numbers");
+  expect("x5-2", "coherence.clean", "50", "must list 2 numbers: same socket, one hop");
   expect("numa-q", "strands.alone", "1.5", "strands.alone has no effect: a core has one strand");
 }
 
