@@ -54,6 +54,7 @@ struct sim_options : figure_options {
   double warm_up = -1;  ///< in ms; below 0: what is usual
   std::string spin, placement, vary;
   std::vector<std::string> machine_settings;
+  bool together = false;
   trace_options trace;
 };
 
@@ -104,6 +105,7 @@ ordered_json to_json(const sim::point& p, const std::string& machine, const mach
   if (p.others != 0) j["others"] = p.others;
   if (p.spin_ns) j["spin_ns"] = *p.spin_ns;
   if (!p.placement.empty()) j["placement"] = p.placement;
+  if (p.together) j["together"] = true;
   if (p.warm_up_ns) j["warm_up_ns"] = *p.warm_up_ns;
   return j;
 }
@@ -122,6 +124,7 @@ sim::point from_json(const ordered_json& j) {
   p.others = j.value("others", 0u);
   p.spin_ns = whole_number(j, "spin_ns", most_spin_ns);
   p.placement = j.value("placement", "");
+  p.together = j.value("together", false);
   p.warm_up_ns = whole_number(j, "warm_up_ns", static_cast<std::uint64_t>(most_warm_up_ms * 1e6));
   return p;
 }
@@ -129,6 +132,9 @@ sim::point from_json(const ordered_json& j) {
 ordered_json to_json(const sim::result& r) {
   ordered_json j;
   add_operations(j, r.throughput, r.operations);
+  j["first_half"] = r.first_half;
+  j["second_half"] = r.second_half;
+  j["settled"] = r.settled;
   j["sockets"] = r.sockets;
   if (!r.groups.empty()) {
     j["admissions"] = r.admissions;
@@ -221,6 +227,7 @@ std::vector<numbered_point> points_of(const sim_options& o) {
   p.others = o.others;
   p.spin_ns = spin_ns(o.spin);
   p.placement = o.placement;
+  p.together = o.together;
   if (o.warm_up >= 0) p.warm_up_ns = static_cast<std::uint64_t>(std::llround(o.warm_up * 1e6));
   for (std::optional<varied_number>& v : varied) {
     variant.varied = std::move(v);
@@ -338,7 +345,8 @@ subcommand sim_command(CLI::App& app) {
                   "Simulated milliseconds that are measured (default: 2; many time slices where threads share CPUs)")
       ->type_name("T")
       ->check(CLI::Range(0.001, 100000.0));
-  sub->add_option("--warm-up", o->warm_up, "Simulated milliseconds before what is measured (default: a fifth of that)")
+  sub->add_option("--warm-up", o->warm_up,
+                  "Simulated milliseconds before what is measured (default: a fifth of that, and 0.02 for each thread)")
       ->type_name("T")
       ->check(CLI::Range(0.0, most_warm_up_ms));
   sub->add_option("--spin", o->spin,
@@ -347,6 +355,8 @@ subcommand sim_command(CLI::App& app) {
   sub->add_option("--placement", o->placement,
                   "Where threads begin: compact, scattered, even, or CPUs as 0,18,1..3 (default: the workload's)")
       ->type_name("P");
+  sub->add_flag("--together", o->together,
+                "All threads begin at once, as from a barrier, not one after another as they are created");
   sub->add_option("--set-machine", o->machine_settings, "A number of the machine, as coherence.per_read=0")
       ->type_name("SECTION.KEY=V")
       ->allow_extra_args(false);
@@ -361,8 +371,8 @@ subcommand sim_command(CLI::App& app) {
   add_figure_options(*sub, *o, "600");
   add_trace_options(*sub, o->trace);
   keep_apart(*sub, {"--merge", "--point"},
-             {"--machine", "--seeds", "--jitter", "--ms", "--warm-up", "--spin", "--placement", "--set-machine",
-              "--vary", "--others", "--jobs"});
+             {"--machine", "--seeds", "--jitter", "--ms", "--warm-up", "--spin", "--placement", "--together",
+              "--set-machine", "--vary", "--others", "--jobs"});
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(sim_notes);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};

@@ -54,11 +54,11 @@ simulation::~simulation() {
   current_ = nullptr;
 }
 
-void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgent) {
+void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgent, cycles begin) {
   if (cpu >= cpus_.size())
     throw bad_machine(machine_.said() + ": there is no CPU " + std::to_string(cpu) + ", there are " +
                       std::to_string(cpus_.size()));
-  if (!machine_.os && cpus_[cpu].runs != nullptr)
+  if (!machine_.os && std::any_of(threads_.begin(), threads_.end(), [=](const auto& t) { return t->cpu == cpu; }))
     throw bad_machine(machine_.said() + ": more threads than CPUs need a section [scheduler]");
   threads_.push_back(std::make_unique<simulated_thread>(unsigned(threads_.size()), random_.bits()));
   simulated_thread& t = *threads_.back();
@@ -82,9 +82,10 @@ void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgen
   });
   living_++;
   processor& p = cpus_[cpu];
-  const cycles begin = random_.below(start_skew);
-  if (p.runs == nullptr) {
-    start(p, t, begin);
+  if (begin != 0) {
+    push(begin + random_.below(start_skew), event_kind::ready, t);
+  } else if (p.runs == nullptr) {
+    start(p, t, random_.below(start_skew));
   } else {
     p.queue.push_back(&t);
     watch_slice(cpu);

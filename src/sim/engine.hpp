@@ -60,9 +60,10 @@ class simulation {
   arena& shared() { return arena_; }
   const machine& on() const { return machine_; }
 
-  /// Adds a thread that begins on this CPU; an urgent one, once woken, does not wait for the end of another's slice. Throws bad_machine
-  /// where the machine has no room for it.
-  void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false);
+  /// Adds a thread that begins on this CPU, about then; an urgent one, once woken, does not wait for the end of another's slice. One
+  /// that begins later is as one that is woken: it takes an idle CPU if its own is not. Throws bad_machine where the machine has no room
+  /// for it.
+  void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false, cycles begin = 0);
 
   /// Calls at that time, without cost. May be called before run() only.
   void at(cycles time, std::function<void()> call);

@@ -29,6 +29,7 @@ struct point {
   bool watch = true;  ///< the lock, too: fairness in the short term, waits
   std::optional<std::uint64_t> spin_ns;  ///< how long waiters that park spin first; else as the machine says
   std::string placement;  ///< where threads begin, as read_placement() takes it; empty: as the program has it
+  bool together = false;  ///< all threads begin at once, as from a barrier; else as they are created, one by one
   std::optional<std::uint64_t> warm_up_ns;  ///< before what is measured; else usual_warm_up_ns()
 };
 
@@ -38,9 +39,11 @@ struct group : workloads::group {
 };
 
 struct result {
-  double throughput = 0;                  ///< operations a microsecond, all threads
-  std::vector<std::uint64_t> operations;  ///< of each thread
-  std::vector<unsigned> sockets;          ///< on which each thread began
+  double throughput = 0;                   ///< operations a microsecond, all threads
+  std::vector<std::uint64_t> operations;   ///< of each thread
+  double first_half = 0, second_half = 0;  ///< of the measured time: its throughput
+  bool settled = true;                     ///< they differ by no more than chance explains, see settling.hpp
+  std::vector<unsigned> sockets;           ///< on which each thread began
   // of the program's lock, if it has one
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
@@ -75,7 +78,8 @@ void check_point(const machine& m, const point& p);
 /// How long a run must be to be told from how it began: 2 ms, or where threads share CPUs, many time slices.
 std::uint64_t usual_run_ns(const machine& m, unsigned threads);
 
-/// What comes before the measured time where the point does not say.
+/// What comes before the measured time where the point does not say: a fifth of it, and as long as threads take to come and have
+/// their first turns.
 std::uint64_t usual_warm_up_ns(const point& p);
 
 /// Throws what check_point() does, workloads::bad_program, deadlock. `by`: somebody who wants to know each step.

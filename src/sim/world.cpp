@@ -72,6 +72,7 @@ world::world(machine m, std::uint64_t seed, unsigned threads, unsigned others, c
       begin_(simulation_.on().from_ns(t.warm_up_ns)),
       end_(begin_ + simulation_.on().from_ns(t.run_ns)),
       operations_(threads),
+      settling_(end_ - begin_, threads),
       meter_(simulation_.on(), threads, begin_, end_),
       watch_(watch) {
   if (watch) process_.watched_by = &meter_;

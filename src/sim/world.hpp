@@ -10,6 +10,7 @@
 #include "sim/meter.hpp"
 #include "sim/platform.hpp"
 #include "sim/runtime.hpp"
+#include "sim/settling.hpp"
 #include "sim/simulated_lock.hpp"
 
 namespace usher::sim {
@@ -58,7 +59,9 @@ class world {
     bool over() const { return world_.simulation_.now() >= world_.end_; }
     void count() {
       const cycles now = world_.simulation_.now();
-      if (now > world_.begin_ && now <= world_.end_) world_.operations_[index_]++;
+      if (now <= world_.begin_ || now > world_.end_) return;
+      world_.operations_[index_]++;
+      world_.settling_.note(now - world_.begin_);
     }
     std::uint32_t uniform(std::uint32_t below) { return below == 0 ? 0 : world_.simulation_.chance().below(below); }
     void steps(std::uint64_t n) { world_.simulation_.compute(n * world_.simulation_.on().step / 1024); }
@@ -105,6 +108,7 @@ class world {
   meter& watched() { return meter_; }
   process& shared_process() { return process_; }
   const std::vector<std::uint64_t>& operations() const { return operations_; }
+  const settling& counted() const { return settling_; }
   cycles begin() const { return begin_; }
   cycles end() const { return end_; }
 
@@ -117,6 +121,7 @@ class world {
   process process_;
   cycles begin_, end_;
   std::vector<std::uint64_t> operations_;
+  settling settling_;
   meter meter_;
   bool watch_;
   unsigned locks_ = 0, objects_ = 0;

@@ -1,0 +1,132 @@
+// Whether a run had settled, from how its operations are spread; and that threads come one after another.
+#include "sim/settling.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim/harness.hpp"
+#include "sim/random.hpp"
+
+namespace usher::sim {
+namespace {
+
+constexpr std::uint64_t time = 2000000;
+
+/// Operations at these mean distances in the first and in the second half; `burst` at once. Evenly, or as if each came by chance.
+settling seen(std::uint64_t first, std::uint64_t second, std::uint64_t seed = 0, unsigned burst = 1) {
+  settling s(time, 4);
+  random chance(seed);
+  for (std::uint64_t now = 1; now <= time;) {
+    for (unsigned i = 0; i < burst; i++) s.note(now);
+    const std::uint64_t gap = now <= time / 2 ? first : second;
+    now += std::max<std::uint64_t>(1, seed == 0 ? gap : chance.exponential(gap));
+  }
+  return s;
+}
+
+TEST(settling, halves) {
+  const settling s = seen(1000, 500);
+  EXPECT_EQ(s.first_half(), 1000u);
+  EXPECT_EQ(s.second_half(), 2000u);
+  EXPECT_FALSE(s.settled());
+  EXPECT_TRUE(seen(1000, 1000).settled());
+}
+
+TEST(settling, evenly_spread_operations_tell_small_differences) {
+  EXPECT_TRUE(seen(1000, 950).settled()) << "not more than a tenth";
+  EXPECT_FALSE(seen(1000, 850).settled());
+  EXPECT_FALSE(seen(20000, 10000).settled()) << "few, but regular";
+}
+
+TEST(settling, noise_is_no_difference) {
+  unsigned told_apart = 0, missed = 0;
+  for (std::uint64_t seed = 1; seed <= 200; seed++) {
+    for (const std::uint64_t gap : {500u, 5000u, 50000u}) {
+      told_apart += !seen(gap, gap, seed).settled();
+      told_apart += !seen(10 * gap, 10 * gap, seed, 20).settled() && gap < 50000;
+    }
+    missed += seen(500, 400, seed).settled();  // 2000 and 2500 operations: seven standard errors
+    missed += seen(1000, 200, seed, 3).settled();
+  }
+  EXPECT_LE(told_apart, 2u) << "of 1000";
+  EXPECT_LE(missed, 20u) << "of 400";
+}
+
+TEST(settling, too_little_to_tell) {
+  EXPECT_FALSE(settling(time, 4).settled());
+  EXPECT_FALSE(seen(500000, 500000).settled());
+  settling many(time, 500);
+  for (std::uint64_t now = 5000; now <= time; now += 5000) many.note(now);
+  EXPECT_FALSE(many.settled()) << "400 operations of 500 threads";
+}
+
+TEST(settling, clocks_of_threads_that_are_a_little_behind) {
+  settling s(time, 4);
+  for (std::uint64_t now = 2000; now <= time; now += 500) {
+    s.note(now);
+    s.note(now - 1900);
+  }
+  EXPECT_NEAR(double(s.first_half()), double(s.second_half()), 20);
+  EXPECT_TRUE(s.settled());
+}
+
+// ---- runs -----------------------------------------------------------------------------------------------------------------------
+
+machine of(const char* name, const std::map<std::string, std::string>& changes = {}) {
+  return read_machine(std::string(USHER_MACHINES "/") + name + ".toml", changes);
+}
+
+point on_mutexbench(const char* lock, unsigned threads) {
+  point p;
+  p.workload = "mutexbench";
+  p.lock = lock;
+  p.threads = threads;
+  p.run_ns = 1000000;
+  return p;
+}
+
+TEST(start, what_comes_before_grows_with_the_threads) {
+  point p = on_mutexbench("ticket-spin", 1);
+  EXPECT_EQ(usual_warm_up_ns(p), 200000u);
+  p.threads = 72;
+  EXPECT_EQ(usual_warm_up_ns(p), 72u * 20000);
+  EXPECT_EQ(run_point(of("x5-2"), p).warm_up_ns, 72u * 20000);
+  p.together = true;
+  EXPECT_EQ(usual_warm_up_ns(p), 200000u);
+}
+
+TEST(start, all_are_there_when_it_is_measured) {
+  const result r = run_point(of("x5-2"), on_mutexbench("ticket-spin", 72));
+  for (const std::uint64_t n : r.operations) EXPECT_GT(n, 0u);
+  EXPECT_TRUE(r.settled);
+  EXPECT_NEAR((r.first_half + r.second_half) / 2, r.throughput, 1e-9);
+}
+
+TEST(start, a_run_that_is_measured_while_threads_still_come_has_not_settled) {
+  point p = on_mutexbench("ticket-spin", 72);
+  p.warm_up_ns = 100000;
+  EXPECT_FALSE(run_point(of("x5-2"), p).settled);
+}
+
+TEST(start, together_is_another_start) {
+  point p = on_mutexbench("ticket-spin", 20);
+  const result one_by_one = run_point(of("x5-2"), p);
+  p.together = true;
+  EXPECT_NE(run_point(of("x5-2"), p).operations, one_by_one.operations);
+}
+
+TEST(start, a_storm_at_the_beginning_is_said) {
+  // 512 threads at once at a lock that a loop of compare-and-swap leads to: each success costs a round of all.
+  point p = on_mutexbench("qspinlock-spin", 512);
+  const result one_by_one = run_point(of("t7-2"), p);
+  EXPECT_GT(one_by_one.throughput, 1);
+  EXPECT_TRUE(one_by_one.settled);
+  p.together = true;
+  const result at_once = run_point(of("t7-2"), p);
+  EXPECT_LT(at_once.throughput, 0.1);
+  EXPECT_FALSE(at_once.settled) << "both halves are alike, but most threads have had no turn";
+  p.run_ns = 10000000;
+  EXPECT_FALSE(run_point(of("t7-2"), p).settled) << "it ends in the second half";
+}
+
+}  // namespace
+}  // namespace usher::sim
