@@ -9,7 +9,7 @@ meter::meter(const machine& m, unsigned threads, cycles begin, cycles end)
 
 void meter::came(unsigned thread, cycles now) {
   visitor& v = visitors_[thread];
-  v = {now, now, inside_ == 0 && waiting_ == 0};
+  v = {now, now};
   waiting_++;
   eldest_ = std::min(eldest_, now);
 }
@@ -23,16 +23,17 @@ void meter::got_in(unsigned thread, unsigned socket, cycles now) {
   const visitor mine = v;
   v.came = nobody;
   waiting_--;
-  inside_++;
   held_since_ = now;
   if (!measured(now)) {
     if (now > end_ && mine.came <= end_) late_.emplace_back(thread, mine.came);
     return;
   }
   history_.push_back(std::uint16_t(thread));
-  if (handed_over_since_ != nobody) hand_overs_.push_back(now - handed_over_since_);
+  // Only now all are known who had come by then: a thread says that it comes before others have got as far, where it has only
+  // computed since it last met anybody.
+  if (mine.came <= free_since_ || anybody_waits_since(free_since_)) hand_overs_.push_back(now - free_since_);
   waits_.push_back(now - mine.came);
-  found_free_ += mine.found_free ? 1 : 0;
+  found_free_ += mine.came >= free_since_ ? 1 : 0;
   between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;
   last_socket_ = socket;
   count_bypass(thread, mine.order);
@@ -54,9 +55,13 @@ void meter::count_bypass(unsigned thread, cycles order) {
   bypasses_among_[is_one_of_some(thread) ? 1 : 0] += of_my_kind ? 1 : 0;
 }
 
+bool meter::anybody_waits_since(cycles time) const {
+  return waiting_ != 0 &&
+         std::any_of(visitors_.begin(), visitors_.end(), [time](const visitor& v) { return v.came <= time; });
+}
+
 void meter::left(cycles now) {
-  inside_--;
-  handed_over_since_ = waiting_ != 0 ? now : nobody;
+  free_since_ = now;
   if (now > begin_ && held_since_ < end_) held_ += std::min(now, end_) - std::max(held_since_, begin_);
   if (measured(now)) holds_.push_back(now - held_since_);
 }

@@ -55,7 +55,7 @@ class meter : public observer {
   /// From the beginning of unlock() to the next admission, where somebody waits.
   durations hand_overs() const { return of(hand_overs_); }
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
-  /// Admissions of threads that had found the lock free.
+  /// Admissions of threads that came when nobody held the lock, and were the next to get in.
   std::uint64_t found_free() const { return found_free_; }
   /// Part of the measured time in which the lock was held.
   double utilisation() const;
@@ -64,12 +64,12 @@ class meter : public observer {
   static constexpr cycles nobody = ~cycles{0};
 
   void count_bypass(unsigned thread, cycles order);
+  bool anybody_waits_since(cycles time) const;
   durations of(std::vector<std::uint64_t> cycles) const;  // a copy: finding percentiles reorders
   bool measured(cycles t) const { return t > begin_ && t <= end_; }
 
   struct visitor {
     cycles came = nobody, order = nobody;
-    bool found_free = false;
   };
 
   const machine& machine_;
@@ -77,15 +77,14 @@ class meter : public observer {
   const void* lock_ = nullptr;
   std::vector<visitor> visitors_;
   std::vector<bool> is_one_of_some_;
-  unsigned inside_ = 0, waiting_ = 0, last_socket_ = 0;
+  unsigned waiting_ = 0, last_socket_ = 0;
   cycles eldest_ = 0;  ///< nobody who waits has come earlier: most admissions need not look at all of them
-  cycles held_since_ = 0, held_ = 0;
+  cycles held_since_ = 0, held_ = 0, free_since_ = 0;
   std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0;
   std::array<std::uint64_t, 2> bypasses_among_{};
   std::vector<std::uint16_t> history_;
   std::vector<std::uint64_t> waits_;  // of each admission
   std::vector<std::uint64_t> holds_, unlocks_, hand_overs_;
-  cycles handed_over_since_ = nobody;
   std::vector<std::pair<unsigned, cycles>> late_;  // who got in after the end, and when it had come
 };
 

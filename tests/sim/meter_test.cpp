@@ -65,6 +65,23 @@ TEST_F(one_lock, hand_over_and_overtaking) {
   EXPECT_EQ(seen.found_free(), 1u);
 }
 
+TEST_F(one_lock, who_says_early_that_it_will_come_has_not_waited) {
+  seen.came(0, 10000);
+  seen.got_in(0, 0, 10100);
+  seen.came(1, 50000);  // a thread that only computes says so while 0 is in
+  seen.left(40000);
+  seen.got_in(1, 0, 50100);
+  EXPECT_EQ(seen.found_free(), 2u);
+  EXPECT_EQ(seen.hand_overs().count, 0u);
+  seen.came(2, 52000);
+  seen.came(3, 70000);
+  seen.left(60000);
+  seen.got_in(3, 0, 70100);  // free while 2 waited
+  EXPECT_EQ(seen.found_free(), 3u);
+  EXPECT_EQ(seen.hand_overs().count, 1u);
+  EXPECT_EQ(seen.hand_overs().longest, 10100u);
+}
+
 TEST_F(one_lock, overtaking_within_a_kind) {
   seen.kinds({true, false, false, false});
   seen.came(0, 10000);
