@@ -2,6 +2,9 @@
 
 A figure is a number of one run (one seed, one jitter) over all points of the row; `holds` judges its median. A figure without it
 is reported and not judged; so is one that a number of the machine was set for. "As good as" is within 10 %, as in the ledger.
+
+Where what a machine does is not known, or a program's waiters may spin for longer or shorter, a row has several *forms*, each of which
+runs everything and is judged for itself.
 """
 
 from dataclasses import dataclass, field
@@ -18,6 +21,25 @@ class Sweep:
     seeds: int = 5
     pinned: bool = False
     others: int = 0
+    placement: str = ""  # compact, scattered, even, or a list of CPUs; if empty, the program's
+    spin: int | None = None  # how long waiters spin that will sleep, in ns; if None, the machine's
+    machine_settings: dict = field(default_factory=dict)  # section.key: value, as in the machine's file
+
+
+@dataclass
+class Form:
+    """One way in which all sweeps of a row run. What a sweep says itself counts more."""
+
+    name: str = ""
+    machine_settings: dict = field(default_factory=dict)
+    spin: int | None = None
+
+
+@dataclass
+class Forms:
+    what: str = ""  # they are forms of
+    all: list = field(default_factory=lambda: [Form()])
+    jitters: tuple = (0.5, 1, 2)  # of the machine's, the usual one in the middle
 
 
 @dataclass
@@ -32,10 +54,14 @@ class Figure:
 @dataclass
 class Row:
     id: str
+    title: str
     sweeps: list
     figures: list
     remark: str = ""
     fitted: str = ""
+    forms: Forms = field(default_factory=Forms)
+    unanswerable: str = ""  # a part of the claim: "what: because …"
+    why: str = ""  # the verdict is another than in results/simulated/before.json
 
 
 def at_least(limit):

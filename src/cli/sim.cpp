@@ -143,6 +143,7 @@ ordered_json to_json(const sim::result& r) {
     j["mttr"] = r.reacquire;
     j["between_sockets"] = r.between_sockets;
     j["bypasses"] = r.bypasses;
+    j["leaders_too_late"] = r.leaders_too_late;
     j["utilisation"] = r.utilisation;
     j["hold_ns"] = durations_to_json(r.holds);
     j["unlock_ns"] = durations_to_json(r.unlocks);

@@ -119,6 +119,7 @@ void note_locks(result& r, world& w, const program& program) {
   r.between_sockets = m.between_sockets();
   r.bypasses = m.bypasses();
   r.found_free = m.found_free();
+  r.leaders_too_late = m.leaders_too_late();
   r.utilisation = m.utilisation();
   r.holds = m.holds();
   r.unlocks = m.unlocks();

@@ -45,7 +45,7 @@ struct result {
   bool settled = true;                     ///< they differ by no more than chance explains, see settling.hpp
   std::vector<unsigned> sockets;           ///< on which each thread began
   // of the program's lock, if it has one
-  std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0;
+  std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0, leaders_too_late = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
   durations holds, unlocks, hand_overs;
   std::vector<group> groups;

@@ -37,6 +37,7 @@ class meter : public observer {
   // ---- from within: the thread has its place in the order; not every lock says so ----
   void doorway(const void* lock, unsigned thread, cycles now) override;
   void admitted(const void*, unsigned, cycles) override {}
+  void leader_too_late(cycles now) override { leaders_too_late_ += measured(now) ? 1 : 0; }
 
   // ---- afterwards ----
 
@@ -47,6 +48,8 @@ class meter : public observer {
   std::uint64_t bypasses() const { return bypasses_; }
   /// Of those, of somebody of the same kind.
   std::uint64_t bypasses_among(bool some) const { return bypasses_among_[some ? 1 : 0]; }
+  /// Leaders of groups who had to queue up behind another regular (MCSg, Fig 9).
+  std::uint64_t leaders_too_late() const { return leaders_too_late_; }
   /// Of these threads. Includes what those have waited who were not in at the end: a lower bound of the longest.
   durations waits(const std::function<bool(unsigned)>& of) const;
   durations holds() const { return of(holds_); }
@@ -80,7 +83,7 @@ class meter : public observer {
   unsigned waiting_ = 0, last_socket_ = 0;
   cycles eldest_ = 0;  ///< nobody who waits has come earlier: most admissions need not look at all of them
   cycles held_since_ = 0, held_ = 0, free_since_ = 0;
-  std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0;
+  std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0, leaders_too_late_ = 0;
   std::array<std::uint64_t, 2> bypasses_among_{};
   std::vector<std::uint16_t> history_;
   std::vector<std::uint64_t> waits_;  // of each admission

@@ -270,8 +270,14 @@ struct simulated {
   static wait_limits limits();
   static void doorway(const void* lock);
   static void admitted(const void* lock);
+  template <class Step>
+  static void leader(Step s) {
+    if (s == Step::joins_other_group) leader_too_late();
+  }
 
  private:
+  static void leader_too_late();
+
   /// What a thread waits for, and the value that it found at last: the word may change again before the thread goes on.
   template <class T, class Pred>
   struct awaited {

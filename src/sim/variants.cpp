@@ -90,6 +90,25 @@ using mcsg_plus_node = brings_node<P, mcsg_plus_with_node<P, W, no_turns>, mcsg_
 template <class P, class W>
 using mcsg_plus_plus_node = brings_node<P, mcsg_plus_with_node<P, W, leader_turns<P, W>>, mcsg_plus_plus<P, W>::traits>;
 
+/// Linux's spin lock on the i386 (2.4): an operation that changes the word, looks while it is held, no back-off.
+template <class P, class W>
+class ttas_linux {
+ public:
+  static constexpr lock_traits traits{.summary = "test-and-test-and-set without back-off", .paper = "baseline of Fairlocks"};
+
+  void lock() {
+    P::doorway(this);
+    while (word_.exchange(1, std::memory_order_acquire) != 0)
+      W::await_soon(word_, [](std::uint32_t w) { return w == 0; });
+    P::admitted(this);
+  }
+  bool try_lock() { return word_.exchange(1, std::memory_order_acquire) == 0; }
+  void unlock() { word_.store(0, std::memory_order_release); }
+
+ private:
+  typename P::template atomic<std::uint32_t> word_;
+};
+
 /// The classic CLH (Craig; Landin and Hagersten): a thread goes on with its predecessor's node, and nothing else knows of it.
 template <class P, class W>
 class clh_node {
@@ -134,6 +153,7 @@ constexpr family<simulated_lock> variant() {
 
 constexpr family<simulated_lock> all[] = {
     variant<clh_node, "clh-node">(),
+    variant<ttas_linux, "ttas-linux">(),
     variant<mcs_node, "mcs-node">(),
     variant<mcsg_node, "mcsg-node">(),
     variant<mcsg_plus_node, "mcsg+-node">(),

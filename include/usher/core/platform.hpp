@@ -40,7 +40,7 @@
 //   count_limit(n)     how far a count of threads may go that has room for n: n, and known at compile time; a checker says
 //                      less, the same in a whole execution, so that a few threads reach it.
 //   limits()           how long to poll and to yield before sleeping, and how long to sleep between looks: nanoseconds.
-//   leader(step)       optional: a checker is told where a leader of a group of waiters stands (locks/mcsg_plus.hpp).
+//   leader(step)       optional: who looks on is told where a leader of a group of waiters stands (locks/mcsg_plus.hpp).
 //   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively. lock() begins with
 //                      doorway(). A lock with a retry loop on the way to its doorway calls it again right after the
 //                      operation that is the doorway: what the lock promises counts from there.

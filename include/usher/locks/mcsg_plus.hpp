@@ -48,7 +48,8 @@
 
 namespace usher::inline v1 {
 
-/// What a checker is told of a group's leader, to see that leaders get the lock in the order of their tickets.
+/// What a checker is told of a group's leader, to see that leaders get the lock in the order of their tickets; and a simulator, which
+/// counts those who come too late (Fig 9).
 enum class leader_step { has_ticket, joins_other_group };
 
 /// The tickets of group leaders (Algorithm 4): drawn once, awaited before each attempt, passed on by who has got through.
@@ -213,7 +214,7 @@ class mcsg_plus_with_node {
       }
       turns_.pass(ticket);
       if (previous != no_node) {  // a regular was quicker: in MCSg++ the unlucky case
-        if constexpr (Turns::in_order) tell_checker(leader_step::joins_other_group);
+        tell_checker(leader_step::joins_other_group);
         queue_behind(previous, mine);
       }
       return;

@@ -1,5 +1,6 @@
 // Inter-lock interference (TWA, extended, §4.1): threads take locks of a pool at random. Do the locks disturb each other where
-// they share an array?
+// they share an array? Or, entrained (§2), they take them in turn, each thread another one first: then as many wait for each
+// lock, and the locks' tickets move in unison.
 #pragma once
 
 #include "bench/programs/program.hpp"
@@ -15,17 +16,23 @@ class interlock {
             .source = "TWA (extended), section 4.1, figure 2",
             .parameters = {{"locks", 1, 1, 8192, "in the pool"},
                            {"cs", 50, 0, 1000000, "PRNG steps inside"},
-                           {"ncs", 100, 0, 1000000, "PRNG steps outside"}},
+                           {"ncs", 100, 0, 1000000, "PRNG steps outside"},
+                           {"entrained", 0, 0, 1, "1: each thread takes the locks in turn"}},
             .one_lock = false};
   }
 
   explicit interlock(W& w)
-      : cs_(static_cast<std::size_t>(w.parameter("cs"))), ncs_(static_cast<std::size_t>(w.parameter("ncs"))) {
+      : cs_(static_cast<std::size_t>(w.parameter("cs"))),
+        ncs_(static_cast<std::size_t>(w.parameter("ncs"))),
+        entrained_(w.parameter("entrained") != 0),
+        at_(w.threads()) {
+    for (std::size_t i = 0; i < at_.size(); i++) at_[i].lock = i;
     for (long i = 0; i < w.parameter("locks"); i++) pool_.push_back(w.make_lock());
   }
 
   void operator()(typename W::thread& t) {
-    typename W::lock& lock = pool_[t.uniform(static_cast<std::uint32_t>(pool_.size()))];
+    typename W::lock& lock =
+        pool_[entrained_ ? at_[t.index()].lock++ % pool_.size() : t.uniform(static_cast<std::uint32_t>(pool_.size()))];
     lock.lock();
     t.steps(cs_);
     lock.unlock();
@@ -34,8 +41,14 @@ class interlock {
   }
 
  private:
+  struct alignas(128) position {
+    std::size_t lock = 0;
+  };
+
   std::vector<typename W::lock> pool_;
   std::size_t cs_, ncs_;
+  bool entrained_;
+  std::vector<position> at_;
 };
 
 }  // namespace usher::workloads

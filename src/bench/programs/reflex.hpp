@@ -22,7 +22,7 @@ class reflex {
             .source = "Fairlocks, section 6.3, table 4 and figure 9",
             .parameters = {{"sets", 12, 1, 1000, "that pass a token each"},
                            {"members", 4, 2, 1000, "tasks of a set"},
-                           {"work", 300, 0, 1000000, "cycles of a system call outside of the lock"}},
+                           {"work", 300, 0, 1000000, "cycles of a system call outside of the lock, on average"}},
             .metered = true,
             .guards = true};
   }
@@ -30,7 +30,7 @@ class reflex {
   explicit reflex(W& w)
       : lock_(w.make_lock()),
         members_(static_cast<std::uint32_t>(w.parameter("members"))),
-        work_(static_cast<std::size_t>(w.parameter("work"))),
+        work_(static_cast<std::uint32_t>(w.parameter("work"))),
         runnable_(w.template make<word>()) {
     const auto sets = static_cast<std::uint32_t>(w.parameter("sets"));
     queue_ = w.template make_array<word>(sets * members_);
@@ -47,10 +47,10 @@ class reflex {
       for (std::uint32_t s = t.index(); s < sets_; s += static_cast<std::uint32_t>(cpus_.size())) wake(t, s * members_);
     }
     if (const std::uint32_t mine = here.runs.get(); mine != 0) {
-      t.delay(work_);
+      call(t);
       wake(t, neighbour(mine - 1));
       t.count();
-      t.delay(work_);
+      call(t);
     }
     schedule(t, here);
     if (t.over())
@@ -77,6 +77,9 @@ class reflex {
   std::uint32_t neighbour(std::uint32_t task) const {
     return task / members_ * members_ + (task % members_ + 1) % members_;
   }
+
+  /// Calls do not take the same time always, or CPUs fall into step.
+  void call(typename W::thread& t) { t.delay(work_ / 2 + t.uniform(work_)); }
 
   void wake(typename W::thread& t, std::uint32_t id) {
     cpu* tell = nullptr;
@@ -152,7 +155,7 @@ class reflex {
 
   typename W::lock lock_;
   std::uint32_t members_, sets_ = 0;
-  std::size_t work_;
+  std::uint32_t work_;
   word& runnable_;
   word* queue_ = nullptr;  // running tasks stand there as well
   std::vector<task*> tasks_;
