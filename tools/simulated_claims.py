@@ -2,11 +2,13 @@
 """The rows of the claims ledger that the simulated machine can show.
 
 Each row runs `usher sim` with up to five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
-seed and jitter, and says whether the medians are as the paper says. Written down are a JSON file a row under
-docs/../results/simulated/ and, with --write-doc, the table in docs/simulated-claims.md and the verdicts in docs/claims.md.
+seed and jitter, and says whether the medians are as the paper says. A row with several forms does so for each of them. Written down
+are a JSON file a row under docs/../results/simulated/ and, with --write-doc, the tables in docs/simulated-claims.md and the verdicts in
+docs/claims.md.
 """
 
 import argparse
+import dataclasses
 import json
 import re
 import statistics
@@ -19,15 +21,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
-from simulated_rows import ROWS
+from simulated_rows import ROWS, Form
 
 FOLDER = harness.TREE / "results" / "simulated"
+BEFORE = FOLDER / "before.json"
 DOC = harness.TREE / "docs" / "simulated-claims.md"
 LEDGER = harness.TREE / "docs" / "claims.md"
 
 
-def jitter_of(machine):
-    file = harness.TREE / "src" / "sim" / "machines" / f"{machine}.toml"
+def jitter_of(sweep):
+    if "coherence.jitter" in sweep.machine_settings:
+        return float(sweep.machine_settings["coherence.jitter"])
+    file = harness.TREE / "src" / "sim" / "machines" / f"{sweep.machine}.toml"
     return tomllib.loads(file.read_text())["coherence"]["jitter"]["value"]
 
 
@@ -47,6 +52,16 @@ class Points:
         return sorted({threads for _, threads in self.points[sweep]})
 
 
+def options_of(form):
+    """What a form adds to a command."""
+    words = ["--spin", str(form.spin)] if form.spin is not None else []
+    for name, value in form.machine_settings.items():
+        words += ["--set-machine", f"{name}={value}"]
+    for name, value in form.settings.items():
+        words += ["--set", f"{name}={value}"]
+    return words
+
+
 def command_of(sweep):
     words = ["sim", sweep.workload, "--machine", sweep.machine, "--locks", ",".join(sweep.locks), "--threads",
              ",".join(str(t) for t in sweep.threads), "--seeds", str(sweep.seeds), "--ms", f"{sweep.ms:g}"]
@@ -56,45 +71,91 @@ def command_of(sweep):
         words.append("--pinned")
     if sweep.others:
         words += ["--others", str(sweep.others)]
-    return words
-
-
-def run_sweep(usher, sweep):
-    """{(seed, jitter): {(lock, threads): point}}"""
-    usual = jitter_of(sweep.machine)
-    jitters = [round(usual / 2, 6), usual, usual * 2]
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "points.json"
-        words = [str(usher)] + command_of(sweep) + ["--jitter", ",".join(f"{j:g}" for j in jitters), "--quiet", "--json",
-                                                    str(out)]
-        done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=3600)
-        if done.returncode != 0:
-            harness.die(f"{' '.join(words)}: {done.stderr.strip()}", 1)
-        points = json.loads(out.read_text())["points"]
-    found = {}
-    for p in points:
-        # Settings that are swept make different sweeps; here the jitter is told from the others by its place.
-        place = min(range(3), key=lambda i: abs(jitters[i] - p["jitter"]))
-        found.setdefault((p["seed"], place), {})[(p["lock"], p["threads"])] = p
-    return found
-
-
-def measure(usher, row):
-    began = time.monotonic()
-    sweeps = [run_sweep(usher, s) for s in row.sweeps]
-    keys = sorted(set.intersection(*(set(s) for s in sweeps)))
-    figures = []
-    for figure in row.figures:
-        values = {0: [], 1: [], 2: []}
-        for key in keys:
-            values[key[1]].append(round(float(figure.of(Points([s[key] for s in sweeps]))), 5))
-        figures.append({"what": figure.what, "values": list(values.values())})
-    return {"row": row.id, "commands": commands_of(row), "commit": harness.commit(), "date": time.strftime("%Y-%m-%d"),
-            "seconds": round(time.monotonic() - began, 1), "figures": figures}
+    if sweep.placement:
+        words += ["--placement", sweep.placement]
+    return words + options_of(Form(machine_settings=sweep.machine_settings, spin=sweep.spin))
 
 
 def commands_of(row):
     return ["usher " + " ".join(command_of(s)) for s in row.sweeps]
+
+
+def forms_of(row):
+    """The names, and what each adds to the commands."""
+    return [{"name": f.name, "options": " ".join(options_of(f))} for f in row.forms.all]
+
+
+def in_form(sweep, form):
+    return dataclasses.replace(sweep, spin=form.spin if sweep.spin is None else sweep.spin,
+                               machine_settings={**form.machine_settings, **sweep.machine_settings},
+                               settings={**form.settings, **sweep.settings})
+
+
+def never_sleeps(lock):
+    return lock.endswith("-spin") or lock == "null"
+
+
+def parts_of(sweep):
+    """Locks whose waiters only spin do not ask for a budget: they need not run once for each."""
+    if sweep.spin is None:
+        return [sweep]
+    spinning = [lock for lock in sweep.locks if never_sleeps(lock)]
+    others = [lock for lock in sweep.locks if not never_sleeps(lock)]
+    parts = [dataclasses.replace(sweep, locks=spinning, spin=None)] if spinning else []
+    return parts + ([dataclasses.replace(sweep, locks=others)] if others else [])
+
+
+class Runner:
+    def __init__(self, usher):
+        self.usher = usher
+        self.done = {}
+
+    def points(self, sweep, jitters):
+        """{(seed, place of the jitter): {(lock, threads): point}}"""
+        found = {}
+        for part in parts_of(sweep):
+            for key, points in self.run(part, jitters).items():
+                found.setdefault(key, {}).update(points)
+        return found
+
+    def run(self, sweep, jitters):
+        usual = jitter_of(sweep)
+        jitters = [round(usual * j, 6) for j in jitters]
+        words = command_of(sweep) + ["--jitter", ",".join(f"{j:g}" for j in jitters)]
+        if tuple(words) in self.done:
+            return self.done[tuple(words)]
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "points.json"
+            done = subprocess.run([str(self.usher)] + words + ["--quiet", "--json", str(out)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, timeout=3600)
+            if done.returncode != 0:
+                harness.die(f"{' '.join(words)}: {done.stderr.strip()}", 1)
+            points = json.loads(out.read_text())["points"]
+        found = {}
+        for p in points:
+            # Settings that are swept make different sweeps; here the jitter is told from the others by its place.
+            place = min(range(len(jitters)), key=lambda i: abs(jitters[i] - p["jitter"]))
+            found.setdefault((p["seed"], place), {})[(p["lock"], p["threads"])] = p
+        self.done[tuple(words)] = found
+        return found
+
+
+def measure(usher, row):
+    began = time.monotonic()
+    runner = Runner(usher)
+    forms = []
+    for form in row.forms.all:
+        sweeps = [runner.points(in_form(s, form), row.forms.jitters) for s in row.sweeps]
+        keys = sorted(set.intersection(*(set(s) for s in sweeps)))
+        figures = []
+        for figure in row.figures:
+            values = [[] for _ in row.forms.jitters]
+            for key in keys:
+                values[key[1]].append(round(float(figure.of(Points([s[key] for s in sweeps]))), 5))
+            figures.append({"what": figure.what, "values": values})
+        forms.append({"name": form.name, "options": " ".join(options_of(form)), "figures": figures})
+    return {"row": row.id, "commands": commands_of(row), "jitters": list(row.forms.jitters), "commit": harness.commit(),
+            "date": time.strftime("%Y-%m-%d"), "seconds": round(time.monotonic() - began, 1), "forms": forms}
 
 
 def measured(row):
@@ -103,25 +164,32 @@ def measured(row):
     if not file.is_file():
         return None
     result = json.loads(file.read_text())
-    if result["commands"] != commands_of(row) or [f["what"] for f in result["figures"]] != [f.what for f in row.figures]:
+    same = (result["commands"] == commands_of(row) and "forms" in result
+            and [{"name": f["name"], "options": f["options"]} for f in result["forms"]] == forms_of(row)
+            and all([f["what"] for f in form["figures"]] == [f.what for f in row.figures] for form in result["forms"]))
+    if not same:
         harness.die(f"{file.name} is of another {row.id} than simulated_rows.py has: measure it again", 1)
     return result
 
 
 def judge(row, result):
-    """Of each figure what is to be shown and whether it is as wanted. What is wanted is the row's as it is now."""
+    """For each form, of each figure what is to be shown and whether it is as wanted. What is wanted is the row's as it is now."""
     judged = []
-    for figure, written in zip(row.figures, result["figures"]):
-        medians = [statistics.median(v) for v in written["values"]]
-        usual = written["values"][1]
-        judged.append({"what": figure.what, "wanted": figure.wanted, "fitted": figure.fitted, "median": medians[1],
-                       "range": [min(usual), max(usual)], "over_jitter": [min(medians), max(medians)],
-                       "holds": bool(figure.holds(medians[1])) if figure.holds else None,
-                       "holds_at_all_jitters": all(figure.holds(m) for m in medians) if figure.holds else None})
+    for form in result["forms"]:
+        figures = []
+        for figure, written in zip(row.figures, form["figures"]):
+            medians = [statistics.median(v) for v in written["values"]]
+            usual = len(medians) // 2
+            figures.append({"what": figure.what, "wanted": figure.wanted, "fitted": figure.fitted, "median": medians[usual],
+                            "range": [min(written["values"][usual]), max(written["values"][usual])],
+                            "over_jitter": [min(medians), max(medians)],
+                            "holds": bool(figure.holds(medians[usual])) if figure.holds else None,
+                            "holds_at_all_jitters": all(figure.holds(m) for m in medians) if figure.holds else None})
+        judged.append({"name": form["name"], "figures": figures})
     return judged
 
 
-def verdict_of(figures):
+def verdict_of_form(figures):
     judged = [f for f in figures if f["holds"] is not None]
     good = sum(f["holds"] for f in judged)
     if not judged:
@@ -131,10 +199,39 @@ def verdict_of(figures):
     return "in part" if good else "not reproduced"
 
 
+def listed(names):
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def verdict_of(row, forms):
+    """One verdict where all forms agree. Else what holds with which, the best first."""
+    by_verdict = {}
+    for form in forms:
+        by_verdict.setdefault(verdict_of_form(form["figures"]), []).append(form["name"])
+    if len(by_verdict) == 1:
+        text = next(iter(by_verdict))
+        if len(forms) > 1:
+            text += f" over {'both' if len(forms) == 2 else 'all'} {row.forms.what}"
+    else:
+        order = ["reproduced", "reproduced, not at every jitter", "in part", "not reproduced"]
+        best, *rest = sorted(by_verdict, key=order.index)
+        text = f"{best} only with {listed(by_verdict[best])}; " + "; ".join(f"{v} with {listed(by_verdict[v])}" for v in rest)
+    if row.unanswerable:
+        text = "not answerable here" if text.startswith("seen") else text + "; a part is not answerable here"
+    return text
+
+
 def number(value):
     if value == 0:
         return "0"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def wanted(figure):
+    text = figure["wanted"] or "–"
+    if figure["wanted"] and figure["holds"] is None:
+        text += " (fitted)" if figure["fitted"] else " (not judged)"
+    return text
 
 
 def seen(figure):
@@ -145,26 +242,57 @@ def seen(figure):
     low, high = figure["over_jitter"]
     if number(low) != number(high):
         text += f" [{number(low)}–{number(high)}]"
-    mark = "" if figure["holds"] is not False else " ✗"
-    wanted = f", wanted {figure['wanted']}" if figure["wanted"] else ""
-    if figure["wanted"] and figure["holds"] is None:
-        wanted += " (fitted)" if figure["fitted"] else " (not judged)"
-    return f"{figure['what']}: {text}{wanted}{mark}"
+    return text + ("" if figure["holds"] is None else " ✓" if figure["holds"] else " ✗")
 
 
-def row_text(row, figures):
-    commands = "<br>".join(f"`{c.removeprefix('usher ')}`" for c in commands_of(row))
-    what = "<br>".join(seen(f) for f in figures)
-    remark = f"<br>{row.remark}" if row.remark else ""
-    return f"| [{row.id}](../results/simulated/{row.id}.json) | {commands} | {what} | {verdict_of(figures)}{remark} | {row.fitted or '–'} |"
+def over_forms(figures):
+    """The same figure under all forms: where the medians lie, and where they are as wanted."""
+    low, high = min(f["median"] for f in figures), max(f["median"] for f in figures)
+    return number(low) if number(low) == number(high) else f"{number(low)} – {number(high)}"
 
 
-def table_of(results):
-    """`results`: of each row its judged figures, or nothing."""
-    lines = ["| row | `usher …` | seen: median (seeds) [jitters] | verdict | fitted numbers |", "|---|---|---|---|---|"]
-    for row in ROWS:
-        figures = results.get(row.id)
-        lines.append(row_text(row, figures) if figures else f"| {row.id} | – | – | not run | – |")
+def section_of(row, forms):
+    """What a row is, what ran, what was seen, as a section."""
+    lines = [f"### {row.id}", "", f"{row.title}. **{sentence(verdict_of(row, forms))}.** "
+             f"[Each seed](../results/simulated/{row.id}.json).", "", "```sh"]
+    lines += commands_of(row)
+    lines += ["```", ""]
+    if len(forms) > 1:
+        lines += ["With each of " + "; ".join(f"`{f['options']}`" if f["options"] else "nothing more" for f in forms_of(row)) + ":", ""]
+    head = [f["name"] for f in forms] if len(forms) > 1 else ["seen"]
+    more = ["range"] if len(forms) > 3 else []
+    lines += ["| figure | wanted | " + " | ".join(head + more) + " |", "|---" * (2 + len(head) + len(more)) + "|"]
+    for i in range(len(row.figures)):
+        same = [f["figures"][i] for f in forms]
+        cells = [same[0]["what"], wanted(same[0])] + [seen(f) for f in same] + ([over_forms(same)] if more else [])
+        lines.append("| " + " | ".join(cells) + " |")
+    if row.unanswerable:
+        lines += ["", f"Not answerable here: {row.unanswerable}."]
+    if row.remark:
+        lines += ["", row.remark]
+    if row.fitted:
+        lines += ["", f"Fitted numbers: {row.fitted}."]
+    return "\n".join(lines) + "\n"
+
+
+def sentence(text):
+    return text[0].upper() + text[1:]
+
+
+def reason(row, before, now):
+    if row.why:
+        return row.why
+    return "as before" if before == now else "–" if before is None else "**the reason is not yet said**"
+
+
+def table_of(rows):
+    """`rows`: with the judged forms of each."""
+    before = json.loads(BEFORE.read_text())["rows"]
+    lines = ["| row | | before | now | reason for the change |", "|---|---|---|---|---|"]
+    for row, forms in rows:
+        was = before[row.id]["verdict"] if row.id in before else None
+        now = verdict_of(row, forms)
+        lines.append(f"| [{row.id}](#{row.id.lower()}) | {row.title} | {was or 'no row'} | {now} | {reason(row, was, now)} |")
     return "\n".join(lines)
 
 
@@ -181,12 +309,12 @@ def rows_named(cell):
 
 
 def with_verdicts(ledger, results):
-    """The ledger's page, with what was simulated in the last cells."""
+    """The ledger's page, with the verdicts of what was simulated, `results`, in the last cells."""
     lines = []
     for line in ledger.split("\n"):
         cells = line.split(" | ")
         names = [n for n in rows_named(cells[0].removeprefix("| ")) if n in results] if re.match(r"\| [TGMF]\d", line) else []
-        verdicts = [(f"{n} " if len(names) > 1 else "") + verdict_of(results[n]) for n in names]
+        verdicts = [(f"{n} " if len(names) > 1 else "") + results[n] for n in names]
         if verdicts:
             last = cells[-1].removesuffix("|").strip()
             last = re.sub(r"(; )?\[simulated\].*$", "", last)
@@ -218,16 +346,19 @@ def main():
             if options.rows and row.id not in options.rows:
                 continue
             result = measure(build.usher, row)
-            (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1) + "\n")
-            figures = judge(row, result)
-            print(f"{row.id}: {verdict_of(figures)} ({result['seconds']} s)")
-            for figure in figures:
-                print("   " + seen(figure))
+            (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+            forms = judge(row, result)
+            print(f"{row.id}: {verdict_of(row, forms)} ({result['seconds']} s)")
+            for i, figure in enumerate(row.figures):
+                print(f"   {figure.what}, wanted {wanted(forms[0]['figures'][i])}: "
+                      + "; ".join((f"{f['name']}: " if f["name"] else "") + seen(f["figures"][i]) for f in forms))
             sys.stdout.flush()
     if options.write_doc:
-        results = {row.id: judge(row, result) for row in ROWS if (result := measured(row)) is not None}
-        LEDGER.write_text(with_verdicts(LEDGER.read_text(), results))
-        DOC.write_text(harness.between_markers(DOC.read_text(), "simulated claims", table_of(results)))
+        found = [(row, result, judge(row, result)) for row in ROWS if (result := measured(row)) is not None]
+        LEDGER.write_text(with_verdicts(LEDGER.read_text(), {row.id: verdict_of(row, forms) for row, _, forms in found}))
+        page = harness.between_markers(DOC.read_text(), "verdicts", table_of([(row, forms) for row, _, forms in found]))
+        page = harness.between_markers(page, "simulated claims", "\n".join(section_of(row, forms) for row, _, forms in found))
+        DOC.write_text(page)
 
 
 if __name__ == "__main__":
