@@ -18,7 +18,7 @@ machine small() {
   m.sockets = 2;
   m.cores = 2;
   m.strands = 1;
-  m.group = 0;
+  m.complexes = 1;
   m.os->slice = m.from_ns(100000);
   return m;
 }
