@@ -2,7 +2,7 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims try-cases format check-format tidy install deb clean
+.PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases format check-format tidy install deb clean
 
 help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ bench-sim: build ## how fast the simulator is, in CPU time; fails beyond its lim
 
 simulated-claims: build ## what the papers claim of machines that are not there (half an hour)
 	tools/simulated_claims.py --build $(BUILD) --write-doc
+
+held-out: build ## published numbers that nothing was set by, simulated, into docs/held-out.md (a few minutes)
+	tools/held_out.py --build $(BUILD) --write-doc
 
 try-cases: build ## usher try on real programs, into docs/try.md (over half an hour; resumes where it ended)
 	@tools/deps.sh try

@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+"""Published numbers that nothing was set by, and what is simulated of them: docs/held-out.md.
+
+Runs `usher sim` (a few minutes), writes results/held-out.json with the hash of each machine file, and with --write-doc the page. A page is
+not written, and --check fails, where a machine's file is another than what was measured: measure again (make held-out).
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import harness
+from held_out_numbers import CURVES, LIBSLOCK, RUNS, SENTENCES, SOURCES, Run
+
+RESULT = harness.TREE / "results" / "held-out.json"
+DOC = harness.TREE / "docs" / "held-out.md"
+MACHINES = harness.TREE / "src" / "sim" / "machines"
+STEP = 9  # cycles of a step of the PRNG, where a machine's file says nothing
+GUESS = 100  # steps of a curve's critical section, before the first number is used
+
+
+class Points:
+    """The points of one run under one seed."""
+
+    def __init__(self, points):
+        self.points = points
+
+    def __call__(self, lock, threads, of="throughput"):
+        point = self.points[(lock, threads)]
+        for key in of.split("."):
+            point = point[key]
+        return point
+
+    def counts(self):
+        return sorted({threads for _, threads in self.points})
+
+
+def command_of(run):
+    words = ["sim", run.workload, "--machine", run.machine, "--locks", ",".join(run.locks), "--threads", ",".join(str(t) for t in run.threads),
+             "--seeds", str(run.seeds), "--ms", f"{run.ms:g}"]
+    for name, value in run.settings.items():
+        words += ["--set", f"{name}={value}"]
+    if run.placement:
+        words += ["--placement", run.placement]
+    if run.pinned:
+        words.append("--pinned")
+    for key, value in run.machine_settings.items():
+        words += ["--set-machine", f"{key}={value}"]
+    return words
+
+
+def points_of(usher, run):
+    """Of each seed its points."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "points.json"
+        words = [str(usher)] + command_of(run) + ["--quiet", "--json", str(out)]
+        done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=1200)
+        if done.returncode != 0:
+            harness.die(f"{' '.join(words)}: {done.stderr.strip()}", 1)
+        points = json.loads(out.read_text())["points"]
+    seeds = {}
+    for p in points:
+        seeds.setdefault(p["seed"], {})[(p["lock"], p["threads"])] = p
+    return [Points(seeds[s]) for s in sorted(seeds)]
+
+
+def values_of(seeds, of):
+    return [None if (value := of(p)) is None else round(float(value), 6) for p in seeds]
+
+
+# ---- curves ----
+
+
+def runs_of(curve, cs, settings=None):
+    """One for each set of counts: locks that were not run with all of them are in a run of their own."""
+    by_counts = {}
+    for name, published in curve.published.items():
+        by_counts.setdefault(tuple(published), []).append(LIBSLOCK[name])
+    return [Run("mutexbench", curve.machine, locks, list(counts), {"cs": cs, "ncs": 0}, curve.ms, placement="compact",
+                machine_settings=settings or {}) for counts, locks in by_counts.items()]
+
+
+def anchor_of(curve):
+    return "MCS", min(curve.published["MCS"])
+
+
+def set_section(usher, curve, machines):
+    """The steps of the critical section with which MCS with the fewest threads is as fast as it was."""
+    name, threads = anchor_of(curve)
+    lock = LIBSLOCK[name]
+    run = Run("mutexbench", curve.machine, [lock], [threads], {"cs": GUESS, "ncs": 0}, curve.ms, placement="compact")
+    seen = statistics.median(p(lock, threads) for p in points_of(usher, run))
+    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())["machine"]
+    cycles = (1 / curve.published[name][threads] - 1 / seen) * file["mhz"]["value"]
+    return max(0, GUESS + round(cycles / file.get("step", {"value": STEP})["value"]))
+
+
+def busy_home(curve, machines):
+    """A trial: a line's home takes no other request for it while one is on its way, for about as long as the longest journey."""
+    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())["coherence"]
+    return {"coherence.directory": max(file["dirty"]["value"])}
+
+
+def measure_curve(usher, curve, cs, settings):
+    values = {}
+    for run in runs_of(curve, cs, settings):
+        seeds = points_of(usher, run)
+        for name, published in curve.published.items():
+            if LIBSLOCK[name] in run.locks:
+                values[name] = {str(t): values_of(seeds, lambda p, t=t, n=name: p(LIBSLOCK[n], t)) for t in published}
+    return {"cs": cs, "commands": ["usher " + " ".join(command_of(r)) for r in runs_of(curve, cs, settings)], "values": values}
+
+
+# ---- what was measured, and of which machines ----
+
+
+def machines_used():
+    return sorted({run.machine for run in RUNS.values()} | {c.machine for c in CURVES})
+
+
+def hashes(machines):
+    return {name: hashlib.sha256((machines / f"{name}.toml").read_bytes()).hexdigest() for name in machines_used()}
+
+
+def measure(usher, machines):
+    began = time.monotonic()
+    numbers, sentences, curves, trials = {}, {}, {}, {}
+    for name, run in RUNS.items():
+        seeds = points_of(usher, run)
+        for source in SOURCES:
+            numbers |= {n.id: values_of(seeds, n.of) for n in source.numbers if n.run == name}
+        sentences |= {s.id: values_of(seeds, s.of) for s in SENTENCES if s.run == name}
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+    for curve in CURVES:
+        cs = set_section(usher, curve, machines)
+        curves[curve.id] = measure_curve(usher, curve, cs, {})
+        trials[curve.id] = measure_curve(usher, curve, cs, busy_home(curve, machines))
+        print(f"{curve.id}: {time.monotonic() - began:.0f} s", flush=True)
+    return {"commit": harness.commit(), "date": time.strftime("%Y-%m-%d"), "seconds": round(time.monotonic() - began), "machines": hashes(machines),
+            "commands": {name: "usher " + " ".join(command_of(run)) for name, run in RUNS.items()},
+            "numbers": numbers, "sentences": sentences, "curves": curves, "trials": trials}
+
+
+def measured(machines):
+    """What was written down, if the machines and the runs are still those."""
+    if not RESULT.is_file():
+        harness.die(f"{RESULT.relative_to(harness.TREE)} is missing: make held-out", 1)
+    result = json.loads(RESULT.read_text())
+    for name, found in hashes(machines).items():
+        if result["machines"].get(name) != found:
+            harness.die(f"{name}.toml is another than when docs/held-out.md was measured: make held-out", 1)
+    ids = {n.id for source in SOURCES for n in source.numbers}
+    if (result["commands"] != {name: "usher " + " ".join(command_of(run)) for name, run in RUNS.items()} or set(result["numbers"]) != ids
+            or set(result["sentences"]) != {s.id for s in SENTENCES} or set(result["curves"]) != {c.id for c in CURVES}):
+        harness.die("results/held-out.json is of other runs or numbers than held_out_numbers.py has: make held-out", 1)
+    return result
+
+
+# ---- the page ----
+
+
+def fitted_keys(machines, name):
+    """As a machine's file marks them."""
+    keys = set()
+    for section, values in tomllib.loads((machines / f"{name}.toml").read_text()).items():
+        keys |= {f"{section}.{key}" for key, value in values.items() if isinstance(value, dict) and value.get("fitted")}
+    return keys
+
+
+def median(values):
+    """None, where most runs saw none."""
+    seen = [v for v in values if v is not None]
+    return statistics.median(seen) if 2 * len(seen) > len(values) else None
+
+
+def factor(published, seen):
+    """How far apart they are: 1 is equal. None where one of them is 0."""
+    if seen is None:
+        return float("inf")
+    if published == 0 or seen == 0:
+        return 1.0 if published == seen else None if published == 0 else float("inf")
+    return max(seen / published, published / seen)
+
+
+def text(value):
+    if value is None:
+        return "none"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100000:
+        return f"{value / 1e6:.3g} million"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def ratio_text(published, seen):
+    if seen is None:
+        return "–"
+    return "–" if published == 0 else f"{seen / published:.2f}" if 0.005 < seen / published < 100 else f"{seen / published:.1g}"
+
+
+def shares(factors):
+    """| numbers | median | within 1.25 | 1.5 | 2 |"""
+    if not factors:
+        return "0 | – | – | – | –"
+    middle = statistics.median(factors)
+    within = " | ".join(f"{100 * sum(f <= limit for f in factors) / len(factors):.0f} %" for limit in (1.25, 1.5, 2))
+    return f"{len(factors)} | {f'{middle:.2f}' if middle != float('inf') else '–'} | {within}"
+
+
+def judged_numbers(result, machines):
+    """Of each source what is held out, and what is not with the reason."""
+    judged = []
+    for source in SOURCES:
+        kept, others = [], []
+        for n in source.numbers:
+            seen = median(result["numbers"][n.id])
+            set_for = sorted(set(n.fitted) & fitted_keys(machines, RUNS[n.run].machine))
+            why = n.spent or (f"`{'`, `'.join(set_for)}` of {RUNS[n.run].machine} {'were' if len(set_for) > 1 else 'was'} set for it" if set_for else "")
+            (others if why else kept).append((n, seen, why))
+        judged.append((source, kept, others))
+    return judged
+
+
+def order_right(curve, measured_curve):
+    """Of pairs of locks with as many threads that are at least 10 % apart: how many are in the order that they were in."""
+    pairs = right = 0
+    values = measured_curve["values"]
+    names = list(curve.published)
+    for i, a in enumerate(names):
+        for b in names[i + 1:]:
+            for t in set(curve.published[a]) & set(curve.published[b]):
+                was = curve.published[a][t] / curve.published[b][t]
+                if max(was, 1 / was) >= 1.1:
+                    pairs += 1
+                    right += (median(values[a][str(t)]) / median(values[b][str(t)]) > 1) == (was > 1)
+    return right, pairs
+
+
+def crossing(a, b, least):
+    """Between which numbers of threads `a`, that was ahead by at least so much, falls behind `b` by as much. None if it does not."""
+    ahead = None
+    for t in sorted(set(a) & set(b)):
+        if a[t] >= b[t] * least:
+            ahead = t
+        elif ahead is not None and b[t] >= a[t] * least:
+            return ahead, t
+    return None
+
+
+def crossings(curve, measured_curve):
+    """Sentences on locks that overtake each other by 10 %, as published, and where they do that when simulated."""
+    seen = {name: {int(t): median(v) for t, v in row.items()} for name, row in measured_curve["values"].items()}
+    found = []
+    for a in curve.published:
+        for b in curve.published:
+            was = crossing(curve.published[a], curve.published[b], 1.1)
+            if was is None:
+                continue
+            now = crossing(seen[a], seen[b], 1)
+            found.append(f"{a} falls below {b} between {was[0]} and {was[1]} threads, simulated "
+                         + (f"between {now[0]} and {now[1]}" if now else "below all the while" if seen[a][was[0]] < seen[b][was[0]] else "not at all"))
+    return found
+
+
+def curve_numbers(curve, measured_curve):
+    """(lock, threads, published, seen) of all but the number that the program was set by."""
+    values = measured_curve["values"]
+    return [(name, t, published, median(values[name][str(t)])) for name, row in curve.published.items() for t, published in row.items()
+            if (name, t) != anchor_of(curve)]
+
+
+def curve_factors(curve, measured_curve, lock=None):
+    return [factor(p, seen) for name, _, p, seen in curve_numbers(curve, measured_curve) if lock in (None, name)]
+
+
+def page(result, machines):
+    judged = judged_numbers(result, machines)
+    lines = [f"Measured {result['date']}, commit {result['commit']}, in {result['seconds']} seconds.", "",
+             "| source | numbers | median factor | within 1.25 | 1.5 | 2 |", "|---|---|---|---|---|---|"]
+    everything = []
+    for source, kept, _ in judged:
+        factors = [f for n, seen, _ in kept if (f := factor(n.published, seen)) is not None]
+        everything += factors
+        lines.append(f"| {source.title} | {shares(factors)} |")
+    for curve in CURVES:
+        factors = curve_factors(curve, result["curves"][curve.id])
+        everything += factors
+        lines.append(f"| mctop, locks on {curve.machine} | {shares(factors)} |")
+    lines += [f"| **all** | {shares(everything)} |", ""]
+    lines += curves_by_lock(result)
+    for source, kept, _ in judged:
+        lines += [f"## {source.title}", "", source.text, "", "| number | published | simulated | ratio |", "|---|---|---|---|"]
+        for n, seen, _ in kept:
+            unit = f" {n.unit}" if n.unit else ""
+            lines.append(f"| {n.what} | {text(n.published)}{unit} | {text(seen)}{unit if seen is not None else ''} | {ratio_text(n.published, seen)} |")
+        lines.append("")
+        for command in dict.fromkeys(result["commands"][n.run] for n, _, _ in kept):
+            lines.append(f"`{command}`  ")
+        lines.append("")
+    for curve in CURVES:
+        lines += curve_text(curve, result)
+    lines += ["## Sentences", "", "| sentence | seen | wanted | |", "|---|---|---|---|"]
+    for s in SENTENCES:
+        seen = median(result["sentences"][s.id])
+        lines.append(f"| {s.what} | {text(seen)} | {s.wanted} | {'as it says' if s.holds(seen) else '✗'} |")
+    lines += [""] + [f"`{result['commands'][r]}`  " for r in dict.fromkeys(s.run for s in SENTENCES)]
+    lines += ["", "## Not held out", "", "| number | published | simulated | because |", "|---|---|---|---|"]
+    for source, _, others in judged:
+        lines += [f"| {source.title.split(',')[0]}: {n.what} | {text(n.published)} | {text(seen)} | {why} |" for n, seen, why in others]
+    for curve in CURVES:
+        name, t = anchor_of(curve)
+        seen = median(result["curves"][curve.id]["values"][name][str(t)])
+        lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section is set by it |")
+    lines += ["", "## Machine files", "", "| file | sha256 |", "|---|---|"]
+    lines += [f"| [{name}.toml](../src/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
+    return "\n".join(lines)
+
+
+def curves_by_lock(result):
+    """What the curves say of each lock, with the machines as they are and with the trial."""
+    lines = ["mctop's curves by lock, on all four machines together, and in a trial whose number is in no file: a line's home takes no other request "
+             "for it while one is on its way, for which `coherence.directory` is the longest of `dirty`.", "",
+             "| lock | numbers | median factor | within 1.25 | 1.5 | 2 | in the trial: numbers | median factor | within 1.25 | 1.5 | 2 |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
+    for lock in [*LIBSLOCK, None]:
+        both = [shares([f for c in CURVES for f in curve_factors(c, result[kind][c.id], lock)]) for kind in ("curves", "trials")]
+        lines.append(f"| {lock or '**all**'} | {both[0]} | {both[1]} |")
+    orders = [[sum(x) for x in zip(*(order_right(c, result[kind][c.id]) for c in CURVES))] for kind in ("curves", "trials")]
+    return lines + ["", f"Of {orders[0][1]} pairs of locks at least 10 % apart with as many threads {orders[0][0]} are in the order that was measured, "
+                    f"in the trial {orders[1][0]}.", ""]
+
+
+def curve_text(curve, result):
+    """A table of threads by locks: published → simulated."""
+    right, pairs = order_right(curve, result["curves"][curve.id])
+    counts = sorted({t for row in curve.published.values() for t in row})
+    crossed = crossings(curve, result["curves"][curve.id])
+    values = result["curves"][curve.id]["values"]
+    lines = [f"## {curve.machine}: locks of mctop's [{curve.file}](https://github.com/LPD-EPFL/mctop/tree/master/results/locks)", "",
+             f"M/s, published → simulated (ratio). Of {pairs} pairs of locks at least 10 % apart with as many threads {right} are in the order "
+             f"that was measured. A critical section of {result['curves'][curve.id]['cs']} steps makes {anchor_of(curve)[0]} with "
+             f"{anchor_of(curve)[1]} threads as fast as it was." + (f" {'. '.join(crossed)}." if crossed else ""), "",
+             "| threads | " + " | ".join(curve.published) + " |", "|---" * (len(curve.published) + 1) + "|"]
+    for t in counts:
+        cells = []
+        for name, row in curve.published.items():
+            if t not in row:
+                cells.append("–")
+                continue
+            seen = median(values[name][str(t)])
+            mark = "set" if (name, t) == anchor_of(curve) else ratio_text(row[t], seen)
+            cells.append(f"{text(row[t])} → {text(seen)} ({mark})")
+        lines.append(f"| {t} | " + " | ".join(cells) + " |")
+    return lines + [""] + [f"`{c}`  " for c in result["curves"][curve.id]["commands"]] + [""]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
+    parser.add_argument("--write-doc", action="store_true", help="docs/held-out.md")
+    parser.add_argument("--no-run", action="store_true", help="with --write-doc: from what was written down")
+    parser.add_argument("--check", action="store_true", help="only whether page, results and machine files belong together")
+    parser.add_argument("--machines", default=MACHINES, type=Path, help=argparse.SUPPRESS)  # for the test
+    options = parser.parse_args()
+    if not options.no_run and not options.check:
+        build = harness.Build(options.build)
+        build.need(build.usher)
+        RESULT.write_text(json.dumps(measure(build.usher, options.machines), indent=1, ensure_ascii=False) + "\n")
+    if options.write_doc or options.check:
+        result = measured(options.machines)
+        wanted = harness.between_markers(DOC.read_text(), "held out", page(result, options.machines))
+        if options.check:
+            if wanted != DOC.read_text():
+                harness.die("docs/held-out.md is another than results/held-out.json makes it: tools/held_out.py --no-run --write-doc", 1)
+        else:
+            DOC.write_text(wanted)
+
+
+if __name__ == "__main__":
+    main()
