@@ -50,7 +50,10 @@ double axis::at(double value) const {
 }
 
 std::vector<tick> ticks(const axis& a, std::size_t most) {
-  return a.logarithmic ? logarithmic_ticks(a, most) : linear_ticks(a, most);
+  constexpr std::size_t fewest = 3;
+  if (a.logarithmic)
+    if (auto all = logarithmic_ticks(a, most); all.size() >= fewest) return all;
+  return linear_ticks(a, most);  // also where a logarithmic axis spans hardly anything
 }
 
 }  // namespace usher::cli

@@ -129,6 +129,7 @@ int carry_out(bench_options& o) try {
   }
   std::vector<numbered_point> points = points_of(o);
   if (o.list_points) return list_points(bench_figures, points);
+  check_chart_metric(o, bench::programs());
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
   if (o.limit == 0) o.limit = 3 * o.seconds + 10;

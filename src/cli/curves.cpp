@@ -36,6 +36,7 @@ colour ink_of(std::size_t curve) {
   return inks[curve % inks.size()];
 }
 
+constexpr colour white{1, 1, 1};
 constexpr double symbol_size = 5;  // at most, from the middle
 
 /// Five symbols and eight colours: forty curves before two look alike.
@@ -51,8 +52,14 @@ void symbol(canvas& on, point at, std::size_t curve) {
     case 3:
       return on.arrow_head({at.x + 5, at.y}, 1, 9, ink);
     default:
-      return on.ring(at, 4.5, ink);
+      return on.arrow_head({at.x - 5, at.y}, -1, 9, ink);
   }
+}
+
+/// The symbol's outline.
+void hollow(canvas& on, point at, std::size_t curve) {
+  symbol(on, at, curve);
+  on.dot({at.x + (curve % 5 == 3 ? -1 : curve % 5 == 4 ? 1 : 0), at.y}, 2.2, white);
 }
 
 axis horizontal(const curve_chart& c, double begin, double end) {
@@ -64,10 +71,27 @@ axis horizontal(const curve_chart& c, double begin, double end) {
     }
   if (low > high) return {0, 1, false, begin, end};
   if (low == high) return {low - 1, high + 1, false, begin, end};
-  return {low, high, low > 0 && high / low > log_from, begin, end};
+  return {low, high, low > 0 && (c.log_x || high / low > log_from), begin, end};
+}
+
+/// Nothing is nowhere on a logarithmic axis: it has the bottom for itself.
+axis logarithmic_vertical(const curve_chart& c, double bottom, double top) {
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  bool none = false;
+  for (const curve& one : c.curves)
+    for (const curve_point& p : one.points)
+      for (const double v : {p.low, p.middle, p.high}) {
+        if (v > 0) low = std::min(low, v);
+        high = std::max(high, v);
+        none = none || v <= 0;
+      }
+  if (low > high) return {0, 1, false, bottom, top};
+  const double room = std::max(1.05, std::pow(high / low, 0.04));
+  return {low / (none ? 2 * room : room), high * room, true, bottom, top};
 }
 
 axis vertical(const curve_chart& c, double bottom, double top) {
+  if (c.log_y) return logarithmic_vertical(c, bottom, top);
   double high = 0;
   for (const curve& one : c.curves)
     for (const curve_point& p : one.points) high = std::max(high, p.high);
@@ -127,7 +151,7 @@ class drawing {
   }
 
  private:
-  point at(double x, double y) const { return {x_.at(x), y_.at(y)}; }
+  point at(double x, double y) const { return {x_.at(x), y_.at(y_.logarithmic ? std::max(y, y_.low) : y)}; }
 
   void heading(canvas& on) {
     on.text({margin, margin + 12}, on.shortened(chart_.title, title_font, width - 2 * margin), title_font, black);
@@ -136,7 +160,7 @@ class drawing {
       on.text({margin, y}, text, subtitle_font, grey);
       y += line_height;
     }
-    on.text({margin, top_ - 9}, chart_.y_name, small_font, grey);
+    on.text({margin, top_ - 9}, chart_.y_name + (y_.logarithmic ? "; logarithmic" : ""), small_font, grey);
   }
 
   void scales(canvas& on) {
@@ -144,6 +168,7 @@ class drawing {
       on.line({left_, y_.at(t.value)}, {right_, y_.at(t.value)}, t.value == 0 ? grey : pale);
       on.text({left_ - 8, y_.at(t.value) + 4}, t.label, number_font, grey, align::right);
     }
+    if (y_.logarithmic) on.line({left_, bottom_}, {right_, bottom_}, grey);
     for (const double x : x_ticks(on)) {
       on.line({x_.at(x), bottom_}, {x_.at(x), bottom_ + 4}, grey);
       on.text({x_.at(x), bottom_ + 17}, fmt::format("{:g}", x), number_font, grey, align::centre);
@@ -195,10 +220,11 @@ class drawing {
     for (const curve_point& p : chart_.curves[i].points) path.push_back(at(p.x, p.middle));
     on.path(path, ink_of(i), 2);
     const point* last = nullptr;
-    for (const point& p : path) {
-      if (last != nullptr && p.x - last->x < 2 * symbol_size) continue;
-      symbol(on, p, i);
-      last = &p;
+    for (std::size_t k = 0; k < path.size(); k++) {
+      const bool settled = chart_.curves[i].points[k].settled;
+      if (last != nullptr && path[k].x - last->x < 2 * symbol_size && settled) continue;
+      settled ? symbol(on, path[k], i) : hollow(on, path[k], i);
+      last = &path[k];
     }
   }
 
@@ -227,6 +253,7 @@ std::string in_words(const curve_chart& c) {
     for (const curve_point& p : one.points) {
       all += fmt::format("{} {:g}: {:.4g}", &p == &one.points.front() ? "" : ",", p.x, p.middle);
       if (p.low != p.high) all += fmt::format(" ({:.4g}–{:.4g})", p.low, p.high);
+      if (!p.settled) all += " not settled";
     }
   }
   for (const std::string& part : c.caption) all += "\n" + part;

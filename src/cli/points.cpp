@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <numeric>
@@ -51,6 +52,14 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_option("--json", o.json_file, "Write all points to this file")->type_name("F");
   to.add_option("--csv", o.csv_file, "The same as lines")->type_name("F");
   to.add_option("--chart", o.chart_file, "Draw the throughput into this file, .svg or .png")->type_name("F");
+  to.add_option("--chart-metric", o.chart_metric,
+                "With --chart: " + figure_metric_names() + "; of a group of threads as guests.latency")
+      ->type_name("M");
+  to.add_flag("--log-x", o.log_x,
+              "With --chart: threads on a logarithmic axis (by itself where they span more than a factor of 8)");
+  to.add_flag("--log-y", o.log_y, "With --chart: the metric on a logarithmic axis");
+  for (const char* name : {"--chart-metric", "--log-x", "--log-y"})
+    to.get_option(name)->needs(to.get_option("--chart"));
   to.add_flag("--details", o.details, "Show also how even the threads' shares are, and how often threads are switched");
   to.add_option("--timeout", o.limit, "Of one point, in seconds (default: " + default_limit + ")")
       ->type_name("S")
@@ -63,7 +72,8 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   keep_apart(to, {"--merge", "--point"},
              {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points"});
   keep_apart(to, {"--merge"}, {"--point"});
-  keep_apart(to, {"--point", "--list-points"}, {"--json", "--csv", "--chart", "--details"});
+  keep_apart(to, {"--point", "--list-points"},
+             {"--json", "--csv", "--chart", "--chart-metric", "--log-x", "--log-y", "--details"});
   to.add_flag("--quiet", o.quiet, "No progress bar");
 }
 
@@ -118,6 +128,20 @@ std::vector<std::string> chosen_locks(const std::vector<std::string>& names, con
     else
       chosen.push_back(name);
   return chosen;
+}
+
+void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs) {
+  const std::string group = figure_metric_named(o.chart_metric).group();
+  if (group.empty()) return;
+  const auto has = [&](const workloads::description& w) {
+    return (w.some != nullptr && w.some == group) || (w.others != nullptr && w.others == group);
+  };
+  const auto asked =
+      std::find_if(programs.begin(), programs.end(), [&](const auto& w) { return w.name == o.workload; });
+  if (asked == programs.end() || has(*asked)) return;
+  throw std::runtime_error(
+      fmt::format("--chart-metric {}: {} has no threads that are called {}{}", o.chart_metric, o.workload, group,
+                  asked->some == nullptr ? "" : fmt::format(", but {} and {}", asked->some, asked->others)));
 }
 
 void list_workloads(std::span<const workloads::description> programs) {
@@ -243,15 +267,16 @@ std::string in_words(const ordered_json& value) {
   return all;
 }
 
-/// Points that differ in nothing but the number of threads, and what repeats.
+/// Points that differ in nothing but the number of threads or the number of the machine that is varied, and what repeats.
 struct series {
   std::string name;
-  std::map<unsigned, std::vector<const ordered_json*>> points;  ///< by the number of threads
+  std::map<double, std::vector<const ordered_json*>> points;  ///< by that
 };
 
 struct figure {
   std::vector<series> all;  ///< in the order in which they come
   std::string workload, machine;
+  std::string x = "threads";    ///< or the number of the machine that is varied
   std::string same;             ///< what else all points were run with
   std::size_t repetitions = 0;  ///< most of one point
 };
@@ -262,13 +287,34 @@ std::string said(const std::string& key, const ordered_json& value) {
   return value.is_object() || key == "workload" || key == "machine" ? in_words(value) : key + " " + in_words(value);
 }
 
+/// What is varied where nothing else is: one number of the machine, with one number of threads. Empty: the threads.
+std::string varied_alone(const points_as_json& points) {
+  std::set<std::string> keys;
+  std::set<unsigned> threads;
+  std::set<double> values;
+  for (const ordered_json& p : points) {
+    const auto v = p.find("vary");
+    if (v == p.end() || !v->at("value").is_number()) return "";
+    keys.insert(v->at("key"));
+    values.insert(v->at("value").get<double>());
+    threads.insert(p["threads"].get<unsigned>());
+  }
+  return keys.size() == 1 && threads.size() == 1 && values.size() > 1 ? *keys.begin() : "";
+}
+
 /// The lock names a series; and what else is not the same for all points, as after --merge.
 figure figure_of(const points_as_json& points) {
-  static constexpr std::array keys{"workload", "machine", "parameters", "machine_settings", "vary",      "jitter",
-                                   "pinned",   "others",  "spin_ns",    "placement",        "warm_up_ns"};
+  static constexpr std::array keys{"workload", "machine", "parameters", "machine_settings", "vary",     "jitter",
+                                   "pinned",   "others",  "spin_ns",    "placement",        "together", "warm_up_ns"};
   figure f;
   std::vector<std::string> telling;
+  const std::string varied = varied_alone(points);
+  if (!varied.empty()) {
+    f.x = varied;
+    f.same = fmt::format("{} threads", points.front()["threads"].get<unsigned>());
+  }
   for (const char* key : keys) {
+    if (!varied.empty() && key == std::string_view("vary")) continue;
     std::set<std::string> values;
     for (const ordered_json& p : points) values.insert(p.contains(key) ? in_words(p[key]) : "");
     if (values.size() > 1) telling.emplace_back(key);
@@ -288,7 +334,7 @@ figure figure_of(const points_as_json& points) {
       if (p.contains(key)) name += " " + said(key, p[key]);
     auto at = std::find_if(f.all.begin(), f.all.end(), [&](const series& s) { return s.name == name; });
     if (at == f.all.end()) at = f.all.insert(at, series{name, {}});
-    auto& same = at->points[p["threads"].get<unsigned>()];
+    auto& same = at->points[(varied.empty() ? p["threads"] : p["vary"]["value"]).get<double>()];
     same.push_back(&p);
     f.repetitions = std::max(f.repetitions, same.size());
   }
@@ -307,40 +353,108 @@ std::string number(double v) {
   return v >= 0.1 || v == 0 ? fmt::format("{:.3f}", v) : fmt::format("{:.3g}", v);
 }
 
+/// Of threads, or of what is varied.
+std::string x_value(double v) {
+  return v == std::floor(v) && std::fabs(v) < 1e15 ? fmt::format("{:.0f}", v) : fmt::format("{:g}", v);
+}
+
 std::string median_and_range(const std::vector<double>& v) {
   if (v.empty()) return "-";
   const auto [low, high] = std::minmax_element(v.begin(), v.end());
   return v.size() == 1 ? number(v.front()) : fmt::format("{} {}–{}", number(median(v)), number(*low), number(*high));
 }
 
-std::set<unsigned> counts_of(const figure& f) {
-  std::set<unsigned> counts;
+std::set<double> all_x(const figure& f) {
+  std::set<double> all;
   for (const series& s : f.all)
-    for (const auto& [threads, same] : s.points) counts.insert(threads);
-  return counts;
+    for (const auto& [x, same] : s.points) all.insert(x);
+  return all;
+}
+
+// What cannot be seen in a median and a range: that a run was measured before it had settled, and that a lock has a good and a bad
+// state and chance decides between them.
+
+bool has_settled(const ordered_json* point) {
+  return point->value("settled", true);
+}
+
+std::size_t unsettled(const std::vector<const ordered_json*>& same) {
+  return same.size() - static_cast<std::size_t>(std::count_if(same.begin(), same.end(), has_settled));
+}
+
+/// Of simulated runs, where nobody else is to blame.
+bool has_two_states(const std::vector<const ordered_json*>& same) {
+  constexpr double factor = 1.5;
+  if (same.size() < 2 ||
+      !std::all_of(same.begin(), same.end(), [](const ordered_json* p) { return p->contains("seed"); }))
+    return false;
+  const auto v = values(same, "throughput");
+  const auto [low, high] = std::minmax_element(v.begin(), v.end());
+  return *high > factor * *low;
+}
+
+constexpr const char *unsettled_mark = "*", *states_mark = "!";
+
+std::string marks_of(const std::vector<const ordered_json*>& same) {
+  return std::string(unsettled(same) != 0 ? unsettled_mark : "") + (has_two_states(same) ? states_mark : "");
+}
+
+/// Lines that say what the marks of a table mean, if it has them.
+std::string legend_of_marks(const figure& f) {
+  bool some_unsettled = false, some_states = false;
+  for (const series& s : f.all)
+    for (const auto& [x, same] : s.points) {
+      some_unsettled |= unsettled(same) != 0;
+      some_states |= has_two_states(same);
+    }
+  std::string text;
+  if (some_unsettled)
+    text += fmt::format("{}: has not settled: the halves of a run differ, or it has fewer operations than threads\n",
+                        unsettled_mark);
+  if (some_states)
+    text += fmt::format(
+        "{}: seeds differ by more than a factor of 1.5: chance decides between a good and a bad state\n", states_mark);
+  return text;
+}
+
+/// One line on standard error for all.
+void warn_of_unsettled(const figure& f) {
+  constexpr std::size_t most = 6;
+  std::string list;
+  std::size_t points = 0;
+  for (const series& s : f.all)
+    for (const auto& [x, same] : s.points) {
+      const std::size_t n = unsettled(same);
+      if (n == 0 || ++points > most) continue;
+      list += fmt::format("{}{} with {} ({} of {} runs)", list.empty() ? "" : ", ", s.name,
+                          f.x == "threads" ? x_value(x) + " threads" : f.x + " " + x_value(x), n, same.size());
+    }
+  if (points == 0) return;
+  if (points > most) list += fmt::format(" and {} more", points - most);
+  warn("not settled, take a longer --warm-up or --ms: {}", list);
 }
 
 /// A row a number of threads; of many locks, a row a lock.
 std::string table_of(const figure& f, std::size_t width) {
   constexpr std::size_t many = 8;
-  const std::set<unsigned> counts = counts_of(f);
-  const auto cell = [](const series& s, unsigned threads) {
-    const auto at = s.points.find(threads);
-    return at == s.points.end() ? "-" : median_and_range(values(at->second, "throughput"));
+  const std::set<double> counts = all_x(f);
+  const auto cell = [](const series& s, double x) {
+    const auto at = s.points.find(x);
+    return at == s.points.end() ? "-" : median_and_range(values(at->second, "throughput")) + marks_of(at->second);
   };
   const bool row_a_lock = f.all.size() > many && f.all.size() > counts.size();
-  std::vector<column> columns{{row_a_lock ? "lock" : "threads", !row_a_lock}};
+  std::vector<column> columns{{row_a_lock ? "lock" : f.x, !row_a_lock}};
   std::vector<std::vector<std::string>> rows;
   if (row_a_lock) {
-    for (const unsigned n : counts) columns.push_back({std::to_string(n), true});
+    for (const double n : counts) columns.push_back({x_value(n), true});
     for (const series& s : f.all) {
       rows.push_back({s.name});
-      for (const unsigned n : counts) rows.back().push_back(cell(s, n));
+      for (const double n : counts) rows.back().push_back(cell(s, n));
     }
   } else {
     for (const series& s : f.all) columns.push_back({s.name, true});
-    for (const unsigned n : counts) {
-      rows.push_back({std::to_string(n)});
+    for (const double n : counts) {
+      rows.push_back({x_value(n)});
       for (const series& s : f.all) rows.back().push_back(cell(s, n));
     }
   }
@@ -355,17 +469,18 @@ std::string plot_of(const figure& f) {
     for (const auto& [threads, same] : s.points) most = std::max(most, median(values(same, "throughput")));
   if (most <= 0 || f.all.size() > letters) return "";
   const auto letter = [](std::size_t i) { return static_cast<char>('a' + i); };
-  std::string text = fmt::format("{:>7}  0{:>{}} operations/µs\n", "threads", number(most), width - 1);
-  for (const unsigned threads : counts_of(f)) {
+  std::string text =
+      fmt::format("{:>7}  0{:>{}} operations/µs\n", f.x == "threads" ? f.x : "", number(most), width - 1);
+  for (const double x : all_x(f)) {
     std::string line(width, ' ');
     for (std::size_t i = f.all.size(); i-- > 0;) {
-      const auto at = f.all[i].points.find(threads);
+      const auto at = f.all[i].points.find(x);
       if (at == f.all[i].points.end()) continue;
       const double place = median(values(at->second, "throughput")) / most * static_cast<double>(width - 1);
       line[static_cast<std::size_t>(place)] = letter(i);
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    text += fmt::format("{:>7}  {}\n", threads, line);
+    text += fmt::format("{:>7}  {}\n", x_value(x), line);
   }
   for (std::size_t i = 0; i < f.all.size(); i++)
     text += fmt::format("{}{} {}", i == 0 ? "         " : ", ", letter(i), f.all[i].name);
@@ -384,13 +499,13 @@ std::vector<double> per_operation(const std::vector<const ordered_json*>& points
   return all;
 }
 
-/// A table for each number of threads.
+/// A table for each number of threads, or whatever is varied.
 std::string details_of(const figure& f, std::size_t width) {
   std::string text;
-  for (const unsigned threads : counts_of(f)) {
+  for (const double x : all_x(f)) {
     std::vector<std::vector<std::string>> rows;
     for (const series& s : f.all) {
-      const auto at = s.points.find(threads);
+      const auto at = s.points.find(x);
       if (at == s.points.end()) continue;
       const auto shown = [](const std::vector<double>& v, const char* format) {
         return v.empty() ? "-" : fmt::format(fmt::runtime(format), median(v));
@@ -402,14 +517,16 @@ std::string details_of(const figure& f, std::size_t width) {
                       shown(per_operation(at->second, "voluntary_switches"), "{:.5f}"),
                       shown(per_operation(at->second, "involuntary_switches"), "{:.5f}")});
     }
-    text += fmt::format("\n{} thread{}\n", threads, threads == 1 ? "" : "s") + format_table({{"lock"},
-                                                                                             {"operations/µs", true},
-                                                                                             {"smallest", true},
-                                                                                             {"worst", true},
-                                                                                             {"Gini", true},
-                                                                                             {"voluntary", true},
-                                                                                             {"involuntary", true}},
-                                                                                            rows, width);
+    text += (f.x == "threads" ? fmt::format("\n{} thread{}\n", x_value(x), x == 1 ? "" : "s")
+                              : fmt::format("\n{} {}\n", f.x, x_value(x))) +
+            format_table({{"lock"},
+                          {"operations/µs", true},
+                          {"smallest", true},
+                          {"worst", true},
+                          {"Gini", true},
+                          {"voluntary", true},
+                          {"involuntary", true}},
+                         rows, width);
   }
   return text +
          "\nsmallest: what the thread that got least has, relative to an equal part; voluntary, involuntary: switches "
@@ -449,7 +566,11 @@ std::string csv_of(const points_as_json& points) {
                                                                  {"spin_ns", "spin_ns"},
                                                                  {"placement", "placement"},
                                                                  {"warm_up_ns", "warm_up_ns"},
+                                                                 {"together", "together"},
                                                                  {"throughput", "throughput"},
+                                                                 {"first_half", "first_half"},
+                                                                 {"second_half", "second_half"},
+                                                                 {"settled", "settled"},
                                                                  {"gini", "gini"},
                                                                  {"smallest_share", "smallest_share"},
                                                                  {"lwss", "lwss"},
@@ -484,7 +605,7 @@ std::string title_of(const figure& f) {
          (f.machine.empty() ? "several machines" : f.machine);
 }
 
-curve_chart chart_of(const figure& f, const points_as_json& points, const ordered_json& about) {
+curve_chart chart_of(const figure& f, const points_as_json& points, const ordered_json& about, const figure_metric& m) {
   curve_chart c;
   c.title = title_of(f);
   c.subtitle = f.same;
@@ -497,18 +618,24 @@ curve_chart chart_of(const figure& f, const points_as_json& points, const ordere
                   (f.repetitions == 1 ? fmt::format("1 {}", what)
                                       : fmt::format("median and range of {} {}s", f.repetitions, what));
   }
-  c.x_name = "threads";
-  c.y_name = "operations a microsecond; more is better";
+  c.x_name = f.x;
+  c.y_name = m.axis;
+  bool all_settled = true;
   for (const series& s : f.all) {
     curve one{s.name, {}};
-    for (const auto& [threads, same] : s.points) {
-      const auto v = values(same, "throughput");
+    for (const auto& [x, same] : s.points) {
+      std::vector<double> v;
+      for (const ordered_json* p : same)
+        if (const auto one_of = m.of(*p)) v.push_back(*one_of);
+      if (v.empty()) continue;
       const auto [low, high] = std::minmax_element(v.begin(), v.end());
-      one.points.push_back({static_cast<double>(threads), median(v), *low, *high});
+      one.points.push_back({x, median(v), *low, *high, unsettled(same) == 0});
+      all_settled = all_settled && one.points.back().settled;
     }
-    c.curves.push_back(std::move(one));
+    if (!one.points.empty()) c.curves.push_back(std::move(one));
   }
-  c.caption = caption_of(about);
+  if (!all_settled) c.caption.emplace_back("hollow: a run has not settled");
+  for (std::string& part : caption_of(about)) c.caption.push_back(std::move(part));
   return c;
 }
 
@@ -517,6 +644,9 @@ curve_chart chart_of(const figure& f, const points_as_json& points, const ordere
 int figure_outputs::open(const figure_options& o) {
   if (!is_chart_name(o.chart_file)) return bad_usage;
   format_ = image_format_of(o.chart_file);
+  metric_ = figure_metric_named(o.chart_metric);
+  log_x_ = o.log_x;
+  log_y_ = o.log_y;
   const std::array<std::pair<const char*, const std::string*>, 3> files{
       {{"--json", &o.json_file}, {"--csv", &o.csv_file}, {"--chart", &o.chart_file}}};
   for (std::size_t i = 0; i < files.size(); i++)
@@ -538,8 +668,15 @@ bool figure_outputs::write(const ordered_json& about, const points_as_json& poin
     written = json_.write(all.dump(1) + "\n") && written;
   }
   if (csv_.wanted()) written = csv_.write(csv_of(points)) && written;
-  if (format_) written = write_chart(chart_, chart_of(figure_of(points), points, about), *format_) && written;
-  return written;
+  if (!format_) return written;
+  curve_chart c = chart_of(figure_of(points), points, about, metric_);
+  c.log_x = log_x_;
+  c.log_y = log_y_;
+  if (c.curves.empty() && !points.empty()) {
+    complain("--chart-metric {}: no point has it", metric_.name);
+    return false;
+  }
+  return write_chart(chart_, c, *format_) && written;
 }
 
 int show(figure_outputs& to, const figure_options& o, const ordered_json& about, const points_as_json& points,
@@ -547,8 +684,10 @@ int show(figure_outputs& to, const figure_options& o, const ordered_json& about,
   if (!points.empty()) {
     const figure f = figure_of(points);
     const std::size_t width = terminal_width();
-    fmt::print("{}: operations a microsecond, median and range\n{}\n{}", title_of(f), table_of(f, width), plot_of(f));
+    fmt::print("{}: operations a microsecond, median and range\n{}{}\n{}", title_of(f), table_of(f, width),
+               legend_of_marks(f), plot_of(f));
     if (o.details) fmt::print("{}", details_of(f, width));
+    warn_of_unsettled(f);
   }
   const bool written = to.write(about, points);
   if (interrupted() != 0) return 128 + interrupted();

@@ -19,6 +19,7 @@
 
 #include "bench/metrics.hpp"
 #include "bench/programs/program.hpp"
+#include "figure_metric.hpp"
 #include "image_format.hpp"
 #include "output_file.hpp"
 
@@ -35,6 +36,8 @@ struct figure_options {
   std::vector<std::string> locks, threads, settings, merge;
   double limit = 0;  ///< of a point, in seconds
   std::string json_file, csv_file, chart_file, one_point;
+  std::string chart_metric = "throughput";
+  bool log_x = false, log_y = false;
   bool pinned = false, list = false, list_points = false, details = false, quiet = false;
 };
 
@@ -55,6 +58,9 @@ std::map<std::string, long> parameters_of(const std::vector<std::string>& settin
 
 /// As they were named; "all" stands for `all`.
 std::vector<std::string> chosen_locks(const std::vector<std::string>& names, const std::vector<std::string>& all);
+
+/// Throws std::runtime_error where the metric is of a group of threads that the workload does not have.
+void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs);
 
 void list_workloads(std::span<const workloads::description> programs);
 
@@ -146,13 +152,15 @@ bool run_points(const figure_command& c, const figure_options& o, unsigned jobs,
 /// Where results go besides the terminal. Opened first: who cannot write should not work for hours.
 class figure_outputs {
  public:
-  /// 0, or an exit status after a complaint.
+  /// 0, or an exit status after a complaint. Throws std::runtime_error for a metric that there is not.
   int open(const figure_options& o);
   bool write(const nlohmann::ordered_json& about, const std::vector<nlohmann::ordered_json>& points);
 
  private:
   output_file json_, csv_, chart_;
   std::optional<image_format> format_;
+  figure_metric metric_;
+  bool log_x_ = false, log_y_ = false;
 };
 
 /// Prints results, writes files, and returns the exit status. `about`: what the JSON says before its points.

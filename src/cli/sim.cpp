@@ -292,6 +292,7 @@ int carry_out(const sim_options& o) try {
   std::vector<numbered_point> points = points_of(o);
   if (o.list_points) return list_points(sim_figures, points);
   if (o.trace.us > 0) return trace_of(points, o.trace);
+  check_chart_metric(o, sim::programs());
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
   // The longest first, so that no core is left alone with one of them.

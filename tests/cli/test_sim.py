@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from refusals import Refusals
+from refusals import Refusals, needs_charts
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
@@ -53,7 +53,8 @@ class Sim(Refusals, unittest.TestCase):
     def points(self, *arguments):
         """What the command writes as JSON."""
         done = sim("mutexbench", "--ms", "0.1", "--quiet", *arguments, "--json", self.file("out.json"))
-        self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertLessEqual(done.stderr.count("\n"), done.stderr.count("not settled"), done.stderr)  # so short, some have not
         with open(self.file("out.json")) as file:
             return json.load(file)["points"]
 
@@ -132,6 +133,95 @@ class Sim(Refusals, unittest.TestCase):
         self.assertEqual((near.returncode, far.returncode), (0, 0))
         self.assertNotIn("other socket", near.stdout)
         self.assertIn("other socket", far.stdout)
+
+    # What has not settled
+
+    def storm(self, *more):
+        """Measured while threads still come."""
+        return sim("mutexbench", "--locks", self.lock, "--threads", "4,64", "--seeds", "2", "--ms", "0.2", "--warm-up", "0.08", "--quiet",
+                   *more)
+
+    def test_a_run_that_has_not_settled_is_said(self):
+        done = self.storm("--json", self.file("out.json"))
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for words in ("not settled", "--warm-up", "--ms", f"{self.lock} with 64 threads (2 of 2 runs)"):
+            self.assertIn(words, done.stderr)
+        self.assertNotIn(" 4 threads", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^ *64 .*\d\*$")
+        self.assertNotRegex(done.stdout, r"(?m)^ *4 .*\*$")
+        self.assertIn("*: has not settled", done.stdout)
+        with open(self.file("out.json")) as file:
+            points = json.load(file)["points"]
+        self.assertEqual([p["settled"] for p in points], [p["threads"] == 4 for p in points])
+        for p in points:
+            self.assertAlmostEqual((p["first_half"] + p["second_half"]) / 2, p["throughput"], 6)
+        merged = sim("--merge", self.file("out.json"))
+        self.assertEqual((merged.stdout, merged.stderr), (done.stdout, done.stderr))
+
+    def test_seeds_that_differ_are_said(self):
+        lines = []
+        for seed, rate in ((1, 1.0), (2, 1.6)):
+            lines.append(json.dumps({"workload": "mutexbench", "machine": "x5-2", "lock": "mcs", "threads": 8, "seed": seed,
+                                     "run_ns": 1000, "throughput": rate, "settled": True}))
+        with open(self.file("states"), "w") as to:
+            to.write("\n".join(lines) + "\n")
+        done = sim("--merge", self.file("states"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("1.600!", done.stdout)
+        self.assertIn("!: seeds differ by more than a factor of 1.5", done.stdout)
+        with open(self.file("states"), "w") as to:
+            to.write("\n".join(lines).replace("1.6", "1.4") + "\n")
+        self.assertNotIn("!", sim("--merge", self.file("states")).stdout)
+
+    # Charts
+
+    def chart_of(self, *arguments):
+        """Title and text of the chart: what is drawn, in words."""
+        file = self.file("chart.svg")
+        done = sim(*arguments, "--quiet", "--chart", file)
+        self.assertEqual(done.returncode, 0, done)
+        with open(file) as svg:
+            text = svg.read()
+        return re.search("<title>(.*?)</title>.*?<desc>(.*?)</desc>", text, re.S).groups()
+
+    @needs_charts
+    def test_charts_of_other_metrics(self):
+        points = self.points("--locks", self.lock, "--threads", "2,8", "--seeds", "3")
+        middle = sorted(p["wait_ns"]["mean"] for p in points if p["threads"] == 8)[1]
+        title, words = self.chart_of("--merge", self.file("out.json"), "--chart-metric", "latency", "--log-y")
+        self.assertIn("mean wait for the lock, µs", words)
+        self.assertIn(f" 8: {middle / 1000:.4g}", words)
+        for metric, axis in (("throughput", "operations a microsecond"), ("latency-p99", "1 %"), ("lwss", "LWSS"), ("gini", "Gini"),
+                             ("hand-over", "hand-over"), ("utilisation", "held"), ("cpus", "CPUs"), ("switches", "switches")):
+            with self.subTest(metric):
+                self.assertIn(axis, self.chart_of("--merge", self.file("out.json"), "--chart-metric", metric, "--log-x")[1])
+
+    @needs_charts
+    def test_a_chart_over_a_number_of_the_machine(self):
+        title, words = self.chart_of("mutexbench", "--ms", "0.1", "--locks", self.lock, "--threads", "4", "--vary",
+                                     "coherence.look=10,20,40")
+        self.assertIn("4 threads", title)
+        self.assertTrue(words.startswith("operations a microsecond; more is better; by coherence.look\n"), words)
+        self.assertRegex(words, rf"{self.lock}: 10: .*, 20: .*, 40: ")
+
+    @needs_charts
+    def test_a_chart_says_what_has_not_settled(self):
+        done = self.storm("--chart", self.file("storm.svg"))
+        self.assertEqual(done.returncode, 0, done)
+        with open(self.file("storm.svg")) as svg:
+            text = svg.read()
+        self.assertEqual(text.count(" not settled"), 2)  # the point; what hollow means
+        self.assertIn("hollow", text)
+
+    @needs_charts
+    def test_charts_that_are_refused(self):
+        asked = ("mutexbench", "--ms", "0.1", "--locks", self.lock, "--threads", "2", "--chart", self.file("none.svg"))
+        self.assert_refused(sim(*asked, "--chart-metric", "latencies"), 2, "--chart-metric", "'latency'")
+        self.assert_refused(sim(*asked, "--chart-metric", "guests.latency"), 2, "mutexbench", "guests")
+        self.assert_refused(sim(*asked, "--chart-metric", "guests.lwss"), 2, "'guests.")
+        self.assert_refused(sim(*asked[:-2], "--log-y"), 2, "--log-y", "--chart")
+        self.assertFalse(os.path.exists(self.file("none.svg")))
 
     # What is refused
 
