@@ -67,6 +67,49 @@ TEST(programs, reflex_passes_every_token_on_however_many_cpus) {
   EXPECT_GT(r.utilisation, 0.1);
 }
 
+TEST(programs, reflex_finds_the_lock_free_where_calls_are_long) {
+  const auto found_free = [](long work) {
+    const result r = run("numa-q", "reflex", "ttas-linux-spin", 8, {{"work", work}}, 100000000);
+    return double(r.found_free) / double(r.admissions);
+  };
+  const double of_long_calls = found_free(127000);
+  EXPECT_GT(of_long_calls, 0.3);
+  EXPECT_LT(of_long_calls, 0.7);
+  EXPECT_GT(found_free(1000000), 0.8);
+}
+
+TEST(programs, a_bare_pair_costs_no_more_than_its_loop) {
+  const auto ns = [](const char* lock, long bare) {
+    return 1000 / run("numa-q", "quads", lock, 1, {{"bare", bare}}).throughput;
+  };
+  EXPECT_LT(ns("ttas-linux-spin", 1), ns("ttas-linux-spin", 0) - 10);
+  EXPECT_GT(ns("fairlock-spin", 1), ns("ttas-linux-spin", 1));
+}
+
+TEST(programs, entrained_locks_meet_in_the_array_unless_they_are_in_the_hash) {
+  const auto more_looks = [](long entrained) {
+    const auto looks = [entrained](const char* lock) {
+      const result r =
+          run("x5-2", "interlock", lock, 64, {{"locks", 4}, {"cs", 4}, {"ncs", 4}, {"entrained", entrained}}, 1000000);
+      return double(r.looks) / r.throughput;
+    };
+    return looks("twa-unsalted-spin") / looks("twa-spin");
+  };
+  EXPECT_GT(more_looks(1), 1.2);
+  EXPECT_GT(more_looks(1), 1.1 * more_looks(0));
+}
+
+TEST(programs, leaders_that_come_too_late_are_seen) {
+  EXPECT_EQ(run("e7-4890", "mcsg-loop", "mcsg+-node-spin", 60, {{"guests", 0}}).leaders_too_late, 0u)
+      << "no guests, no groups";
+  const auto late = [](const char* lock) {
+    return run("e7-4890", "mcsg-loop", lock, 60, {{"guests", 4}}, 2000000).leaders_too_late;
+  };
+  EXPECT_GT(late("mcsg+-node-spin"), 20u);
+  EXPECT_LT(late("mcsg++-node-spin"), late("mcsg+-node-spin"));
+  EXPECT_EQ(late("mcsg-node-spin"), 0u) << "it does not count them";
+}
+
 TEST(programs, ringwalker_misses_the_tlb_once_two_rings_share_a_core) {
   // 128 entries: the shared ring's 50 pages and one private ring's fit, another's do not.
   const auto misses = [](unsigned threads) {

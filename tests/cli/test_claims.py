@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What tools/simulated_claims.py makes of figures: verdicts over forms, commands, the tables."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TREE / "tools"))
+import simulated_claims as claims
+from simulated_rows import BUDGETS, ROWS, STORES, Figure, Form, Forms, Row, Sweep, at_least
+
+
+def made_up(values, forms=None, **more):
+    """A row of one figure per column of `values`, wanted ≥ 1; `values`: of each form the figures, of each the medians by jitter."""
+    forms = forms or Forms()
+    row = Row("X1", "Made up", [Sweep("ideal", "x5-2", ["null"], [1])],
+              [Figure(f"figure {i}", None, "≥ 1", at_least(1)) for i in range(len(values[0]))], forms=forms, **more)
+    result = {"forms": [{"name": f.name, "figures": [{"what": g.what, "values": [[v] for v in medians]}
+                                                     for g, medians in zip(row.figures, of_form)]}
+                        for f, of_form in zip(forms.all, values)]}
+    return row, claims.judge(row, result)
+
+
+def verdict(values, forms=None, **more):
+    return claims.verdict_of(*made_up(values, forms, **more))
+
+
+def verdicts():
+    two = Forms("forms", [Form("this"), Form("that")])
+    three = Forms("forms", [Form("a"), Form("b"), Form("c")])
+    good, bad, shaky = [1, 2, 1], [0, 0, 0], [0, 2, 1]
+    assert verdict([[good, good]]) == "reproduced"
+    assert verdict([[good, shaky]]) == "reproduced, not at every jitter"
+    assert verdict([[good, bad]]) == "in part"
+    assert verdict([[bad]]) == "not reproduced"
+    assert verdict([[good], [good]], two) == "reproduced over both forms"
+    assert verdict([[good], [good], [good]], three) == "reproduced over all forms"
+    assert verdict([[good], [bad]], two) == "reproduced only with this; not reproduced with that"
+    assert verdict([[shaky], [bad]], two) == "reproduced only with this, not at every jitter; not reproduced with that"
+    assert verdict([[bad, bad], [good, bad], [good, bad]], three) == "in part only with b and c; not reproduced with a"
+    assert verdict([[good]], unanswerable="speed: because") == "reproduced; a part is not answerable here"
+
+
+def unanswerable_alone():
+    row = Row("X1", "Made up", [], [Figure("seen", None)], unanswerable="all of it: because")
+    result = {"forms": [{"name": "", "figures": [{"what": "seen", "values": [[1]]}]}]}
+    assert claims.verdict_of(row, claims.judge(row, result)) == "not answerable here"
+
+
+def sections():
+    row, forms = made_up([[[1, 2, 1]], [[0, 0, 0]]], Forms("forms", [Form("this", {"coherence.x": "until a hit"}), Form("that", spin=7)]),
+                         remark="A remark.", unanswerable="speed, because it is")
+    text = claims.section_of(row, forms)
+    assert "| figure | wanted | this | that |" in text
+    assert "| figure 0 | ≥ 1 | 2 [1–2] ✓ | 0 ✗ |" in text
+    assert "'coherence.x=until a hit'" in text and "--spin 7" in text
+    assert "Not answerable here: speed, because it is." in text and "A remark." in text
+
+
+def commands():
+    sweep = Sweep("mutexbench", "x5-2", ["mcs", "mcs-spin"], [2], placement="compact", pinned=True)
+    words = claims.command_of(claims.in_form(sweep, Form("x", {"coherence.store_entries": "1"}, 20000, {"cs": 3})))
+    assert " ".join(words).endswith("--set cs=3 --pinned --placement compact --spin 20000 --set-machine coherence.store_entries=1")
+    # Locks that only spin run once for all budgets.
+    parts = [claims.parts_of(claims.in_form(sweep, f)) for f in BUDGETS.all]
+    assert len({tuple(claims.command_of(p[0])) for p in parts}) == 1 and parts[0][0].locks == ["mcs-spin"]
+    assert len({tuple(claims.command_of(p[1])) for p in parts}) == len(BUDGETS.all)
+    # What a sweep says itself counts more than a form.
+    own = Sweep("mutexbench", "x5-2", ["mcs"], [2], machine_settings={"coherence.store_entries": "9"}, spin=1)
+    assert claims.in_form(own, STORES.all[0]).machine_settings == {"coherence.store_entries": "9"}
+    assert claims.in_form(own, BUDGETS.all[0]).spin == 1
+
+
+def every_row_is_accepted(usher):
+    """Without running: `--list-points` refuses what the command does not know."""
+    seen = set()
+    for row in ROWS:
+        for form in row.forms.all:
+            for sweep in row.sweeps:
+                words = claims.command_of(claims.in_form(sweep, form)) + ["--list-points"]
+                if tuple(words) in seen:
+                    continue
+                seen.add(tuple(words))
+                done = subprocess.run([usher] + words, capture_output=True, text=True, timeout=60)
+                assert done.returncode == 0, (row.id, done.stderr)
+
+
+def the_page():
+    known = {row.id for row in ROWS}
+    ledger = claims.LEDGER.read_text()
+    first_cells = [line.split(" | ")[0].removeprefix("| ") for line in ledger.split("\n") if re.match(r"\| [TGMF]\d", line)]
+    named = {name for cell in first_cells for name in claims.rows_named(cell)}
+    assert known <= named, known - named
+    assert all(row.title for row in ROWS)
+    table = claims.table_of([(row, None) for row in ROWS])
+    assert max(len(line) for line in table.split("\n")) < 400
+
+
+def main():
+    for test in (verdicts, unanswerable_alone, sections, commands, the_page):
+        test()
+    every_row_is_accepted(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
