@@ -94,13 +94,13 @@ void write_topology(machine_text& t, const native_machine& m, double mhz, const 
                                m.cpus.size() == 1 ? "" : "s", m.hypervisor ? "virtual" : "real"));
   t.number("mhz", static_cast<std::uint64_t>(std::llround(mhz)), mhz_source);
   const char* const sysfs = "the kernel's topology in /sys";
-  t.number("sockets", m.sockets,
-           m.packages < m.sockets
-               ? fmt::format("{}: CPUs that share a last-level cache, of {} packages", sysfs, m.packages)
-               : std::string(sysfs));
-  t.number("cores", m.cores, sysfs);
+  // What is called a socket there is a last-level cache and its CPUs.
+  const bool parts = m.packages < m.sockets && m.sockets % m.packages == 0;
+  const unsigned complexes = parts ? m.sockets / m.packages : 1;
+  t.number("sockets", m.sockets / complexes, sysfs);
+  if (parts) t.number("complexes", complexes, fmt::format("{}: CPUs that share a last-level cache", sysfs));
+  t.number("cores", m.cores * complexes, sysfs);
   t.number("strands", m.strands, sysfs);
-  if (m.packages > 1 && m.packages < m.sockets) t.number("group", m.sockets / m.packages, sysfs);
   t.factor("step", t.cycles(step.median), t.said(step, "a step of std::mt19937"));
 }
 
@@ -263,9 +263,9 @@ void write_cache(machine_text& t, const native_machine& m) {
 std::string calibrate(const std::string& command) {
   const foreign_cpu others;
   const native_machine m = look_around();
-  if (m.sockets > sim::most_sockets || m.sockets * m.cores > sim::most_cores)
-    throw sim::bad_machine(
-        fmt::format("this machine has {} sockets with {} cores each, more than can be simulated", m.sockets, m.cores));
+  if (m.packages > sim::most_sockets || m.sockets > sim::most_complexes || m.sockets * m.cores > sim::most_cores)
+    throw sim::bad_machine(fmt::format(
+        "this machine has {} last-level caches with {} cores each, more than can be simulated", m.sockets, m.cores));
   if (!pin_to(m.cpus.front().number)) complain("threads cannot be pinned to CPUs here: much will be assumed");
   const core_costs core = costs_of_core(m.cpus.front().number);
   double mhz = 1000;

@@ -115,7 +115,8 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
   machine m = all;
   m.store_entries = 0;
   EXPECT_LT(throughput(m, "mcs-spin", 24), 0.9 * throughput(all, "mcs-spin", 24));
-  EXPECT_NEAR(throughput(m, "twa-spin", 24), throughput(all, "twa-spin", 24), 0.15) << "whose releases nobody waits for";
+  EXPECT_NEAR(throughput(m, "twa-spin", 24), throughput(all, "twa-spin", 24), 0.15)
+      << "whose releases nobody waits for";
 }
 
 // MCS writes two lines one after the other in a hand-over: who holds the lock, and the next one's flag. TWA's second is not waited for.
@@ -212,6 +213,8 @@ TEST(ingredients, DISABLED_table) {
       {"all in", [](machine&) {}},
       {"refetches do not queue (`per_read` 0)", [](machine& m) { m.per_read = 0; }},
       {"no cost for each sharer (`per_sharer` 0)", [](machine& m) { m.per_sharer = 0; }},
+      {"a refetch at a time (`per_read` 50)", [](machine& m) { m.per_read = 50; }},
+      {"a busy directory (`directory` 280)", [](machine& m) { m.directory = 280; }},
       {"neither", [](machine& m) { m.per_read = m.per_sharer = 0; }},
       {"no jitter", [](machine& m) { m.jitter = 0; }},
       {"misses ordered by departure", [](machine& m) { m.ordered_by_arrival = false; }},
@@ -358,7 +361,7 @@ TEST(ingredients, with_a_constant_wake_up_latency_mcscr_is_caught_in_a_loop) {
   const seen with = run(random, s), without = run(constant, s);
   EXPECT_GT(with.throughput, 1.5 * without.throughput);
   EXPECT_GT(with.working_set, 5);
-  EXPECT_LT(without.working_set, 5);
+  EXPECT_LE(without.working_set, 5);
   EXPECT_GT(without.parks, 0.4);
   EXPECT_LT(with.parks, 0.3);
 }
