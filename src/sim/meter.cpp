@@ -5,24 +5,34 @@
 namespace usher::sim {
 
 meter::meter(const machine& m, unsigned threads, cycles begin, cycles end)
-    : machine_(m), begin_(begin), end_(end), order_known_(m.from_ns(5000)), visitors_(threads) {}
+    : machine_(m),
+      begin_(begin),
+      end_(end),
+      order_known_(m.from_ns(5000)),
+      visitors_(threads),
+      by_coming_(threads),
+      by_order_{waiting_line(threads), waiting_line(threads)} {}
 
 void meter::came(unsigned thread, cycles now) {
-  visitor& v = visitors_[thread];
-  v = {now, now};
-  waiting_++;
-  eldest_ = std::min(eldest_, now);
+  visitors_[thread] = {now, now};
+  by_coming_.add(thread, now);
+  by_order_[kind_of(thread)].add(thread, now);
 }
 
 void meter::doorway(const void* lock, unsigned thread, cycles now) {
-  if (lock == lock_ && thread < visitors_.size() && visitors_[thread].came != nobody) visitors_[thread].order = now;
+  if (lock != lock_ || thread >= visitors_.size() || visitors_[thread].came == nobody) return;
+  visitors_[thread].order = now;
+  waiting_line& line = by_order_[kind_of(thread)];
+  line.remove(thread);
+  line.add(thread, now);
 }
 
 void meter::got_in(unsigned thread, unsigned socket, cycles now) {
   visitor& v = visitors_[thread];
   const visitor mine = v;
   v.came = nobody;
-  waiting_--;
+  by_coming_.remove(thread);
+  by_order_[kind_of(thread)].remove(thread);
   held_since_ = now;
   if (!measured(now)) {
     if (now > end_ && mine.came <= end_) late_.emplace_back(thread, mine.came);
@@ -31,7 +41,7 @@ void meter::got_in(unsigned thread, unsigned socket, cycles now) {
   history_.push_back(std::uint16_t(thread));
   // Only now all are known who had come by then: a thread says that it comes before others have got as far, where it has only
   // computed since it last met anybody.
-  if (mine.came <= free_since_ || anybody_waits_since(free_since_)) hand_overs_.push_back(now - free_since_);
+  if (mine.came <= free_since_ || by_coming_.first() <= free_since_) hand_overs_.push_back(now - free_since_);
   waits_.push_back(now - mine.came);
   found_free_ += mine.came >= free_since_ ? 1 : 0;
   between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;
@@ -40,24 +50,12 @@ void meter::got_in(unsigned thread, unsigned socket, cycles now) {
 }
 
 void meter::count_bypass(unsigned thread, cycles order) {
-  if (eldest_ + order_known_ >= order) return;
-  bool any = false, of_my_kind = false;
-  const auto is_one_of_some = [this](std::size_t t) { return t < is_one_of_some_.size() && is_one_of_some_[t]; };
-  eldest_ = order;
-  for (std::size_t t = 0; t < visitors_.size(); t++) {
-    if (visitors_[t].came == nobody) continue;
-    eldest_ = std::min(eldest_, visitors_[t].order);
-    if (visitors_[t].order + order_known_ >= order) continue;
-    any = true;
-    of_my_kind = of_my_kind || is_one_of_some(t) == is_one_of_some(thread);
-  }
-  bypasses_ += any ? 1 : 0;
-  bypasses_among_[is_one_of_some(thread) ? 1 : 0] += of_my_kind ? 1 : 0;
-}
-
-bool meter::anybody_waits_since(cycles time) const {
-  return waiting_ != 0 &&
-         std::any_of(visitors_.begin(), visitors_.end(), [time](const visitor& v) { return v.came <= time; });
+  if (order <= order_known_) return;
+  const cycles early = order - order_known_;  // who had come before that is overtaken
+  const unsigned kind = kind_of(thread);
+  const bool of_my_kind = by_order_[kind].first() < early;
+  bypasses_ += of_my_kind || by_order_[1 - kind].first() < early ? 1 : 0;
+  bypasses_among_[kind] += of_my_kind ? 1 : 0;
 }
 
 void meter::left(cycles now) {

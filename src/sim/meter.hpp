@@ -11,6 +11,7 @@
 #include "bench/metrics.hpp"
 #include "sim/machine.hpp"
 #include "sim/runtime.hpp"
+#include "sim/waiting_line.hpp"
 
 namespace usher::sim {
 
@@ -20,7 +21,7 @@ class meter : public observer {
  public:
   meter(const machine& m, unsigned threads, cycles begin, cycles end);
 
-  /// Threads of two kinds: overtakings are also counted among those of one.
+  /// Threads of two kinds, told before anybody comes: overtakings are also counted among those of one.
   void kinds(std::vector<bool> is_one_of_some) { is_one_of_some_ = std::move(is_one_of_some); }
 
   void watch(const void* lock) { lock_ = lock; }
@@ -64,10 +65,10 @@ class meter : public observer {
   double utilisation() const;
 
  private:
-  static constexpr cycles nobody = ~cycles{0};
+  static constexpr cycles nobody = waiting_line::nobody;
 
   void count_bypass(unsigned thread, cycles order);
-  bool anybody_waits_since(cycles time) const;
+  unsigned kind_of(unsigned thread) const { return thread < is_one_of_some_.size() && is_one_of_some_[thread] ? 1 : 0; }
   durations of(std::vector<std::uint64_t> cycles) const;  // a copy: finding percentiles reorders
   bool measured(cycles t) const { return t > begin_ && t <= end_; }
 
@@ -80,8 +81,9 @@ class meter : public observer {
   const void* lock_ = nullptr;
   std::vector<visitor> visitors_;
   std::vector<bool> is_one_of_some_;
-  unsigned waiting_ = 0, last_socket_ = 0;
-  cycles eldest_ = 0;  ///< nobody who waits has come earlier: most admissions need not look at all of them
+  waiting_line by_coming_;                ///< all who wait
+  std::array<waiting_line, 2> by_order_;  ///< those of each kind
+  unsigned last_socket_ = 0;
   cycles held_since_ = 0, held_ = 0, free_since_ = 0;
   std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0, leaders_too_late_ = 0;
   std::array<std::uint64_t, 2> bypasses_among_{};

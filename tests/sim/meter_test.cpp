@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "bench/metrics.hpp"
+#include "sim/random.hpp"
 
 namespace usher::sim {
 namespace {
@@ -112,6 +115,114 @@ TEST(metrics, mttr_counts_the_others) {
   EXPECT_EQ(workloads::working_set(cycle, 32), 32);
   const std::vector<std::uint16_t> paper{0, 1, 2, 0, 1, 2, 3, 0, 4};  // ABCABCDAE
   EXPECT_EQ(workloads::working_set(std::span(paper).first(6), 6), 3);
+}
+
+// ---- overtakings, counted by a look at all who wait ------------------------------------------------------------------------------
+
+/// What the meter did once, and must still say.
+class scan {
+ public:
+  scan(unsigned threads, std::vector<bool> kinds) : order_(threads, nobody), kinds_(std::move(kinds)) {}
+  void came(unsigned thread, cycles now) { order_[thread] = now; }
+  void doorway(unsigned thread, cycles now) {
+    if (order_[thread] != nobody) order_[thread] = now;
+  }
+  void got_in(unsigned thread, bool measured) {
+    const cycles order = std::exchange(order_[thread], nobody);
+    if (!measured) return;
+    bool any = false, of_my_kind = false;
+    for (std::size_t t = 0; t < order_.size(); t++) {
+      if (order_[t] == nobody || order_[t] + 5000 >= order) continue;
+      any = true;
+      of_my_kind = of_my_kind || kind(t) == kind(thread);
+    }
+    bypasses += any ? 1 : 0;
+    among[kind(thread) ? 1 : 0] += of_my_kind ? 1 : 0;
+  }
+  std::uint64_t bypasses = 0, among[2] = {0, 0};
+
+ private:
+  static constexpr cycles nobody = ~cycles{0};
+  bool kind(std::size_t t) const { return t < kinds_.size() && kinds_[t]; }
+  std::vector<cycles> order_;
+  std::vector<bool> kinds_;
+};
+
+TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
+  machine m;
+  m.mhz = 1000;
+  constexpr cycles begin = 100000, end = 3000000;
+  std::uint64_t counted = 0, same_kind = 0;
+  for (std::uint64_t seed = 1; seed <= 60; seed++) {
+    random chance(seed);
+    const unsigned threads = 1 + chance.below(seed % 3 == 0 ? 200 : 12);
+    std::vector<bool> kinds;
+    if (seed % 2 == 0)
+      for (unsigned t = 0; t < threads; t++) kinds.push_back(chance.below(4) == 0);
+    meter seen(m, threads, begin, end);
+    seen.kinds(kinds);
+    seen.watch(&seen);
+    scan expected(threads, kinds);
+    std::vector<unsigned> away(threads), waiting;
+    for (unsigned t = 0; t < threads; t++) away[t] = t;
+    const unsigned fair = chance.below(100);  // how often, of 100, the eldest is next
+    int inside = -1;
+    for (cycles now = 1; now < end + 200000; now += 1 + chance.below(3000)) {
+      // Clocks of threads differ.
+      const auto a_little_off = [&] { return now + chance.below(seed % 5 == 0 ? 20000 : 200); };
+      switch (chance.below(4)) {
+        case 0:
+        case 1: {
+          if (away.empty()) break;
+          const std::size_t i = chance.below(std::uint32_t(away.size()));
+          const unsigned t = away[i];
+          away.erase(away.begin() + std::ptrdiff_t(i));
+          waiting.push_back(t);
+          const cycles came = a_little_off();
+          seen.came(t, came);
+          expected.came(t, came);
+          if (chance.below(2) == 0) break;
+          const cycles order = came + chance.below(9000);
+          seen.doorway(&seen, t, order);
+          expected.doorway(t, order);
+          break;
+        }
+        case 2: {
+          if (inside >= 0 || waiting.empty()) break;
+          const std::size_t i = chance.below(100) < fair ? 0 : chance.below(std::uint32_t(waiting.size()));
+          const unsigned t = waiting[i];
+          waiting.erase(waiting.begin() + std::ptrdiff_t(i));
+          const cycles in = a_little_off();
+          seen.got_in(t, 0, in);
+          expected.got_in(t, in > begin && in <= end);
+          inside = int(t);
+          break;
+        }
+        default:
+          if (inside < 0) break;
+          seen.left(now);
+          away.push_back(unsigned(inside));
+          inside = -1;
+      }
+      if (!waiting.empty() && chance.below(8) == 0) {  // again, as locks do that come back to the doorway
+        const unsigned t = waiting[chance.below(std::uint32_t(waiting.size()))];
+        const cycles order = a_little_off();
+        seen.doorway(&seen, t, order);
+        expected.doorway(t, order);
+      }
+      if (inside >= 0) {
+        seen.doorway(&seen, unsigned(inside), now);  // who is in has no place any more
+        expected.doorway(unsigned(inside), now);
+      }
+    }
+    ASSERT_EQ(seen.bypasses(), expected.bypasses) << "seed " << seed;
+    ASSERT_EQ(seen.bypasses_among(false), expected.among[0]) << "seed " << seed;
+    ASSERT_EQ(seen.bypasses_among(true), expected.among[1]) << "seed " << seed;
+    counted += expected.bypasses;
+    same_kind += expected.among[1];
+  }
+  EXPECT_GT(counted, 1000u);
+  EXPECT_GT(same_kind, 20u);
 }
 
 }  // namespace
