@@ -34,7 +34,12 @@ _usher() {
     --machine) mapfile -t COMPREPLY < <(compgen -f -W "$(usher sim --list 2> /dev/null | sed -n '/^Machines/,$s/^    \([^ ]*\) .*/\1/p')" -- "$word"); return ;;
     --csv | --merge) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     -o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    --seeds | --jitter | --others | --ms | --seconds | --set | --point | --trace) return ;;
+    --placement) mapfile -t COMPREPLY < <(compgen -W "compact scattered even" -- "$word"); return ;;
+    --spin) mapfile -t COMPREPLY < <(compgen -W "auto" -- "$word"); return ;;
+    --chart-metric)
+      mapfile -t COMPREPLY < <(compgen -W "throughput latency latency-p99 latency-longest hand-over lwss mttr utilisation gini cpus switches misses" -- "$word")
+      return ;;
+    --seeds | --jitter | --others | --ms | --warm-up | --seconds | --set | --set-machine | --vary | --point | --trace) return ;;
     --threads) mapfile -t COMPREPLY < <(compgen -W "2 3 4" -- "$word"); return ;;
     --executions | --seed | --client | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     --before | --until | --ready | --metric | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
@@ -48,16 +53,16 @@ _usher() {
       options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --quiet --help"
       [[ $word == -* ]] || options="wrong $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
     sim)
-      options="--machine --locks --threads --seeds --jitter --pinned --others --ms --set --json --csv --chart --details --jobs --timeout --list --list-points --point --merge --trace --seed --quiet --help"
+      options="--machine --set-machine --vary --locks --threads --seeds --jitter --pinned --placement --together --others --spin --ms --warm-up --set --json --csv --chart --chart-metric --log-x --log-y --details --jobs --timeout --list --list-points --point --merge --trace --seed --quiet --help"
       if ((COMP_CWORD > 2)) && [[ ${COMP_WORDS[2]} == calibrate ]]; then
         options="--output --help"
       elif ((COMP_CWORD > 2)) && [[ ${COMP_WORDS[2]} == validate ]]; then
-        options="--machine --locks --threads --pinned --seconds --rounds --seeds --json --quiet --help"
+        options="--machine --set-machine --spin --locks --threads --pinned --seconds --rounds --seeds --json --quiet --help"
       elif [[ $word != -* ]]; then
         options="$(usher sim --list 2> /dev/null | sed -n '/^Machines/q; s/^\([a-z-]*\):.*/\1/p') calibrate validate"
       fi ;;
     bench)
-      options="--locks --threads --rounds --seconds --pinned --set --json --csv --chart --details --timeout --list --list-points --point --merge --quiet --help"
+      options="--locks --threads --rounds --seconds --pinned --set --json --csv --chart --chart-metric --log-x --log-y --details --timeout --list --list-points --point --merge --quiet --help"
       [[ $word == -* ]] || options=$(usher bench --list 2> /dev/null | sed -n '/^This/q; s/^\([a-z-]*\):.*/\1/p') ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
