@@ -127,6 +127,10 @@ def regulars(p, lock, sweep, of="throughput"):
     return p(lock, 224, "groups.regulars." + of, sweep)
 
 
+def twa_of(lock, which):
+    return lambda p: which(p("twa32-spin", t, sweep=s) / p(lock, t, sweep=s) for s in (0, 1) for t in p.counts() if t >= 8)
+
+
 PARTS = [f"loiter-{part}" for part in ("eager", "cap", "cull", "defer", "numa", "store")]
 
 
@@ -163,6 +167,7 @@ NUMA = [1, 2, 4, 8, 14, 28, 56, 112, 168, 224]
 T5 = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 128]
 CR = ["mcs-spin", "mcs", "mcscr-spin", "mcscr"]
 NODE = ["mcs-node-spin", "mcsg-node-spin", "mcsg+-node-spin", "mcsg++-node-spin"]
+KEYMAP = [16, 32, 64, 128]
 LEADERS = [1, 2, 4, 8, 32]
 POOL = [1, 8, 64, 512, 4096, 8192]
 
@@ -244,23 +249,23 @@ ROWS = [
                "on par or beyond, ≥ 0.9", at_least(0.9)),
         Figure("ticket / TWA at 72", ratio("ticket-spin", "twa-spin", 72)),
     ], remark="The paper has a plot only: judged by its abstract.", forms=STORES),
-    Row("T11", "locktorture: TWA and qspinlock", [Sweep("mutexbench", "x5-2", ["ticket32-spin", "twa32-spin", "qspinlock-spin"], [1, 2, 4, 8, 16, 24, 36, 48, 72],
-                      {"cs": 20, "ncs": n}) for n in (20, 400)], [
+    Row("T11", "locktorture: TWA and qspinlock", [
+        Sweep("mutexbench", "x5-2", ["ticket32-spin", "twa32-spin", "qspinlock-linux-spin", "qspinlock-spin"], [1, 2, 4, 8, 16, 24, 36, 48, 72],
+              {"cs": 20, "ncs": n}) for n in (20, 400)], [
         Figure("ticket / the best at 2, worse of NCS 20 and 400",
-               lambda p: min(p("ticket32-spin", 2, sweep=s) / max(p(l, 2, sweep=s) for l in ("twa32-spin", "qspinlock-spin"))
+               lambda p: min(p("ticket32-spin", 2, sweep=s) / max(p(l, 2, sweep=s) for l in ("twa32-spin", "qspinlock-linux-spin"))
                              for s in (0, 1)), "good, ≥ 0.9", at_least(0.9)),
         Figure("ticket at 72 / at 4, better of both", lambda p: max(p("ticket32-spin", 72, sweep=s) / p("ticket32-spin", 4, sweep=s)
                                                                      for s in (0, 1)), "fades, < 0.95", at_most(0.95)),
-        Figure("TWA / qspinlock from 8 on, worst of both", lambda p: min(
-            p("twa32-spin", t, sweep=s) / p("qspinlock-spin", t, sweep=s) for s in (0, 1) for t in p.counts() if t >= 8),
-               "≈ or slightly better, ≥ 0.9", at_least(0.9)),
-        Figure("TWA / qspinlock from 8 on, best of both", lambda p: max(
-            p("twa32-spin", t, sweep=s) / p("qspinlock-spin", t, sweep=s) for s in (0, 1) for t in p.counts() if t >= 8),
-               "no more than slightly better, ≤ 1.25", at_most(1.25)),
-    ], remark="A step of the torture generator is taken for one of the PRNG; the kernel's own run is another row's. Our qspinlock joins the "
-              "queue by a loop of compare-and-swap and unlocks by a read-modify-write, where Linux has an exchange of half a word and a store "
-              "of a byte: the last figure is that difference.",
-        why="still in part, but judged from both sides now: the best of all counts was not looked at"),
+        Figure("TWA / qspinlock from 8 on, worst of both", twa_of("qspinlock-linux-spin", min), "≈ or slightly better, ≥ 0.9", at_least(0.9)),
+        Figure("TWA / qspinlock from 8 on, best of both", twa_of("qspinlock-linux-spin", max), "no more than slightly better, ≤ 1.25",
+               at_most(1.25)),
+        Figure("TWA / our qspinlock, worst", twa_of("qspinlock-spin", min)),
+        Figure("TWA / our qspinlock, best", twa_of("qspinlock-spin", max)),
+    ], remark="A step of the torture generator is taken for one of the PRNG; the kernel's own run is another row's. The kernel's qspinlock "
+              "exchanges half a word and stores bytes (`qspinlock-linux`); ours joins the queue by a loop of compare-and-swap and unlocks by a "
+              "read-modify-write.",
+        why="judged from both sides, and against the kernel's operations: ours is a slower lock"),
     Row("T13", "TKT-Dual", [Sweep("mutexbench", "x5-2", ["ticket-spin", "tkt-dual-spin", "twa-spin"], [24, 36, 48, 72])], [
         Figure("TKT-Dual / ticket, worst of 24–72", worst_ratio("tkt-dual-spin", "ticket-spin"), "above, > 1", at_least(1)),
         Figure("TKT-Dual / TWA, best of 24–72", largest_ratio("tkt-dual-spin", "twa-spin"), "slightly below, 0.9–1", within(0.9, 1)),
@@ -338,11 +343,12 @@ ROWS = [
               "unison. A collision shows as one look more, at grant, by a thread whose turn is not near.",
         why="the locks were taken at random: they could not run entrained"),
     Row("T28", "Back-off, partitioned ticket, Anderson, qspinlock", [Sweep("mutexbench", "x5-2", ["ticket-spin", "ticket-backoff-spin", "partitioned-ticket-spin", "anderson-spin",
-                                              "qspinlock-spin", "mcs-spin", "twa-spin"], [1, 4, 16, 36, 72])], [
+                                              "qspinlock-linux-spin", "qspinlock-spin", "mcs-spin", "twa-spin"], [1, 4, 16, 36, 72])], [
         Figure("events an admission at 72, back-off / ticket", lambda p: (
             p("ticket-backoff-spin", 72, "events") / p("ticket-backoff-spin", 72, "admissions")
             / (p("ticket-spin", 72, "events") / p("ticket-spin", 72, "admissions"))), "fewer polls, < 1", at_most(1)),
-        Figure("qspinlock / MCS, best of 16–72", largest_ratio("qspinlock-spin", "mcs-spin", 16), "below, < 1", at_most(1)),
+        Figure("qspinlock / MCS, best of 16–72", largest_ratio("qspinlock-linux-spin", "mcs-spin", 16), "below, < 1", at_most(1)),
+        Figure("our qspinlock / MCS, best of 16–72", largest_ratio("qspinlock-spin", "mcs-spin", 16)),
         Figure("TWA / partitioned ticket at 72", ratio("twa-spin", "partitioned-ticket-spin", 72)),
         Figure("TWA / Anderson at 72", ratio("twa-spin", "anderson-spin", 72)),
     ], remark="Footprints and the thread bound are static."),
@@ -500,6 +506,15 @@ ROWS = [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "16, 12–20", within(12, 20)),
         Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "falls, < 0.95", at_most(0.95)),
     ], remark="That a strand alone on its core is faster by 1.3 is assumed; the paper says only that the pipelines fuse."),
+    Row("M9", "keymap on the T5", [Sweep("keymap", "t5", CR, KEYMAP, {"keys": 10000000}, ms=200, seeds=2)], [
+        Figure("MCS-S peaks at", peak_at("mcs-spin")),
+        Figure("MCSCR-S / MCS-S, worst of 64–128", worst_ratio("mcscr-spin", "mcs-spin", 64), "CR ≥ FIFO beyond saturation, ≥ 1", at_least(1)),
+        Figure("MCSCR-STP / MCS-STP, worst of 64–128", worst_ratio("mcscr", "mcs", 64), "≥ 1", at_least(1)),
+        Figure("MCSCR-STP / MCS-S at 128", ratio("mcscr", "mcs-spin", 128)),
+        Figure("misses an operation at 128, MCS-S / MCSCR-S", lambda p: p("mcs-spin", 128, "misses") / p("mcs-spin", 128)
+               / (p("mcscr-spin", 128, "misses") / p("mcscr-spin", 128)), "less competition for the cache, > 1", at_least(1)),
+    ], remark="The paper has a plot only. Who wrote a line of the map last makes no difference here: what counts is whether it is in the cache.",
+        forms=BUDGETS, why="a new row: the program was not there"),
     Row("M13", "LOITER and LIFO-CR as MCSCR", [Sweep("randarray", "t5", ["mcscr", "loiter", "lifo-cr", "mcs"], [32], ms=40, seeds=3)], [
         Figure("LOITER / MCSCR at 32", ratio("loiter", "mcscr", 32), "competitive, ≥ 0.9", at_least(0.9)),
         Figure("LIFO-CR / MCSCR at 32", ratio("lifo-cr", "mcscr", 32), "competitive, ≥ 0.9", at_least(0.9)),

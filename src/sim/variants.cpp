@@ -1,5 +1,6 @@
 // Locks that are simulated only: what the papers say of parameters and layouts is seen by changing them.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "sim/simulated_family.hpp"
@@ -94,7 +95,8 @@ using mcsg_plus_plus_node = brings_node<P, mcsg_plus_with_node<P, W, leader_turn
 template <class P, class W>
 class ttas_linux {
  public:
-  static constexpr lock_traits traits{.summary = "test-and-test-and-set without back-off", .paper = "baseline of Fairlocks"};
+  static constexpr lock_traits traits{.summary = "test-and-test-and-set without back-off",
+                                      .paper = "baseline of Fairlocks"};
 
   void lock() {
     P::doorway(this);
@@ -106,6 +108,79 @@ class ttas_linux {
   void unlock() { word_.store(0, std::memory_order_release); }
 
  private:
+  typename P::template atomic<std::uint32_t> word_;
+};
+
+/// Linux's operations: qspinlock.hpp changes the word by nothing but read-modify-writes, and joins the queue by a loop of them. The
+/// kernel stores bytes, and exchanges the half of the word that is the tail. From its listing (5.x): bits 31…16 the tail, 8
+/// pending, 7…0 the locked byte.
+template <class P, class W>
+class qspinlock_linux {
+ public:
+  static constexpr lock_traits traits{.summary = "qspinlock with the kernel's stores of bytes and exchange of a half",
+                                      .paper = "TWA (extended), section 4.9"};
+
+  void lock() {
+    P::doorway(this);
+    std::uint32_t seen = 0;
+    if (!word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) contend(seen);
+    P::admitted(this);
+  }
+  bool try_lock() {
+    std::uint32_t seen = 0;
+    return word_.load(std::memory_order_relaxed) == 0 &&
+           word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void unlock() { store(0, std::uint8_t{0}); }
+
+ private:
+  static constexpr std::uint32_t held = 1, pending = 1u << 8, both = 0xffff;
+
+  /// No thread reads the word back while it is in its store buffer: each goes on with a locked operation.
+  template <class Part>
+  void store(unsigned at, Part value) {
+    auto* const part = static_cast<char*>(const_cast<void*>(word_.place())) + at;
+    if (!simulation::current().store(part, value, sizeof value)) std::memcpy(part, &value, sizeof value);
+  }
+  node_handle exchange_tail(node_handle me) {
+    simulation::current().modify(const_cast<void*>(word_.place()), sizeof(std::uint32_t));
+    const node_handle old = word_.peek() >> 16;
+    const auto tail = static_cast<std::uint16_t>(me);
+    std::memcpy(static_cast<char*>(const_cast<void*>(word_.place())) + 2, &tail, sizeof tail);
+    return old;
+  }
+  std::uint32_t wait_until_clear(std::uint32_t bits) {
+    return W::await_soon(word_, [bits](std::uint32_t w) { return (w & bits) == 0; });
+  }
+
+  void contend(std::uint32_t seen) {
+    if (seen == pending) seen = W::await_soon(word_, [](std::uint32_t w) { return w != pending; });
+    if ((seen & ~held) == 0) {
+      seen = word_.fetch_or(pending, std::memory_order_acquire);
+      if ((seen & ~held) == 0) {
+        if ((seen & held) != 0) wait_until_clear(held);
+        return store(0, static_cast<std::uint16_t>(held));
+      }
+      if ((seen & pending) == 0) store(1, std::uint8_t{0});
+    }
+    const node_handle me = P::take_node();
+    prepare<P>(me);
+    if (!try_lock()) queue_up(me);
+    P::give_node(me);
+  }
+  void queue_up(node_handle me) {
+    if (const node_handle previous = exchange_tail(me)) {
+      P::node(previous).next.store(me, std::memory_order_release);
+      wait_for_grant<P, W>(me);
+    }
+    std::uint32_t seen = wait_until_clear(both);
+    if (seen >> 16 == me &&
+        word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed))
+      return;
+    store(0, static_cast<std::uint8_t>(held));
+    grant<P, W>(W::await_soon(P::node(me).next, [](node_handle h) { return h != no_node; }));
+  }
+
   typename P::template atomic<std::uint32_t> word_;
 };
 
@@ -154,6 +229,7 @@ constexpr family<simulated_lock> variant() {
 constexpr family<simulated_lock> all[] = {
     variant<clh_node, "clh-node">(),
     variant<ttas_linux, "ttas-linux">(),
+    variant<qspinlock_linux, "qspinlock-linux">(),
     variant<mcs_node, "mcs-node">(),
     variant<mcsg_node, "mcsg-node">(),
     variant<mcsg_plus_node, "mcsg+-node">(),

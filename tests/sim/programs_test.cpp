@@ -120,6 +120,16 @@ TEST(programs, ringwalker_misses_the_tlb_once_two_rings_share_a_core) {
   EXPECT_GT(misses(32), 5);
 }
 
+TEST(programs, keymap_misses_where_its_map_is_larger_than_the_cache) {
+  const auto misses = [](long keys, long fresh) {
+    const result r = run("t5", "keymap", "ttas-spin", 16, {{"keys", keys}, {"fresh", fresh}}, 20000000);
+    return double(r.misses) / double(r.admissions);
+  };
+  EXPECT_LT(misses(1000, 100), 0.1);
+  EXPECT_GT(misses(1000000, 100), 1.5);
+  EXPECT_LT(misses(1000000, 0), 0.7 * misses(1000000, 100)) << "a thread's own keys stay";
+}
+
 TEST(programs, other_processes_take_cpu_time) {
   // Eight that each want a quarter of a CPU, on eight CPUs.
   const result alone = run("numa-q", "ideal", "null", 8, {}, 200000000);

@@ -1,0 +1,86 @@
+// keymap (Malthusian Locks §6.8): a map from integers to integers under one lock, of which each thread uses some keys again and
+// again. Those of many threads compete for the last-level cache.
+//
+// The map is a std::unordered_map as libstdc++ lays it out, filled in the order of the keys: an array of pointers, one a bucket,
+// and a node of 32 bytes a key with its link. A bucket points to the node before its own, the next key's. What is written there is
+// read here: what counts is whether the line is in the cache.
+#pragma once
+
+#include "bench/programs/program.hpp"
+
+namespace usher::workloads {
+
+template <world W>
+class keymap {
+ public:
+  static description about() {
+    return {.name = "keymap",
+            .summary = "updates a large map inside, each thread by keys of its own",
+            .source = "Malthusian Locks, section 6.8, figure 11",
+            .parameters = {{"keys", 1000000, 1000, 10000000, "in the map; the paper's: 10000000"},
+                           {"keyset", 1000, 1, 100000, "keys that a thread uses again"},
+                           {"fresh", 10, 0, 100, "accesses of a hundred that take a new key"},
+                           {"ncs", 1000, 0, 1000000, "PRNG steps outside"},
+                           {"page", 8192, 4096, 524288, "bytes, a multiple of 64"}},
+            .arrays = true};
+  }
+
+  explicit keymap(W& w)
+      : lock_(w.make_lock()),
+        keys_(static_cast<std::uint32_t>(w.parameter("keys"))),
+        fresh_(static_cast<std::uint32_t>(w.parameter("fresh"))),
+        ncs_(static_cast<std::size_t>(w.parameter("ncs"))),
+        buckets_(block_of(w, std::size_t{keys_} * bucket)),
+        nodes_(block_of(w, (std::size_t{keys_} + 1) * node)) {
+    for (unsigned i = 0; i < w.threads(); i++)
+      mine_.push_back({std::vector<std::uint32_t>(static_cast<std::size_t>(w.parameter("keyset"))),
+                       block_of(w, static_cast<std::size_t>(w.parameter("keyset")) * sizeof(std::uint32_t)), false});
+  }
+
+  void operator()(typename W::thread& t) {
+    keyset& mine = mine_[t.index()];
+    if (!mine.filled) {
+      for (std::uint32_t& k : mine.keys) k = t.uniform(keys_);
+      mine.filled = true;
+    }
+    lock_.lock();
+    t.steps(2);
+    const std::uint32_t at = t.uniform(static_cast<std::uint32_t>(mine.keys.size()));
+    t.fetch(mine.place, at * sizeof(std::uint32_t));
+    if (t.uniform(100) < fresh_) mine.keys[at] = t.uniform(keys_);
+    update(t, mine.keys[at]);
+    lock_.unlock();
+    t.count();
+    t.steps(ncs_);
+  }
+
+ private:
+  static constexpr std::size_t bucket = 8, node = 32, line = 64;
+
+  struct alignas(128) keyset {
+    std::vector<std::uint32_t> keys;
+    typename W::block place;
+    bool filled;
+  };
+
+  static typename W::block block_of(W& w, std::size_t bytes) {
+    const auto page = static_cast<std::size_t>(w.parameter("page"));
+    if (page % line != 0) throw bad_program("keymap: page must be a multiple of 64");
+    return w.make_block((bytes + page - 1) / page * page, page);
+  }
+
+  void update(typename W::thread& t, std::uint32_t key) {
+    t.overhead(40, 8);  // a remainder by the number of buckets
+    t.fetch(buckets_, key * bucket);
+    t.fetch(nodes_, (key + 1) * node);
+    if ((key + 1) * node / line != key * node / line) t.fetch(nodes_, key * node);
+  }
+
+  typename W::lock lock_;
+  std::uint32_t keys_, fresh_;
+  std::size_t ncs_;
+  typename W::block buckets_, nodes_;
+  std::vector<keyset> mine_;
+};
+
+}  // namespace usher::workloads
