@@ -249,10 +249,15 @@ def seen(figure):
     return text + ("" if figure["holds"] is None else " ✓" if figure["holds"] else " ✗")
 
 
-def over_forms(figures):
-    """The same figure under all forms: where the medians lie, and where they are as wanted."""
-    low, high = min(f["median"] for f in figures), max(f["median"] for f in figures)
-    return number(low) if number(low) == number(high) else f"{number(low)} – {number(high)}"
+def seen_shortly(figure):
+    return number(figure["median"]) + ("" if figure["holds"] is None else " ✓" if figure["holds"] else " ✗")
+
+
+def over_all(figures):
+    """The same figure under all forms: where its seeds and its jitters' medians lie."""
+    ends = [end for f in figures for end in f["range"] + f["over_jitter"]]
+    low, high = number(min(ends)), number(max(ends))
+    return low if low == high else f"{low}–{high}"
 
 
 def section_of(row, forms):
@@ -264,14 +269,12 @@ def section_of(row, forms):
     if len(forms) > 1:
         lines += ["With each of " + "; ".join(f"`{f['options']}`" if f["options"] else "nothing more" for f in forms_of(row)) + ":", ""]
     head = [f["name"] for f in forms] if len(forms) > 1 else ["seen"]
-    more = ["range"] if len(forms) > 3 else []
+    more = ["range of all"] if len(forms) > 1 else []
     lines += ["| figure | wanted | " + " | ".join(head + more) + " |", "|---" * (2 + len(head) + len(more)) + "|"]
     for i in range(len(row.figures)):
         same = [f["figures"][i] for f in forms]
-        shown = [seen(f) for f in same]
-        if len(forms) > 1 and len(set(shown)) == 1:
-            shown[1:] = ["same"] * (len(shown) - 1)
-        cells = [same[0]["what"], wanted(same[0])] + shown + ([over_forms(same)] if more else [])
+        shown = [seen_shortly(f) for f in same] + [over_all(same)] if more else [seen(same[0])]
+        cells = [same[0]["what"], wanted(same[0])] + shown
         lines.append("| " + " | ".join(cells) + " |")
     if row.unanswerable:
         lines += ["", f"Not answerable here: {row.unanswerable}."]
@@ -289,7 +292,9 @@ def sentence(text):
 def reason(row, before, now):
     if row.why:
         return row.why
-    return "as before" if before == now else "–" if before is None else "**the reason is not yet said**"
+    if before is None:
+        return "–"
+    return "as before" if now == before or now.startswith(before + " over ") else "**the reason is not yet said**"
 
 
 def table_of(rows):

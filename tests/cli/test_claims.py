@@ -53,10 +53,19 @@ def sections():
     row, forms = made_up([[[1, 2, 1]], [[0, 0, 0]]], Forms("forms", [Form("this", {"coherence.x": "until a hit"}), Form("that", spin=7)]),
                          remark="A remark.", unanswerable="speed, because it is")
     text = claims.section_of(row, forms)
-    assert "| figure | wanted | this | that |" in text
-    assert "| figure 0 | ≥ 1 | 2 [1–2] ✓ | 0 ✗ |" in text
+    assert "| figure | wanted | this | that | range of all |" in text
+    assert "| figure 0 | ≥ 1 | 2 ✓ | 0 ✗ | 0–2 |" in text
+    assert "| figure 0 | ≥ 1 | 2 [1–2] ✓ |" in claims.section_of(*made_up([[[1, 2, 1]]]))
     assert "'coherence.x=until a hit'" in text and "--spin 7" in text
     assert "Not answerable here: speed, because it is." in text and "A remark." in text
+
+
+def reasons():
+    row, _ = made_up([[[1, 1, 1]]])
+    assert claims.reason(row, "in part", "in part") == claims.reason(row, "in part", "in part over all forms") == "as before"
+    assert "not yet said" in claims.reason(row, "in part", "in part only with this; reproduced with that")
+    row.why = "because"
+    assert claims.reason(row, "in part", "in part") == "because"
 
 
 def commands():
@@ -99,7 +108,7 @@ def the_page():
 
 
 def main():
-    for test in (verdicts, unanswerable_alone, sections, commands, the_page):
+    for test in (verdicts, unanswerable_alone, sections, reasons, commands, the_page):
         test()
     every_row_is_accepted(sys.argv[1])
 
