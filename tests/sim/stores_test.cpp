@@ -1,0 +1,251 @@
+// Stores that wait to be written: in which order others see them, what overlaps, and what becomes of a line that came too early. And
+// what complexes, hops and busy directories cost.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "sim/engine.hpp"
+#include "sim/platform.hpp"
+#include "sim/runtime.hpp"
+
+namespace usher::sim {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto release = std::memory_order_release;
+using word = simulated_atomic<std::uint32_t>;
+
+/// Round numbers, no chance: another core's line of the same socket is 200 cycles away, of the other one 2000.
+machine plain() {
+  machine m;
+  m.name = "plain";
+  m.mhz = 1000;
+  m.sockets = 2;
+  m.cores = 2;
+  m.hit = 1;
+  m.modify = 10;
+  m.clean = {100, 1000, 1000};
+  m.dirty = {200, 2000, 2000};
+  m.invalidate = {60, 600, 600};
+  m.memory = {300, 3000, 3000};
+  m.look = 1;
+  m.store_entries = 8;
+  return m;
+}
+
+word& shared_word(simulation& s) {
+  return *::new (s.shared().allocate(128, 128)) word();
+}
+
+/// How long it takes until `n` stores are written, to lines that another core of the socket has; with one that hits between each two.
+cycles written_after(machine m, unsigned n, bool calls_between) {
+  simulation s(m, 1);
+  std::vector<word*> words;
+  for (unsigned i = 0; i < n; i++) words.push_back(&shared_word(s));
+  word& own = shared_word(s);
+  cycles took = 0;
+  s.add_thread(1, [&] {
+    for (word* w : words) w->fetch_add(1, relaxed);
+  });
+  s.add_thread(0, [&] {
+    own.fetch_add(1, relaxed);
+    s.compute(50000);
+    const cycles begin = s.now();
+    for (word* w : words) {
+      w->store(7, release);
+      if (calls_between) s.stores_privately();
+    }
+    EXPECT_LE(s.now() - begin, 2 * n) << "the thread goes on";
+    own.fetch_add(1, relaxed);  // waits for them
+    took = s.now() - begin;
+    for (word* w : words) EXPECT_EQ(w->peek(), 7u);
+  });
+  s.run();
+  return took;
+}
+
+TEST(stores, overlap_where_the_machine_asks_ahead) {
+  machine m = plain();
+  EXPECT_NEAR(written_after(m, 4, false), 4 * 200, 50) << "one after another";
+  m.asks = ownership::ahead;
+  EXPECT_NEAR(written_after(m, 4, false), 200, 50);
+  EXPECT_NEAR(written_after(m, 4, true), 200, 50);
+  m.asks = ownership::ahead_until_a_hit;
+  EXPECT_NEAR(written_after(m, 4, false), 200, 50);
+  EXPECT_NEAR(written_after(m, 4, true), 4 * 200, 50) << "a store that hits ends it";
+}
+
+TEST(stores, wait_where_the_buffer_is_full) {
+  machine m = plain();
+  m.store_entries = 2;
+  simulation s(m, 1);
+  std::array<word*, 4> words{};
+  for (word*& w : words) w = &shared_word(s);
+  std::array<cycles, 4> began{};
+  s.add_thread(1, [&] {
+    for (word* w : words) w->fetch_add(1, relaxed);
+  });
+  s.add_thread(0, [&] {
+    s.compute(50000);
+    for (std::size_t i = 0; i < words.size(); i++) {
+      began[i] = s.now();
+      words[i]->store(1, release);
+    }
+  });
+  s.run();
+  EXPECT_LE(began[2] - began[0], 10u);
+  EXPECT_GE(began[3] - began[0], 190u) << "until the first is written";
+}
+
+/// Others must see stores in the order of the program, whichever line comes first: the first store's is the far one.
+TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
+  for (const ownership asks : {ownership::in_turn, ownership::ahead, ownership::ahead_until_a_hit})
+    for (const unsigned reader : {0u, 1u, 2u, 3u}) {
+      machine m = plain();
+      m.asks = asks;
+      m.jitter = 500;
+      for (std::uint64_t seed = 1; seed <= 20; seed++) {
+        simulation s(m, seed);
+        word &far = shared_word(s), &near = shared_word(s), &again = shared_word(s);
+        unsigned wrong = 0;
+        s.add_thread(2, [&] { far.fetch_or(0, relaxed); });
+        s.add_thread(reader == 1 ? 0 : 1, [&] {  // the writer
+          near.fetch_or(0, relaxed);
+          again.load(relaxed);
+          s.compute(20000);
+          far.store(1, release);
+          near.store(1, release);
+          again.store(1, release);
+        });
+        s.add_thread(reader == 0 || reader == 2 ? 3 : reader, [&] {
+          for (unsigned i = 0; i < 400; i++) {
+            s.compute(100 + s.chance().below(50));
+            // Read against the order of writing: what is newer first.
+            const auto c = again.load(relaxed), b = near.load(relaxed), a = far.load(relaxed);
+            wrong += (c > b || b > a) ? 1 : 0;
+          }
+        });
+        s.run();
+        EXPECT_EQ(wrong, 0u) << "seed " << seed;
+        EXPECT_EQ(far.peek() + near.peek() + again.peek(), 3u);
+      }
+    }
+}
+
+TEST(stores, a_line_that_came_ahead_can_be_lost_again) {
+  machine m = plain();
+  m.asks = ownership::ahead;
+  simulation s(m, 1);
+  word &far = shared_word(s), &flag = shared_word(s);
+  cycles written = 0, seen = 0;
+  s.add_thread(2, [&] { far.fetch_or(0, relaxed); });
+  s.add_thread(1, [&] {
+    s.compute(10000);
+    flag.load(relaxed);
+    simulated::await(
+        flag, [](std::uint32_t v) { return v == 1; }, std::memory_order_acquire, look::polling);
+    seen = s.now();
+  });
+  s.add_thread(0, [&] {
+    s.compute(20000);
+    far.store(1, release);   // 2000 cycles
+    flag.store(1, release);  // its line comes at once, and its spinner takes a copy back meanwhile
+    s.compute(1);
+    far.fetch_or(0, relaxed);
+    written = s.now();
+  });
+  s.run();
+  EXPECT_EQ(s.counted().fetched_ahead, 1u);
+  EXPECT_EQ(s.counted().lost_ahead, 1u);
+  EXPECT_GE(seen, 22000u) << "not before the store in front of it";
+  EXPECT_GE(written, 22000u);
+}
+
+TEST(stores, a_thread_that_waits_for_its_own_store_sees_it) {
+  simulation s(plain(), 1);
+  word &far = shared_word(s), &own = shared_word(s);
+  std::uint32_t seen = 0;
+  s.add_thread(2, [&] {
+    far.fetch_or(0, relaxed);
+    own.store(9, release);
+    s.compute(50000);
+    own.fetch_add(1, relaxed);
+  });
+  s.add_thread(0, [&] {
+    s.compute(20000);
+    far.store(1, release);
+    own.store(3, release);
+    EXPECT_EQ(own.load(relaxed), 3u);
+    seen = simulated::await(
+        own, [](std::uint32_t v) { return v != 3; }, std::memory_order_acquire, look::polling);
+  });
+  s.run();
+  EXPECT_EQ(seen, 4u) << "and not the 9 from before";
+}
+
+// ---- topology -------------------------------------------------------------------------------------------------------------------
+
+/// What core `reader` pays for a line that core 0 has written.
+cycles read_by(const machine& m, unsigned reader) {
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  cycles took = 0;
+  s.add_thread(0, [&] { w.fetch_add(1, relaxed); });
+  s.add_thread(reader, [&] {
+    s.compute(50000);
+    const cycles begin = s.now();
+    w.load(relaxed);
+    took = s.now() - begin;
+  });
+  s.run();
+  return took;
+}
+
+TEST(topology, costs_go_by_complex_socket_and_hops) {
+  machine m = plain();
+  m.sockets = 3;
+  m.cores = 4;
+  m.complexes = 2;
+  m.hops = {{0, 1, 2}, {1, 0, 1}, {2, 1, 0}};
+  m.clean = {10, 20, 30, 40, 50};
+  m.dirty = {100, 200, 300, 400, 500};
+  m.invalidate = {10, 20, 30, 40, 50};
+  m.memory = {100, 100, 100, 100, 100};
+  EXPECT_EQ(m.farthest(), 3u);
+  EXPECT_EQ(read_by(m, 1), 100u) << "of the complex";
+  EXPECT_EQ(read_by(m, 2), 200u) << "of the other one of the socket";
+  EXPECT_EQ(read_by(m, 4), 300u);
+  EXPECT_EQ(read_by(m, 8), 400u);
+  EXPECT_EQ(m.node_of(2), 0u);
+  m.nodes = 2;
+  EXPECT_EQ(m.node_of(2), 1u);
+}
+
+TEST(topology, a_busy_directory_takes_one_request_after_another) {
+  machine m = plain();
+  m.sockets = 8;
+  m.cores = 1;
+  m.group = 0;
+  const auto last_of = [&](cycles busy) {
+    m.directory = busy;
+    simulation s(m, 1);
+    word& w = shared_word(s);
+    cycles last = 0;
+    s.add_thread(0, [&] { w.fetch_add(1, relaxed); });
+    for (unsigned t = 1; t < 8; t++)
+      s.add_thread(t, [&] {
+        s.compute(50000 - s.now());
+        w.load(relaxed);
+        last = std::max(last, s.now() - 50000);
+      });
+    s.run();
+    return last;
+  };
+  const cycles idle = last_of(0);
+  EXPECT_GE(last_of(500), idle + 6 * 500 - 1000);
+}
+
+}  // namespace
+}  // namespace usher::sim
