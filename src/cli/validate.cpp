@@ -52,6 +52,7 @@ struct compared_point {
   const lock_table* lock;
   unsigned threads;
   std::vector<double> native, simulated;  ///< operations a microsecond
+  unsigned unsettled = 0;                 ///< simulated runs whose halves differ
   double error() const { return median(simulated) / median(native) - 1; }
 };
 
@@ -97,7 +98,7 @@ std::optional<double> run_natively(const compared_point& c, const validate_optio
   return said["throughput"].get<double>();
 }
 
-double simulate(const sim::machine& m, const compared_point& c, const validate_options& o, unsigned seed) {
+sim::result simulate(const sim::machine& m, const compared_point& c, const validate_options& o, unsigned seed) {
   sim::point p;
   p.workload = "mutexbench";
   p.lock = c.lock->name;
@@ -108,7 +109,7 @@ double simulate(const sim::machine& m, const compared_point& c, const validate_o
   p.watch = false;
   constexpr std::uint64_t ms = 1000000;
   p.run_ns = std::max((c.threads <= m.cpus() ? 20 : 200) * ms, sim::usual_run_ns(m, c.threads));
-  return sim::run_point(m, p).throughput;
+  return sim::run_point(m, p);
 }
 
 std::vector<compared_point> points_of(const validate_options& o, unsigned cpus) {
@@ -127,7 +128,7 @@ std::vector<compared_point> points_of(const validate_options& o, unsigned cpus) 
       }
       // Its holder must be the one that runs: it gets nowhere where threads wait for CPUs.
       if (!o.locks_asked && lock->kind == waiting_kind::spin && lock->traits->fifo && threads > cpus) continue;
-      points.push_back({lock, threads, {}, {}});
+      points.push_back({lock, threads, {}, {}, 0});
     }
   return points;
 }
@@ -191,10 +192,16 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
   for (compared_point& c : points)
     for (unsigned seed = 1; seed <= o.seeds; seed++) {
       bar.show(c.lock->name);
-      c.simulated.push_back(simulate(m, c, o, seed));
+      const sim::result r = simulate(m, c, o, seed);
+      c.simulated.push_back(r.throughput);
+      c.unsettled += r.settled ? 0 : 1;
       bar.one_done();
     }
   bar.clear();
+  for (const compared_point& c : points)
+    if (c.unsettled != 0)
+      warn("validate: {}, {} threads: {} of {} simulated runs have not settled", c.lock->name, c.threads, c.unsettled,
+           o.seeds);
   for (const std::string& s : stuck) complain("validate: {}", s);
   std::erase_if(points, [](const compared_point& c) { return c.native.empty(); });
 
@@ -227,6 +234,7 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
                              {"threads", c.threads},
                              {"native", to_json(c.native)},
                              {"simulated", to_json(c.simulated)},
+                             {"unsettled", c.unsettled},
                              {"error", error}});
   }
   all["within_10_percent"] = within_10;

@@ -22,9 +22,7 @@ void meter::came(unsigned thread, cycles now) {
 void meter::doorway(const void* lock, unsigned thread, cycles now) {
   if (lock != lock_ || thread >= visitors_.size() || visitors_[thread].came == nobody) return;
   visitors_[thread].order = now;
-  waiting_line& line = by_order_[kind_of(thread)];
-  line.remove(thread);
-  line.add(thread, now);
+  by_order_[kind_of(thread)].move(thread, now);
 }
 
 void meter::got_in(unsigned thread, unsigned socket, cycles now) {

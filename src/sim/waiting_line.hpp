@@ -29,6 +29,16 @@ class waiting_line {
     (p.after == none ? last_ : places_[p.after].before) = p.before;
   }
 
+  /// The thread's time is that now, most often a later one.
+  void move(unsigned thread, std::uint64_t time) {
+    if (thread == last_ && time >= places_[thread].time) {
+      places_[thread].time = time;
+      return;
+    }
+    remove(thread);
+    add(thread, time);
+  }
+
   /// The earliest time; later than all others where nobody is in the line.
   std::uint64_t first() const { return first_ == none ? nobody : places_[first_].time; }
 
