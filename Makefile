@@ -60,7 +60,7 @@ measure-waits: build ## condition variables and semaphores: cost, and whom they 
 bench-sim: build ## how fast the simulator is, in CPU time; fails beyond its limits (about a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)
 
-simulated-claims: build ## what the papers claim of machines that are not there (half an hour)
+simulated-claims: build ## what the papers claim of machines that are not there (twenty minutes)
 	tools/simulated_claims.py --build $(BUILD) --write-doc
 
 held-out: build ## published numbers that nothing was set by, simulated, into docs/held-out.md (a few minutes)

@@ -127,6 +127,10 @@ def regulars(p, lock, sweep, of="throughput"):
     return p(lock, 224, "groups.regulars." + of, sweep)
 
 
+def software_misses(p, lock, threads=64):
+    return p(lock, threads, sweep=1) / p(lock, threads)
+
+
 def twa_of(lock, which):
     return lambda p: which(p("twa32-spin", t, sweep=s) / p(lock, t, sweep=s) for s in (0, 1) for t in p.counts() if t >= 8)
 
@@ -517,6 +521,20 @@ ROWS = [
         Figure("misses an operation at 128, MCS-S / MCSCR-S", lambda p: p("mcs-spin", 128, "misses") / p("mcs-spin", 128)
                / (p("mcscr-spin", 128, "misses") / p("mcscr-spin", 128)), "less competition for the cache, > 1", at_least(1)),
     ], remark="The paper has a plot only. Who wrote a line of the map last makes no difference here: what counts is whether it is in the cache.",
+        forms=BUDGETS, why="a new row: the program was not there"),
+    Row("M10", "LRUCache on the T5", [Sweep("lru-cache", "t5", CR, [32, 64], {"counts": c} if c else {}, ms=60, seeds=2) for c in (0, 1, 2)], [
+        Figure("software misses an access at 64, MCSCR-S / MCS-S", lambda p: software_misses(p, "mcscr-spin") / software_misses(p, "mcs-spin"),
+               "lower, < 1", at_most(1)),
+        Figure("the same, MCSCR-STP / MCS-STP", lambda p: software_misses(p, "mcscr") / software_misses(p, "mcs"), "lower, < 1", at_most(1)),
+        Figure("MCS-S: misses an access", lambda p: software_misses(p, "mcs-spin")),
+        Figure("MCSCR-S: misses an access", lambda p: software_misses(p, "mcscr-spin")),
+        Figure("MCS-S: of misses, another thread's element displaced", lambda p: p("mcs-spin", 64, sweep=2) / p("mcs-spin", 64, sweep=1)),
+        Figure("MCSCR-S: the same", lambda p: p("mcscr-spin", 64, sweep=2) / p("mcscr-spin", 64, sweep=1)),
+        Figure("throughput, MCSCR-S / MCS-S, worst of 32 and 64", worst_ratio("mcscr-spin", "mcs-spin"), "higher, > 1", at_least(1)),
+        Figure("the same, MCSCR-STP / MCS-STP", worst_ratio("mcscr", "mcs"), "higher, > 1", at_least(1)),
+        Figure("MCSCR-STP / MCS-S at 64", ratio("mcscr", "mcs-spin", 64)),
+    ], remark="The cache's elements are words that threads share: they have owners and no capacity. A miss in software is counted, and costs the "
+              "element's way out of the tree and back.",
         forms=BUDGETS, why="a new row: the program was not there"),
     Row("M13", "LOITER and LIFO-CR as MCSCR", [Sweep("randarray", "t5", ["mcscr", "loiter", "lifo-cr", "mcs"], [32], ms=40, seeds=3)], [
         Figure("LOITER / MCSCR at 32", ratio("loiter", "mcscr", 32), "competitive, ≥ 0.9", at_least(0.9)),

@@ -130,6 +130,19 @@ TEST(programs, keymap_misses_where_its_map_is_larger_than_the_cache) {
   EXPECT_LT(misses(1000000, 0), 0.7 * misses(1000000, 100)) << "a thread's own keys stay";
 }
 
+TEST(programs, lru_cache_misses_where_keys_are_more_than_elements) {
+  const auto counted = [](long counts, long capacity, unsigned threads) {
+    const result r = run("t5", "lru-cache", "ttas-spin", threads,
+                         {{"counts", counts}, {"capacity", capacity}, {"keyset", 100}, {"ncs", 10}}, 3000000);
+    return r.throughput * 3000 / double(r.admissions);
+  };
+  EXPECT_NEAR(counted(0, 500, 4), 1, 0.01);
+  EXPECT_LT(counted(1, 500, 4), 0.1) << "all keys fit; but for new ones";
+  EXPECT_GT(counted(1, 100, 4), 0.5);
+  EXPECT_GT(counted(2, 100, 4), 0.3) << "the others' keys";
+  EXPECT_EQ(counted(2, 50, 1), 0) << "there are no others";
+}
+
 TEST(programs, other_processes_take_cpu_time) {
   // Eight that each want a quarter of a CPU, on eight CPUs.
   const result alone = run("numa-q", "ideal", "null", 8, {}, 200000000);

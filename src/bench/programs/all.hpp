@@ -12,6 +12,7 @@
 #include "bench/programs/interlock.hpp"
 #include "bench/programs/invalidation.hpp"
 #include "bench/programs/keymap.hpp"
+#include "bench/programs/lru_cache.hpp"
 #include "bench/programs/mcsg_loop.hpp"
 #include "bench/programs/mutexbench.hpp"
 #include "bench/programs/quads.hpp"
@@ -36,6 +37,7 @@ void for_each_program(const F& f) {
   f.template operator()<rand_array<W>>();
   f.template operator()<ring_walker<W>>();
   f.template operator()<keymap<W>>();
+  f.template operator()<lru_cache<W>>();
   f.template operator()<quads<W>>();
   f.template operator()<reflex<W>>();
 }

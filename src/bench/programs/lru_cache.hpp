@@ -1,0 +1,180 @@
+// LRUCache (Malthusian Locks §6.9): a cache of limited capacity in software under one lock, of which each thread uses some keys again
+// and again. What is not there takes the place of what has not been used for longest, often another thread's.
+//
+// As in Ceph's SimpleLRU, a search tree finds the element and a list says which was used last. The tree is not kept in balance, as a
+// std::map's is: its keys are mixed first, and so come in random order.
+#pragma once
+
+#include "bench/programs/program.hpp"
+
+namespace usher::workloads {
+
+template <world W>
+class lru_cache {
+ public:
+  static description about() {
+    return {.name = "lru-cache",
+            .summary = "a cache of what was used last, each thread with keys of its own",
+            .source = "Malthusian Locks, section 6.9, figure 12",
+            .parameters =
+                {{"capacity", 10000, 1, 1000000, "elements"},
+                 {"keys", 1000000, 1, 100000000, "keys are below this"},
+                 {"keyset", 1000, 1, 100000, "keys that a thread uses again"},
+                 {"fresh", 1, 0, 100, "accesses of a hundred that take a new key"},
+                 {"ncs", 1000, 0, 1000000, "PRNG steps outside"},
+                 {"counts", 0, 0, 2,
+                  "what is counted: accesses; 1: those that miss; 2: those that displace another thread's element"}},
+            .guards = true};
+  }
+
+  explicit lru_cache(W& w)
+      : lock_(w.make_lock()),
+        capacity_(static_cast<std::uint32_t>(w.parameter("capacity"))),
+        keys_(static_cast<std::uint32_t>(w.parameter("keys"))),
+        fresh_(static_cast<std::uint32_t>(w.parameter("fresh"))),
+        counted_(static_cast<unsigned>(w.parameter("counts"))),
+        ncs_(static_cast<std::size_t>(w.parameter("ncs"))),
+        mine_(w.threads()),
+        head_(w.template make<head>()),
+        elements_(w.template make_array<element>(capacity_ + 1)) {
+    for (keyset& k : mine_) k.keys.resize(static_cast<std::size_t>(w.parameter("keyset")));
+  }
+
+  void operator()(typename W::thread& t) {
+    keyset& mine = mine_[t.index()];
+    if (!mine.filled) {
+      for (std::uint32_t& k : mine.keys) k = t.uniform(keys_);
+      mine.filled = true;
+    }
+    lock_.lock();
+    t.steps(2);
+    std::uint32_t& key = mine.keys[t.uniform(static_cast<std::uint32_t>(mine.keys.size()))];
+    if (t.uniform(100) < fresh_) key = t.uniform(keys_);
+    const unsigned done = access(mixed(key), t.index());
+    lock_.unlock();
+    if (done >= counted_) t.count();
+    t.steps(ncs_);
+  }
+
+ private:
+  using word = typename W::platform::template plain<std::uint32_t>;
+
+  /// Elements have numbers from 1 on; 0 is none.
+  struct alignas(64) element {
+    word key, owner;  // mixed; the thread that put it in
+    word smaller, larger;
+    word newer, older;
+  };
+  struct head {
+    word root, newest, oldest, used;
+  };
+  struct alignas(128) keyset {
+    std::vector<std::uint32_t> keys;
+    bool filled = false;
+  };
+
+  /// One to one.
+  static std::uint32_t mixed(std::uint32_t k) {
+    k = (k ^ k >> 16) * 0x85ebca6bu;
+    k = (k ^ k >> 13) * 0xc2b2ae35u;
+    return k ^ k >> 16;
+  }
+
+  element& at(std::uint32_t e) { return elements_[e]; }
+
+  /// 0: it was there; 1: it was not; 2: and another thread's had to go.
+  unsigned access(std::uint32_t key, std::uint32_t thread) {
+    if (const std::uint32_t e = find(key)) {
+      if (head_.newest.get() != e) {
+        take_from_list(e);
+        put_first(e);
+      }
+      return 0;
+    }
+    unsigned done = 1;
+    std::uint32_t e = head_.used.get() + 1;
+    if (e <= capacity_) {
+      head_.used.set(e);
+    } else {
+      e = head_.oldest.get();
+      if (at(e).owner.get() != thread) done = 2;
+      take_from_list(e);
+      take_from_tree(at(e).key.get());
+    }
+    at(e).key.set(key);
+    at(e).owner.set(thread);
+    put_into_tree(e, key);
+    put_first(e);
+    return done;
+  }
+
+  // ---- the tree ----
+
+  std::uint32_t find(std::uint32_t key) {
+    std::uint32_t e = head_.root.get();
+    while (e != 0) {
+      const std::uint32_t here = at(e).key.get();
+      if (here == key) break;
+      e = side(e, key < here).get();
+    }
+    return e;
+  }
+
+  word& side(std::uint32_t e, bool smaller) { return smaller ? at(e).smaller : at(e).larger; }
+
+  /// The word that leads to the key, or would.
+  word& link_to(std::uint32_t key) {
+    word* link = &head_.root;
+    for (std::uint32_t e; (e = link->get()) != 0;) {
+      const std::uint32_t here = at(e).key.get();
+      if (here == key) break;
+      link = &side(e, key < here);
+    }
+    return *link;
+  }
+
+  void put_into_tree(std::uint32_t e, std::uint32_t key) {
+    at(e).smaller.set(0);
+    at(e).larger.set(0);
+    link_to(key).set(e);
+  }
+
+  void take_from_tree(std::uint32_t key) {
+    word& link = link_to(key);
+    const std::uint32_t e = link.get(), smaller = at(e).smaller.get(), larger = at(e).larger.get();
+    if (smaller == 0 || larger == 0) return link.set(smaller | larger);
+    word* to_next = &at(e).larger;  // the next larger takes its place
+    while (at(to_next->get()).smaller.get() != 0) to_next = &at(to_next->get()).smaller;
+    const std::uint32_t next = to_next->get();
+    to_next->set(at(next).larger.get());
+    at(next).smaller.set(smaller);
+    at(next).larger.set(at(e).larger.get());
+    link.set(next);
+  }
+
+  // ---- the list ----
+
+  void put_first(std::uint32_t e) {
+    const std::uint32_t second = head_.newest.get();
+    at(e).newer.set(0);
+    at(e).older.set(second);
+    (second != 0 ? at(second).newer : head_.oldest).set(e);
+    head_.newest.set(e);
+  }
+
+  void take_from_list(std::uint32_t e) {
+    const std::uint32_t newer = at(e).newer.get(), older = at(e).older.get();
+    (newer != 0 ? at(newer).older : head_.newest).set(older);
+    (older != 0 ? at(older).newer : head_.oldest).set(newer);
+  }
+
+  typename W::lock lock_;
+  std::uint32_t capacity_, keys_, fresh_;
+  unsigned counted_;
+  std::size_t ncs_;
+  std::vector<keyset> mine_;
+  head& head_;
+  element* elements_;
+};
+
+}  // namespace usher::workloads
