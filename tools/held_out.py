@@ -19,12 +19,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
-from held_out_numbers import CURVES, LIBSLOCK, RUNS, SENTENCES, SOURCES, Run
+from held_out_numbers import CURVES, LIBSLOCK, OVERTAKES, RUNS, SENTENCES, SOURCES, Run, stays_below_from
 
 RESULT = harness.TREE / "results" / "held-out.json"
 DOC = harness.TREE / "docs" / "held-out.md"
 MACHINES = harness.TREE / "src" / "sim" / "machines"
 STEP = 9  # cycles of a step of the PRNG, where a machine's file says nothing
+TRIALS = ("A", "B", "C")  # see trials_of
+TRIAL_SEEDS = 2
 GUESS = 100  # steps of a curve's critical section, before the first number is used
 
 
@@ -104,19 +106,22 @@ def set_section(usher, curve, machines):
     return max(0, GUESS + round(cycles / file.get("step", {"value": STEP})["value"]))
 
 
-def busy_home(curve, machines):
-    """A trial: a line's home takes no other request for it while one is on its way, for about as long as the longest journey."""
-    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())["coherence"]
-    return {"coherence.directory": max(file["dirty"]["value"])}
+def trials_of(machine, machines):
+    """Rules, not fits: A, a line's home takes no other request for it while one is on its way, for about as long as the longest journey;
+    B, a last-level cache answers requests for one line one after the other, each as long as one takes; C, both."""
+    file = tomllib.loads((machines / f"{machine}.toml").read_text())["coherence"]
+    home, reads = {"coherence.directory": max(file["dirty"]["value"])}, {"coherence.per_read": file["clean"]["value"][0]}
+    return {"A": home, "B": reads, "C": home | reads}
 
 
-def measure_curve(usher, curve, cs, settings):
+def measure_curve(usher, curve, cs, settings, seeds=3):
     values = {}
     for run in runs_of(curve, cs, settings):
-        seeds = points_of(usher, run)
+        run.seeds = seeds
+        points = points_of(usher, run)
         for name, published in curve.published.items():
             if LIBSLOCK[name] in run.locks:
-                values[name] = {str(t): values_of(seeds, lambda p, t=t, n=name: p(LIBSLOCK[n], t)) for t in published}
+                values[name] = {str(t): values_of(points, lambda p, t=t, n=name: p(LIBSLOCK[n], t)) for t in published}
     return {"cs": cs, "commands": ["usher " + " ".join(command_of(r)) for r in runs_of(curve, cs, settings)], "values": values}
 
 
@@ -133,7 +138,7 @@ def hashes(machines):
 
 def measure(usher, machines):
     began = time.monotonic()
-    numbers, sentences, curves, trials = {}, {}, {}, {}
+    numbers, sentences, curves, trials = {}, {}, {}, {name: {} for name in TRIALS}
     for name, run in RUNS.items():
         seeds = points_of(usher, run)
         for source in SOURCES:
@@ -143,11 +148,17 @@ def measure(usher, machines):
     for curve in CURVES:
         cs = set_section(usher, curve, machines)
         curves[curve.id] = measure_curve(usher, curve, cs, {})
-        trials[curve.id] = measure_curve(usher, curve, cs, busy_home(curve, machines))
+        for name, settings in trials_of(curve.machine, machines).items():
+            trials[name][curve.id] = measure_curve(usher, curve, cs, settings, TRIAL_SEEDS)
         print(f"{curve.id}: {time.monotonic() - began:.0f} s", flush=True)
+    overtakes = {}
+    for name, settings in [("", {}), *trials_of(OVERTAKES.machine, machines).items()]:
+        OVERTAKES.machine_settings = settings
+        overtakes[name] = values_of(points_of(usher, OVERTAKES), stays_below_from(*OVERTAKES.locks))
+    print(f"{OVERTAKES.machine}, trials: {time.monotonic() - began:.0f} s", flush=True)
     return {"commit": harness.commit(), "date": time.strftime("%Y-%m-%d"), "seconds": round(time.monotonic() - began), "machines": hashes(machines),
             "commands": {name: "usher " + " ".join(command_of(run)) for name, run in RUNS.items()},
-            "numbers": numbers, "sentences": sentences, "curves": curves, "trials": trials}
+            "numbers": numbers, "sentences": sentences, "curves": curves, "trials": trials, "overtakes": overtakes}
 
 
 def measured(machines):
@@ -160,7 +171,8 @@ def measured(machines):
             harness.die(f"{name}.toml is another than when docs/held-out.md was measured: make held-out", 1)
     ids = {n.id for source in SOURCES for n in source.numbers}
     if (result["commands"] != {name: "usher " + " ".join(command_of(run)) for name, run in RUNS.items()} or set(result["numbers"]) != ids
-            or set(result["sentences"]) != {s.id for s in SENTENCES} or set(result["curves"]) != {c.id for c in CURVES}):
+            or set(result["sentences"]) != {s.id for s in SENTENCES} or set(result["curves"]) != {c.id for c in CURVES}
+            or set(result["trials"]) != set(TRIALS)):
         harness.die("results/held-out.json is of other runs or numbers than held_out_numbers.py has: make held-out", 1)
     return result
 
@@ -296,7 +308,7 @@ def page(result, machines):
         everything += factors
         lines.append(f"| mctop, locks on {curve.machine} | {shares(factors)} |")
     lines += [f"| **all** | {shares(everything)} |", ""]
-    lines += curves_by_lock(result)
+    lines += trial_tables(result)
     for source, kept, _ in judged:
         lines += [f"## {source.title}", "", source.text, "", "| number | published | simulated | ratio |", "|---|---|---|---|"]
         for n, seen, _ in kept:
@@ -325,18 +337,34 @@ def page(result, machines):
     return "\n".join(lines)
 
 
-def curves_by_lock(result):
-    """What the curves say of each lock, with the machines as they are and with the trial."""
-    lines = ["mctop's curves by lock, on all four machines together, and in a trial whose number is in no file: a line's home takes no other request "
-             "for it while one is on its way, for which `coherence.directory` is the longest of `dirty`.", "",
-             "| lock | numbers | median factor | within 1.25 | 1.5 | 2 | in the trial: numbers | median factor | within 1.25 | 1.5 | 2 |",
-             "|---|---|---|---|---|---|---|---|---|---|---|"]
-    for lock in [*LIBSLOCK, None]:
-        both = [shares([f for c in CURVES for f in curve_factors(c, result[kind][c.id], lock)]) for kind in ("curves", "trials")]
-        lines.append(f"| {lock or '**all**'} | {both[0]} | {both[1]} |")
-    orders = [[sum(x) for x in zip(*(order_right(c, result[kind][c.id]) for c in CURVES))] for kind in ("curves", "trials")]
-    return lines + ["", f"Of {orders[0][1]} pairs of locks at least 10 % apart with as many threads {orders[0][0]} are in the order that was measured, "
-                    f"in the trial {orders[1][0]}.", ""]
+def share_texts(factors):
+    """As shares(), in one cell."""
+    numbers, middle, *within = shares(factors).split(" | ")
+    return f"{middle} ({', '.join(w.removesuffix(' %') for w in within)})"
+
+
+def trial_tables(result):
+    """What the curves say with the machines as they are and in the trials: by lock, by machine, and of the order."""
+    kinds = {"as the files are": result["curves"], **{name: result["trials"][name] for name in TRIALS}}
+    head, line = " | ".join(kinds), "---|" * (len(kinds) + 2)
+    lines = ["mctop's curves by lock and by machine, as the files are and in the trials: median factor (% within 1.25, 1.5 and 2).", "",
+             f"| lock | numbers | {head} |", f"|{line}"]
+    for lock in LIBSLOCK:
+        cells = [[f for c in CURVES for f in curve_factors(c, kind[c.id], lock)] for kind in kinds.values()]
+        lines.append(f"| {lock} | {len(cells[0])} | {' | '.join(map(share_texts, cells))} |")
+    lines += ["", f"| machine | numbers | {head} |", f"|{line}"]
+    for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
+        cells = [[f for c in curves for f in curve_factors(c, kind[c.id])] for kind in kinds.values()]
+        lines.append(f"| {name} | {len(cells[0])} | {' | '.join(map(share_texts, cells))} |")
+    lines += ["", "Pairs of locks at least 10 % apart with as many threads, and how many of them are in the order that was measured.", "",
+              f"| machine | pairs | {head} |", f"|{line}"]
+    for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
+        cells = [[sum(x) for x in zip(*(order_right(c, kind[c.id]) for c in curves))] for kind in kinds.values()]
+        lines.append(f"| {name} | {cells[0][1]} | {' | '.join(str(right) for right, _ in cells)} |")
+    seen = {name: median(values) for name, values in result["overtakes"].items()}
+    counts = ", ".join(f"{name}: {text(seen[name])}" for name in TRIALS)
+    return lines + ["", f"On the {OVERTAKES.machine}, whose `per_read` was set so that MCS surpasses ticket at 24 threads (TWA), it does from {text(seen[''])} on. "
+                    f"In the trials: {counts}.", ""]
 
 
 def curve_text(curve, result):
