@@ -54,6 +54,14 @@ class HeldOut(unittest.TestCase):
         self.assertEqual(held_out.factor(3, None), float("inf"))
         self.assertEqual(held_out.shares([1, 1.3, 1.6, 3]), "4 | 1.45 | 25 % | 50 % | 75 %")
 
+    def test_trials_are_rules_of_the_file(self):
+        trials = held_out.trials_of("opteron-6172", MACHINES)
+        self.assertEqual(trials["A"], {"coherence.directory": 271})
+        self.assertEqual(trials["B"], {"coherence.per_read": 83})
+        self.assertEqual(trials["C"], trials["A"] | trials["B"])
+        self.assertEqual(tuple(trials), held_out.TRIALS)
+        self.assertEqual(held_out.share_texts([1, 1.3, 1.6, 3]), "1.45 (25, 50, 75)")
+
     def test_crossings(self):
         self.assertEqual(held_out.crossing({1: 2.0, 2: 1.5, 4: 1.0}, {1: 1.0, 2: 1.45, 4: 1.4}, 1.1), (1, 4))
         self.assertIsNone(held_out.crossing({1: 2.0, 2: 1.0}, {1: 1.0, 2: 1.05}, 1.1))
