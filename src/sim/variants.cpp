@@ -5,6 +5,7 @@
 
 #include "sim/simulated_family.hpp"
 #include "usher/locks/clh.hpp"
+#include "usher/locks/cohort.hpp"
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/mcsg.hpp"
 #include "usher/locks/mcsg_plus.hpp"
@@ -212,6 +213,50 @@ class clh_node {
   node_handle mine_ = no_node, before_ = no_node;  // known to whoever unlocks: cost nothing
 };
 
+/// C-BO-MCS that releases the global lock before the local one. In a program it would be wrong: see cohort.hpp on the order.
+template <class P, class W>
+class cohort_global_first {
+  using global_lock = ttas<unhooked<P>, W>;
+  using local_lock = mcs<unhooked<P>, W>;
+
+ public:
+  static constexpr lock_traits traits = c_bo_mcs<P, W>::traits;
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t n = P::numa_node();
+    home& h = homes_[n];
+    h.lock.lock();
+    if (h.turns.get() == 0) global_.lock();
+    h.turns.set(h.turns.get() + 1);
+    if (holder_home_.get() != n) holder_home_.set(n);
+    P::admitted(this);
+  }
+  bool try_lock() { return false; }
+  void unlock() {
+    constexpr std::uint32_t pass_threshold = 64;
+    home& h = homes_[holder_home_.get()];
+    if (h.turns.get() > pass_threshold || h.lock.alone()) {
+      h.turns.set(0);
+      global_.unlock();
+    }
+    h.lock.unlock();
+  }
+
+ private:
+  template <class T>
+  using plain = typename P::template plain<T>;
+
+  struct alignas(128) home {
+    local_lock lock;
+    plain<std::uint32_t> turns;
+  };
+
+  alignas(128) global_lock global_;
+  alignas(128) plain<std::uint32_t> holder_home_;
+  home homes_[P::most_numa_nodes];
+};
+
 /// The text is part of the type, so that the names have a place.
 template <std::size_t N>
 struct text {
@@ -230,6 +275,7 @@ constexpr family<simulated_lock> all[] = {
     variant<clh_node, "clh-node">(),
     variant<ttas_linux, "ttas-linux">(),
     variant<qspinlock_linux, "qspinlock-linux">(),
+    variant<cohort_global_first, "c-bo-mcs-global-first">(),
     variant<mcs_node, "mcs-node">(),
     variant<mcsg_node, "mcsg-node">(),
     variant<mcsg_plus_node, "mcsg+-node">(),
