@@ -19,15 +19,24 @@ double settling::squares(unsigned from, unsigned to) const {
   return squares;
 }
 
+/// Whether the throughput before this part is another than from it on: by more than a tenth, and by so many standard errors.
+bool settling::changes_at(unsigned part, double errors) const {
+  constexpr double a_tenth = 0.1;
+  const double before = static_cast<double>(sum(0, part)) / part,
+               after = static_cast<double>(sum(part, parts)) / (parts - part);
+  const double difference = std::fabs(before - after);
+  if (difference <= a_tenth * std::max(before, after)) return false;
+  const double variance_of_a_part = (squares(0, part) + squares(part, parts)) / (parts - 2);
+  return difference > errors * std::sqrt(variance_of_a_part * (1.0 / part + 1.0 / (parts - part)));
+}
+
 bool settling::settled() const {
-  constexpr double a_tenth = 0.1, errors = 4;
-  constexpr unsigned half = parts / 2;
   if (first_half() + second_half() < std::max<std::uint64_t>(fewest, threads_)) return false;
-  const auto first = static_cast<double>(first_half()), second = static_cast<double>(second_half());
-  const double difference = std::fabs(first - second);
-  if (difference <= a_tenth * std::max(first, second)) return true;
-  const double variance_of_a_part = (squares(0, half) + squares(half, parts)) / (parts - 2);
-  return difference <= errors * std::sqrt(variance_of_a_part * parts);
+  if (changes_at(parts / 2, 4)) return false;
+  // Of many places one is sooner found by chance.
+  for (unsigned part = 2; part <= parts - 2; part++)
+    if (changes_at(part, 7)) return false;
+  return true;
 }
 
 }  // namespace usher::sim

@@ -27,8 +27,10 @@ class settling {
   std::uint64_t first_half() const { return sum(0, parts / 2); }
   std::uint64_t second_half() const { return sum(parts / 2, parts); }
 
-  /// False if the halves differ by more than a tenth and by four standard errors, or if there is too little to tell: less
-  /// than an operation for each thread may be of a beginning that is longer than the run.
+  /// False if the halves differ by more than a tenth and by four standard errors; if there is another place where what comes before
+  /// differs from what follows, by seven; or if there is too little to tell: less than an operation for each thread may be of a
+  /// beginning that is longer than the run. Two halves alone would not show that a lock fell into another state in the middle
+  /// of one: it would pass for noise.
   bool settled() const;
 
  private:
@@ -41,6 +43,7 @@ class settling {
   }
   std::uint64_t sum(unsigned from, unsigned to) const;
   double squares(unsigned from, unsigned to) const;
+  bool changes_at(unsigned part, double errors) const;
 
   unsigned threads_;
   std::uint64_t a_part_;

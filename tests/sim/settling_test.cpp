@@ -51,6 +51,26 @@ TEST(settling, noise_is_no_difference) {
   EXPECT_LE(missed, 20u) << "of 400";
 }
 
+/// As seen(), with another beginning of the second stretch.
+settling changed_at(std::uint64_t when, std::uint64_t before, std::uint64_t after, std::uint64_t seed) {
+  settling s(time, 4);
+  random chance(seed);
+  for (std::uint64_t now = 1; now <= time;
+       now += std::max<std::uint64_t>(1, chance.exponential(now <= when ? before : after)))
+    s.note(now);
+  return s;
+}
+
+TEST(settling, a_change_of_state_is_seen_wherever_it_is) {
+  for (std::uint64_t seed = 1; seed <= 20; seed++)
+    for (const unsigned tenths : {1, 2, 3, 5, 7, 9}) {
+      EXPECT_FALSE(changed_at(time / 10 * tenths, 200, 7000, seed).settled()) << tenths;
+      EXPECT_FALSE(changed_at(time / 10 * tenths, 7000, 200, seed).settled()) << tenths;
+      EXPECT_TRUE(changed_at(time / 10 * tenths, 200, 200, seed).settled()) << tenths;
+    }
+  EXPECT_FALSE(changed_at(time / 20 * 3 + time / 40, 200, 7000, 1).settled()) << "in the middle of a part";
+}
+
 TEST(settling, too_little_to_tell) {
   EXPECT_FALSE(settling(time, 4).settled());
   EXPECT_FALSE(seen(500000, 500000).settled());
