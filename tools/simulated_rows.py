@@ -176,14 +176,25 @@ LEADERS = [1, 2, 4, 8, 32]
 POOL = [1, 8, 64, 512, 4096, 8192]
 
 # What becomes of stores that a thread has not yet written to its cache: the files of the machines say which form is theirs, and from where.
-STORES = Forms("forms of the store buffer", [
-    Form("one entry", {"coherence.store_entries": "1"}),
+STORES = Forms("forms of stores", [
     Form("in order", {"coherence.ownership_ahead": "no"}),
     Form("ahead until a hit", {"coherence.ownership_ahead": "until a hit"}),
     Form("ahead", {"coherence.ownership_ahead": "yes"}),
 ])
-# And a store of a line that the core has just read from another's cache: it may need no journey of its own.
-TRIPS = Forms("forms of stores", STORES.all + [Form("one trip", {"coherence.load_then_store": "one trip"})])
+
+
+def coherence_of(per_read, directory):
+    """Of a machine whose file has stores that ask ahead until a hit. Besides forms of stores: a store of a line that the core has just read
+    may need no journey of its own; a cache may answer requests for a line one after the other, each in its whole latency; a line's
+    home may be busy for as long as the longest journey (the trials of docs/held-out.md)."""
+    return Forms("forms of coherence", STORES.all + [
+        Form("one trip", {"coherence.load_then_store": "one trip"}),
+        Form("a refetch at a time", {"coherence.per_read": str(per_read)}),
+        Form("busy directory", {"coherence.directory": str(directory)}),
+    ])
+
+
+OF_X5_2, OF_E7 = coherence_of(50, 280), coherence_of(55, 640)
 # The two lengths of a system call outside of the lock under which test-and-set finds it free 35.3 times in a hundred (F5):
 # `simulated_claims.py --fit-reflex` says them, and has to be asked anew where the NUMA-Q changes.
 REFLEX = Forms("lengths of a system call", [Form("short calls", settings={"work": 20000}), Form("long calls", settings={"work": 88000})])
@@ -225,7 +236,7 @@ ROWS = [
         Figure("TWA / MCS whose callers keep the nodes, at 72", ratio("twa-spin", "mcs-node-spin", 72)),
     ], remark="Layout as in a pthread_mutex_t: ticket and grant on one line; MCS's tail and its holder's node on one line. Where callers keep "
               "the nodes MCS is ahead of TWA from 5 threads on.", fitted="`per_sharer`, `per_read` were set with a sketch for the place where ticket falls below MCS: that figure is not thereby "
-              "reproduced", forms=TRIPS),
+              "reproduced", forms=OF_X5_2),
     Row("T4", "MutexBench on the T7-2", [Sweep("mutexbench", "t7-2", FEW, [1, 4, 16, 64, 256, 384, 512], ms=20, seeds=2)], [
         Figure("ticket / the better of TWA and MCS at 4",
                lambda p: p("ticket-spin", 4) / max(p("twa-spin", 4), p("mcs-spin", 4)), "best, ≥ 1", at_least(1)),
@@ -246,14 +257,14 @@ ROWS = [
         Figure("TWA / ticket at 2 and 4 spread over both sockets, the worse",
                lambda p: min(p("twa-spin", t, sweep=1) / p("ticket-spin", t, sweep=1) for t in [2, 4])),
     ], remark="The paper has a plot only: judged by its abstract. It binds no threads: where few of them run is the scheduler's choice. One "
-              "socket first is taken here; spread over both is shown.", forms=STORES,
+              "socket first is taken here; spread over both is shown.", forms=OF_X5_2,
         why="few threads run on one socket first, where they were half on either"),
     Row("T7", "stress_latency on the X5-2", [Sweep("stress-latency", "x5-2", FEW, X5_2)], [
         Figure("TWA / ticket, worst of 1–4", worst_ratio("twa-spin", "ticket-spin", 1, 4), "like ticket, ≥ 0.9", at_least(0.9)),
         Figure("TWA / MCS at 36 and 72, the worse", lambda p: min(p("twa-spin", t) / p("mcs-spin", t) for t in [36, 72]),
                "on par or beyond, ≥ 0.9", at_least(0.9)),
         Figure("ticket / TWA at 72", ratio("ticket-spin", "twa-spin", 72)),
-    ], remark="The paper has a plot only: judged by its abstract.", forms=STORES),
+    ], remark="The paper has a plot only: judged by its abstract.", forms=OF_X5_2),
     Row("T11", "locktorture: TWA and qspinlock", [
         Sweep("mutexbench", "x5-2", ["ticket32-spin", "twa32-spin", "qspinlock-linux-spin", "qspinlock-spin"], [1, 2, 4, 8, 16, 24, 36, 48, 72],
               {"cs": 20, "ncs": n}) for n in (20, 400)], [
@@ -327,12 +338,12 @@ ROWS = [
         Figure("MCS / TWA at 4, NCS 200", ratio("mcs-spin", "twa-spin", 4), "often behind, < 1", at_most(1)),
         Figure("TWA / ticket, worst of 1–4 spread over both sockets", lambda p: min(
             p("twa-spin", t, sweep=s) / p("ticket-spin", t, sweep=s) for s in (2, 3) for t in p.counts())),
-    ], remark="Threads on one socket first, as in T6.", forms=TRIPS,
+    ], remark="Threads on one socket first, as in T6.", forms=OF_X5_2,
         why="few threads run on one socket first, where they were half on either"),
     Row("T23", "Unlock by atomic addition", [Sweep("mutexbench", "x5-2", ["ticket-spin", "ticket-xadd-spin"], [1, 2, 4, 8, 16, 36, 72])], [
         Figure("xadd / ticket, least", worst_ratio("ticket-xadd-spin", "ticket-spin"), "no appreciable change, ≥ 0.9", at_least(0.9)),
         Figure("xadd / ticket, most", largest_ratio("ticket-xadd-spin", "ticket-spin"), "≤ 1.1", at_most(1.1)),
-    ], forms=TRIPS),
+    ], forms=OF_X5_2),
     Row("T25", "The hash: neighbours and entrained locks",
         [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-adjacent-spin"], [8, 16, 36, 72])]
         + [Sweep("interlock", "x5-2", ["twa-spin", "twa-unsalted-spin"], [64], {"locks": n, "cs": 4, "ncs": 4, "entrained": 1}) for n in (2, 4)]
@@ -342,8 +353,8 @@ ROWS = [
                "collisions, < 0.97", at_most(0.97)),
         Figure("4 entrained locks: the same", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=2)),
         Figure("2 entrained locks: looks an acquisition, without / with", looks_ratio("twa-unsalted-spin", "twa-spin", 64, 1),
-               "excessive collisions, > 1", at_least(1)),
-        Figure("4 entrained locks: the same", looks_ratio("twa-unsalted-spin", "twa-spin", 64, 2), "> 1", at_least(1)),
+               "excessive collisions, > 1.1", at_least(1.1)),
+        Figure("4 entrained locks: the same", looks_ratio("twa-unsalted-spin", "twa-spin", 64, 2), "> 1.1", at_least(1.1)),
         Figure("4 locks taken at random: throughput", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=3), "no unison, ≥ 0.97", at_least(0.97)),
     ], remark="Entrained: each thread takes the locks in turn, every other one beginning with another lock, so that their tickets move in "
               "unison. A collision shows as one look more, at grant, by a thread whose turn is not near.",
@@ -377,7 +388,7 @@ ROWS = [
         Figure("MCS at 224, M/s", lambda p: p("mcs-node-spin", 224), "1.77"),
     ], remark="Callers keep the nodes of the MCS family, as in the paper. Our two K42s differ in where nodes come from, and that costs nothing "
               "simulated.",
-        fitted="`per_sharer`, `per_read`", forms=STORES),
+        fitted="`per_sharer`, `per_read`", forms=OF_E7),
     Row("G2", "One guest among 223 regulars", [Sweep("mcsg-loop", "e7-4890", ["mcs-node-spin"], [224], ms=4),
                Sweep("mcsg-loop", "e7-4890", ["mcsg-node-spin", "mcsg++-node-spin"], [224], {"guests": 1}, ms=4),
                Sweep("mcsg-loop", "e7-4890", ["k42-spin", "k42-tls-spin", "clh-node-spin", "clh-tls-spin", "ttas-spin"], [224], ms=4)], [
@@ -391,7 +402,7 @@ ROWS = [
         Figure("CLH / MCS", lambda p: p("clh-node-spin", 224, sweep=2) / p("mcs-node-spin", 224)),
         Figure("TATAS / MCS", lambda p: p("ttas-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale at all, < 0.2", at_most(0.2)),
     ], remark="K42 and CLH-TLS need no node from their callers: all of their threads are guests in the paper's sense. Their sizes hang on the "
-              "form of the store buffer as G1's do.", forms=STORES,
+              "form of the store buffer as G1's do.", forms=OF_E7,
         why="the bounds are as narrow as the sentences now; K42-TLS and TATAS are judged, too"),
     Row("G4", "A cohort of MCSg and MCS", [Sweep("mcsg-loop", "e7-4890", ["mcs-node-spin", "mcsg-node-spin", "mcsg++-node-spin", "c-mcsg-mcs-spin"], [224, 240],
                      ms=4)], [
@@ -556,15 +567,15 @@ ROWS = [
         Figure("mean unlock at 72, ns: MCSCRN", lambda p: p("mcscrn-spin", 72, "unlock_ns.mean")),
         Figure("C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "unlock_ns.mean")),
     ], remark="No figure in the paper; its size is static. Critical sections are so short here that what unlock does with its lists, in lines "
-              "that others have just written, is most of a hand-over; MCSCR loses against MCS for the same reason.", forms=STORES),
+              "that others have just written, is most of a hand-over; MCSCR loses against MCS for the same reason.", forms=OF_X5_2),
     Row("M16", "Work conservation", [
         Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "lifo-cr-spin", "mcscr", "mcs"], [32], ms=10, seeds=3),
         Sweep("stress-latency", "x5-2", ["mcs-spin", "mcscrn-spin"], [36], ms=5, seeds=3)], [
-        Figure("free while somebody waits, mean, MCSCR-S / MCS-S", hand_over("mcscr-spin", "mean"), "as a hand-over of MCS, ≤ 3", at_most(3)),
+        Figure("free while somebody waits, mean, MCSCR-S / MCS-S", hand_over("mcscr-spin", "mean"), "as a hand-over of MCS, ≤ 2", at_most(2)),
         Figure("longest, MCSCR-S / MCS-S", hand_over("mcscr-spin", "longest"), "≤ 5", at_most(5)),
-        Figure("mean, LIFO-CR-S / MCS-S", hand_over("lifo-cr-spin", "mean"), "≤ 3", at_most(3)),
+        Figure("mean, LIFO-CR-S / MCS-S", hand_over("lifo-cr-spin", "mean"), "≤ 2", at_most(2)),
         Figure("longest, LIFO-CR-S / MCS-S", hand_over("lifo-cr-spin", "longest"), "≤ 5", at_most(5)),
-        Figure("mean, MCSCRN-S / MCS-S on two sockets", hand_over("mcscrn-spin", "mean", 36, 1), "≤ 3", at_most(3)),
+        Figure("mean, MCSCRN-S / MCS-S on two sockets", hand_over("mcscrn-spin", "mean", 36, 1), "≤ 2", at_most(2)),
         Figure("longest, MCSCRN-S / MCS-S on two sockets", hand_over("mcscrn-spin", "longest", 36, 1), "≤ 5", at_most(5)),
         Figure("longest of MCS-S, ns", lambda p: p("mcs-spin", 32, "hand_over_ns.longest")),
         Figure("longest of MCSCRN-S, ns", lambda p: p("mcscrn-spin", 36, "hand_over_ns.longest", 1)),
