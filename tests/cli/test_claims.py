@@ -9,7 +9,7 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE / "tools"))
 import simulated_claims as claims
-from simulated_rows import BUDGETS, ROWS, STORES, Figure, Form, Forms, Row, Sweep, at_least
+from simulated_rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, at_least
 
 
 def made_up(values, forms=None, **more):
@@ -78,7 +78,7 @@ def commands():
     assert len({tuple(claims.command_of(p[1])) for p in parts}) == len(BUDGETS.all)
     # What a sweep says itself counts more than a form.
     own = Sweep("mutexbench", "x5-2", ["mcs"], [2], machine_settings={"coherence.store_entries": "9"}, spin=1)
-    assert claims.in_form(own, STORES.all[0]).machine_settings == {"coherence.store_entries": "9"}
+    assert claims.in_form(own, Form("x", {"coherence.store_entries": "1"})).machine_settings == {"coherence.store_entries": "9"}
     assert claims.in_form(own, BUDGETS.all[0]).spin == 1
 
 
