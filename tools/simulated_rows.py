@@ -248,8 +248,8 @@ ROWS = [
         Figure("MCS at 256 / at 16", scaling("mcs-spin", 256, 16), "flat, ≥ 0.85", at_least(0.85)),
         Figure("at 512 / at 256, the best of the three", lambda p: max(p(l, 512) / p(l, 256) for l in FEW),
                "all drop abruptly, < 0.8", at_most(0.8)),
-    ], remark="No drop: what is scarce in the model is the lock, and shared pipelines slow only what threads compute. Its place would rest on "
-              "what a spinning strand weighs: 0.6 of a pipeline is assumed.", forms=STORES,
+    ], remark="What is scarce in the model is the lock. The place of the drop rests on what a spinning strand weighs: 0.6 of a pipeline is "
+              "assumed.", forms=STORES,
         why="the drop at 512 threads is there, 0.90 to 0.96 where less than 0.8 is wanted: strands slow every instruction now, and a "
             "step takes SPARC's 28 cycles; its depth rests on both and on the weight of a spinner, 0.6"),
     Row("T6", "Random replacement cache", [Sweep("random-cache", "x5-2", FEW, [2, 4, 36, 72], ms=60, seeds=2, placement="compact"),

@@ -74,6 +74,13 @@ class memory {
   };
   written write(line& l, unsigned core, cycles t, bool modify);
 
+  /// How many cores have a copy.
+  static unsigned copies(const line& l) {
+    unsigned n = 0;
+    for (const std::uint64_t s : l.sharers) n += unsigned(std::popcount(s));
+    return n;
+  }
+
   /// The core has a copy and gets the line for itself, at no cost: it asked for it before.
   void upgrade(line& l, unsigned core, cycles t);
 

@@ -255,7 +255,7 @@ bool simulation::load_as(const void* word, unsigned size) {
   counts_.events++;
   const cycles begun = t.now;
   if (t.stores.kept() != 0)
-    if (const buffered_store* const mine = buffered(t, word)) {
+    if (const buffered_store* const mine = buffered(t, word, size); mine != nullptr && forwards(*mine, word, size)) {
       t.now += paced(t, machine_.hit);
       if constexpr (Traced)
         trace_->reads_forwarded({t.id, word, size, machine_.hit}, begun, mine->value, trace::supply::from::none);
@@ -294,11 +294,12 @@ bool simulation::load_as(const void* word, unsigned size) {
   return false;
 }
 
-/// The store's address was known when the load missed, or soon after: the request for ownership went out with the load's.
+/// The store's address was known when the load missed, or soon after: the request for ownership went out with the load's. Only where
+/// nobody but the core that supplied the line has a copy besides: others would have to be told.
 bool simulation::was_asked_for_with_load(const simulated_thread& t, const line& l) const {
   constexpr cycles window = 100;  // of a core's reordering: some 200 instructions
   return t.fetched == &l && t.now - t.fetched_at <= window && l.owner == line::nobody &&
-         l.fetched_by == std::int32_t(t.core) && !t.stores.pending();
+         l.fetched_by == std::int32_t(t.core) && memory::copies(l) <= 2 && !t.stores.pending();
 }
 
 template <bool Traced>
@@ -342,13 +343,25 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   return false;
 }
 
-/// The youngest store to the word that others may not see yet.
-const simulation::buffered_store* simulation::buffered(simulated_thread& t, const void* word) {
+/// The youngest store to any part of the word that others may not see yet.
+const simulation::buffered_store* simulation::buffered(simulated_thread& t, const void* word, unsigned size) {
   store_queue& q = t.stores;
   q.forget_until(t.now);
-  for (std::uint32_t n = q.end; n != q.first; n--)
-    if (q.at(n - 1).word == word) return &q.at(n - 1);
+  const auto* const begin = static_cast<const char*>(word);
+  for (std::uint32_t n = q.end; n != q.first; n--) {
+    const buffered_store& e = q.at(n - 1);
+    const auto* const other = static_cast<const char*>(e.word);
+    if (other < begin + size && begin < other + e.size) return &e;
+  }
   return nullptr;
+}
+
+/// A store to a part of what is loaded is not forwarded: the load waits until it is written.
+bool simulation::forwards(const buffered_store& e, const void* word, unsigned size) {
+  if (e.word == word && e.size == size) return true;
+  drain();
+  sync();
+  return false;
 }
 
 void simulation::keep_written(simulated_thread& t, void* word, std::uint64_t value, unsigned size, cycles done) {
@@ -613,8 +626,9 @@ void simulation::now_spins(simulated_thread& t) {
 bool simulation::spin(const condition& c, cycles limit) {
   simulated_thread& t = *me_;
   t.again.until = 0;
-  if (t.stores.pending() && buffered(t, c.word) != nullptr) drain();  // the condition is asked of what others see
-  sync();                                                             // the word may change before our time
+  if (t.stores.pending() && buffered(t, c.word, c.size) != nullptr)
+    drain();  // the condition is asked of what others see
+  sync();     // the word may change before our time
   t.timed_out = false;
   t.waits_for = c;
   t.last_look = t.now;

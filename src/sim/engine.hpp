@@ -204,7 +204,7 @@ class simulation {
     std::uint32_t mask = 0;  ///< of a sleeper
     store_queue stores;
     retry again;
-    const line* fetched = nullptr;  ///< by its last load that missed, and nothing has missed since
+    const line* fetched = nullptr;  ///< by its last load that missed
     cycles fetched_at = 0;
     std::uint64_t forwarded = 0;
     random chance;
@@ -254,7 +254,8 @@ class simulation {
   void ask_for_ownership(simulated_thread& t, std::uint32_t number, cycles from);
   bool asks_ahead(simulated_thread& t, std::uint32_t number);
   void write_next(simulated_thread& t);
-  const buffered_store* buffered(simulated_thread& t, const void* word);
+  bool forwards(const buffered_store& e, const void* word, unsigned size);
+  const buffered_store* buffered(simulated_thread& t, const void* word, unsigned size);
   void announce(line& l, cycles visible);
   void look(simulated_thread& t, cycles at);
   template <bool Traced>

@@ -62,8 +62,8 @@ struct machine {
   cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
   unsigned store_entries = 1;  ///< stores of a strand that have retired and wait to be written; 0: it waits for each
   ownership asks = ownership::in_turn;
-  /// A store to a line that the same core has just read from another's cache makes no second journey: its request was sent with the
-  /// load's.
+  /// A store to a line that the same core has just read from another's cache, and that no third one has, makes no second journey: its
+  /// request was sent with the load's.
   bool load_then_store_at_once = false;
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
   bool through_home = false;     ///< what another socket has is asked for by way of the line's home

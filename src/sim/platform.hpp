@@ -147,7 +147,9 @@ struct simulated {
     if (pred(v)) return v;
     if (l.ns == 0) return std::nullopt;
     auto& s = simulation::current();
-    const cycles limit = s.on().from_ns(l.ns), polite_from = s.on().os ? s.on().os->polite_from * s.on().look : 0;
+    // No budget is without limit, however short: the engine takes 0 for that.
+    const cycles limit = std::max<cycles>(1, s.on().from_ns(l.ns)),
+                 polite_from = s.on().os ? s.on().os->polite_from * s.on().look : 0;
     if (polite_from != 0 && polite_from < limit) return await_then_yield(w, pred, o, polite_from, limit);
     awaited<T, Pred> a{pred, v};
     if (!s.spin(a.on(w), limit)) return std::nullopt;

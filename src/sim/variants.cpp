@@ -137,7 +137,7 @@ class qspinlock_linux {
  private:
   static constexpr std::uint32_t held = 1, pending = 1u << 8, both = 0xffff;
 
-  /// No thread reads the word back while it is in its store buffer: each goes on with a locked operation.
+  /// Of a part of the word. A load of all of it waits until it is written, as where a processor cannot forward a part.
   template <class Part>
   void store(unsigned at, Part value) {
     auto* const part = static_cast<char*>(const_cast<void*>(word_.place())) + at;

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@ struct named_point {
   const char* machine;
   point p;
   int jitter = -1;  ///< in 1/1024; below 0: the machine's
+  std::map<std::string, std::string> changes = {};
 };
 
 /// What differs in the engine: spinning, sleeping, yielding; with and without a scheduler's work; caches, TLBs, guests, chance.
@@ -32,6 +35,13 @@ std::vector<named_point> points() {
     n.p.parameters = std::move(parameters);
     n.p.run_ns = us * 1000;
     n.p.others = others;
+    return n;
+  };
+  const auto changed = [](named_point n, std::map<std::string, std::string> changes, std::string placement = "",
+                          std::optional<std::uint64_t> spin_ns = {}) {
+    n.changes = std::move(changes);
+    n.p.placement = std::move(placement);
+    n.p.spin_ns = spin_ns;
     return n;
   };
   return {
@@ -51,11 +61,16 @@ std::vector<named_point> points() {
       on("numa-q", "quads", "ttas-spin", 4, 14, 5000),
       on("e7-4890", "mcsg-loop", "mcs-spin", 112, 15, 500),
       on("epyc-7003", "mutexbench", "ticket-yield", 140, 16, 50, {}, 0, 300),
+      on("xeon-8260-8", "mutexbench", "twa-spin", 64, 17, 300),  // hops, a busy directory
+      changed(on("x5-2", "mutexbench", "mcs-spin", 36, 18, 200), {{"coherence.ownership_ahead", "\"yes\""}}, "0..35"),
+      changed(on("x5-2", "mutexbench", "twa-spin", 6, 19, 300), {{"coherence.load_then_store", "\"one trip\""}},
+              "compact"),
+      changed(on("x5-2", "mutexbench", "mcs", 8, 20, 2000), {}, "", 12000),
   };
 }
 
 void print(unsigned number, const named_point& n, const std::string& folder) {
-  machine m = read_machine(folder + "/" + n.machine + ".toml");
+  machine m = read_machine(folder + "/" + n.machine + ".toml", n.changes);
   if (n.jitter >= 0) m.jitter = unsigned(n.jitter);
   const result r = run_point(m, n.p);
   std::printf("%u %s %s %s %u:", number, n.machine, n.p.workload.c_str(), n.p.lock.c_str(), n.p.threads);
@@ -75,7 +90,8 @@ void print(unsigned number, const named_point& n, const std::string& folder) {
                                                                                       {"misses", r.misses},
                                                                                       {"own", r.own_displaced},
                                                                                       {"others", r.others_displaced},
-                                                                                      {"tlb", r.tlb_misses}})
+                                                                                      {"tlb", r.tlb_misses},
+                                                                                      {"settled", r.settled ? 1 : 0}})
     std::printf(" %s=%llu", what, static_cast<unsigned long long>(value));
   std::printf("\n");
 }

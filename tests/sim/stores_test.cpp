@@ -185,6 +185,25 @@ TEST(stores, a_thread_that_waits_for_its_own_store_sees_it) {
   EXPECT_EQ(seen, 4u) << "and not the 9 from before";
 }
 
+TEST(stores, a_load_waits_for_a_store_to_a_part_of_its_word) {
+  simulation s(plain(), 1);
+  word& w = shared_word(s);
+  std::uint32_t seen = 0;
+  cycles took = 0;
+  s.add_thread(1, [&] { w.fetch_add(0x500, relaxed); });
+  s.add_thread(0, [&] {
+    s.compute(20000);
+    auto* const second = static_cast<unsigned char*>(const_cast<void*>(w.place())) + 1;
+    if (!s.store(second, 7, 1)) *second = 7;
+    const cycles begin = s.now();
+    seen = w.load(relaxed);
+    took = s.now() - begin;
+  });
+  s.run();
+  EXPECT_EQ(seen, 0x700u);
+  EXPECT_GE(took, 190u) << "which cannot be forwarded";
+}
+
 // ---- topology -------------------------------------------------------------------------------------------------------------------
 
 /// What core `reader` pays for a line that core 0 has written.
