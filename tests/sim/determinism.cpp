@@ -60,7 +60,7 @@ std::vector<named_point> points() {
       on("numa-q", "reflex", "mcscr", 8, 13, 3000, {}, 3),
       on("numa-q", "quads", "ttas-spin", 4, 14, 5000),
       on("e7-4890", "mcsg-loop", "mcs-spin", 112, 15, 500),
-      on("epyc-7003", "mutexbench", "ticket-yield", 140, 16, 50, {}, 0, 300),
+      on("epyc-7003", "mutexbench", "ticket-yield", 24, 16, 300, {}, 0, 300),
       on("xeon-8260-8", "mutexbench", "twa-spin", 64, 17, 300),  // hops, a busy directory
       changed(on("x5-2", "mutexbench", "mcs-spin", 36, 18, 200), {{"coherence.ownership_ahead", "\"yes\""}}, "0..35"),
       changed(on("x5-2", "mutexbench", "twa-spin", 6, 19, 300), {{"coherence.load_then_store", "\"one trip\""}},
