@@ -176,7 +176,7 @@ def first_line(command):
 def commit():
     """Of what is measured: that results have been written meanwhile does not make it another."""
     name = first_line(["git", "describe", "--always", "--abbrev=12"])
-    status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"], capture_output=True,
+    status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!results"], capture_output=True,
                             timeout=20, cwd=TREE)
     return name if status.returncode == 0 and not status.stdout else name + "-dirty"
 
@@ -242,6 +242,14 @@ def median_range(values, form="{:.2f}"):
     if not values:
         return "–"
     return f"{form.format(statistics.median(values))} ({form.format(min(values))}–{form.format(max(values))})"
+
+
+def counted(counts, most=6):
+    """{what: how often} in words, the most frequent first."""
+    names = sorted(counts, key=lambda name: -counts[name])
+    words = [name + (f" {counts[name]} times" if counts[name] > 1 else "") for name in names[:most]]
+    rest = sum(counts[name] for name in names[most:])
+    return "; ".join(words + ([f"{rest} others"] if rest else []))
 
 
 def table(rows, heading, right=()):
