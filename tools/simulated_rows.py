@@ -17,7 +17,7 @@ class Sweep:
     locks: list
     threads: list
     settings: dict = field(default_factory=dict)
-    ms: float = 2
+    ms: float | None = 2  # if None, the usual length: with more threads than CPUs, until all have had several turns of them
     seeds: int = 5
     pinned: bool = False
     others: int = 0
@@ -71,6 +71,15 @@ def at_least(limit):
 
 def at_most(limit):
     return lambda v: v <= limit
+
+
+def above(limit):
+    """What does nothing is exactly as without it: that is not more."""
+    return lambda v: v > limit
+
+
+def below(limit):
+    return lambda v: v < limit
 
 
 def within(low, high):
@@ -205,7 +214,7 @@ BUDGETS = Forms("spin budgets", [Form(f"{us:g} µs", spin=round(us * 1000)) for 
 ROWS = [
     # ---- TWA ----
     Row("T1", "What a line costs that many read", [Sweep("invalidation", "x5-2", ["null"], [1, 2, 4, 8, 16, 36, 72])], [
-        Figure("writer with 71 readers / with 1", lambda p: p("null", 72) / p("null", 2), "falls, < 0.7", at_most(0.7)),
+        Figure("writer with 71 readers / with 1", lambda p: p("null", 72) / p("null", 2), "falls, < 0.7", below(0.7)),
         Figure("largest rise with more readers",
                lambda p: max(p("null", b) / p("null", a) for a, b in zip(p.counts(), p.counts()[1:])), "none, ≤ 1.02",
                at_most(1.02)),
@@ -216,7 +225,7 @@ ROWS = [
         [Sweep("interlock", "x5-2", ["twa-spin", "twa-private-spin"], [64], {"locks": n}, seeds=3) for n in POOL], [
         Figure("worst shared / private, pools of 1 to 8192 locks: collisions and near collisions",
                lambda p: min(p("twa-spin", 64, sweep=i) / p("twa-private-spin", 64, sweep=i) for i in range(len(POOL))),
-               "> 0.92", at_least(0.92)),
+               "> 0.92", above(0.92)),
     ], unanswerable="whether the pool of private arrays costs the caches what the shared one saves them, because lines that threads share "
                     "have no capacity here: 8192 arrays of 16 KB are as near as one",
         why="what this machine cannot show is said now"),
@@ -225,7 +234,7 @@ ROWS = [
                lambda p: min(p("ticket-spin", t) / max(p("twa-spin", t), p("mcs-spin", t)) for t in [1, 2, 3, 4, 5, 6]),
                "best: ≥ 1", at_least(1)),
         Figure("TWA / ticket at 5", ratio("twa-spin", "ticket-spin", 5), "slightly behind, 0.9–1", within(0.9, 1)),
-        Figure("ticket at 72 / at 5", scaling("ticket-spin", 72, 5), "fails to scale, < 0.85", at_most(0.85)),
+        Figure("ticket at 72 / at 5", scaling("ticket-spin", 72, 5), "fails to scale, < 0.85", below(0.85)),
         Figure("MCS, least / most from 5 on",
                lambda p: min(p("mcs-spin", t) for t in p.counts() if t >= 5) / max(p("mcs-spin", t) for t in p.counts() if t >= 5),
                "flat, ≥ 0.85", at_least(0.85)),
@@ -247,9 +256,8 @@ ROWS = [
         Figure("TWA / MCS, worst from 16 on", worst_ratio("twa-spin", "mcs-spin", 16), "≥ 1", at_least(1)),
         Figure("MCS at 256 / at 16", scaling("mcs-spin", 256, 16), "flat, ≥ 0.85", at_least(0.85)),
         Figure("at 512 / at 256, the best of the three", lambda p: max(p(l, 512) / p(l, 256) for l in FEW),
-               "all drop abruptly, < 0.8", at_most(0.8)),
-    ], remark="What is scarce in the model is the lock. The place of the drop rests on what a spinning strand weighs: 0.6 of a pipeline is "
-              "assumed.", forms=STORES,
+               "all drop abruptly, < 0.8", below(0.8)),
+    ], remark="Where throughput drops, and how far, rests on what a spinning strand weighs: 0.6 of a pipeline is assumed.", forms=STORES,
         why="the drop at 512 threads is there, 0.90 to 0.96 where less than 0.8 is wanted: strands slow every instruction now, and a "
             "step takes SPARC's 28 cycles; its depth rests on both and on the weight of a spinner, 0.6"),
     Row("T6", "Random replacement cache", [Sweep("random-cache", "x5-2", FEW, [2, 4, 36, 72], ms=60, seeds=2, placement="compact"),
@@ -278,7 +286,7 @@ ROWS = [
                lambda p: min(p("ticket32-spin", 2, sweep=s) / max(p(l, 2, sweep=s) for l in ("twa32-spin", "qspinlock-linux-spin"))
                              for s in (0, 1)), "good, ≥ 0.9", at_least(0.9)),
         Figure("ticket at 72 / at 4, better of both", lambda p: max(p("ticket32-spin", 72, sweep=s) / p("ticket32-spin", 4, sweep=s)
-                                                                     for s in (0, 1)), "fades, < 0.95", at_most(0.95)),
+                                                                     for s in (0, 1)), "fades, < 0.95", below(0.95)),
         Figure("TWA / qspinlock from 8 on, worst of both", twa_of("qspinlock-linux-spin", min), "≈ or slightly better, ≥ 0.9", at_least(0.9)),
         Figure("TWA / qspinlock from 8 on, best of both", twa_of("qspinlock-linux-spin", max), "no more than slightly better, ≤ 1.25",
                at_most(1.25)),
@@ -289,7 +297,7 @@ ROWS = [
               "read-modify-write.",
         why="judged from both sides, and against the kernel's operations: ours is a slower lock"),
     Row("T13", "TKT-Dual", [Sweep("mutexbench", "x5-2", ["ticket-spin", "tkt-dual-spin", "twa-spin"], [24, 36, 48, 72])], [
-        Figure("TKT-Dual / ticket, worst of 24–72", worst_ratio("tkt-dual-spin", "ticket-spin"), "above, > 1", at_least(1)),
+        Figure("TKT-Dual / ticket, worst of 24–72", worst_ratio("tkt-dual-spin", "ticket-spin"), "above, > 1", above(1)),
         Figure("TKT-Dual / TWA, best of 24–72", largest_ratio("tkt-dual-spin", "twa-spin"), "slightly below, 0.9–1", within(0.9, 1)),
         Figure("TKT-Dual / TWA at 72", ratio("tkt-dual-spin", "twa-spin", 72)),
     ]),
@@ -306,10 +314,10 @@ ROWS = [
     ], remark="Claim about code: a test of the compiled code. Here is what it is worth."),
     Row("T16", "TWA-Quantized", [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-quantized-spin", "twa-gang-16-spin"], [24, 36, 72])], [
         Figure("unlock at 72, gangs of 4 / TWA (mean ns)", ratio("twa-quantized-spin", "twa-spin", 72, "unlock_ns.mean"),
-               "cheaper, < 1", at_most(1)),
+               "cheaper, < 1", below(1)),
         Figure("looks an admission at 72, gangs of 4 / TWA",
                lambda p: p("twa-quantized-spin", 72, "looks") / p("twa-quantized-spin", 72, "admissions")
-               / (p("twa-spin", 72, "looks") / p("twa-spin", 72, "admissions")), "more global spinning, > 1", at_least(1)),
+               / (p("twa-spin", 72, "looks") / p("twa-spin", 72, "admissions")), "more global spinning, > 1", above(1)),
         Figure("throughput at 72, gangs of 4 / TWA", ratio("twa-quantized-spin", "twa-spin", 72)),
         Figure("throughput at 72, gangs of 16 / TWA", ratio("twa-gang-16-spin", "twa-spin", 72)),
     ], remark="No figure in the paper."),
@@ -323,9 +331,9 @@ ROWS = [
     ], remark="No figure in the paper."),
     Row("T19", "Ideal scalability", [Sweep("ideal", m, ["null"], t, seeds=1) for m, t in (("x5-2", [1, 18, 36, 48, 72]), ("t7-2", [1, 64, 128, 256, 512]))], [
         Figure("a thread, X5-2 with 36 threads / with 1", lambda p: p("null", 36) / p("null", 1) / 36, "1", within(0.99, 1.01)),
-        Figure("a thread, X5-2 with 72 threads / with 1", lambda p: p("null", 72) / p("null", 1) / 72, "below 1", at_most(0.95)),
+        Figure("a thread, X5-2 with 72 threads / with 1", lambda p: p("null", 72) / p("null", 1) / 72, "below 1: < 0.95", below(0.95)),
         Figure("a thread, T7-2 with 512 threads / with 1", lambda p: p("null", 512, sweep=1) / p("null", 1, sweep=1) / 512,
-               "below 1", at_most(0.95)),
+               "below 1: < 0.95", below(0.95)),
     ], remark="Shared pipelines are an assumption of the machine (`slowed_by_work`, `pipelines`), so this shows that they are there. "
               "Turbo is not modelled."),
     Row("T21", "The long-term threshold", [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-near-2-spin", "twa-near-4-spin", "twa-near-8-spin"],
@@ -340,8 +348,8 @@ ROWS = [
         Figure("TWA / ticket, worst of 1–4 on one socket, NCS 200 and 2000", lambda p: min(
             p("twa-spin", t, sweep=s) / p("ticket-spin", t, sweep=s) for s in (0, 1) for t in p.counts()),
                "comparable, ≥ 0.9", at_least(0.9)),
-        Figure("MCS / ticket at 4, NCS 200", ratio("mcs-spin", "ticket-spin", 4), "often behind, < 1", at_most(1)),
-        Figure("MCS / TWA at 4, NCS 200", ratio("mcs-spin", "twa-spin", 4), "often behind, < 1", at_most(1)),
+        Figure("MCS / ticket at 4, NCS 200", ratio("mcs-spin", "ticket-spin", 4), "often behind, < 1", below(1)),
+        Figure("MCS / TWA at 4, NCS 200", ratio("mcs-spin", "twa-spin", 4), "often behind, < 1", below(1)),
         Figure("TWA / ticket, worst of 1–4 spread over both sockets", lambda p: min(
             p("twa-spin", t, sweep=s) / p("ticket-spin", t, sweep=s) for s in (2, 3) for t in p.counts())),
     ], remark="Threads on one socket first, as in T6.", forms=OF_X5_2,
@@ -356,13 +364,13 @@ ROWS = [
         [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-adjacent-spin"], [8, 16, 36, 72])]
         + [Sweep("interlock", "x5-2", ["twa-spin", "twa-unsalted-spin"], [64], {"locks": n, "cs": 4, "ncs": 4, "entrained": 1}) for n in (2, 4)]
         + [Sweep("interlock", "x5-2", ["twa-spin", "twa-unsalted-spin"], [64], {"locks": 4, "cs": 4, "ncs": 4})], [
-        Figure("neighbouring slots / the hash at 72", ratio("twa-adjacent-spin", "twa-spin", 72), "worse, < 0.97", at_most(0.97)),
+        Figure("neighbouring slots / the hash at 72", ratio("twa-adjacent-spin", "twa-spin", 72), "worse, < 0.97", below(0.97)),
         Figure("2 entrained locks: without the lock in the hash / with it", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=1),
-               "collisions, < 0.97", at_most(0.97)),
-        Figure("4 entrained locks: the same", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=2)),
+               "collisions, < 0.97", below(0.97)),
+        Figure("4 entrained locks: the same", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=2), "< 0.97", below(0.97)),
         Figure("2 entrained locks: looks an acquisition, without / with", looks_ratio("twa-unsalted-spin", "twa-spin", 64, 1),
-               "excessive collisions, > 1.1", at_least(1.1)),
-        Figure("4 entrained locks: the same", looks_ratio("twa-unsalted-spin", "twa-spin", 64, 2), "> 1.1", at_least(1.1)),
+               "excessive collisions, > 1.1", above(1.1)),
+        Figure("4 entrained locks: the same", looks_ratio("twa-unsalted-spin", "twa-spin", 64, 2), "> 1.1", above(1.1)),
         Figure("4 locks taken at random: throughput", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=3), "no unison, ≥ 0.97", at_least(0.97)),
     ], remark="Entrained: each thread takes the locks in turn, every other one beginning with another lock, so that their tickets move in "
               "unison. A collision shows as one look more, at grant, by a thread whose turn is not near.",
@@ -371,8 +379,8 @@ ROWS = [
                                               "qspinlock-linux-spin", "qspinlock-spin", "mcs-spin", "twa-spin"], [1, 4, 16, 36, 72])], [
         Figure("events an admission at 72, back-off / ticket", lambda p: (
             p("ticket-backoff-spin", 72, "events") / p("ticket-backoff-spin", 72, "admissions")
-            / (p("ticket-spin", 72, "events") / p("ticket-spin", 72, "admissions"))), "fewer polls, < 1", at_most(1)),
-        Figure("qspinlock / MCS, best of 16–72", largest_ratio("qspinlock-linux-spin", "mcs-spin", 16), "below, < 1", at_most(1)),
+            / (p("ticket-spin", 72, "events") / p("ticket-spin", 72, "admissions"))), "fewer polls, < 1", below(1)),
+        Figure("qspinlock / MCS, best of 16–72", largest_ratio("qspinlock-linux-spin", "mcs-spin", 16), "below, < 1", below(1)),
         Figure("our qspinlock / MCS, best of 16–72", largest_ratio("qspinlock-spin", "mcs-spin", 16)),
         Figure("TWA / partitioned ticket at 72", ratio("twa-spin", "partitioned-ticket-spin", 72)),
         Figure("TWA / Anderson at 72", ratio("twa-spin", "anderson-spin", 72)),
@@ -383,16 +391,16 @@ ROWS = [
         Figure("MCSg / MCS, worst count", worst_ratio("mcsg-node-spin", "mcs-node-spin"), "≈, ≥ 0.9", at_least(0.9)),
         Figure("MCSg+ / MCS, worst count", worst_ratio("mcsg+-node-spin", "mcs-node-spin"), "≈, ≥ 0.9", at_least(0.9)),
         Figure("MCSg++ / MCS, worst count", worst_ratio("mcsg++-node-spin", "mcs-node-spin"), "≈, ≥ 0.9", at_least(0.9)),
-        Figure("CLH / MCS at 224", ratio("clh-node-spin", "mcs-node-spin", 224), "below, < 1", at_most(1)),
+        Figure("CLH / MCS at 224", ratio("clh-node-spin", "mcs-node-spin", 224), "below, < 1", below(1)),
         Figure("CLH / MCS at 28", ratio("clh-node-spin", "mcs-node-spin", 28), "much closer, 0.9–1.1", within(0.9, 1.1)),
-        Figure("K42 / MCS at 224", ratio("k42-spin", "mcs-node-spin", 224), "below, < 1", at_most(1)),
+        Figure("K42 / MCS at 224", ratio("k42-spin", "mcs-node-spin", 224), "below, < 1", below(1)),
         Figure("K42 / MCS at 28 over the same at 224",
                lambda p: p("k42-spin", 28) / p("mcs-node-spin", 28) / (p("k42-spin", 224) / p("mcs-node-spin", 224)),
-               "much closer, > 1.3", at_least(1.3)),
+               "much closer, > 1.3", above(1.3)),
         Figure("K42-TLS / K42, least from 2 to 28", worst_ratio("k42-tls-spin", "k42-spin", 2, 28), "10–20 % below, 0.8–0.9",
                within(0.8, 0.9)),
         Figure("CLH-TLS / CLH at 224", ratio("clh-tls-spin", "clh-node-spin", 224), "follows, 0.8–1.2", within(0.8, 1.2)),
-        Figure("TATAS at 224 / at 14", scaling("ttas-spin", 224, 14), "does not scale, < 0.2", at_most(0.2)),
+        Figure("TATAS at 224 / at 14", scaling("ttas-spin", 224, 14), "does not scale, < 0.2", below(0.2)),
         Figure("MCS at 224, M/s", lambda p: p("mcs-node-spin", 224), "1.77"),
     ], remark="Callers keep the nodes of the MCS family, as in the paper. Our two K42s differ in where nodes come from, and that costs nothing "
               "simulated.",
@@ -406,11 +414,11 @@ ROWS = [
                "statistically equivalent, 0.95–1.05", within(0.95, 1.05)),
         Figure("MCSg++'s regulars with a guest / MCS", lambda p: regulars(p, "mcsg++-node-spin", 1) / p("mcs-node-spin", 224),
                "a slight slowdown, still matches, 0.9–1", within(0.9, 1)),
-        Figure("K42 / MCS", lambda p: p("k42-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale as well, < 0.9", at_most(0.9)),
+        Figure("K42 / MCS", lambda p: p("k42-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale as well, < 0.9", below(0.9)),
         Figure("K42-TLS / K42", ratio("k42-tls-spin", "k42-spin", 224, sweep=2), "closely follows, 0.9–1.1", within(0.9, 1.1)),
-        Figure("CLH-TLS / MCS", lambda p: p("clh-tls-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale as well, < 0.9", at_most(0.9)),
+        Figure("CLH-TLS / MCS", lambda p: p("clh-tls-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale as well, < 0.9", below(0.9)),
         Figure("CLH / MCS", lambda p: p("clh-node-spin", 224, sweep=2) / p("mcs-node-spin", 224)),
-        Figure("TATAS / MCS", lambda p: p("ttas-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale at all, < 0.2", at_most(0.2)),
+        Figure("TATAS / MCS", lambda p: p("ttas-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale at all, < 0.2", below(0.2)),
     ], remark="K42 and CLH-TLS need no node from their callers: all of their threads are guests in the paper's sense. Their sizes hang on the "
               "form of the store buffer as G1's do.", forms=OF_E7,
         why="the bounds are as narrow as the sentences now; K42-TLS and TATAS are judged, too"),
@@ -436,24 +444,24 @@ ROWS = [
         Figure("MCSg++'s guest, mean wait in µs", lambda p: p("mcsg++-node-spin", 224, "groups.guests.wait_ns.mean") / 1000),
         Figure("K42, mean wait / MCSg++'s guest",
                lambda p: p("k42-spin", 224, "wait_ns.mean", 1) / p("mcsg++-node-spin", 224, "groups.guests.wait_ns.mean"),
-               "high, > 10", at_least(10)),
+               "high, > 10", above(10)),
     ], remark="A guest that never gets in has waited for the whole run: a lower bound."),
     Row("G6", "A growing share of guests", [Sweep("mcsg-loop", "e7-4890", ["mcsg-node-spin", "mcsg+-node-spin", "mcsg++-node-spin"], [224], {"guests": g}, ms=4)
                for g in (0, 1, 8, 32, 112)] + [Sweep("mcsg-loop", "e7-4890", ["k42-spin", "clh-tls-spin"], [224], ms=4)], [
         Figure("total with 112 guests / none: MCSg", lambda p: p("mcsg-node-spin", 224, sweep=4) / p("mcsg-node-spin", 224),
                "steady, ≥ 0.8", at_least(0.8)),
-        Figure("the same: MCSg+", lambda p: p("mcsg+-node-spin", 224, sweep=4) / p("mcsg+-node-spin", 224), "falls, < 0.8", at_most(0.8)),
+        Figure("the same: MCSg+", lambda p: p("mcsg+-node-spin", 224, sweep=4) / p("mcsg+-node-spin", 224), "falls, < 0.8", below(0.8)),
         Figure("the same: MCSg++", lambda p: p("mcsg++-node-spin", 224, sweep=4) / p("mcsg++-node-spin", 224), "falls, < 0.8",
-               at_most(0.8)),
+               below(0.8)),
         Figure("guests' throughput MCSg++ / MCSg+, least of 1–112 guests",
                lambda p: min(p("mcsg++-node-spin", 224, "groups.guests.throughput", s)
                              / max(1e-9, p("mcsg+-node-spin", 224, "groups.guests.throughput", s)) for s in (1, 2, 3, 4)),
                "consistently above, ≥ 1", at_least(1)),
         Figure("guests' throughput MCSg / MCSg+ with 32", lambda p: p("mcsg-node-spin", 224, "groups.guests.throughput", 3)
-               / p("mcsg+-node-spin", 224, "groups.guests.throughput", 3), "poor, < 0.1", at_most(0.1)),
+               / p("mcsg+-node-spin", 224, "groups.guests.throughput", 3), "poor, < 0.1", below(0.1)),
         Figure("regulars' throughput with 32 guests, MCSg++ / MCSg+",
                lambda p: p("mcsg++-node-spin", 224, "groups.regulars.throughput", 3)
-               / p("mcsg+-node-spin", 224, "groups.regulars.throughput", 3), "falls faster, < 1", at_most(1)),
+               / p("mcsg+-node-spin", 224, "groups.regulars.throughput", 3), "falls faster, < 1", below(1)),
     ], remark="K42 and CLH-TLS take every thread alike, so they are steady here by construction."),
     Row("G7", "Leaders of groups that come too late",
         [Sweep("mcsg-loop", "e7-4890", ["mcsg+-node-spin", "mcsg++-node-spin"], [224], {"guests": g}, ms=20, seeds=3) for g in LEADERS], [
@@ -477,24 +485,25 @@ ROWS = [
     Row("G14", "Cohorts and guests", [Sweep("mcsg-loop", "e7-4890", ["c-mcsg-mcs-spin", "c-bo-mcsg++-spin"], [224], {"guests": g}, ms=4) for g in (1, 224)], [
         Figure("C-MCSg-MCS: a guest's acquisitions in 4 ms", lambda p: p("c-mcsg-mcs-spin", 224, "groups.guests.throughput") * 4000),
         Figure("C-BO-MCSg++: a guest's acquisitions in 4 ms", lambda p: p("c-bo-mcsg++-spin", 224, "groups.guests.throughput") * 4000,
-               "admits guests, > 0", at_least(1)),
-        Figure("all users as guests, C-MCSg-MCS, M/s", lambda p: p("c-mcsg-mcs-spin", 224, sweep=1), "works, > 0", at_least(0.001)),
-        Figure("all users as guests, C-BO-MCSg++, M/s", lambda p: p("c-bo-mcsg++-spin", 224, sweep=1), "works, > 0", at_least(0.001)),
+               "admits guests, ≥ 1", at_least(1)),
+        Figure("all users as guests, C-MCSg-MCS, M/s", lambda p: p("c-mcsg-mcs-spin", 224, sweep=1), "works, ≥ 0.001", at_least(0.001)),
+        Figure("all users as guests, C-BO-MCSg++, M/s", lambda p: p("c-bo-mcsg++-spin", 224, sweep=1), "works, ≥ 0.001", at_least(0.001)),
     ]),
     # ---- Malthusian ----
     Row("M1", "RandArray on the T5", [Sweep("randarray", "t5", CR + ["null"], T5, ms=20, seeds=3),
-               Sweep("randarray", "t5", CR + ["null"], [160, 256], ms=100, seeds=3)], [
+               Sweep("randarray", "t5", ["mcs-spin", "mcscr-spin"], [160], ms=None, seeds=3),
+               Sweep("randarray", "t5", ["mcs-spin", "mcs", "mcscr"], [256], ms=None, seeds=3)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "near 5, 4–6", within(4, 6)),
         Figure("peak / one thread", lambda p: peak("mcs-spin", p) / p("mcs-spin", 1), "slightly more than 3", fitted=True),
-        Figure("MCS-S at 8 / its peak", lambda p: p("mcs-spin", 8) / peak("mcs-spin", p), "falls from 6, < 0.97", at_most(0.97)),
-        Figure("MCS-S at 16 / MCSCR-S", ratio("mcs-spin", "mcscr-spin", 16), "has parted, at about 8: < 0.9", at_most(0.9)),
-        Figure("MCSCR-S at 64 / at 16", scaling("mcscr-spin", 64, 16), "fades from 16, < 0.9", at_most(0.9)),
-        Figure("MCS-S at 160 / at 128", lambda p: p("mcs-spin", 160, sweep=1) / p("mcs-spin", 128), "cliff, < 0.2", at_most(0.2)),
-        Figure("MCSCR-S at 160 / at 128", lambda p: p("mcscr-spin", 160, sweep=1) / p("mcscr-spin", 128), "cliff, < 0.2", at_most(0.2)),
-        Figure("MCSCR-STP at 256 / at 128", lambda p: p("mcscr", 256, sweep=1) / p("mcscr", 128), "holds, ≥ 0.9", at_least(0.9)),
-        Figure("MCSCR-STP / null at 64", ratio("mcscr", "null", 64), "above beyond 48, > 1", at_least(1)),
-        Figure("MCS-STP / MCS-S at 256", ratio("mcs", "mcs-spin", 256, sweep=1), "120, within 40–360", within(40, 360)),
-        Figure("MCS-STP / MCS-S at 8", ratio("mcs", "mcs-spin", 8), "poor, < 0.5", at_most(0.5)),
+        Figure("MCS-S at 8 / its peak", lambda p: p("mcs-spin", 8) / peak("mcs-spin", p), "falls from 6, < 0.97", below(0.97)),
+        Figure("MCS-S at 16 / MCSCR-S", ratio("mcs-spin", "mcscr-spin", 16), "has parted, at about 8: < 0.9", below(0.9)),
+        Figure("MCSCR-S at 64 / at 16", scaling("mcscr-spin", 64, 16), "fades from 16, < 0.9", below(0.9)),
+        Figure("MCS-S at 160 / at 128", lambda p: p("mcs-spin", 160, sweep=1) / p("mcs-spin", 128), "cliff, < 0.2", below(0.2)),
+        Figure("MCSCR-S at 160 / at 128", lambda p: p("mcscr-spin", 160, sweep=1) / p("mcscr-spin", 128), "cliff, < 0.2", below(0.2)),
+        Figure("MCSCR-STP at 256 / at 128", lambda p: p("mcscr", 256, sweep=2) / p("mcscr", 128), "holds, ≥ 0.9", at_least(0.9)),
+        Figure("MCSCR-STP / null at 64", ratio("mcscr", "null", 64), "above beyond 48, > 1", above(1)),
+        Figure("MCS-STP / MCS-S at 256", ratio("mcs", "mcs-spin", 256, sweep=2), "120, within 40–360", within(40, 360)),
+        Figure("MCS-STP / MCS-S at 8", ratio("mcs", "mcs-spin", 8), "poor, < 0.5", below(0.5)),
     ], fitted="`access` (one thread's rate), `miss` (MCSCR's working set)", forms=BUDGETS,
         why="waking is the paper's sentence, no longer fitted, and lines go from core to core as on a SPARC T4 (250 cycles, where 110 "
             "were assumed): with 110 MCSCR-S and MCS-S have parted at 16 threads (0.84), with 250 not yet"),
@@ -503,8 +512,8 @@ ROWS = [
         Figure("MCS-STP", lambda p: p("mcs", 32), "0.1"),
         Figure("MCSCR-S", lambda p: p("mcscr-spin", 32), "1.3"),
         Figure("MCSCR-STP", lambda p: p("mcscr", 32), "1.6"),
-        Figure("MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32), "1.9, > 1.2", at_least(1.2)),
-        Figure("MCSCR-STP / MCSCR-S", ratio("mcscr", "mcscr-spin", 32), "1.2, > 1", at_least(1)),
+        Figure("MCSCR-S / MCS-S", ratio("mcscr-spin", "mcs-spin", 32), "1.9, > 1.2", above(1.2)),
+        Figure("MCSCR-STP / MCSCR-S", ratio("mcscr", "mcscr-spin", 32), "1.2, > 1", above(1)),
         Figure("LWSS MCS-S", lambda p: p("mcs-spin", 32, "lwss"), "32", within(31, 32)),
         Figure("LWSS MCSCR-S", lambda p: p("mcscr-spin", 32, "lwss"), "5.3", fitted=True),
         Figure("LWSS MCSCR-STP", lambda p: p("mcscr", 32, "lwss"), "5.1", fitted=True),
@@ -518,7 +527,7 @@ ROWS = [
         Figure("CPUs MCSCR-STP", lambda p: p("mcscr", 32, "cpus_used"), "5.2, 4–7", within(4, 7)),
         Figure("CPUs MCSCR-STP / its LWSS", lambda p: p("mcscr", 32, "cpus_used") / p("mcscr", 32, "lwss"), "≈ 1, 0.7–1.3", within(0.7, 1.3)),
         Figure("misses an operation MCS-S / MCSCR-S", lambda p: p("mcs-spin", 32, "misses") / p("mcs-spin", 32)
-               / (p("mcscr-spin", 32, "misses") / p("mcscr-spin", 32)), "130 (11 M/0.7 against 152 K/1.3), > 10", at_least(10)),
+               / (p("mcscr-spin", 32, "misses") / p("mcscr-spin", 32)), "130 (11 M/0.7 against 152 K/1.3), > 10", above(10)),
         Figure("MCS-S: of displaced lines, another CPU's", lambda p: p("mcs-spin", 32, "displaced_others")
                / (p("mcs-spin", 32, "displaced_others") + p("mcs-spin", 32, "displaced_own")), "extrinsic", at_least(0.5)),
     ], remark="Watts need a meter.", fitted="`miss`, `access`", forms=BUDGETS,
@@ -527,20 +536,20 @@ ROWS = [
             "cycles 1.31"),
     Row("M3", "RingWalker", [Sweep("ringwalker", "t5", CR, [1, 4, 8, 12, 16, 20, 24, 32, 64], {"elements": e}, seeds=3) for e in (50, 20)], [
         Figure("MCS-S: TLB misses an operation at 12", lambda p: p("mcs-spin", 12, "tlb_misses") / p("mcs-spin", 12) / 2000, "none, < 1",
-               at_most(1)),
-        Figure("MCS-S: at 24", lambda p: p("mcs-spin", 24, "tlb_misses") / p("mcs-spin", 24) / 2000, "many, > 5", at_least(5)),
-        Figure("MCS-S at 20 / at 16", scaling("mcs-spin", 20, 16), "bends at 16, < 0.95", at_most(0.95)),
-        Figure("MCS-STP at 20 / at 16", scaling("mcs", 20, 16), "bends at 16, < 0.95", at_most(0.95)),
-        Figure("MCS-STP at 16 / at 12", scaling("mcs", 16, 12), "not before, > 0.95", at_least(0.95)),
-        Figure("MCSCR-S at 20 / at 16", scaling("mcscr-spin", 20, 16), "does not, > 0.95", at_least(0.95)),
+               below(1)),
+        Figure("MCS-S: at 24", lambda p: p("mcs-spin", 24, "tlb_misses") / p("mcs-spin", 24) / 2000, "many, > 5", above(5)),
+        Figure("MCS-S at 20 / at 16", scaling("mcs-spin", 20, 16), "bends at 16, < 0.95", below(0.95)),
+        Figure("MCS-STP at 20 / at 16", scaling("mcs", 20, 16), "bends at 16, < 0.95", below(0.95)),
+        Figure("MCS-STP at 16 / at 12", scaling("mcs", 16, 12), "not before, > 0.95", above(0.95)),
+        Figure("MCSCR-S at 20 / at 16", scaling("mcscr-spin", 20, 16), "does not, > 0.95", above(0.95)),
         Figure("20 elements: TLB misses an operation at 24", lambda p: p("mcs-spin", 24, "tlb_misses", 1) / p("mcs-spin", 24, sweep=1)
-               / 2000, "fewer elements move the bend right, < 1", at_most(1)),
+               / 2000, "fewer elements move the bend right, < 1", below(1)),
     ], forms=BUDGETS,
         why="MCSCR no longer bends; MCS bends at 24 and not at 20, for a line from core to core costs 250 cycles, against which TLB "
             "misses count less (with 110: 0.88)"),
     Row("M4", "stress_latency on the T5", [Sweep("stress-latency", "t5", CR, [1, 2, 4, 8, 12, 16, 20, 24, 32, 64, 128], ms=5, seeds=3)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "16, 12–20", within(12, 20)),
-        Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "falls, < 0.95", at_most(0.95)),
+        Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "falls, < 0.95", below(0.95)),
     ], remark="That a strand alone on its core is faster by 1.3 is assumed; the paper says only that the pipelines fuse.",
         why="strands slow every instruction, and lines from core to core take 250 cycles, so that with 32 threads MCS-S loses 6 % in "
             "place of 16"),
@@ -550,19 +559,19 @@ ROWS = [
         Figure("MCSCR-STP / MCS-STP, worst of 64–128", worst_ratio("mcscr", "mcs", 64), "≥ 1", at_least(1)),
         Figure("MCSCR-STP / MCS-S at 128", ratio("mcscr", "mcs-spin", 128)),
         Figure("misses an operation at 128, MCS-S / MCSCR-S", lambda p: p("mcs-spin", 128, "misses") / p("mcs-spin", 128)
-               / (p("mcscr-spin", 128, "misses") / p("mcscr-spin", 128)), "less competition for the cache, > 1", at_least(1)),
+               / (p("mcscr-spin", 128, "misses") / p("mcscr-spin", 128)), "less competition for the cache, > 1", above(1)),
     ], remark="The paper has a plot only. Who wrote a line of the map last makes no difference here: what counts is whether it is in the cache.",
         forms=BUDGETS, why="a new row: the program was not there"),
     Row("M10", "LRUCache on the T5", [Sweep("lru-cache", "t5", CR, [32, 64], {"counts": c} if c else {}, ms=60, seeds=2) for c in (0, 1, 2)], [
         Figure("software misses an access at 64, MCSCR-S / MCS-S", lambda p: software_misses(p, "mcscr-spin") / software_misses(p, "mcs-spin"),
-               "lower, < 1", at_most(1)),
-        Figure("the same, MCSCR-STP / MCS-STP", lambda p: software_misses(p, "mcscr") / software_misses(p, "mcs"), "lower, < 1", at_most(1)),
+               "lower, < 1", below(1)),
+        Figure("the same, MCSCR-STP / MCS-STP", lambda p: software_misses(p, "mcscr") / software_misses(p, "mcs"), "lower, < 1", below(1)),
         Figure("MCS-S: misses an access", lambda p: software_misses(p, "mcs-spin")),
         Figure("MCSCR-S: misses an access", lambda p: software_misses(p, "mcscr-spin")),
         Figure("MCS-S: of misses, another thread's element displaced", lambda p: p("mcs-spin", 64, sweep=2) / p("mcs-spin", 64, sweep=1)),
         Figure("MCSCR-S: the same", lambda p: p("mcscr-spin", 64, sweep=2) / p("mcscr-spin", 64, sweep=1)),
-        Figure("throughput, MCSCR-S / MCS-S, worst of 32 and 64", worst_ratio("mcscr-spin", "mcs-spin"), "higher, > 1", at_least(1)),
-        Figure("the same, MCSCR-STP / MCS-STP", worst_ratio("mcscr", "mcs"), "higher, > 1", at_least(1)),
+        Figure("throughput, MCSCR-S / MCS-S, worst of 32 and 64", worst_ratio("mcscr-spin", "mcs-spin"), "higher, > 1", above(1)),
+        Figure("the same, MCSCR-STP / MCS-STP", worst_ratio("mcscr", "mcs"), "higher, > 1", above(1)),
         Figure("MCSCR-STP / MCS-S at 64", ratio("mcscr", "mcs-spin", 64)),
     ], remark="The cache's elements are words that threads share: they have owners and no capacity. A miss in software is counted, and costs the "
               "element's way out of the tree and back.",
@@ -574,7 +583,7 @@ ROWS = [
         Figure("LWSS LIFO-CR at 32", lambda p: p("lifo-cr", 32, "lwss"), "restricts, at most half of 32", at_most(16)),
         Figure("LWSS MCSCR at 32", lambda p: p("mcscr", 32, "lwss")),
         Figure("misses an operation, LOITER / MCS at 32", lambda p: p("loiter", 32, "misses") / p("loiter", 32)
-               / (p("mcs", 32, "misses") / p("mcs", 32)), "restricts, < 0.5", at_most(0.5)),
+               / (p("mcs", 32, "misses") / p("mcs", 32)), "restricts, < 0.5", below(0.5)),
         Figure("MCSCR at 32, M/s", lambda p: p("mcscr", 32), "1.6 (M2)"),
     ], remark="No figure in the paper. Where LOITER is as fast as MCSCR it is so without restricting: all 32 threads circulate, and it misses "
               "as often as MCS.", forms=BUDGETS,
@@ -582,7 +591,7 @@ ROWS = [
     Row("M14", "MCSCRN", [Sweep("mutexbench", "x5-2", ["mcscrn-spin", "c-ptl-tkt-spin", "mcscr-spin", "mcs-spin"], [4, 16, 36, 72])], [
         Figure("MCSCRN / C-PTL-TKT, worst of 16–72", worst_ratio("mcscrn-spin", "c-ptl-tkt-spin", 16), "≥ 1", at_least(1)),
         Figure("hand-overs between nodes, MCSCRN at 72", lambda p: p("mcscrn-spin", 72, "between_sockets") / p("mcscrn-spin", 72, "admissions"),
-               "converges to the home node, < 0.1", at_most(0.1)),
+               "converges to the home node, < 0.1", below(0.1)),
         Figure("the same, C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "between_sockets") / p("c-ptl-tkt-spin", 72, "admissions")),
         Figure("mean unlock at 72, ns: MCSCRN", lambda p: p("mcscrn-spin", 72, "unlock_ns.mean")),
         Figure("C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "unlock_ns.mean")),
@@ -638,23 +647,23 @@ ROWS = [
     Row("M19", "MCSCR alone", [Sweep("mutexbench", "t5", ["mcs-spin", "mcscr-spin"], [1, 2], ms=2, seeds=3)], [
         Figure("MCSCR / MCS alone", ratio("mcscr-spin", "mcs-spin", 1), "the lock path is MCS's, ≥ 0.95", at_least(0.95)),
     ], remark="The shape itself is in the header and its tests."),
-    Row("M20", "Ways of waiting", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-yield", "mcs-sleep", "mcs-park", "mcs", "mcscr-yield", "mcscr-sleep",
-                                               "mcscr-park", "mcscr", "mcs-mwait"], [160], ms=50, seeds=3)], [
-        Figure("MCS at 160: yield / park", ratio("mcs-yield", "mcs-park", 160), "worse, < 1", at_most(1)),
-        Figure("MCS at 160: sleep / park", ratio("mcs-sleep", "mcs-park", 160), "worse, < 1", at_most(1)),
-        Figure("MCSCR at 160: yield / spin-then-park", ratio("mcscr-yield", "mcscr", 160), "worse, < 1", at_most(1)),
-        Figure("MCSCR at 160: sleep / spin-then-park", ratio("mcscr-sleep", "mcscr", 160), "worse, < 1", at_most(1)),
-        Figure("MCS at 160: spin / park", ratio("mcs-spin", "mcs-park", 160), "worse, < 1", at_most(1)),
+    Row("M20", "Ways of waiting", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-yield", "mcs-sleep", "mcs-park", "mcscr-yield", "mcscr-sleep", "mcscr"],
+                                        [160], ms=None, seeds=2)], [
+        Figure("MCS at 160: yield / park", ratio("mcs-yield", "mcs-park", 160), "worse, < 1", below(1)),
+        Figure("MCS at 160: sleep / park", ratio("mcs-sleep", "mcs-park", 160), "worse, < 1", below(1)),
+        Figure("MCSCR at 160: yield / spin-then-park", ratio("mcscr-yield", "mcscr", 160), "worse, < 1", below(1)),
+        Figure("MCSCR at 160: sleep / spin-then-park", ratio("mcscr-sleep", "mcscr", 160), "worse, < 1", below(1)),
+        Figure("MCS at 160: spin / park", ratio("mcs-spin", "mcs-park", 160), "worse, < 1", below(1)),
     ], remark="A monitor instruction is a spin loop here.", forms=BUDGETS,
         why="waking takes 34000 cycles, the paper's sentence, and not 12000: parking is slower than polling between sleeps"),
     Row("M21", "Test-and-set against MCS", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin"], [1, 32, 64], ms=20, seeds=3),
-                Sweep("stress-latency", "t5", ["mcs-spin", "ttas-spin"], [160], ms=100, seeds=2)], [
-        Figure("MCS at 64: spin-then-park / spin", ratio("mcs", "mcs-spin", 64), "hurts direct hand-over, < 0.9", at_most(0.9)),
+                Sweep("stress-latency", "t5", ["mcs-spin", "ttas-spin"], [160], ms=None, seeds=2)], [
+        Figure("MCS at 64: spin-then-park / spin", ratio("mcs", "mcs-spin", 64), "hurts direct hand-over, < 0.9", below(0.9)),
         Figure("LIFO at 64: spin-then-park / spin", ratio("lifo", "lifo-spin", 64), "suits LIFO order, ≥ 0.9", at_least(0.9)),
         Figure("alone: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 1), "latency: TAS preferred, ≤ 1", at_most(1)),
-        Figure("contended, 32 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 32), "throughput: MCS preferred, > 1", at_least(1)),
-        Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160, sweep=1), "MCS suffers, < 0.5", at_most(0.5)),
-        Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0.005", at_least(0.005)),
+        Figure("contended, 32 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 32), "throughput: MCS preferred, > 1", above(1)),
+        Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160, sweep=1), "MCS suffers, < 0.5", below(0.5)),
+        Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0.005", above(0.005)),
     ], remark="LIFO that parks has two states: with up to 32 threads it is as fast as LIFO that spins, as those who circulate hardly sleep; from 40 "
               "on (`--threads 32,40,48`) they do, and it stays at a third.", forms=BUDGETS,
         why="the budget is a form now: with the paper's 5.6 µs LIFO's waiters sleep, from 20 µs on MCS's do not; both hold between"),
@@ -663,42 +672,44 @@ ROWS = [
         Sweep("mutexbench", "x5-2", ["loiter", "loiter-store"], [1], seeds=3),
         Sweep("randarray", "t5", ["loiter"] + PARTS, [32], ms=40, seeds=3),
         Sweep("stress-latency", "t5", ["loiter", "loiter-barging"], [10], {"cs": 3600, "ncs": 18000}, ms=50, seeds=3)], [
-        Figure("eager standby: LWSS / LOITER's, X5-2, 72", part("eager", "lwss"), "a meek one constrains the flow, > 1", at_least(1)),
+        Figure("eager standby: LWSS / LOITER's, X5-2, 72", part("eager", "lwss"), "one that is not eager constrains the flow, > 1.02", above(1.02)),
         Figure("its worth: throughput / LOITER's, X5-2 at 72", part("eager")),
         Figure("the same, T5 at 32", part("eager", sweep=2)),
-        Figure("at most 2 spin: LWSS / LOITER's, X5-2, 72", part("cap", "lwss"), "constrains, < 1", at_most(1)),
+        Figure("at most 2 spin: LWSS / LOITER's, X5-2, 72", part("cap", "lwss"), "constrains, < 0.98", below(0.98)),
         Figure("its worth: X5-2 at 72", part("cap")),
         Figure("T5 at 32", part("cap", sweep=2)),
-        Figure("self-culling: CPUs used / LOITER's, X5-2, 72", part("cull", "cpus_used"), "reverts to parking, < 1", at_most(1)),
+        Figure("self-culling: CPUs used / LOITER's, X5-2, 72", part("cull", "cpus_used"), "reverts to parking, < 0.98", below(0.98)),
         Figure("its worth: X5-2 at 72", part("cull")),
         Figure("T5 at 32", part("cull", sweep=2)),
-        Figure("deferred unpark: mean unlock / LOITER's, T5, 32", part("defer", "unlock_ns.mean", 2), "shorter, < 1", at_most(1)),
+        Figure("deferred unpark: mean unlock / LOITER's, T5, 32", part("defer", "unlock_ns.mean", 2), "shorter, < 0.98", below(0.98)),
         Figure("deferred unpark: switches an operation / LOITER's, T5, 32", lambda p: part("defer", "voluntary_switches", 2)(p) / part("defer", sweep=2)(p),
-               "fewer, < 1", at_most(1)),
+               "fewer, < 0.98", below(0.98)),
         Figure("its worth: X5-2 at 72", part("defer")),
         Figure("T5 at 32", part("defer", sweep=2)),
         Figure("inner lock by node: hand-overs between nodes / LOITER's, X5-2, 72",
-               lambda p: part("numa", "between_sockets")(p) / part("numa", "admissions")(p), "fewer, < 0.5", at_most(0.5)),
-        Figure("its worth: X5-2 at 72", part("numa"), "better throughput, > 1", at_least(1)),
+               lambda p: part("numa", "between_sockets")(p) / part("numa", "admissions")(p), "fewer, < 0.5", below(0.5)),
+        Figure("its worth: X5-2 at 72", part("numa"), "better throughput, > 1.02", above(1.02)),
         Figure("fence elided: alone, X5-2", part("store", sweep=1, threads=1), "no slower, ≥ 1", at_least(1)),
         Figure("its worth: X5-2 at 72", part("store")),
         Figure("T5 at 32", part("store", sweep=2)),
         Figure("never impatient: longest wait / LOITER's, T5, 10", lambda p: p("loiter-barging", 10, "wait_ns.longest", 3)
-               / p("loiter", 10, "wait_ns.longest", 3), "direct hand-over bounds it, > 1", at_least(1)),
+               / p("loiter", 10, "wait_ns.longest", 3), "direct hand-over bounds it, > 1"),
         Figure("impatience's cost: LOITER / without, T5, 10", ratio("loiter", "loiter-barging", 10, sweep=3)),
-    ], remark="No figure in the paper: judged is what it says that a part does, shown is what that is worth.", forms=BUDGETS,
+    ], remark="No figure in the paper: judged is what it says that a part does, shown is what that is worth. A part must make a difference "
+              "of 2 %. Whether impatience bounds the longest wait is not judged: under this load hardly anybody gets impatient.", forms=BUDGETS,
         why="a new row: the locks were there, measured they were not"),
     Row("M23", "LIFO-CR serves the eldest", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin"], [32], ms=200, seeds=3)], [
         Figure("LIFO-CR: least thread's share of the fair one", lambda p: min(p("lifo-cr-spin", 32, "operations")) * 32
-               / sum(p("lifo-cr-spin", 32, "operations")), "periodic grant to the eldest, > 0", at_least(0.01)),
-        Figure("LIFO: the same", lambda p: min(p("lifo-spin", 32, "operations")) * 32 / sum(p("lifo-spin", 32, "operations")), "starves, 0",
+               / sum(p("lifo-cr-spin", 32, "operations")), "periodic grant to the eldest, ≥ 0.01", at_least(0.01)),
+        Figure("LIFO: the same", lambda p: min(p("lifo-spin", 32, "operations")) * 32 / sum(p("lifo-spin", 32, "operations")), "starves, ≤ 0.01",
                at_most(0.01)),
         Figure("LIFO-CR / LIFO", ratio("lifo-cr-spin", "lifo-spin", 32), "≥ 0.9", at_least(0.9)),
     ]),
-    Row("M25", "Preemption-tolerant MCS", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128, 160, 192], ms=100, seeds=3)], [
-        Figure("MCS-PT / MCS, spinning, at 160", ratio("mcs-pt-spin", "mcs-spin", 160), "better past the CPU count, > 1.5", at_least(1.5)),
-        Figure("at 192", ratio("mcs-pt-spin", "mcs-spin", 192), "> 1.5", at_least(1.5)),
-        Figure("at 128", ratio("mcs-pt-spin", "mcs-spin", 128)),
+    Row("M25", "Preemption-tolerant MCS", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [160, 192], ms=None, seeds=3),
+                                               Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128], ms=20, seeds=3)], [
+        Figure("MCS-PT / MCS, spinning, at 160", ratio("mcs-pt-spin", "mcs-spin", 160), "better past the CPU count, > 1.5", above(1.5)),
+        Figure("at 192", ratio("mcs-pt-spin", "mcs-spin", 192), "> 1.5", above(1.5)),
+        Figure("at 128", ratio("mcs-pt-spin", "mcs-spin", 128, sweep=1)),
     ],
         why="threads come one after another now. A place in the queue is firm after three evictions, and a queue that is once slow "
             "stays so: a second state; with `--together` it is 199 and 165"),
@@ -756,21 +767,21 @@ ROWS = [
         Figure("mean hold, fairlock / test-and-set", ratio("fairlock-spin", "ttas-linux-spin", 8, "hold_ns.mean"), "1, within 0.8–1.25",
                within(0.8, 1.25)),
         Figure("mean wait of those who wait, fairlock / test-and-set", lambda p: waits_if_any(p, "fairlock-spin") / waits_if_any(p, "ttas-linux-spin"),
-               "0.70, < 1", at_most(1)),
+               "0.70, within 0.56–0.88", within(0.56, 0.88)),
         Figure("acquisitions, fairlock / test-and-set", ratio("fairlock-spin", "ttas-linux-spin", 8, "admissions"), "0.86, within 0.7–1", within(0.7, 1)),
-        Figure("longest wait, test-and-set / fairlock", ratio("ttas-linux-spin", "fairlock-spin", 8, "wait_ns.longest"), "2057, > 200",
-               at_least(200)),
+        Figure("longest wait, test-and-set / fairlock", ratio("ttas-linux-spin", "fairlock-spin", 8, "wait_ns.longest"), "2057"),
         Figure("fairlock: longest wait / longest hold", lambda p: p("fairlock-spin", 8, "wait_ns.longest") / p("fairlock-spin", 8, "hold_ns.longest"),
-               "3.5, < 8", at_most(8)),
+               "3.5, within 1.75–7", within(1.75, 7)),
         Figure("test-and-set: longest wait / longest hold",
-               lambda p: p("ttas-linux-spin", 8, "wait_ns.longest") / p("ttas-linux-spin", 8, "hold_ns.longest"), "3400, > 340", at_least(340)),
+               lambda p: p("ttas-linux-spin", 8, "wait_ns.longest") / p("ttas-linux-spin", 8, "hold_ns.longest"), "3400"),
         Figure("utilisation, test-and-set", lambda p: p("ttas-linux-spin", 8, "utilisation"), "0.317, within 0.25–0.38", within(0.25, 0.38)),
         Figure("utilisation, fairlock", lambda p: p("fairlock-spin", 8, "utilisation"), "0.274, within 0.22–0.33", within(0.22, 0.33)),
         Figure("mean hold, test-and-set, µs", lambda p: p("ttas-linux-spin", 8, "hold_ns.mean") / 1000, "66"),
     ], remark="The program is set by one number of Table 4, how often test-and-set is found free: by how long system calls are outside of the "
               "lock. Two lengths give 0.353. With short ones a quad keeps the lock, finds it free and warm, and the other starves: the paper's "
               "utilisation and long waits of test-and-set. With long ones both quads get it: the paper's equal holds and rates. The paper has both "
-              "at once. A run here is 2 s, the paper's 11 minutes, by its own numbers: longest waits are cut off.",
+              "at once. A run here is 2 s, the paper's 11 minutes, by its own numbers: test-and-set's longest waits are "
+              "cut off, and not judged.",
         fitted="`work` by found-free under test-and-set; `dirty`, `jitter`", forms=REFLEX,
         why="still in part, but of a program that finds the lock free as often as the paper's; that it never did was a mistake in counting"),
     Row("F6", "Reflex's throughput", [
