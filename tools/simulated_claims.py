@@ -9,6 +9,7 @@ docs/claims.md.
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import re
 import shlex
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
 from simulated_rows import ROWS, Form
 
+MACHINES = harness.TREE / "src" / "sim" / "machines"
 FOLDER = harness.TREE / "results" / "simulated"
 BEFORE = FOLDER / "before.json"
 DOC = harness.TREE / "docs" / "simulated-claims.md"
@@ -33,8 +35,7 @@ LEDGER = harness.TREE / "docs" / "claims.md"
 def jitter_of(sweep):
     if "coherence.jitter" in sweep.machine_settings:
         return float(sweep.machine_settings["coherence.jitter"])
-    file = harness.TREE / "src" / "sim" / "machines" / f"{sweep.machine}.toml"
-    return tomllib.loads(file.read_text())["coherence"]["jitter"]["value"]
+    return tomllib.loads((MACHINES / f"{sweep.machine}.toml").read_text())["coherence"]["jitter"]["value"]
 
 
 class Points:
@@ -42,9 +43,11 @@ class Points:
 
     def __init__(self, points):
         self.points = points
+        self.settled = True  # all that was asked for
 
     def __call__(self, lock, threads, of="throughput", sweep=0):
         point = self.points[sweep][(lock, threads)]
+        self.settled &= point["settled"]
         for key in of.split("."):
             point = point[key]
         return point
@@ -65,7 +68,9 @@ def options_of(form):
 
 def command_of(sweep):
     words = ["sim", sweep.workload, "--machine", sweep.machine, "--locks", ",".join(sweep.locks), "--threads",
-             ",".join(str(t) for t in sweep.threads), "--seeds", str(sweep.seeds), "--ms", f"{sweep.ms:g}"]
+             ",".join(str(t) for t in sweep.threads), "--seeds", str(sweep.seeds)]
+    if sweep.ms is not None:
+        words += ["--ms", f"{sweep.ms:g}"]
     for name, value in sweep.settings.items():
         words += ["--set", f"{name}={value}"]
     if sweep.pinned:
@@ -92,17 +97,18 @@ def in_form(sweep, form):
                                settings={**form.settings, **sweep.settings})
 
 
-def never_sleeps(lock):
-    return lock.endswith("-spin") or lock == "null"
+def has_no_budget(lock):
+    """Its waiters spin, yield or sleep all the while, or park at once."""
+    return lock.endswith(("-spin", "-yield", "-sleep", "-park")) or lock == "null"
 
 
 def parts_of(sweep):
-    """Locks whose waiters only spin do not ask for a budget: they need not run once for each."""
+    """Locks whose waiters do not ask for a budget need not run once for each."""
     if sweep.spin is None:
         return [sweep]
-    spinning = [lock for lock in sweep.locks if never_sleeps(lock)]
-    others = [lock for lock in sweep.locks if not never_sleeps(lock)]
-    parts = [dataclasses.replace(sweep, locks=spinning, spin=None)] if spinning else []
+    without = [lock for lock in sweep.locks if has_no_budget(lock)]
+    others = [lock for lock in sweep.locks if not has_no_budget(lock)]
+    parts = [dataclasses.replace(sweep, locks=without, spin=None)] if without else []
     return parts + ([dataclasses.replace(sweep, locks=others)] if others else [])
 
 
@@ -141,6 +147,25 @@ class Runner:
         return found
 
 
+def unsettled_of(sweeps):
+    """How many runs there were, and of which lock with how many threads how many had not settled."""
+    runs, unsettled = 0, {}
+    for sweep in sweeps:
+        for points in sweep.values():
+            runs += len(points)
+            for (lock, threads), point in points.items():
+                if not point["settled"]:
+                    name = f"{lock} with {threads} thread{'s' * (threads != 1)}"
+                    unsettled[name] = unsettled.get(name, 0) + 1
+    return {"runs": runs, "unsettled": unsettled}
+
+
+def hashes(row):
+    """Of the files of its machines."""
+    names = sorted({sweep.machine for sweep in row.sweeps})
+    return {name: hashlib.sha256((MACHINES / f"{name}.toml").read_bytes()).hexdigest() for name in names}
+
+
 def measure(usher, row):
     began = time.monotonic()
     runner = Runner(usher)
@@ -150,12 +175,14 @@ def measure(usher, row):
         keys = sorted(set.intersection(*(set(s) for s in sweeps)))
         figures = []
         for figure in row.figures:
-            values = [[] for _ in row.forms.jitters]
+            values, unsettled = [[] for _ in row.forms.jitters], 0
             for key in keys:
-                values[key[1]].append(round(float(figure.of(Points([s[key] for s in sweeps]))), 5))
-            figures.append({"what": figure.what, "values": values})
-        forms.append({"name": form.name, "options": shlex.join(options_of(form)), "figures": figures})
-    return {"row": row.id, "commands": commands_of(row), "jitters": list(row.forms.jitters), "commit": harness.commit(),
+                points = Points([s[key] for s in sweeps])
+                values[key[1]].append(round(float(figure.of(points)), 5))
+                unsettled += not points.settled
+            figures.append({"what": figure.what, "values": values, "unsettled": unsettled})
+        forms.append({"name": form.name, "options": shlex.join(options_of(form)), **unsettled_of(sweeps), "figures": figures})
+    return {"row": row.id, "commands": commands_of(row), "machines": hashes(row), "jitters": list(row.forms.jitters), "commit": harness.commit(),
             "date": time.strftime("%Y-%m-%d"), "seconds": round(time.monotonic() - began, 1), "forms": forms}
 
 
@@ -171,6 +198,11 @@ def measured(row):
     if not same:
         print(f"{file.name} is of another {row.id} than simulated_rows.py has: measure it again", file=sys.stderr)
         return None
+    now = hashes(row)
+    changed = [name for name, found in now.items() if result.get("machines", {}).get(name) != found]
+    if changed:
+        print(f"{file.name} is of another {listed([f'{name}.toml' for name in changed])}: measure it again", file=sys.stderr)
+        return None
     return result
 
 
@@ -184,10 +216,10 @@ def judge(row, result):
             usual = len(medians) // 2
             figures.append({"what": figure.what, "wanted": figure.wanted, "fitted": figure.fitted, "median": medians[usual],
                             "range": [min(written["values"][usual]), max(written["values"][usual])],
-                            "over_jitter": [min(medians), max(medians)],
+                            "over_jitter": [min(medians), max(medians)], "unsettled": written["unsettled"],
                             "holds": bool(figure.holds(medians[usual])) if figure.holds else None,
                             "holds_at_all_jitters": all(figure.holds(m) for m in medians) if figure.holds else None})
-        judged.append({"name": form["name"], "figures": figures})
+        judged.append({"name": form["name"], "runs": form["runs"], "unsettled": form["unsettled"], "figures": figures})
     return judged
 
 
@@ -238,9 +270,13 @@ def wanted(figure):
     return text
 
 
+def number_of(figure):
+    return number(figure["median"]) + ("*" if figure["unsettled"] else "")
+
+
 def seen(figure):
     low, high = figure["range"]
-    text = number(figure["median"])
+    text = number_of(figure)
     if number(low) != number(high):
         text += f" ({number(low)}–{number(high)})"
     low, high = figure["over_jitter"]
@@ -250,7 +286,7 @@ def seen(figure):
 
 
 def seen_shortly(figure):
-    return number(figure["median"]) + ("" if figure["holds"] is None else " ✓" if figure["holds"] else " ✗")
+    return number_of(figure) + ("" if figure["holds"] is None else " ✓" if figure["holds"] else " ✗")
 
 
 def over_all(figures):
@@ -260,10 +296,20 @@ def over_all(figures):
     return low if low == high else f"{low}–{high}"
 
 
+def settling_of(forms):
+    """What of a row has not settled, as a sentence; empty if all has."""
+    told = []
+    for form in forms:
+        if form["unsettled"]:
+            told.append((f"{form['name']}: " if form["name"] else "") + f"{sum(form['unsettled'].values())} of {form['runs']} ({harness.counted(form['unsettled'])})")
+    legend = "\\*: of runs that had not settled: their halves differ, or they have fewer operations than threads. Such are "
+    return legend + ", ".join(told) + "." if told else ""
+
+
 def section_of(row, forms):
     """What a row is, what ran, what was seen, as a section."""
     lines = [f"### {row.id}", "", f"{row.title}. **{sentence(verdict_of(row, forms))}.** "
-             f"[Each seed](../results/simulated/{row.id}.json).", "", "```sh"]
+             f"{'Some runs had not settled. ' if any(f['unsettled'] for f in forms) else ''}[Each seed](../results/simulated/{row.id}.json).", "", "```sh"]
     lines += commands_of(row)
     lines += ["```", ""]
     if len(forms) > 1:
@@ -276,6 +322,8 @@ def section_of(row, forms):
         shown = [seen_shortly(f) for f in same] + [over_all(same)] if more else [seen(same[0])]
         cells = [same[0]["what"], wanted(same[0])] + shown
         lines.append("| " + " | ".join(cells) + " |")
+    if settling := settling_of(forms):
+        lines += ["", settling]
     if row.unanswerable:
         lines += ["", f"Not answerable here: {row.unanswerable}."]
     if row.remark:
@@ -393,6 +441,8 @@ def main():
             for i, figure in enumerate(row.figures):
                 print(f"   {figure.what}, wanted {wanted(forms[0]['figures'][i])}: "
                       + "; ".join((f"{f['name']}: " if f["name"] else "") + seen(f["figures"][i]) for f in forms))
+            if settling := settling_of(forms):
+                print("   " + settling.removeprefix("\\"))
             sys.stdout.flush()
     if options.write_doc:
         rows = [(row, judge(row, result) if (result := measured(row)) else None) for row in ROWS]

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """What tools/simulated_claims.py makes of figures: verdicts over forms, commands, the tables."""
 
+import contextlib
+import copy
+import io
+import json
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE / "tools"))
 import simulated_claims as claims
-from simulated_rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, at_least
+from simulated_rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, above, at_least, below
 
 
 def made_up(values, forms=None, **more):
@@ -17,8 +23,8 @@ def made_up(values, forms=None, **more):
     forms = forms or Forms()
     row = Row("X1", "Made up", [Sweep("ideal", "x5-2", ["null"], [1])],
               [Figure(f"figure {i}", None, "≥ 1", at_least(1)) for i in range(len(values[0]))], forms=forms, **more)
-    result = {"forms": [{"name": f.name, "figures": [{"what": g.what, "values": [[v] for v in medians]}
-                                                     for g, medians in zip(row.figures, of_form)]}
+    result = {"forms": [{"name": f.name, "runs": 3, "unsettled": {}, "figures": [{"what": g.what, "values": [[v] for v in medians], "unsettled": 0}
+                                                                                 for g, medians in zip(row.figures, of_form)]}
                         for f, of_form in zip(forms.all, values)]}
     return row, claims.judge(row, result)
 
@@ -45,7 +51,7 @@ def verdicts():
 
 def unanswerable_alone():
     row = Row("X1", "Made up", [], [Figure("seen", None)], unanswerable="all of it: because")
-    result = {"forms": [{"name": "", "figures": [{"what": "seen", "values": [[1]]}]}]}
+    result = {"forms": [{"name": "", "runs": 1, "unsettled": {}, "figures": [{"what": "seen", "values": [[1]], "unsettled": 0}]}]}
     assert claims.verdict_of(row, claims.judge(row, result)) == "not answerable here"
 
 
@@ -68,6 +74,87 @@ def reasons():
     assert claims.reason(row, "in part", "in part") == "because"
 
 
+def bounds():
+    assert [above(1)(v) for v in (0.999, 1, 1.001)] == [False, False, True]
+    assert [below(1)(v) for v in (0.999, 1, 1.001)] == [True, False, False]
+    # What a figure says is wanted is what judges it: > and < are strict.
+    for row in ROWS:
+        for figure in row.figures:
+            found = re.search(r"([<>≤≥]) ([\d.]+)$", figure.wanted)
+            if figure.holds is None or found is None:
+                continue
+            sign, limit = found[1], float(found[2])
+            judged = tuple(figure.holds(limit + d) for d in (-1e-6, 0, 1e-6))
+            expected = {"<": (True, False, False), "≤": (True, True, False), ">": (False, False, True), "≥": (False, True, True)}[sign]
+            assert judged == expected, (row.id, figure.what, figure.wanted)
+
+
+def what_has_not_settled(usher):
+    """Counted by form and by figure, and said in the section."""
+    row, forms = made_up([[[1, 2, 1], [0, 0, 0]]])
+    assert "*" not in claims.section_of(row, forms).replace("**", "")
+    forms[0]["unsettled"] = {"mcs with 160 threads": 2}
+    forms[0]["figures"][1]["unsettled"] = 2
+    text = claims.section_of(row, forms)
+    assert "Some runs had not settled." in text and "2 of 3 (mcs with 160 threads 2 times)" in text
+    assert "| 0* ✗ |" in text and "| 2 [1–2] ✓ |" in text
+
+    points = claims.Points([{("mcs", 1): {"throughput": 1.0, "settled": True}, ("mcs", 2): {"throughput": 1.0, "settled": False}}])
+    assert points("mcs", 1) == 1.0 and points.settled
+    assert points("mcs", 2) == 1.0 and not points.settled
+
+    # A run of one microsecond has fewer operations than threads.
+    row = Row("X1", "Made up", [Sweep("mutexbench", "x5-2", ["mcs-spin"], [1, 72], ms=0.001, seeds=2)],
+              [Figure("one", lambda p: p("mcs-spin", 1)), Figure("many", lambda p: p("mcs-spin", 72))], forms=Forms(jitters=(1,)))
+    form = claims.measure(usher, row)["forms"][0]
+    assert form["runs"] == 4 and form["unsettled"]["mcs-spin with 72 threads"] == 2, form
+    assert form["figures"][1]["unsettled"] == 2
+
+
+def machine_files():
+    """Figures of another machine's file are not taken, as those of another command are not."""
+    row, _ = made_up([[[1, 1, 1]]])
+    result = {"commands": claims.commands_of(row), "machines": claims.hashes(row),
+              "forms": [{"name": "", "options": "", "runs": 1, "unsettled": {}, "figures": [{"what": "figure 0", "values": [[1]], "unsettled": 0}]}]}
+    assert set(result["machines"]) == {"x5-2"} and len(result["machines"]["x5-2"]) == 64
+    other, without, command = copy.deepcopy(result), copy.deepcopy(result), copy.deepcopy(result)
+    other["machines"]["x5-2"] = "0" * 64
+    del without["machines"]
+    command["commands"][0] += " --pinned"
+    folder = claims.FOLDER
+    with tempfile.TemporaryDirectory() as temporary:
+        claims.FOLDER = Path(temporary)
+        try:
+            for written, refusal in ((result, ""), (other, "another x5-2.toml"), (without, "another x5-2.toml"), (command, "another X1")):
+                (claims.FOLDER / "X1.json").write_text(json.dumps(written))
+                with contextlib.redirect_stderr(io.StringIO()) as said:
+                    taken = claims.measured(row)
+                assert (taken is None) == bool(refusal) and refusal in said.getvalue(), said.getvalue()
+        finally:
+            claims.FOLDER = folder
+
+
+def thread_counts(text):
+    """1,2,4 or 1..8"""
+    first, dots, last = text.partition("..")
+    return range(int(first), int(last) + 1) if dots else [int(t) for t in text.split(",")]
+
+
+def charts():
+    """Each has all locks of the command that is said to draw it."""
+    page = claims.DOC.read_text()
+    files = re.findall(r"\]\(\.\./(results/simulated/\w+\.svg)\)", page)
+    drawn = [shlex.split(line) for line in re.findall(r"^    (usher sim .+)$", page, re.M)]
+    assert files and len(files) == len(drawn), (files, drawn)
+    for file, words in zip(files, drawn):
+        described = (TREE / file).read_text().split("<desc>")[1].split("</desc>")[0]
+        values = dict(re.findall(r"^([\w+-]+): (.*)$", described, re.M))
+        for lock in words[words.index("--locks") + 1].split(","):
+            assert lock in values, f"{file} has no {lock}"
+            for threads in thread_counts(words[words.index("--threads") + 1]):
+                assert re.search(rf"(^|, ){threads}: ", values[lock]), f"{file}: {lock} has nothing of {threads} threads"
+
+
 def commands():
     sweep = Sweep("mutexbench", "x5-2", ["mcs", "mcs-spin"], [2], placement="compact", pinned=True)
     words = claims.command_of(claims.in_form(sweep, Form("x", {"coherence.store_entries": "1"}, 20000, {"cs": 3})))
@@ -76,6 +163,8 @@ def commands():
     parts = [claims.parts_of(claims.in_form(sweep, f)) for f in BUDGETS.all]
     assert len({tuple(claims.command_of(p[0])) for p in parts}) == 1 and parts[0][0].locks == ["mcs-spin"]
     assert len({tuple(claims.command_of(p[1])) for p in parts}) == len(BUDGETS.all)
+    # Without a length it is the usual one.
+    assert "--ms" not in claims.command_of(Sweep("mutexbench", "t5", ["mcs"], [160], ms=None))
     # What a sweep says itself counts more than a form.
     own = Sweep("mutexbench", "x5-2", ["mcs"], [2], machine_settings={"coherence.store_entries": "9"}, spin=1)
     assert claims.in_form(own, Form("x", {"coherence.store_entries": "1"})).machine_settings == {"coherence.store_entries": "9"}
@@ -108,8 +197,9 @@ def the_page():
 
 
 def main():
-    for test in (verdicts, unanswerable_alone, sections, reasons, commands, the_page):
+    for test in (verdicts, unanswerable_alone, sections, reasons, bounds, machine_files, charts, commands, the_page):
         test()
+    what_has_not_settled(sys.argv[1])
     every_row_is_accepted(sys.argv[1])
 
 
