@@ -6,6 +6,7 @@ not written, and --check fails, where a machine's file is another than what was 
 """
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import os
@@ -46,9 +47,25 @@ class Points:
         return sorted({threads for _, threads in self.points})
 
 
+class Settling:
+    """How many runs there were, and of which how many had not settled."""
+
+    def __init__(self):
+        self.runs, self.unsettled = 0, {}
+
+    def count(self, run, points):
+        self.runs += len(points)
+        for p in points:
+            if not p["settled"]:
+                name = f"{run.workload} on {run.machine}, {p['lock']} with {p['threads']} thread{'s' * (p['threads'] != 1)}"
+                self.unsettled[name] = self.unsettled.get(name, 0) + 1
+
+
 def command_of(run):
     words = ["sim", run.workload, "--machine", run.machine, "--locks", ",".join(run.locks), "--threads", ",".join(str(t) for t in run.threads),
-             "--seeds", str(run.seeds), "--ms", f"{run.ms:g}"]
+             "--seeds", str(run.seeds)]
+    if run.ms is not None:
+        words += ["--ms", f"{run.ms:g}"]
     for name, value in run.settings.items():
         words += ["--set", f"{name}={value}"]
     if run.placement:
@@ -60,7 +77,11 @@ def command_of(run):
     return words
 
 
-def points_of(usher, run):
+def shown(run):
+    return "usher " + " ".join(command_of(run))
+
+
+def points_of(usher, run, settling):
     """Of each seed its points."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "points.json"
@@ -69,6 +90,7 @@ def points_of(usher, run):
         if done.returncode != 0:
             harness.die(f"{' '.join(words)}: {done.stderr.strip()}", 1)
         points = json.loads(out.read_text())["points"]
+    settling.count(run, points)
     seeds = {}
     for p in points:
         seeds.setdefault(p["seed"], {})[(p["lock"], p["threads"])] = p
@@ -82,12 +104,12 @@ def values_of(seeds, of):
 # ---- curves ----
 
 
-def runs_of(curve, cs, settings=None):
+def runs_of(curve, cs, settings=None, seeds=3):
     """One for each set of counts: locks that were not run with all of them are in a run of their own."""
     by_counts = {}
     for name, published in curve.published.items():
         by_counts.setdefault(tuple(published), []).append(LIBSLOCK[name])
-    return [Run("mutexbench", curve.machine, locks, list(counts), {"cs": cs, "ncs": 0}, curve.ms, placement="compact",
+    return [Run("mutexbench", curve.machine, locks, list(counts), {"cs": cs, "ncs": 0}, curve.ms, seeds, placement="compact",
                 machine_settings=settings or {}) for counts, locks in by_counts.items()]
 
 
@@ -95,12 +117,18 @@ def anchor_of(curve):
     return "MCS", min(curve.published["MCS"])
 
 
-def set_section(usher, curve, machines):
+def set_by(curve):
+    """The one number that the critical section rests on."""
+    name, threads = anchor_of(curve)
+    return [name, threads, curve.published[name][threads]]
+
+
+def set_section(usher, curve, machines, settling):
     """The steps of the critical section with which MCS with the fewest threads is as fast as it was."""
     name, threads = anchor_of(curve)
     lock = LIBSLOCK[name]
     run = Run("mutexbench", curve.machine, [lock], [threads], {"cs": GUESS, "ncs": 0}, curve.ms, placement="compact")
-    seen = statistics.median(p(lock, threads) for p in points_of(usher, run))
+    seen = statistics.median(p(lock, threads) for p in points_of(usher, run, settling))
     file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())["machine"]
     cycles = (1 / curve.published[name][threads] - 1 / seen) * file["mhz"]["value"]
     return max(0, GUESS + round(cycles / file.get("step", {"value": STEP})["value"]))
@@ -114,15 +142,24 @@ def trials_of(machine, machines):
     return {"A": home, "B": reads, "C": home | reads}
 
 
-def measure_curve(usher, curve, cs, settings, seeds=3):
+def trial_of(curve, cs, name, machines):
+    return runs_of(curve, cs, trials_of(curve.machine, machines)[name], TRIAL_SEEDS)
+
+
+def overtakes_of(machines):
+    """The run that counts when MCS surpasses ticket, as the file is and in the trials."""
+    return {name: dataclasses.replace(OVERTAKES, machine_settings=settings)
+            for name, settings in [("", {}), *trials_of(OVERTAKES.machine, machines).items()]}
+
+
+def measure_curve(usher, curve, runs, cs, settling):
     values = {}
-    for run in runs_of(curve, cs, settings):
-        run.seeds = seeds
-        points = points_of(usher, run)
+    for run in runs:
+        points = points_of(usher, run, settling)
         for name, published in curve.published.items():
             if LIBSLOCK[name] in run.locks:
                 values[name] = {str(t): values_of(points, lambda p, t=t, n=name: p(LIBSLOCK[n], t)) for t in published}
-    return {"cs": cs, "commands": ["usher " + " ".join(command_of(r)) for r in runs_of(curve, cs, settings)], "values": values}
+    return {"cs": cs, "set_by": set_by(curve), "commands": [shown(r) for r in runs], "values": values}
 
 
 # ---- what was measured, and of which machines ----
@@ -137,28 +174,47 @@ def hashes(machines):
 
 
 def measure(usher, machines):
-    began = time.monotonic()
+    began, settling = time.monotonic(), Settling()
     numbers, sentences, curves, trials = {}, {}, {}, {name: {} for name in TRIALS}
     for name, run in RUNS.items():
-        seeds = points_of(usher, run)
+        seeds = points_of(usher, run, settling)
         for source in SOURCES:
             numbers |= {n.id: values_of(seeds, n.of) for n in source.numbers if n.run == name}
         sentences |= {s.id: values_of(seeds, s.of) for s in SENTENCES if s.run == name}
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     for curve in CURVES:
-        cs = set_section(usher, curve, machines)
-        curves[curve.id] = measure_curve(usher, curve, cs, {})
-        for name, settings in trials_of(curve.machine, machines).items():
-            trials[name][curve.id] = measure_curve(usher, curve, cs, settings, TRIAL_SEEDS)
+        cs = set_section(usher, curve, machines, settling)
+        curves[curve.id] = measure_curve(usher, curve, runs_of(curve, cs), cs, settling)
+        for name in TRIALS:
+            trials[name][curve.id] = measure_curve(usher, curve, trial_of(curve, cs, name, machines), cs, settling)
         print(f"{curve.id}: {time.monotonic() - began:.0f} s", flush=True)
-    overtakes = {}
-    for name, settings in [("", {}), *trials_of(OVERTAKES.machine, machines).items()]:
-        OVERTAKES.machine_settings = settings
-        overtakes[name] = values_of(points_of(usher, OVERTAKES), stays_below_from(*OVERTAKES.locks))
+    overtakes = {name: {"command": shown(run), "values": values_of(points_of(usher, run, settling), stays_below_from(*run.locks))}
+                 for name, run in overtakes_of(machines).items()}
     print(f"{OVERTAKES.machine}, trials: {time.monotonic() - began:.0f} s", flush=True)
     return {"commit": harness.commit(), "date": time.strftime("%Y-%m-%d"), "seconds": round(time.monotonic() - began), "machines": hashes(machines),
-            "commands": {name: "usher " + " ".join(command_of(run)) for name, run in RUNS.items()},
+            "runs": settling.runs, "unsettled": settling.unsettled, "commands": {name: shown(run) for name, run in RUNS.items()},
             "numbers": numbers, "sentences": sentences, "curves": curves, "trials": trials, "overtakes": overtakes}
+
+
+def same_curve(curve, written, trial, machines):
+    """Of the runs that are asked for now, of all published numbers, and with a critical section that the same number set."""
+    if written.get("set_by") != set_by(curve):
+        return False
+    runs = trial_of(curve, written["cs"], trial, machines) if trial else runs_of(curve, written["cs"])
+    return (written["commands"] == [shown(run) for run in runs]
+            and {name: set(v) for name, v in written["values"].items()} == {name: {str(t) for t in v} for name, v in curve.published.items()})
+
+
+def same(result, machines):
+    """Whether what was written down is of what held_out_numbers.py has."""
+    ids = {n.id for source in SOURCES for n in source.numbers}
+    return ("runs" in result and result["commands"] == {name: shown(run) for name, run in RUNS.items()} and set(result["numbers"]) == ids
+            and set(result["sentences"]) == {s.id for s in SENTENCES} and set(result["trials"]) == set(TRIALS)
+            and all(set(curves) == {c.id for c in CURVES} for curves in [result["curves"], *result["trials"].values()])
+            and all(same_curve(c, result["curves"][c.id], "", machines) for c in CURVES)
+            and all(same_curve(c, result["trials"][name][c.id], name, machines) for name in TRIALS for c in CURVES)
+            and {name: found["command"] for name, found in result["overtakes"].items()}
+            == {name: shown(run) for name, run in overtakes_of(machines).items()})
 
 
 def measured(machines):
@@ -169,10 +225,7 @@ def measured(machines):
     for name, found in hashes(machines).items():
         if result["machines"].get(name) != found:
             harness.die(f"{name}.toml is another than when docs/held-out.md was measured: make held-out", 1)
-    ids = {n.id for source in SOURCES for n in source.numbers}
-    if (result["commands"] != {name: "usher " + " ".join(command_of(run)) for name, run in RUNS.items()} or set(result["numbers"]) != ids
-            or set(result["sentences"]) != {s.id for s in SENTENCES} or set(result["curves"]) != {c.id for c in CURVES}
-            or set(result["trials"]) != set(TRIALS)):
+    if not same(result, machines):
         harness.die("results/held-out.json is of other runs or numbers than held_out_numbers.py has: make held-out", 1)
     return result
 
@@ -294,9 +347,16 @@ def curve_factors(curve, measured_curve, lock=None):
     return [factor(p, seen) for name, _, p, seen in curve_numbers(curve, measured_curve) if lock in (None, name)]
 
 
+def settling_text(result):
+    if not result["unsettled"]:
+        return f"All {result['runs']} runs had settled."
+    return (f"Of {result['runs']} runs {sum(result['unsettled'].values())} had not settled, whose halves differ or that have fewer operations than "
+            f"threads: {harness.counted(result['unsettled'])}.")
+
+
 def page(result, machines):
     judged = judged_numbers(result, machines)
-    lines = [f"Measured {result['date']}, commit {result['commit']}, in {result['seconds']} seconds.", "",
+    lines = [f"Measured {result['date']}, commit {result['commit']}, in {result['seconds']} seconds. {settling_text(result)}", "",
              "| source | numbers | median factor | within 1.25 | 1.5 | 2 |", "|---|---|---|---|---|---|"]
     everything = []
     for source, kept, _ in judged:
@@ -361,7 +421,7 @@ def trial_tables(result):
     for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
         cells = [[sum(x) for x in zip(*(order_right(c, kind[c.id]) for c in curves))] for kind in kinds.values()]
         lines.append(f"| {name} | {cells[0][1]} | {' | '.join(str(right) for right, _ in cells)} |")
-    seen = {name: median(values) for name, values in result["overtakes"].items()}
+    seen = {name: median(found["values"]) for name, found in result["overtakes"].items()}
     counts = ", ".join(f"{name}: {text(seen[name])}" for name in TRIALS)
     return lines + ["", f"On the {OVERTAKES.machine}, whose `per_read` was set so that MCS surpasses ticket at 24 threads (TWA), it does from {text(seen[''])} on. "
                     f"In the trials: {counts}.", ""]

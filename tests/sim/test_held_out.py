@@ -67,6 +67,24 @@ class HeldOut(unittest.TestCase):
         self.assertIsNone(held_out.crossing({1: 2.0, 2: 1.0}, {1: 1.0, 2: 1.05}, 1.1))
         self.assertIsNone(held_out.crossing({1: 1.0}, {1: 2.0}, 1))
 
+    def test_what_has_not_settled_is_said(self):
+        self.assertEqual(held_out.settling_text({"runs": 5, "unsettled": {}}), "All 5 runs had settled.")
+        settling = held_out.Settling()
+        settling.count(RUNS["randarray 256"], [{"lock": "mcs", "threads": 256, "settled": s} for s in (True, False, False)])
+        self.assertIn("Of 3 runs 2 had not settled",
+                      text := held_out.settling_text({"runs": settling.runs, "unsettled": settling.unsettled}))
+        self.assertIn("randarray on t5, mcs with 256 threads 2 times", text)
+
+    def test_curves_of_other_commands_are_refused(self):
+        curve = CURVES[0]
+        written = {"cs": 7, "set_by": held_out.set_by(curve), "commands": [held_out.shown(r) for r in held_out.runs_of(curve, 7)],
+                   "values": {name: {str(t): [1] for t in row} for name, row in curve.published.items()}}
+        self.assertTrue(held_out.same_curve(curve, written, "", MACHINES))
+        self.assertFalse(held_out.same_curve(curve, written, "A", MACHINES))
+        self.assertFalse(held_out.same_curve(curve, written | {"cs": 8}, "", MACHINES))
+        self.assertFalse(held_out.same_curve(curve, written | {"set_by": ["MCS", 6, 1.0]}, "", MACHINES))
+        self.assertFalse(held_out.same_curve(curve, written | {"values": {}}, "", MACHINES))
+
     def test_numbers_are_named_once_and_run(self):
         names = [n.id for source in SOURCES for n in source.numbers]
         self.assertEqual(len(names), len(set(names)))
