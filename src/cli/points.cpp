@@ -409,8 +409,10 @@ std::string legend_of_marks(const figure& f) {
     }
   std::string text;
   if (some_unsettled)
-    text += fmt::format("{}: has not settled: the halves of a run differ, or it has fewer operations than threads\n",
-                        unsettled_mark);
+    text += fmt::format(
+        "{}: has not settled: the halves of a run differ, it has fewer operations than threads, threads still came,\n"
+        "   or one that shares its CPU had no operation\n",
+        unsettled_mark);
   if (some_states)
     text += fmt::format(
         "{}: seeds differ by more than a factor of 1.5: chance decides between a good and a bad state\n", states_mark);

@@ -236,7 +236,7 @@ std::vector<numbered_point> points_of(const sim_options& o) {
     const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
     for (const unsigned threads : o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads)) {
       p.threads = threads;
-      p.run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6) : sim::usual_run_ns(m, threads);
+      p.run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6) : sim::usual_run_ns(m, p);
       for (const std::string& lock : locks)
         for (const double jitter : jitters)
           for (unsigned seed = 1; seed <= o.seeds; seed++) {

@@ -108,7 +108,7 @@ sim::result simulate(const sim::machine& m, const compared_point& c, const valid
   p.spin_ns = o.spin_ns;
   p.watch = false;
   constexpr std::uint64_t ms = 1000000;
-  p.run_ns = std::max((c.threads <= m.cpus() ? 20 : 200) * ms, sim::usual_run_ns(m, c.threads));
+  p.run_ns = std::max((c.threads <= m.cpus() ? 20 : 200) * ms, sim::usual_run_ns(m, p));
   return sim::run_point(m, p);
 }
 

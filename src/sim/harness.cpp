@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -66,6 +67,36 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
 unsigned cpu_of(const machine& m, const placing& asked, placement otherwise, unsigned thread, unsigned threads) {
   if (!asked.cpus.empty()) return asked.cpus[thread % asked.cpus.size()];
   return cpu_of(m, asked.where.value_or(otherwise), thread, threads);
+}
+
+/// On how many CPUs the point's threads begin.
+unsigned cpus_of(const machine& m, const point& p) {
+  const std::vector<unsigned> cpus = read_placement(p.placement).cpus;
+  if (cpus.empty()) return std::min(p.threads, m.cpus());
+  return unsigned(
+      std::set<unsigned>(cpus.begin(), cpus.begin() + std::min<std::ptrdiff_t>(p.threads, std::ssize(cpus))).size());
+}
+
+/// When each of the point's threads begins: one creates them all.
+std::vector<std::uint64_t> arrivals_ns(const point& p) {
+  std::vector<std::uint64_t> all(p.threads);
+  if (p.together) return all;
+  random chance(p.seed);
+  std::uint64_t begin_ns = 0;
+  for (std::uint64_t& ns : all) {
+    ns = begin_ns;
+    begin_ns += creation_ns / 2 + chance.below(creation_ns);
+  }
+  return all;
+}
+
+/// Events have 40 bits for their time; some are beyond the end.
+void check_time(const machine& m, const point& p) {
+  constexpr double most = 0xf000000000;
+  const std::uint64_t warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
+  if ((static_cast<double>(p.run_ns) + static_cast<double>(warm_up_ns)) * m.mhz / 1000 <= most) return;
+  throw std::runtime_error(std::to_string(p.run_ns / 1000000) + " ms after " + std::to_string(warm_up_ns / 1000000) +
+                           " ms of warm-up are more than 2^40 cycles of " + m.said() + ": take less of them");
 }
 
 void check_placement(const machine& m, const point& p) {
@@ -176,7 +207,9 @@ placing read_placement(const std::string& text) {
     const unsigned last = dots == std::string_view::npos ? first : number(part.substr(dots + 2));
     if (last < first) throw std::runtime_error("placement '" + text + "': " + std::string(part) + " goes backwards");
     if (last - first >= most_placed) throw std::runtime_error("placement '" + text + "': too many CPUs");
-    for (unsigned cpu = first; cpu <= last; cpu++) read.cpus.push_back(cpu);
+    for (unsigned i = 0; i <= last - first; i++) read.cpus.push_back(first + i);
+    if (read.cpus.size() > most_placed)
+      throw std::runtime_error("placement '" + text.substr(0, 40) + "…': too many CPUs");
     from = to + 1;
   }
   return read;
@@ -194,6 +227,7 @@ void check_point(const machine& m, const point& p) {
   if (about.arrays) capacity::check(m);
   workloads::check_exclusion(about, lock.name, *lock.traits);
   check_placement(m, p);
+  check_time(m, p);
   if (m.os) return;
   if (lock.parks())
     throw std::runtime_error(m.said() + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
@@ -204,17 +238,21 @@ void check_point(const machine& m, const point& p) {
   if (p.others != 0) throw std::runtime_error(m.said() + " has no section [scheduler]: no room for other processes");
 }
 
-std::uint64_t usual_run_ns(const machine& m, unsigned threads) {
+std::uint64_t usual_run_ns(const machine& m, const point& p) {
   constexpr std::uint64_t ms = 1000000;
-  if (threads <= m.cpus() || !m.os) return 2 * ms;
+  const unsigned cpus = cpus_of(m, p);
+  if (p.threads <= cpus || !m.os) return 2 * ms;
   // A few threads that have the CPUs first need not wait for the others, who wait for CPUs. A fifth of the run comes before what
   // is measured: by then each thread has had several slices.
-  const std::uint64_t slices = (25 * threads + m.cpus() - 1) / m.cpus();
+  const std::uint64_t slices = (25 * p.threads + cpus - 1) / cpus;
   return std::max(2 * ms, slices * m.to_ns(m.os->slice));
 }
 
 std::uint64_t usual_warm_up_ns(const point& p) {
-  return std::max(p.run_ns / 5, p.threads * ((p.together ? 0 : creation_ns) + turns_ns));
+  const std::uint64_t usual = std::max(p.run_ns / 5, p.threads * ((p.together ? 0 : creation_ns) + turns_ns));
+  if (p.threads == 0) return usual;
+  const std::uint64_t last = arrivals_ns(p).back();
+  return last <= usual ? usual : last + p.threads * turns_ns;
 }
 
 result run_point(const machine& asked, const point& p, trace* by) {
@@ -243,8 +281,7 @@ result run_point(const machine& asked, const point& p, trace* by) {
   result r;
   r.warm_up_ns = warm_up_ns;
   const placing placed = read_placement(p.placement);
-  random chance(p.seed);
-  std::uint64_t begin_ns = 0, last_begins_ns = 0;  // one creates them all
+  const std::vector<std::uint64_t> arrivals = arrivals_ns(p);
   for (unsigned i = 0; i < p.threads; i++) {
     const unsigned cpu = cpu_of(m, placed, program.about.where, i, p.threads);
     r.sockets.push_back(cpu / m.strands / m.cores);
@@ -254,9 +291,7 @@ result run_point(const machine& asked, const point& p, trace* by) {
           world::thread t(w, i);
           body(t);
         },
-        false, m.from_ns(begin_ns));
-    last_begins_ns = begin_ns;
-    if (!p.together) begin_ns += creation_ns / 2 + chance.below(creation_ns);
+        false, m.from_ns(arrivals[i]));
   }
   for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
   totals first, last;
@@ -276,7 +311,10 @@ result run_point(const machine& asked, const point& p, trace* by) {
   const double half_us = static_cast<double>(p.run_ns) / 2000;
   r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
   r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
-  r.settled = w.counted().settled() && last_begins_ns <= warm_up_ns;
+  // Of programs with one lock all threads have operations: one that has none may wait for its CPU, and the others run as if alone.
+  const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) &&
+                         std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
+  r.settled = w.counted().settled() && arrivals.back() <= warm_up_ns && !one_waits;
   if (p.watch && program.about.one_lock) note_locks(r, w, program);
 
   const auto time = static_cast<double>(w.end() - w.begin());

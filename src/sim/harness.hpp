@@ -42,8 +42,11 @@ struct result {
   double throughput = 0;                   ///< operations a microsecond, all threads
   std::vector<std::uint64_t> operations;   ///< of each thread
   double first_half = 0, second_half = 0;  ///< of the measured time: its throughput
-  bool settled = true;                     ///< they differ by no more than chance explains, see settling.hpp
-  std::vector<unsigned> sockets;           ///< on which each thread began
+  /// They differ by no more than chance explains, see settling.hpp; all threads had come; and where threads share CPUs, each had an
+  /// operation (of programs with one lock).
+  bool settled = true;
+  std::vector<unsigned>
+      sockets;  ///< of the CPU that is each thread's own at first; a late one may begin on an idle CPU
   // of the program's lock, if it has one
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0, leaders_too_late = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
@@ -59,7 +62,8 @@ struct result {
   double cpu_seconds = 0;
 };
 
-/// "compact", "scattered", "even", or CPUs ("0,18,1..3"): thread n begins on the n-th of them, and after the last comes the first again.
+/// "compact", "scattered", "even", or CPUs ("0,18,1..3"): the n-th of them is thread n's, and after the last comes the first again.
+/// A thread begins as one that is woken: on an idle CPU if its own is not, unless threads stay on theirs.
 struct placing {
   std::optional<workloads::placement> where;
   std::vector<unsigned> cpus;
@@ -75,11 +79,12 @@ std::span<const workloads::description> programs();
 /// bounds, no room for so many threads.
 void check_point(const machine& m, const point& p);
 
-/// How long a run must be to be told from how it began: 2 ms, or where threads share CPUs, many time slices.
-std::uint64_t usual_run_ns(const machine& m, unsigned threads);
+/// How long a run must be to be told from how it began: 2 ms, or where threads share CPUs, the machine's or those of their placement,
+/// many time slices. Throws what read_placement() does.
+std::uint64_t usual_run_ns(const machine& m, const point& p);
 
 /// What comes before the measured time where the point does not say: a fifth of it, and as long as threads take to come and have
-/// their first turns.
+/// their first turns: on the average, or where by the seed the last comes later, until it has had its own.
 std::uint64_t usual_warm_up_ns(const point& p);
 
 /// Throws what check_point() does, workloads::bad_program, deadlock. `by`: somebody who wants to know each step.

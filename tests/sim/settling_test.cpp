@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
 #include "sim/harness.hpp"
 #include "sim/random.hpp"
 
@@ -142,9 +146,54 @@ TEST(start, a_storm_at_the_beginning_is_said) {
   EXPECT_TRUE(one_by_one.settled);
   p.together = true;
   const result at_once = run_point(of("t7-2"), p);
-  if (at_once.throughput < 0.1) {
-    EXPECT_FALSE(at_once.settled) << "both halves may be alike, but most threads have had no turn";
-  }
+  ASSERT_LT(at_once.throughput, 0.1);
+  EXPECT_FALSE(at_once.settled) << "both halves may be alike, but most threads have had no turn";
+}
+
+TEST(start, what_is_measured_begins_after_the_last_has_come) {
+  point p = on_mutexbench("ticket-spin", 20);
+  p.seed = 103;  // late by chance
+  EXPECT_GT(usual_warm_up_ns(p), 20u * 20000);
+  EXPECT_TRUE(run_point(of("x5-2"), p).settled);
+  p.warm_up_ns = 20u * 20000;
+  EXPECT_FALSE(run_point(of("x5-2"), p).settled) << "threads still came";
+}
+
+TEST(placement, fewer_cpus_than_threads) {
+  const machine m = of("x5-2");
+  point p = on_mutexbench("mcs-spin", 4);
+  EXPECT_EQ(usual_run_ns(m, p), 2000000u);
+  p.placement = "0..3";
+  EXPECT_EQ(usual_run_ns(m, p), 2000000u);
+  p.placement = "0,0,1,1,2";
+  EXPECT_EQ(usual_run_ns(m, p), 50u * 3000000) << "two CPUs for four threads";
+  p.placement = "0";
+  EXPECT_EQ(usual_run_ns(m, p), 100u * 3000000);
+
+  p.pinned = true;
+  const result alone = run_point(m, p);
+  EXPECT_EQ(alone.sockets, std::vector<unsigned>(4, 0));
+  EXPECT_EQ(std::count(alone.operations.begin(), alone.operations.end(), 0u), 3)
+      << "a millisecond is less than a slice";
+  EXPECT_FALSE(alone.settled);
+  EXPECT_NEAR(alone.cpus_used, 1, 0.01);
+
+  p.run_ns = usual_run_ns(m, p);
+  const result all = run_point(m, p);
+  for (const std::uint64_t n : all.operations) EXPECT_GT(n, 0u);
+  EXPECT_NEAR(all.cpus_used, 1, 0.01);
+
+  p.pinned = false;
+  EXPECT_GT(run_point(m, p).cpus_used, 1.5) << "who finds the CPU busy takes an idle one";
+}
+
+TEST(placement, of_cpus_that_there_are_not) {
+  EXPECT_EQ(read_placement("4294967295").cpus, std::vector<unsigned>{4294967295u});
+  EXPECT_EQ(read_placement("4294967294..4294967295,3").cpus, (std::vector<unsigned>{4294967294u, 4294967295u, 3}));
+  EXPECT_THROW(read_placement("0..4294967295"), std::runtime_error);
+  point p = on_mutexbench("ticket-spin", 4);
+  p.placement = "4294967295";
+  EXPECT_THROW(check_point(of("x5-2"), p), std::runtime_error);
 }
 
 }  // namespace
