@@ -17,23 +17,25 @@ struct known_metric {
   double scale = 1;
   bool an_operation = false, of_times = false;
   bool of_groups = false;  ///< is also said of groups of threads
+  bool of_one_lock = false, of_arrays = false;
 };
 
 constexpr known_metric metrics[]{
     {"throughput", "operations a microsecond; more is better", "/throughput", 1, false, false, true},
-    {"latency", "mean wait for the lock, µs; less is better", "/wait_ns/mean", 1e-3, false, true, true},
+    {"latency", "mean wait for the lock, µs; less is better", "/wait_ns/mean", 1e-3, false, true, true, true},
     {"latency-p99", "wait that 1 % of the admissions exceed, µs; less is better", "/wait_ns/p99", 1e-3, false, true,
+     true, true},
+    {"latency-longest", "longest wait for the lock, µs; less is better", "/wait_ns/longest", 1e-3, false, true, true,
      true},
-    {"latency-longest", "longest wait for the lock, µs; less is better", "/wait_ns/longest", 1e-3, false, true, true},
     {"hand-over", "median hand-over, from unlock to the next admission, ns; less is better", "/hand_over_ns/median", 1,
-     false, true},
-    {"lwss", "threads among 1000 admissions (LWSS)", "/lwss"},
-    {"mttr", "median admissions until a thread has the lock again", "/mttr"},
-    {"utilisation", "part of the time in which the lock is held", "/utilisation"},
+     false, true, false, true},
+    {"lwss", "threads among 1000 admissions (LWSS)", "/lwss", 1, false, false, false, true},
+    {"mttr", "median admissions until a thread has the lock again", "/mttr", 1, false, false, false, true},
+    {"utilisation", "part of the time in which the lock is held", "/utilisation", 1, false, false, false, true},
     {"gini", "Gini coefficient of the threads' operations; 0 where all have the same", "/gini"},
     {"cpus", "CPUs in use", "/cpus_used"},
     {"switches", "voluntary context switches an operation", "/voluntary_switches", 1, true},
-    {"misses", "last-level cache misses an operation", "/misses", 1, true},
+    {"misses", "last-level cache misses an operation", "/misses", 1, true, false, false, false, true},
 };
 
 }  // namespace
@@ -51,6 +53,9 @@ std::optional<double> figure_metric::of(const ordered_json& point) const {
 
 figure_metric figure_metric_named(const std::string& name) {
   const std::size_t dot = name.rfind('.');
+  if (dot == 0 || (dot != std::string::npos && dot + 1 == name.size()))
+    throw std::runtime_error(
+        fmt::format("--chart-metric: '{}' is neither a metric nor GROUP.METRIC, as guests.latency", name));
   const std::string group = dot == std::string::npos ? "" : name.substr(0, dot);
   const std::string rest = dot == std::string::npos ? name : name.substr(dot + 1);
   nearest_name nearest(rest);
@@ -58,7 +63,7 @@ figure_metric figure_metric_named(const std::string& name) {
     if (!group.empty() && !m.of_groups) continue;
     nearest.consider(m.name);
     if (rest != m.name) continue;
-    figure_metric found{name, m.axis, m.pointer, m.scale, m.an_operation, m.of_times};
+    figure_metric found{name, m.axis, m.pointer, m.scale, m.an_operation, m.of_times, m.of_one_lock, m.of_arrays};
     if (dot != std::string::npos) {
       found.axis = group + ": " + found.axis;
       found.pointer = "/groups/" + group + found.pointer;

@@ -14,6 +14,8 @@ struct figure_metric {
   double scale = 1;
   bool an_operation = false;  ///< it is a count, of which an operation's share is meant
   bool of_times = false;      ///< it is of a group of times; there may have been none
+  bool of_one_lock = false;   ///< a simulated program has it if one lock's admissions are seen …
+  bool of_arrays = false;     ///< … and this if it reads large arrays
 
   /// Of threads that it is of; empty: all.
   std::string group() const { return name.substr(0, name.find('.') == std::string::npos ? 0 : name.rfind('.')); }

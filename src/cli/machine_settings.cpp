@@ -62,6 +62,8 @@ std::vector<varied_number> varied_numbers(const std::string& text) {
   for (const std::string& v : list_of(values)) {
     if (v.empty()) throw std::runtime_error("--vary: '" + text + "' has an empty value");
     all.push_back({key, value_of(v)});
+    for (std::size_t i = 0; i + 1 < all.size(); i++)
+      if (all[i].value == all.back().value) throw std::runtime_error("--vary: '" + text + "' has " + v + " twice");
   }
   return all;
 }

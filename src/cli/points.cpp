@@ -130,15 +130,22 @@ std::vector<std::string> chosen_locks(const std::vector<std::string>& names, con
   return chosen;
 }
 
-void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs) {
-  const std::string group = figure_metric_named(o.chart_metric).group();
-  if (group.empty()) return;
+void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs, bool simulated) {
+  const figure_metric metric = figure_metric_named(o.chart_metric);
+  const std::string group = metric.group();
   const auto has = [&](const workloads::description& w) {
     return (w.some != nullptr && w.some == group) || (w.others != nullptr && w.others == group);
   };
   const auto asked =
       std::find_if(programs.begin(), programs.end(), [&](const auto& w) { return w.name == o.workload; });
-  if (asked == programs.end() || has(*asked)) return;
+  if (asked == programs.end()) return;
+  if (simulated && metric.of_one_lock && !asked->one_lock)
+    throw std::runtime_error(
+        fmt::format("--chart-metric {}: {} has no one lock whose admissions are seen", o.chart_metric, o.workload));
+  if (simulated && metric.of_arrays && !asked->arrays)
+    throw std::runtime_error(
+        fmt::format("--chart-metric {}: {} reads no arrays that caches matter for", o.chart_metric, o.workload));
+  if (group.empty() || has(*asked)) return;
   throw std::runtime_error(
       fmt::format("--chart-metric {}: {} has no threads that are called {}{}", o.chart_metric, o.workload, group,
                   asked->some == nullptr ? "" : fmt::format(", but {} and {}", asked->some, asked->others)));

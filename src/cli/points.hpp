@@ -60,7 +60,8 @@ std::map<std::string, long> parameters_of(const std::vector<std::string>& settin
 std::vector<std::string> chosen_locks(const std::vector<std::string>& names, const std::vector<std::string>& all);
 
 /// Throws std::runtime_error where the metric is of a group of threads that the workload does not have.
-void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs);
+void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs,
+                        bool simulated = false);
 
 void list_workloads(std::span<const workloads::description> programs);
 

@@ -41,6 +41,7 @@ const figure_command sim_figures{"sim", "seed", {}};
 constexpr double most_jitter = 10;
 constexpr std::uint64_t most_spin_ns = 1'000'000'000;
 constexpr double most_warm_up_ms = 100000;
+constexpr unsigned most_others = 1000;
 
 struct sim_options : figure_options {
   sim_options() {
@@ -121,7 +122,7 @@ std::optional<std::uint64_t> whole_number(const ordered_json& j, const char* nam
 
 sim::point from_json(const ordered_json& j) {
   auto p = point_from_json<sim::point>(j, sim_figures.repetition);
-  p.others = j.value("others", 0u);
+  p.others = static_cast<unsigned>(whole_number(j, "others", most_others).value_or(0));
   p.spin_ns = whole_number(j, "spin_ns", most_spin_ns);
   p.placement = j.value("placement", "");
   p.together = j.value("together", false);
@@ -220,6 +221,16 @@ std::vector<numbered_point> points_of(const sim_options& o) {
     if (variant.settings.contains(varied.front()->key))
       throw std::runtime_error("--vary and --set-machine both set " + varied.front()->key);
   }
+  for (const auto& [option, value] : {std::pair{"--ms", o.ms}, {"--warm-up", o.warm_up}})
+    if (std::isnan(value)) throw std::runtime_error(std::string(option) + ": nan is no time");
+  for (const double jitter : o.jitters)
+    if (std::isnan(jitter)) throw std::runtime_error("--jitter: nan is no number");
+  if (!o.jitters.empty()) {
+    const char* const other = variant.settings.contains("coherence.jitter")                 ? "--set-machine"
+                              : varied.front() && varied.front()->key == "coherence.jitter" ? "--vary"
+                                                                                            : nullptr;
+    if (other != nullptr) throw std::runtime_error(std::string("--jitter and ") + other + " both set coherence.jitter");
+  }
   const std::vector<double> jitters = o.jitters.empty() ? std::vector<double>{-1} : o.jitters;
   sim::point p;
   p.workload = o.workload;
@@ -292,7 +303,7 @@ int carry_out(const sim_options& o) try {
   std::vector<numbered_point> points = points_of(o);
   if (o.list_points) return list_points(sim_figures, points);
   if (o.trace.us > 0) return trace_of(points, o.trace);
-  check_chart_metric(o, sim::programs());
+  check_chart_metric(o, sim::programs(), true);
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
   // The longest first, so that no core is left alone with one of them.
@@ -366,7 +377,7 @@ subcommand sim_command(CLI::App& app) {
       ->type_name("SECTION.KEY=V,...");
   sub->add_option("--others", o->others, "Threads of other processes, each of which wants a CPU a quarter of the time")
       ->type_name("N")
-      ->check(CLI::Range(0u, 1000u));
+      ->check(CLI::Range(0u, most_others));
   sub->add_option("--jobs", o->jobs, "Processes side by side (default: one for each CPU)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));

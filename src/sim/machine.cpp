@@ -15,6 +15,10 @@
 namespace usher::sim {
 namespace {
 
+/// Beyond these the model's tables would not fit into memory, or its sums not into 32 bits.
+constexpr std::uint64_t most_cache_bytes = std::uint64_t{1} << 33, most_tlb_entries = 1 << 20,
+                        most_cache_lines = std::uint64_t{1} << 28, most_look = 1 << 20;
+
 /// Reads the keys of one section; each number is a table with value, source, and fitted where it was.
 class section {
  public:
@@ -65,7 +69,9 @@ class section {
     const toml::node& value = *value_of(key);
     const toml::array* list = value.as_array();
     const unsigned farthest = m.farthest();
-    if (list == nullptr || list->size() <= farthest || list->size() > distances) {
+    if (list != nullptr && list->size() > distances)
+      wrong(key, "lists " + std::to_string(list->size()) + " numbers: at most " + std::to_string(distances));
+    if (list == nullptr || list->size() <= farthest) {
       static constexpr std::array<const char*, distances> names{"same complex", "same socket", "one hop", "two hops",
                                                                 "three hops"};
       std::string text = "must list " + std::to_string(farthest + 1) + (farthest == 0 ? " number: " : " numbers: ");
@@ -121,6 +127,12 @@ class section {
     return *value;
   }
 
+  /// Known, and without effect as the machine is.
+  void is_idle(const char* key) {
+    known_.insert(key);
+    asked_.insert(key);
+  }
+
   /// What nobody has asked for is a slip of the pen.
   void done() const {
     for (const auto& [key, value] : values_)
@@ -133,7 +145,8 @@ class section {
  private:
   [[noreturn]] void unknown(const toml::key& key) const {
     nearest_name nearest(key.str());
-    for (const std::string& k : known_) nearest.consider(k);
+    for (const std::string& k : known_)
+      if (k != key.str()) nearest.consider(k);
     wrong(std::string(key.str()), "is not known: did you mean '" + std::string(nearest.best()) + "'?");
   }
 
@@ -145,6 +158,9 @@ class section {
       if (is_a_number) wrong(key, "has no source: write { value = …, source = \"…\" }");
       return node;
     }
+    for (const auto& [word, what] : *table)
+      if (word != "value" && word != "source" && word != "fitted")
+        wrong(key, "has '" + std::string(word.str()) + "': only value, source and fitted are known");
     const toml::node* value = table->get("value");
     if (value == nullptr) wrong(key, "has no value");
     const toml::node* source = table->get("source");
@@ -251,6 +267,12 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
     if (table == nullptr) throw bad_machine(file + ": section [" + name + "] is missing");
     return *table;
   };
+  // Of a number that only counts where another is not 0, or has some value: a file may keep it, but to ask for it alone is a mistake.
+  const auto idle = [&](section& s, const std::string& of, const char* key, const char* by, std::uint64_t value) {
+    s.is_idle(key);
+    if (changes.contains(of + "." + key) && !changes.contains(of + "." + by))
+      s.wrong(key, "has no effect: " + of + "." + by + " is " + std::to_string(value));
+  };
   for (const auto& [key, value] : all)
     if (!is_section(key.str())) throw bad_machine(file + ": section [" + std::string(key.str()) + "] is not known");
 
@@ -295,7 +317,7 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
     s.get("per_sharer", m.per_sharer);
     s.get("per_read", m.per_read);
     s.get_if_there("directory", m.directory);
-    s.get("look", m.look, 1);
+    s.get("look", m.look, 1, most_look);
     s.get("leave", m.leave);
     s.get_in_1024("jitter", m.jitter, 0, 10);
     s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
@@ -315,9 +337,11 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
     if (m.pipelines == 1) {
       s.get_in_1024("slowed_by_work", m.slowed_by_work, 1, 16);
       s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
+      for (const char* key : {"weight_of_spin", "alone"}) idle(s, "strands", key, "pipelines", m.pipelines);
     } else {
       s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
       if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
+      for (const char* key : {"slowed_by_work", "slowed_by_spin"}) idle(s, "strands", key, "pipelines", m.pipelines);
     }
     s.done();
   } else {
@@ -352,21 +376,32 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
   if (const toml::table* table = find("cache")) {
     section s(file, "cache", *table, m.fitted);
     machine::cache& c = m.capacity.emplace(machine::cache{});
-    s.get("bytes", c.bytes, 1, std::uint64_t{1} << 40);
+    s.get("bytes", c.bytes, 1, most_cache_bytes);
     s.get("ways", c.ways, 1, 64);
     s.get("line", c.line, 16, 1024);
-    s.get_if_there("private_bytes", c.private_bytes, 0, std::uint64_t{1} << 40);
-    if (c.private_bytes != 0) s.get("private_ways", c.private_ways, 1, 64);
+    s.get_if_there("private_bytes", c.private_bytes, 0, most_cache_bytes);
+    if (c.private_bytes != 0)
+      s.get("private_ways", c.private_ways, 1, 64);
+    else
+      idle(s, "cache", "private_ways", "private_bytes", 0);
     s.get("access", c.access);
     s.get("hit", c.hit);
     s.get("miss", c.miss);
     s.get("channel", c.channel);
-    s.get_if_there("tlb_entries", c.tlb_entries);
+    s.get_if_there("tlb_entries", c.tlb_entries, 0, most_tlb_entries);
     if (s.has("tlb_miss") && !s.has("tlb_entries")) s.wrong("tlb_entries", "is missing");
-    if (c.tlb_entries != 0) s.get("tlb_miss", c.tlb_miss);
+    if (c.tlb_entries != 0)
+      s.get("tlb_miss", c.tlb_miss);
+    else
+      idle(s, "cache", "tlb_miss", "tlb_entries", 0);
     if (c.bytes % (std::uint64_t{c.ways} * c.line) != 0) s.wrong("bytes", "is no multiple of ways times line");
     if (c.private_bytes % (std::uint64_t{c.private_ways} * c.line) != 0)
       s.wrong("private_bytes", "is no multiple of private_ways times line");
+    if (m.all_complexes() * (c.bytes / c.line) > most_cache_lines) s.wrong("bytes", "make more than 2^28 lines in all");
+    if (m.all_cores() * (c.private_bytes / c.line) > most_cache_lines)
+      s.wrong("private_bytes", "make more than 2^28 lines in all");
+    if (std::uint64_t{m.all_cores()} * c.tlb_entries > most_cache_lines)
+      s.wrong("tlb_entries", "are more than 2^28 in all");
     s.done();
   }
   return m;

@@ -100,6 +100,16 @@ class Sim(Refusals, unittest.TestCase):
                 point = self.one("--locks", self.lock, "--threads", "4", "--placement", asked)
                 self.assertEqual((point["placement"], point["sockets"]), (asked, sockets))
 
+    def test_fewer_cpus_than_threads(self):
+        asked = ("mutexbench", "--locks", self.lock, "--threads", "4", "--seeds", "1", "--placement", "0", "--pinned")
+        done = sim(*asked, "--warm-up", "1", "--ms", "2", "--quiet", "--json", self.file("out.json"))
+        self.assertEqual((done.returncode, done.stderr.count("\n"), done.stderr.count("not settled")), (0, 1, 1), done.stderr)
+        self.assertIn("one that shares its CPU had no operation", done.stdout)
+        with open(self.file("out.json")) as file:
+            (point,) = json.load(file)["points"]
+        self.assertEqual((point["operations"].count(0), point["settled"]), (3, False))
+        self.assertIn('"run_ns":300000000', sim(*asked, "--list-points").stdout)  # 100 slices of 3 ms
+
     def test_what_comes_before_the_measured_time(self):
         point = self.one("--locks", self.lock, "--threads", "4", "--warm-up", "0.25")
         self.assertEqual((point["warm_up_ns"], point["measured_after_ns"]), (250000, 250000))
@@ -220,6 +230,10 @@ class Sim(Refusals, unittest.TestCase):
         self.assert_refused(sim(*asked, "--chart-metric", "latencies"), 2, "--chart-metric", "'latency'")
         self.assert_refused(sim(*asked, "--chart-metric", "guests.latency"), 2, "mutexbench", "guests")
         self.assert_refused(sim(*asked, "--chart-metric", "guests.lwss"), 2, "'guests.")
+        for metric in ("latency.", ".latency"):
+            self.assert_refused(sim(*asked, "--chart-metric", metric), 2, f"'{metric}'", "GROUP.METRIC")
+        self.assert_refused(sim(*asked, "--chart-metric", "misses"), 2, "misses", "mutexbench", "arrays")
+        self.assert_refused(sim("ideal", *asked[1:], "--chart-metric", "latency"), 2, "latency", "ideal", "lock")
         self.assert_refused(sim(*asked[:-2], "--log-y"), 2, "--log-y", "--chart")
         self.assertFalse(os.path.exists(self.file("none.svg")))
 
@@ -241,10 +255,21 @@ class Sim(Refusals, unittest.TestCase):
                 ((*four, "--vary", "coherence.hit=1,,2"), ["--vary", "empty"]),
                 ((*four, "--vary", "coherence.hit=1,0"), ["coherence.hit", "less than 1"]),
                 ((*four, "--vary", "coherence.hit=1,2", "--trace", "1"), ["--trace"]),
+                ((*four, "--vary", "coherence.hit=1,2,1"), ["--vary", "1 twice"]),
+                ((*four, "--vary", "coherence.jitter=0,1", "--jitter", "0.5"), ["--jitter", "--vary", "coherence.jitter"]),
+                ((*four, "--set-machine", "coherence.jitter=0", "--jitter", "0.5"), ["--jitter", "--set-machine", "coherence.jitter"]),
+                ((*four, "--jitter", "nan"), ["--jitter", "nan"]),
+                ((*four, "--warm-up", "nan"), ["--warm-up", "nan"]),
+                ((*four, "--ms", "nan"), ["--ms", "nan"]),
+                ((*four, "--set-machine", "machine.mhz=100000", "--ms", "100000", "--warm-up", "100000"), ["2^40 cycles", "warm-up"]),
+                (("--point", point(others=-1)), ["others", "-1"]),
+                (("--point", point(run_ns=10**14)), ["2^40 cycles"]),
                 ((*four, "--placement", "compat"), ["'compat'", "'compact'", "0,18,1..3"]),
                 ((*four, "--placement", "1.."), ["'1..'", "0,18,1..3"]),
                 ((*four, "--placement", "5..1"), ["backwards"]),
                 ((*four, "--placement", "1,72"), ["no CPU 72", "0 to 71"]),
+                ((*four, "--placement", "4294967295"), ["no CPU 4294967295", "0 to 71"]),
+                ((*four, "--placement", "0..4294967295"), ["too many CPUs"]),
                 ((*four, "--machine", self.bare, "--placement", "1,2,2,3"), ["CPU 2", "twice", "bare.toml", "[scheduler]"]),
                 ((*four, "--machine", self.bare, "--placement", "1,2"), ["2 CPUs", "4 threads", "[scheduler]"]),
                 ((*four, "--spin", "much"), ["--spin", "'much'", "auto"]),

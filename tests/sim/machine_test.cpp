@@ -105,6 +105,9 @@ TEST_F(machine_file, complaints_name_the_key) {
   EXPECT_NE(complaint("jitter = {", "twitter = { value = 1, source = \"none\" }\njitter = {")
                 .find("coherence.twitter is not known: did you mean 'jitter'?"),
             std::string::npos);
+  EXPECT_NE(complaint("jitter = { value = 0.3,", "jitter = { fited = true, value = 0.3,")
+                .find("coherence.jitter has 'fited': only value, source and fitted are known"),
+            std::string::npos);
 }
 
 TEST_F(machine_file, numbers_other_than_it_says) {
@@ -124,6 +127,16 @@ TEST_F(machine_file, numbers_other_than_it_says) {
   EXPECT_FALSE(m.os->migrate);
   EXPECT_EQ(m.fitted, std::vector<std::string>{"coherence.per_sharer"}) << "what was set by hand was not fitted";
   EXPECT_EQ(read_machine(file, {{"coherence.protocol", "\"MESI\""}}).coherence, protocol::mesi);
+}
+
+TEST_F(machine_file, what_is_not_modelled) {
+  const std::string file = folder + "/t5.toml";
+  EXPECT_EQ(read_machine(file, {{"cache.private_bytes", "0"}}).capacity->private_bytes, 0u);
+  EXPECT_EQ(read_machine(file, {{"cache.tlb_entries", "0"}}).capacity->tlb_entries, 0u);
+  const machine one = read_machine(
+      file, {{"strands.pipelines", "1"}, {"strands.slowed_by_work", "2.0"}, {"strands.slowed_by_spin", "1.5"}});
+  EXPECT_EQ(one.pipelines, 1u);
+  EXPECT_EQ(one.slowed_by_work, 2048u);
 }
 
 TEST_F(machine_file, complaints_about_changes) {
@@ -148,6 +161,12 @@ TEST_F(machine_file, complaints_about_changes) {
   expect("x5-2", "coherence.per_read", "1 2", "cannot be '1 2': write a number");
   expect("x5-2", "coherence.per_read", "1\nhit = 3", "cannot be of several lines");
   expect("x5-2", "coherence.clean", "50", "must list 2 numbers: same socket, one hop");
+  expect("x5-2", "coherence.clean", "[1, 2, 3, 4, 5, 6]", "lists 6 numbers: at most 5");
+  expect("x5-2", "coherence.look", "4294967295", "coherence.look is more than 1048576");
+  expect("t5", "cache.bytes", "1099511627776", "cache.bytes is more than 8589934592");
+  expect("t5", "cache.tlb_entries", "4294967295", "cache.tlb_entries is more than 1048576");
+  expect("t5", "strands.slowed_by_work", "2.0", "strands.slowed_by_work has no effect: strands.pipelines is 2");
+  expect("t5", "strands.pipelines", "1", "strands.slowed_by_work is missing");
   expect("numa-q", "strands.alone", "1.5", "strands.alone has no effect: a core has one strand");
 }
 
