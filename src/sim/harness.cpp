@@ -312,7 +312,8 @@ result run_point(const machine& asked, const point& p, trace* by) {
   r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
   r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
   // Of programs with one lock all threads have operations: one that has none may wait for its CPU, and the others run as if alone.
-  const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) &&
+  // In a run of the usual length each had its CPU, and it is the lock that keeps it out.
+  const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) && p.run_ns < usual_run_ns(m, p) &&
                          std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
   r.settled = w.counted().settled() && arrivals.back() <= warm_up_ns && !one_waits;
   if (p.watch && program.about.one_lock) note_locks(r, w, program);
