@@ -184,6 +184,7 @@ TEST(placement, fewer_cpus_than_threads) {
   EXPECT_NEAR(all.cpus_used, 1, 0.01);
 
   p.pinned = false;
+  p.run_ns = 2000000;
   EXPECT_GT(run_point(m, p).cpus_used, 1.5) << "who finds the CPU busy takes an idle one";
 }
 
