@@ -711,8 +711,8 @@ ROWS = [
         Figure("at 192", ratio("mcs-pt-spin", "mcs-spin", 192), "> 1.5", above(1.5)),
         Figure("at 128", ratio("mcs-pt-spin", "mcs-spin", 128, sweep=1)),
     ],
-        why="threads come one after another now. A place in the queue is firm after three evictions, and a queue that is once slow "
-            "stays so: a second state; with `--together` it is 199 and 165"),
+        why="it has two states, each longer than a run of a second: begun together (`--together`) it is 180 times MCS, begun one after "
+            "another, as threads are now, no faster. That places become firm after three evictions would explain it, and is not shown"),
     # ---- Fairlocks ----
     Row("F1", "Four threads on two quads", [
         Sweep("quads", "numa-q", ["ttas-linux-spin", "ttas-spin", "fairlock-spin"], [4], ms=500, pinned=True),
