@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "plain_machine.hpp"
 #include "sim/runtime.hpp"
 
 namespace usher::sim {
@@ -14,23 +15,8 @@ constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
 constexpr auto seq_cst = std::memory_order_seq_cst;
-using word = simulated_atomic<std::uint32_t>;
-
-/// Round numbers, no chance.
 machine plain() {
-  machine m;
-  m.name = "plain";
-  m.mhz = 1000;
-  m.sockets = 2;
-  m.cores = 2;
-  m.hit = 1;
-  m.modify = 10;
-  m.clean = {100, 1000, 1000};
-  m.dirty = {200, 2000, 2000};
-  m.invalidate = {60, 600, 600};
-  m.memory = {300, 3000, 3000};
-  m.look = 1;
-  return m;
+  return plain_machine();
 }
 
 machine with_scheduler() {
@@ -38,10 +24,6 @@ machine with_scheduler() {
   m.os = machine::scheduler{
       .slice = 10000, .change = 100, .call = 50, .wake = 20, .latency_least = 500, .latency_mean = 500};
   return m;
-}
-
-word& shared_word(simulation& s) {
-  return *::new (s.shared().allocate(128, 128)) word();
 }
 
 TEST(simulation, a_line_is_fetched_once_and_then_hit) {

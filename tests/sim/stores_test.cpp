@@ -6,8 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "sim/engine.hpp"
-#include "sim/platform.hpp"
+#include "plain_machine.hpp"
 #include "sim/runtime.hpp"
 
 namespace usher::sim {
@@ -15,28 +14,10 @@ namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto release = std::memory_order_release;
-using word = simulated_atomic<std::uint32_t>;
-
-/// Round numbers, no chance: another core's line of the same socket is 200 cycles away, of the other one 2000.
 machine plain() {
-  machine m;
-  m.name = "plain";
-  m.mhz = 1000;
-  m.sockets = 2;
-  m.cores = 2;
-  m.hit = 1;
-  m.modify = 10;
-  m.clean = {100, 1000, 1000};
-  m.dirty = {200, 2000, 2000};
-  m.invalidate = {60, 600, 600};
-  m.memory = {300, 3000, 3000};
-  m.look = 1;
+  machine m = plain_machine();
   m.store_entries = 8;
   return m;
-}
-
-word& shared_word(simulation& s) {
-  return *::new (s.shared().allocate(128, 128)) word();
 }
 
 /// How long it takes until `n` stores are written, to lines that another core of the socket has; with one that hits between each two.
