@@ -422,7 +422,7 @@ void simulation::ask_for_ownership(simulated_thread& t, std::uint32_t number, cy
   events_.push({from + noisy(there), std::uint32_t(random_.bits()), number, t.id, event_kind::commit});
 }
 
-/// A request for ownership has come to whoever decides; or the time has come to write to a line that was fetched ahead.
+/// A request for ownership has come to the owner or home of the line; or the time has come to write to a line that was fetched ahead.
 template <bool Traced>
 void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   store_queue& q = t.stores;
@@ -439,7 +439,7 @@ void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at)
   const auto w = memory_.write(l, e.core, at - std::min(at, there), false);
   e.done = std::max(w.done, at);
   if (q.next != number || q.done > e.done) {
-    // The line is here before its turn: whoever had a copy has lost it, and may take the line back.
+    // The line is here before its turn: cores that had a copy have lost it, and may take the line back.
     if constexpr (Traced) trace_->fetches_ahead({t.id, e.word, e.size, e.done - e.begun});
     counts_.fetched_ahead++;
     e.at = buffered_store::step::owns;

@@ -145,7 +145,7 @@ class simulation {
   struct buffered_store {
     enum class step : std::uint8_t {
       waits,    ///< for older ones; ownership is not asked for yet
-      asks,     ///< the request is on its way to whoever decides
+      asks,     ///< the request is on its way to the line's owner or home
       owns,     ///< the core had the line at `done`, and may have lost it again
       written,  ///< others see it
     } at = step::written;

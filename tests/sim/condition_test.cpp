@@ -2,6 +2,7 @@
 // and core/wait_morphing.hpp. No token is lost, and a thread that is notified under the mutex is not woken before it is free.
 #include <gtest/gtest.h>
 
+#include "known_machine.hpp"
 #include "sim/harness.hpp"
 #include "sim/platform.hpp"
 #include "sim/runtime.hpp"
@@ -14,7 +15,7 @@ namespace usher::sim {
 namespace {
 
 machine small() {
-  machine m = read_machine(std::string(USHER_MACHINES "/") + "epyc-7003.toml");
+  machine m = known_machine("epyc-7003");
   m.sockets = 2;
   m.cores = 2;
   m.strands = 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "known_machine.hpp"
 #include "sim/harness.hpp"
 #include "sim/platform.hpp"
 #include "sim/runtime.hpp"
@@ -54,10 +55,6 @@ seen run(const machine& m, const setting& s) {
   return mean;
 }
 
-machine known(const char* name) {
-  return read_machine(std::string(USHER_MACHINES "/") + name + ".toml");
-}
-
 // ---- coherence: MutexBench on the X5-2 ------------------------------------------------------------------------------------------
 
 double throughput(const machine& m, const char* lock, unsigned threads) {
@@ -65,7 +62,7 @@ double throughput(const machine& m, const char* lock, unsigned threads) {
 }
 
 TEST(ingredients, all_in) {
-  const machine m = known("x5-2");
+  const machine m = known_machine("x5-2");
   EXPECT_GT(throughput(m, "ticket-spin", 5), throughput(m, "twa-spin", 5) * 0.98);
   EXPECT_LT(throughput(m, "ticket-spin", 72), 0.8 * throughput(m, "ticket-spin", 5)) << "ticket fails to scale";
   EXPECT_LT(throughput(m, "ticket-spin", 36), throughput(m, "mcs-spin", 36));
@@ -73,14 +70,14 @@ TEST(ingredients, all_in) {
 }
 
 TEST(ingredients, without_queued_refetches_and_a_cost_for_each_sharer_ticket_is_flat) {
-  machine m = known("x5-2");
+  machine m = known_machine("x5-2");
   m.per_read = 0;
   m.per_sharer = 0;
   EXPECT_GT(throughput(m, "ticket-spin", 72), 0.93 * throughput(m, "ticket-spin", 5));
 }
 
 TEST(ingredients, without_queued_refetches_ticket_keeps_up_with_mcs) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.per_read = 0;
   EXPECT_GT(throughput(m, "ticket-spin", 72), 0.95 * throughput(m, "mcs-spin", 72));
@@ -88,7 +85,7 @@ TEST(ingredients, without_queued_refetches_ticket_keeps_up_with_mcs) {
 }
 
 TEST(ingredients, without_a_cost_for_each_sharer_mcs_passes_ticket_later) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.per_sharer = 0;
   EXPECT_LT(throughput(all, "ticket-spin", 24), 0.98 * throughput(all, "mcs-spin", 24));
@@ -96,14 +93,14 @@ TEST(ingredients, without_a_cost_for_each_sharer_mcs_passes_ticket_later) {
 }
 
 TEST(ingredients, without_jitter_threads_run_in_lock_step) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.jitter = 0;
   EXPECT_GT(throughput(m, "mcs-spin", 24), 1.05 * throughput(all, "mcs-spin", 24));
 }
 
 TEST(ingredients, without_merged_fills_ticket_rises_when_cores_get_a_second_thread) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.merges_fills = false;
   EXPECT_LT(throughput(all, "ticket-spin", 72), throughput(all, "ticket-spin", 36));
@@ -111,7 +108,7 @@ TEST(ingredients, without_merged_fills_ticket_rises_when_cores_get_a_second_thre
 }
 
 TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.store_entries = 0;
   EXPECT_LT(throughput(m, "mcs-spin", 24), 0.9 * throughput(all, "mcs-spin", 24));
@@ -121,7 +118,7 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
 
 // MCS writes two lines one after the other in a hand-over: who holds the lock, and the next one's flag. TWA's second is not waited for.
 TEST(ingredients, where_stores_ask_ahead_mcs_passes_twa) {
-  machine m = known("x5-2");
+  machine m = known_machine("x5-2");
   const auto ratio = [&](ownership asks) {
     m.asks = asks;
     return throughput(m, "mcs-spin", 16) / throughput(m, "twa-spin", 16);
@@ -133,7 +130,7 @@ TEST(ingredients, where_stores_ask_ahead_mcs_passes_twa) {
 }
 
 TEST(ingredients, where_a_store_needs_no_journey_after_a_load_few_threads_unlock_as_fast_by_a_store_as_by_an_addition) {
-  machine m = known("x5-2");
+  machine m = known_machine("x5-2");
   const auto ratio = [&](unsigned threads) {
     return throughput(m, "ticket-spin", threads) / throughput(m, "ticket-xadd-spin", threads);
   };
@@ -145,7 +142,7 @@ TEST(ingredients, where_a_store_needs_no_journey_after_a_load_few_threads_unlock
 }
 
 TEST(ingredients, where_strands_slow_only_what_programs_compute_more_of_them_cost_less) {
-  machine m = known("t7-2");
+  machine m = known_machine("t7-2");
   const auto at = [&](unsigned threads) { return run(m, {"mutexbench", "mcs-spin", threads, 1000, {}, 1}).throughput; };
   const auto drop = [&] { return at(512) / at(256); };
   const double all = drop();
@@ -157,7 +154,7 @@ TEST(ingredients, where_strands_slow_only_what_programs_compute_more_of_them_cos
 
 /// Sixteen complexes of eight cores: in two sockets, or each a socket.
 machine of_complexes() {
-  machine m = known("x5-2");
+  machine m = known_machine("x5-2");
   m.sockets = 2;
   m.cores = 64;
   m.complexes = 8;
@@ -194,7 +191,7 @@ TEST(ingredients, cohorts_are_numa_nodes_and_not_complexes) {
 }
 
 TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
-  const machine all = known("t7-2");  // its exchange is such a loop
+  const machine all = known_machine("t7-2");  // its exchange is such a loop
   machine m = all;
   m.keeps_for_retry = false;
   // They do where all threads come at once, and then nobody gets away from the word. One after another they find a queue.
@@ -206,7 +203,7 @@ TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
   const auto k42 = [](const machine& on, unsigned threads) {
     return run(on, {"mcsg-loop", "k42-spin", threads, 1000, {}, 3, "", true}).throughput;
   };
-  machine large = known("e7-4890");
+  machine large = known_machine("e7-4890");
   EXPECT_GT(k42(large, 224), 0.4 * k42(large, 56));
   large.keeps_for_retry = false;
   EXPECT_LT(k42(large, 224), 0.2 * k42(large, 56));
@@ -232,7 +229,7 @@ TEST(ingredients, DISABLED_table) {
       {"load and store, one trip", [](machine& m) { m.load_then_store_at_once = true; }},
       {"pipelines not shared", [](machine& m) { m.slowed_by_work = m.slowed_by_spin = 1024; }}};
   for (const auto& [name, leave_out] : variants) {
-    machine m = known("x5-2");
+    machine m = known_machine("x5-2");
     leave_out(m);
     std::printf("| %s |", name);
     for (const unsigned threads : {5, 24, 36, 72}) {
@@ -250,7 +247,7 @@ TEST(ingredients, DISABLED_table) {
 // ---- order of misses ------------------------------------------------------------------------------------------------------------
 
 TEST(ingredients, by_departure_mcs_passes_twa) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.ordered_by_arrival = false;
   EXPECT_GT(throughput(all, "twa-spin", 36), 1.05 * throughput(all, "mcs-spin", 36));
@@ -263,7 +260,7 @@ TEST(ingredients, by_departure_mcs_passes_twa) {
 // quad wins depends on where the line is at home, if its copies come from there (MESI); with copies from the nearest (MESIF)
 // it is either, by chance.
 TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nodes) {
-  machine all = known("numa-q");
+  machine all = known_machine("numa-q");
   const setting two_a_quad{"quads", "ttas-spin", 4, 50000, {{"cs", 500}, {"ncs", 100}}, 6};
   EXPECT_GT(run(all, two_a_quad).of_sockets[0], 0.9) << "the quad with the lock's memory";
   EXPECT_GT(run(all, two_a_quad).working_set, 3);
@@ -314,7 +311,7 @@ std::vector<std::uint64_t> race(const machine& m) {
 }
 
 TEST(ingredients, without_random_refetches_the_lowest_number_wins_races) {
-  machine m = known("x5-2");
+  machine m = known_machine("x5-2");
   m.jitter = 0;  // or it decides
   const auto [least, most] = std::ranges::minmax(race(m));
   EXPECT_LT(most, least + least / 5);
@@ -327,7 +324,7 @@ TEST(ingredients, without_random_refetches_the_lowest_number_wins_races) {
 // ---- cores and capacity: the T5 ------------------------------------------------------------------------------------------------
 
 TEST(ingredients, without_shared_pipelines_spinners_are_free) {
-  const machine all = known("t5");
+  const machine all = known_machine("t5");
   machine m = all;
   m.pipelines = m.strands;
   const setting few{"mutexbench", "mcs-spin", 32, 1000, {{"cs", 50}, {"ncs", 1000}}, 1};
@@ -338,7 +335,7 @@ TEST(ingredients, without_shared_pipelines_spinners_are_free) {
 }
 
 TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_concurrency) {
-  machine all = known("t5");
+  machine all = known_machine("t5");
   all.alone = 1024;  // a core to oneself is another gain
   machine m = all;
   m.capacity->miss = m.capacity->channel = 0;
@@ -357,7 +354,7 @@ TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_co
 // it. Where it takes a random while with the same mean, some come in time, and then others do. The effect is not a cliff in
 // this engine: constant wake-ups lose from 12000 cycles on; and at 30000 the random ones are as slow.
 TEST(ingredients, with_a_constant_wake_up_latency_mcscr_is_caught_in_a_loop) {
-  machine random = known("t5");
+  machine random = known_machine("t5");
   random.os->latency_mean = 21000;  // its waiters stay awake for 20000
   random.os->latency_least = 21000 / 4;
   machine constant = random;
@@ -372,7 +369,7 @@ TEST(ingredients, with_a_constant_wake_up_latency_mcscr_is_caught_in_a_loop) {
 }
 
 TEST(ingredients, without_deep_sleep_waking_costs_the_same_after_any_while) {
-  machine deep = known("x5-2");
+  machine deep = known_machine("x5-2");
   deep.os->idle_after = {0, 112000};  // 40 µs
   deep.os->idle_exit = {0, 280000};
   machine shallow = deep;
@@ -385,7 +382,7 @@ TEST(ingredients, without_deep_sleep_waking_costs_the_same_after_any_while) {
 }
 
 TEST(ingredients, without_migration_threads_stay_where_they_began) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.os->migrate = false;
   const setting s{"mutexbench", "ttas-spin", 8, 10000, {{"ncs", 5000}}, 1, "0"};
@@ -393,7 +390,7 @@ TEST(ingredients, without_migration_threads_stay_where_they_began) {
 }
 
 TEST(ingredients, without_time_slices_a_thread_too_many_does_no_harm) {
-  const machine all = known("x5-2");
+  const machine all = known_machine("x5-2");
   machine m = all;
   m.os->slice = cycles{1} << 39;  // whoever spins keeps its CPU
   const setting s{"mutexbench", "ticket-spin", 73, 10000, {}, 1};

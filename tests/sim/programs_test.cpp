@@ -3,14 +3,11 @@
 
 #include <numeric>
 
+#include "known_machine.hpp"
 #include "sim/harness.hpp"
 
 namespace usher::sim {
 namespace {
-
-machine of(const char* name) {
-  return read_machine(std::string(USHER_MACHINES "/") + name + ".toml");
-}
 
 result run(const char* machine_name, const char* workload, const char* lock, unsigned threads,
            std::map<std::string, long> parameters = {}, std::uint64_t run_ns = 300000, unsigned others = 0) {
@@ -21,7 +18,7 @@ result run(const char* machine_name, const char* workload, const char* lock, uns
   p.parameters = std::move(parameters);
   p.run_ns = run_ns;
   p.others = others;
-  return run_point(of(machine_name), p);
+  return run_point(known_machine(machine_name), p);
 }
 
 TEST(programs, all_count_something_alone_and_together) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "known_machine.hpp"
 #include "sim/harness.hpp"
 #include "sim/random.hpp"
 
@@ -95,10 +96,6 @@ TEST(settling, clocks_of_threads_that_are_a_little_behind) {
 
 // ---- runs -----------------------------------------------------------------------------------------------------------------------
 
-machine of(const char* name, const std::map<std::string, std::string>& changes = {}) {
-  return read_machine(std::string(USHER_MACHINES "/") + name + ".toml", changes);
-}
-
 point on_mutexbench(const char* lock, unsigned threads) {
   point p;
   p.workload = "mutexbench";
@@ -113,13 +110,13 @@ TEST(start, what_comes_before_grows_with_the_threads) {
   EXPECT_EQ(usual_warm_up_ns(p), 200000u);
   p.threads = 72;
   EXPECT_EQ(usual_warm_up_ns(p), 72u * 20000);
-  EXPECT_EQ(run_point(of("x5-2"), p).warm_up_ns, 72u * 20000);
+  EXPECT_EQ(run_point(known_machine("x5-2"), p).warm_up_ns, 72u * 20000);
   p.together = true;
   EXPECT_EQ(usual_warm_up_ns(p), 200000u);
 }
 
 TEST(start, all_are_there_when_it_is_measured) {
-  const result r = run_point(of("x5-2"), on_mutexbench("ticket-spin", 72));
+  const result r = run_point(known_machine("x5-2"), on_mutexbench("ticket-spin", 72));
   for (const std::uint64_t n : r.operations) EXPECT_GT(n, 0u);
   EXPECT_TRUE(r.settled);
   EXPECT_NEAR((r.first_half + r.second_half) / 2, r.throughput, 1e-9);
@@ -128,24 +125,24 @@ TEST(start, all_are_there_when_it_is_measured) {
 TEST(start, a_run_that_is_measured_while_threads_still_come_has_not_settled) {
   point p = on_mutexbench("ticket-spin", 72);
   p.warm_up_ns = 100000;
-  EXPECT_FALSE(run_point(of("x5-2"), p).settled);
+  EXPECT_FALSE(run_point(known_machine("x5-2"), p).settled);
 }
 
 TEST(start, together_is_another_start) {
   point p = on_mutexbench("ticket-spin", 20);
-  const result one_by_one = run_point(of("x5-2"), p);
+  const result one_by_one = run_point(known_machine("x5-2"), p);
   p.together = true;
-  EXPECT_NE(run_point(of("x5-2"), p).operations, one_by_one.operations);
+  EXPECT_NE(run_point(known_machine("x5-2"), p).operations, one_by_one.operations);
 }
 
 TEST(start, a_storm_at_the_beginning_is_said) {
   // 512 threads at once at a lock that a loop of compare-and-swap leads to: each success costs a round of all.
   point p = on_mutexbench("qspinlock-spin", 512);
-  const result one_by_one = run_point(of("t7-2"), p);
+  const result one_by_one = run_point(known_machine("t7-2"), p);
   EXPECT_GT(one_by_one.throughput, 1);
   EXPECT_TRUE(one_by_one.settled);
   p.together = true;
-  const result at_once = run_point(of("t7-2"), p);
+  const result at_once = run_point(known_machine("t7-2"), p);
   ASSERT_LT(at_once.throughput, 0.1);
   EXPECT_FALSE(at_once.settled) << "both halves may be alike, but most threads have had no turn";
 }
@@ -154,13 +151,13 @@ TEST(start, what_is_measured_begins_after_the_last_has_come) {
   point p = on_mutexbench("ticket-spin", 20);
   p.seed = 103;  // late by chance
   EXPECT_GT(usual_warm_up_ns(p), 20u * 20000);
-  EXPECT_TRUE(run_point(of("x5-2"), p).settled);
+  EXPECT_TRUE(run_point(known_machine("x5-2"), p).settled);
   p.warm_up_ns = 20u * 20000;
-  EXPECT_FALSE(run_point(of("x5-2"), p).settled) << "threads still came";
+  EXPECT_FALSE(run_point(known_machine("x5-2"), p).settled) << "threads still came";
 }
 
 TEST(placement, fewer_cpus_than_threads) {
-  const machine m = of("x5-2");
+  const machine m = known_machine("x5-2");
   point p = on_mutexbench("mcs-spin", 4);
   EXPECT_EQ(usual_run_ns(m, p), 2000000u);
   p.placement = "0..3";
@@ -194,7 +191,7 @@ TEST(placement, of_cpus_that_there_are_not) {
   EXPECT_THROW(read_placement("0..4294967295"), std::runtime_error);
   point p = on_mutexbench("ticket-spin", 4);
   p.placement = "4294967295";
-  EXPECT_THROW(check_point(of("x5-2"), p), std::runtime_error);
+  EXPECT_THROW(check_point(known_machine("x5-2"), p), std::runtime_error);
 }
 
 }  // namespace

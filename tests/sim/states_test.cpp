@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "known_machine.hpp"
 #include "sim/harness.hpp"
 #include "sim/world.hpp"
 
@@ -19,14 +20,10 @@ namespace {
 
 constexpr std::uint64_t us = 1000, ms = 1000 * us;  // in ns
 
-machine of(const char* name, const std::map<std::string, std::string>& changes = {}) {
-  return read_machine(std::string(USHER_MACHINES "/") + name + ".toml", changes);
-}
-
 /// A CPU wakes from whatever sleep as from a short one.
 machine without_deep_sleep(std::map<std::string, std::string> changes = {}) {
   changes["scheduler.idle_after"] = changes["scheduler.idle_exit"] = "[]";
-  return of("x5-2", changes);
+  return known_machine("x5-2", changes);
 }
 
 /// MutexBench's loop, with an operation that once takes longer.
@@ -102,11 +99,11 @@ history seen(const machine& m, const loop& p) {
 }
 
 TEST(fifo_that_parks, one_long_section_is_enough) {
-  const history quiet = seen(of("x5-2"), {"mcs", 8, 3 * ms});
+  const history quiet = seen(known_machine("x5-2"), {"mcs", 8, 3 * ms});
   EXPECT_EQ(quiet.sleeps_an_operation(0, 3 * ms), 0);
   EXPECT_GT(quiet.rate(1 * ms, 3 * ms), 5);
 
-  const history h = seen(of("x5-2"), {"mcs", 8, 30 * ms, 6 * us});
+  const history h = seen(known_machine("x5-2"), {"mcs", 8, 30 * ms, 6 * us});
   EXPECT_EQ(h.sleeps_an_operation(0, ms), 0);
   EXPECT_GT(h.rate(0, ms), 5);
   for (std::uint64_t from = 2 * ms; from < 30 * ms; from += 4 * ms) {
@@ -118,7 +115,7 @@ TEST(fifo_that_parks, one_long_section_is_enough) {
 TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
   // S - (T-1)·h: 4.7 µs with 8 threads, 2.4 µs with 20.
   const auto sleeps = [](unsigned threads, std::uint64_t stall_ns) {
-    return seen(of("x5-2"), {"mcs", threads, 3 * ms, stall_ns}).sleeps_an_operation(2 * ms, 3 * ms);
+    return seen(known_machine("x5-2"), {"mcs", threads, 3 * ms, stall_ns}).sleeps_an_operation(2 * ms, 3 * ms);
   };
   EXPECT_EQ(sleeps(8, 4 * us), 0);
   EXPECT_GT(sleeps(8, 6 * us), 0.9);
@@ -128,7 +125,7 @@ TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
 
 TEST(fifo_that_parks, with_many_threads_only_one_state_is_left) {
   // (T-1)·h > S: nothing need happen.
-  const history h = seen(of("x5-2"), {"mcs", 36, 4 * ms});
+  const history h = seen(known_machine("x5-2"), {"mcs", 36, 4 * ms});
   EXPECT_GT(h.sleeps_an_operation(2 * ms, 4 * ms), 0.9);
   EXPECT_LT(h.rate(2 * ms, 4 * ms), 0.2);
 }
@@ -154,7 +151,8 @@ TEST(fifo_that_parks, wakes_up_for_good_where_the_budget_covers_a_round_of_wake_
 
 TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
   // The slower the hand-overs, the longer a CPU sleeps, and the deeper.
-  const history deep = seen(of("x5-2"), {"mcs", 36, 20 * ms}), light = seen(without_deep_sleep(), {"mcs", 36, 20 * ms});
+  const history deep = seen(known_machine("x5-2"), {"mcs", 36, 20 * ms}),
+                light = seen(without_deep_sleep(), {"mcs", 36, 20 * ms});
   EXPECT_GT(light.rate(10 * ms, 20 * ms), 5 * deep.rate(10 * ms, 20 * ms));
 }
 
@@ -164,7 +162,7 @@ TEST(restricting_that_parks, goes_to_and_fro) {
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;
-    return seen(of("t5"), p);
+    return seen(known_machine("t5"), p);
   };
   const history short_of_it = at(5555), enough = at(20 * us);
   for (const std::uint64_t from : {2 * ms, 7 * ms}) {
@@ -214,7 +212,7 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 TEST(cohort, whoever_is_released_first_is_there_first) {
   // Where the local lock is released first, its next holder tries the global one while the store that frees it is on its way to
   // the other nodes; the other way round they race, and with a queue lock there is no race.
-  const machine m = of("x5-2");
+  const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);
   EXPECT_GT(local.most, 0.95);
@@ -228,7 +226,7 @@ TEST(cohort, whoever_is_released_first_is_there_first) {
 
 TEST(cohort, no_chance_changes_it) {
   for (const char* jitter : {"0", "0.1"}) {
-    const machine m = of("x5-2", {{"coherence.jitter", jitter}});
+    const machine m = known_machine("x5-2", {{"coherence.jitter", jitter}});
     EXPECT_GT(of_nodes(m, "c-bo-mcs-spin", 36, ms).most, 0.95) << jitter;
     EXPECT_LT(of_nodes(m, "c-bo-mcs-global-first-spin", 36, ms).most, 0.6) << jitter;
   }
@@ -241,7 +239,7 @@ TEST(states, DISABLED_table) {
       "x5-2, mcs, S 5.6 µs; a section of 20 µs after 1 ms: M/s and sleeps an operation before, from 2 to 20 ms\n");
   for (const unsigned threads : {2u, 3u, 8u, 16u, 24u, 36u})
     for (const bool deep : {true, false}) {
-      const history h = seen(deep ? of("x5-2") : without_deep_sleep(), {"mcs", threads, 20 * ms, 20 * us});
+      const history h = seen(deep ? known_machine("x5-2") : without_deep_sleep(), {"mcs", threads, 20 * ms, 20 * us});
       std::printf("%2u threads, deep sleep %d: %.2f %.2f → %.3f %.2f\n", threads, deep, h.rate(0, ms),
                   h.sleeps_an_operation(0, ms), h.rate(2 * ms, 20 * ms), h.sleeps_an_operation(2 * ms, 20 * ms));
     }
@@ -264,7 +262,7 @@ TEST(states, DISABLED_table) {
     for (const std::uint64_t budget : {2000u, 5555u, 8000u, 12000u, 20000u, 40000u}) {
       loop p{lock, 16, 20 * ms};
       p.spin_ns = budget;
-      const history h = seen(of("t5"), p);
+      const history h = seen(known_machine("t5"), p);
       std::printf("%s %.1f: %.2f %.3f\n", lock, double(budget) / us, h.rate(2 * ms, 20 * ms),
                   h.sleeps_an_operation(2 * ms, 20 * ms));
     }
@@ -276,7 +274,7 @@ TEST(states, DISABLED_table) {
                                                                                    {"epyc-9654-2", 64},
                                                                                    {"epyc-9654-2", 192}})
     for (const char* lock : {"c-bo-mcs-spin", "c-bo-mcs-global-first-spin", "c-tkt-mcs-spin"}) {
-      const shares s = of_nodes(of(name), lock, threads, 10 * ms);
+      const shares s = of_nodes(known_machine(name), lock, threads, 10 * ms);
       std::printf("%s %u %s: %.2f %.3f %.0f\n", name, threads, lock, s.operations, s.most, s.hand_overs);
     }
 }
