@@ -6,6 +6,7 @@
 // read here: what counts is whether the line is in the cache.
 #pragma once
 
+#include "bench/programs/keyset.hpp"
 #include "bench/programs/program.hpp"
 
 namespace usher::workloads {
@@ -32,23 +33,19 @@ class keymap {
         ncs_(static_cast<std::size_t>(w.parameter("ncs"))),
         buckets_(block_of(w, std::size_t{keys_} * bucket)),
         nodes_(block_of(w, (std::size_t{keys_} + 1) * node)) {
+    const auto used = static_cast<std::size_t>(w.parameter("keyset"));
     for (unsigned i = 0; i < w.threads(); i++)
-      mine_.push_back({std::vector<std::uint32_t>(static_cast<std::size_t>(w.parameter("keyset"))),
-                       block_of(w, static_cast<std::size_t>(w.parameter("keyset")) * sizeof(std::uint32_t)), false});
+      mine_.push_back({keyset(used), block_of(w, used * sizeof(std::uint32_t))});
   }
 
   void operator()(typename W::thread& t) {
-    keyset& mine = mine_[t.index()];
-    if (!mine.filled) {
-      for (std::uint32_t& k : mine.keys) k = t.uniform(keys_);
-      mine.filled = true;
-    }
+    own_keys& mine = mine_[t.index()];
+    mine.keys.fill(t, keys_);
     lock_.lock();
     t.steps(2);
-    const std::uint32_t at = t.uniform(static_cast<std::uint32_t>(mine.keys.size()));
-    t.fetch(mine.place, at * sizeof(std::uint32_t));
-    if (t.uniform(100) < fresh_) mine.keys[at] = t.uniform(keys_);
-    update(t, mine.keys[at]);
+    const std::uint32_t at = mine.keys.place(t);
+    t.fetch(mine.memory, at * sizeof(std::uint32_t));
+    update(t, mine.keys.key(t, at, fresh_, keys_));
     lock_.unlock();
     t.count();
     t.steps(ncs_);
@@ -57,10 +54,9 @@ class keymap {
  private:
   static constexpr std::size_t bucket = 8, node = 32, line = 64;
 
-  struct alignas(128) keyset {
-    std::vector<std::uint32_t> keys;
-    typename W::block place;
-    bool filled;
+  struct own_keys {
+    keyset keys;
+    typename W::block memory;
   };
 
   static typename W::block block_of(W& w, std::size_t bytes) {
@@ -80,7 +76,7 @@ class keymap {
   std::uint32_t keys_, fresh_;
   std::size_t ncs_;
   typename W::block buckets_, nodes_;
-  std::vector<keyset> mine_;
+  std::vector<own_keys> mine_;
 };
 
 }  // namespace usher::workloads

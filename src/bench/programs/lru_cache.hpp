@@ -5,6 +5,7 @@
 // std::map's is: its keys are mixed first, and so come in random order.
 #pragma once
 
+#include "bench/programs/keyset.hpp"
 #include "bench/programs/program.hpp"
 
 namespace usher::workloads {
@@ -34,23 +35,17 @@ class lru_cache {
         fresh_(static_cast<std::uint32_t>(w.parameter("fresh"))),
         counted_(static_cast<unsigned>(w.parameter("counts"))),
         ncs_(static_cast<std::size_t>(w.parameter("ncs"))),
-        mine_(w.threads()),
+        mine_(w.threads(), keyset(static_cast<std::size_t>(w.parameter("keyset")))),
         head_(w.template make<head>()),
-        elements_(w.template make_array<element>(capacity_ + 1)) {
-    for (keyset& k : mine_) k.keys.resize(static_cast<std::size_t>(w.parameter("keyset")));
-  }
+        elements_(w.template make_array<element>(capacity_ + 1)) {}
 
   void operator()(typename W::thread& t) {
     keyset& mine = mine_[t.index()];
-    if (!mine.filled) {
-      for (std::uint32_t& k : mine.keys) k = t.uniform(keys_);
-      mine.filled = true;
-    }
+    mine.fill(t, keys_);
     lock_.lock();
     t.steps(2);
-    std::uint32_t& key = mine.keys[t.uniform(static_cast<std::uint32_t>(mine.keys.size()))];
-    if (t.uniform(100) < fresh_) key = t.uniform(keys_);
-    const unsigned done = access(mixed(key), t.index());
+    const std::uint32_t place = mine.place(t);
+    const unsigned done = access(mixed(mine.key(t, place, fresh_, keys_)), t.index());
     lock_.unlock();
     if (done >= counted_) t.count();
     t.steps(ncs_);
@@ -67,10 +62,6 @@ class lru_cache {
   };
   struct head {
     word root, newest, oldest, used;
-  };
-  struct alignas(128) keyset {
-    std::vector<std::uint32_t> keys;
-    bool filled = false;
   };
 
   /// One to one.

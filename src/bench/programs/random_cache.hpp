@@ -2,8 +2,7 @@
 // replaces a random element. As in the paper's model, a table says in which slot a key is, and slots hold keys and values.
 #pragma once
 
-#include <array>
-
+#include "bench/programs/keyset.hpp"
 #include "bench/programs/program.hpp"
 
 namespace usher::workloads {
@@ -28,7 +27,7 @@ class random_cache {
         keys_(static_cast<std::uint32_t>(w.parameter("keys"))),
         fresh_(static_cast<std::uint32_t>(w.parameter("fresh"))),
         delay_(static_cast<std::uint32_t>(w.parameter("delay"))),
-        mine_(w.threads()),
+        mine_(w.threads(), keyset(keys_of_a_thread)),
         filled_(w.template make<word>()) {
     while (table_size_ < 2 * capacity_) table_size_ *= 2;
     table_ = w.template make_array<word>(table_size_);
@@ -37,12 +36,9 @@ class random_cache {
 
   void operator()(typename W::thread& t) {
     keyset& mine = mine_[t.index()];
-    if (!mine.filled) {
-      for (std::uint32_t& k : mine.recent) k = t.uniform(keys_);
-      mine.filled = true;
-    }
-    std::uint32_t& key = mine.recent[t.uniform(keys_of_a_thread)];
-    if (t.uniform(100) < fresh_) key = t.uniform(keys_);
+    mine.fill(t, keys_);
+    const std::uint32_t place = mine.place(t);
+    const std::uint32_t key = mine.key(t, place, fresh_, keys_);
     lock_.lock();
     const std::uint32_t value = access(t, key);
     lock_.unlock();
@@ -54,11 +50,6 @@ class random_cache {
  private:
   using word = typename W::platform::template plain<std::uint64_t>;
   static constexpr std::uint32_t keys_of_a_thread = 10;
-
-  struct alignas(128) keyset {
-    std::array<std::uint32_t, keys_of_a_thread> recent{};
-    bool filled = false;
-  };
 
   static std::uint32_t hash(std::uint32_t key) {
     std::uint64_t h = (key + 1) * 0x9e3779b97f4a7c15u;
