@@ -18,23 +18,32 @@ constexpr const char* examples = R"(Examples:
   usher run -- ./server --port 80   run a program under the default lock
   usher run --lock twa -- ./server  run it under another one
   usher try -- ./bench              find out which lock suits a program
+  usher stat -- ./server            find out which mutex is hot, and why
   usher check twa                   look for mistakes in a lock
   usher sim mutexbench              simulate a benchmark on another machine
   usher bench mutexbench            run it on this one
 
 'usher SUBCOMMAND --help' says more.)";
 
-constexpr const char* simulator_name = "usher_bench";
+/// An executable beside this one that carries out some subcommands.
+struct other_executable {
+  const char* name;
+  const char* built_with;  ///< option of the build, what it needs, and Debian's packages for that
+  const char* packages;
+};
+constexpr other_executable simulator{"usher_bench", "USHER_BUILD_SIMULATOR=ON, which needs Boost.Context and toml++",
+                                     "libboost-context-dev libtomlplusplus-dev"};
+constexpr other_executable recorder{"usher_stat", "USHER_BUILD_STAT=ON, which needs elfutils, protozero and zlib",
+                                    "libdw-dev libprotozero-dev zlib1g-dev"};
 
-/// Becomes the executable that has the simulator and the benchmarks, with the same words. Returns where that fails.
-int become_simulator(char** words) {
-  const std::filesystem::path program = helper_near_us(simulator_name);
+/// Becomes the other executable, with the same words. Returns where that fails.
+int become(const other_executable& other, char** words) {
+  const std::filesystem::path program = helper_near_us(other.name);
   if (program.empty()) {
     complain(
-        "{}: there is no {} near {}: it is built with USHER_BUILD_SIMULATOR=ON, which needs Boost.Context and toml++. "
-        "On "
-        "Debian: apt-get install libboost-context-dev libtomlplusplus-dev, then build Usher again (make build)",
-        words[1], simulator_name, own_path().parent_path().native());
+        "{}: there is no {} near {}: it is built with {}. On Debian: apt-get install {}, then build Usher again "
+        "(make build)",
+        words[1], other.name, own_path().parent_path().native(), other.built_with, other.packages);
     return cannot_start;
   }
   execv(program.c_str(), words);
@@ -42,8 +51,8 @@ int become_simulator(char** words) {
   return cannot_start;
 }
 
-subcommand simulators(CLI::App& app, const char* name, const char* summary) {
-  subcommand s{app.add_subcommand(name, summary), become_simulator};
+subcommand carried_out_by(const other_executable& other, CLI::App& app, const char* name, const char* summary) {
+  subcommand s{app.add_subcommand(name, summary), [&other](char** words) { return become(other, words); }};
   s.elsewhere = true;
   return s;
 }
@@ -56,8 +65,9 @@ std::vector<subcommand> subcommands(CLI::App& app) {
           run(app),
           try_locks(app),
           check(app),
-          simulators(app, "sim", sim_summary),
-          simulators(app, "bench", bench_summary)};
+          carried_out_by(recorder, app, "stat", stat_summary),
+          carried_out_by(simulator, app, "sim", sim_summary),
+          carried_out_by(simulator, app, "bench", bench_summary)};
 }
 
 }  // namespace usher::cli

@@ -34,8 +34,10 @@ subcommand try_locks(CLI::App& app);
 subcommand check(CLI::App& app);
 subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's namespace
 subcommand bench_command(CLI::App& app);
+subcommand stat_command(CLI::App& app);
 
-// What `usher --help` says of those of the other executable.
+// What `usher --help` says of those of other executables.
+inline constexpr const char* stat_summary = "Show which mutex is hot, who holds it and who waits";
 inline constexpr const char* sim_summary = "Simulate a benchmark on another machine";
 inline constexpr const char* bench_summary = "Run a benchmark on this computer";
 

@@ -1,0 +1,325 @@
+// What `usher stat` records: the layout of a file in memory, shared by the launcher and all processes of the program.
+//
+// The library writes (src/preload/recording.cpp), the launcher reads (src/stat/). Everything that both touch is atomic and
+// relaxed: a table that is read while the program runs may be a few operations out of step with itself. The file is sparse;
+// only pages that are written to become memory. Times are ticks: of the processor's time stamp counter, or nanoseconds.
+//
+//     header       options, capacities, how much of each table is taken, what found no room
+//     processes    one slot each incarnation: a fork and an exec begin new ones
+//     modules      executable mappings of the processes, as /proc/self/maps had them when a chain first went there
+//     text         the modules' paths
+//     threads      one slot each, from its first call on; what it waits for now
+//     objects      mutexes, condition variables, semaphores: an open hash table, two cache lines each
+//     details      histograms and threads of objects that have been contended
+//     chains       call chains, each once: a hash table
+//     charges      what was waited, by object or place and chain: a hash table
+//     windows      successive owners of contended mutexes
+//
+// An object's first line is written by its holder alone, plainly; its second line by anyone. What a condition variable and
+// a semaphore count, they count with atomic additions: they have no holder.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace usher::inline v1::record {
+
+using word32 = std::atomic<std::uint32_t>;
+using word64 = std::atomic<std::uint64_t>;
+
+inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
+inline constexpr const char* variable = "USHER_STAT";       ///< where the library finds its path
+inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
+inline constexpr std::uint32_t version = 1;
+
+/// How many of each the file has room for. Powers of two where it is a hash table.
+struct capacities {
+  std::uint32_t objects = 65536;  ///< power of two
+  std::uint32_t details = 8192;
+  std::uint32_t threads = 4096;
+  std::uint32_t processes = 4096;
+  std::uint32_t modules = 8192;
+  std::uint32_t text = 1 << 20;
+  std::uint32_t chains = 16384;   ///< power of two
+  std::uint32_t charges = 32768;  ///< power of two
+  std::uint32_t windows = 256;
+};
+
+/// What found no room.
+struct dropped_counts {
+  word64 objects;  ///< calls on objects without an entry
+  word64 details, threads, processes, modules, chains, charges;
+};
+
+struct alignas(4096) header {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t hold_times;  ///< 1: each hold is timed, not a sample
+  std::uint64_t size;        ///< of the file
+  capacities room;
+  std::uint32_t ticks_are_tsc;                                 ///< else nanoseconds of CLOCK_MONOTONIC
+  std::uint64_t ticks_a_ms;                                    ///< near enough for rates; the launcher measures exactly
+  word32 enabled;                                              ///< 0: the library records nothing more
+  word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
+  word64 next_waiter_sample, next_holder_sample;               ///< ticks: not before
+  word64 calls;                                                ///< by processes and threads that found no slot
+  dropped_counts dropped;
+};
+static_assert(sizeof(header) == 4096);
+
+/// One incarnation of a process.
+struct alignas(128) process_slot {
+  word32 pid;           ///< 0: not yet filled in
+  word32 parent;        ///< slot + 1 of the process that forked it; 0: began with exec
+  word64 began, ended;  ///< ticks; `ended` by the launcher, 0: alive when last looked at
+  word32 library;       ///< 1: locks of ours, 0: the C library's
+  word32 maps_lock;     ///< 1: a thread of it writes its modules
+  char lock[32];        ///< name of the lock
+  char command[16];     ///< as /proc/PID/comm has it
+};
+
+/// An executable mapping.
+struct module_slot {
+  word32 ready;  ///< 1 when all else is written
+  std::uint32_t process;
+  std::uint64_t begin, end, offset;  ///< addresses; offset in the file
+  std::uint32_t path, path_length;   ///< in the text
+};
+
+/// A thread, from its first recorded call on.
+struct alignas(128) thread_slot {
+  word32 tid;                  ///< 0: not yet filled in
+  word32 process;              ///< slot
+  word64 first, last;          ///< ticks: first seen; last, by the launcher or at a contended call
+  word64 waited[3], waits[3];  ///< ticks and number, by kind − 1, all objects together
+  word32 waits_for;            ///< object + 1 while it waits, else 0
+  word32 chain;                ///< + 1, of the wait; 0: none was taken
+  word64 since;                ///< ticks
+  word64 caller;               ///< return address of the call that waits
+  word32 over;                 ///< 1, by the launcher: the thread has ended
+  word32 calls;                ///< unused by readers; keeps the slot's size
+};
+
+enum class kind : std::uint8_t { none, mutex, condition, semaphore };
+
+/// In object::flags.
+enum object_flags : std::uint32_t {
+  is_static = 1,        ///< lies in a module: its own place
+  from_init = 2,        ///< the place is the chain of its initialisation, not of its first use
+  is_dead = 4,          ///< destroyed; kept because it was contended
+  any_wait_hidden = 8,  ///< relocked inside the C library's pthread_cond_wait: acquisitions whose waiting nobody saw
+};
+
+struct alignas(128) object {
+  // Line 1: by the holder.
+  word64 key;             ///< key_of(); 0: free, `vacant`: free again
+  word64 acquisitions;    ///< mutex: times locked. Condition: waits. Semaphore: credits taken
+  word32 owner;           ///< thread + 1; 0: free, or not known
+  word32 countdown;       ///< acquisitions until the next sample
+  word64 hold_begin;      ///< ticks; 0: this hold is not timed
+  word64 waited_before;   ///< of those who wait now, before this hold began: see `waiting`
+  word64 held;            ///< ticks, of the holds that were timed
+  word32 holds;           ///< how many were timed
+  word32 depth_and_kind;  ///< recursion depth << 8 | kind
+  word32 place;           ///< chain + 1 of the initialisation or first use; 0: none
+  word32 flags;           ///< object_flags
+  // Line 2: by anyone.
+  /// Threads that wait now (low 12 bits) and the sum of the ticks at which they began, modulo 2^52 (the rest). So
+  /// n × now − sum is what they have waited so far, all together.
+  alignas(64) word64 waiting;
+  word64 contended;     ///< acquisitions that were not had at once; condition: waits that a signal ended
+  word64 waited;        ///< ticks, of all waits that have ended; condition: from signal to running
+  word64 longest;       ///< ticks, of one
+  word64 signals;       ///< condition: signals and broadcasts; semaphore: posts; mutex: trylocks that failed
+  word64 unheard;       ///< condition: signals and broadcasts without a waiter
+  word32 most_waiting;  ///< threads at once
+  word32 timeouts;
+  word32 detail;  ///< + 1; 0: none
+  word32 herd;    ///< condition: the most that one broadcast has woken
+
+  static constexpr std::uint64_t vacant = 1;
+};
+static_assert(sizeof(object) == 128);
+
+/// Addresses have 48 bits here, which a process's number is put above.
+constexpr std::uint64_t key_of(std::uint32_t process, std::uint64_t address) {
+  return std::uint64_t{process + 1} << 48 | (address & 0xffffffffffffu);
+}
+constexpr std::uint32_t process_of(std::uint64_t key) {
+  return std::uint32_t(key >> 48) - 1;
+}
+constexpr std::uint64_t address_of(std::uint64_t key) {
+  return key & 0xffffffffffffu;
+}
+/// Where in the table the search for a key begins; it goes on to the next place, `longest_search` times at most.
+constexpr std::uint32_t first_place(std::uint64_t key, std::uint32_t objects) {
+  return std::uint32_t((key * 0x9e3779b97f4a7c15u) >> 32) & (objects - 1);
+}
+inline constexpr std::uint32_t longest_search = 32;
+
+constexpr std::uint64_t waiting_count = (1 << 12) - 1;
+constexpr std::uint64_t arrival(std::uint64_t ticks) {
+  return ticks << 12 | 1;
+}
+/// What those who wait have waited so far, in ticks, modulo 2^52.
+constexpr std::uint64_t waited_so_far(std::uint64_t waiting, std::uint64_t now) {
+  return ((waiting & waiting_count) * now - (waiting >> 12)) & ((std::uint64_t{1} << 52) - 1);
+}
+
+/// Durations by size, in units of 16 ticks: below 16 units each its own, then 16 to an octave, so that a bucket is at most
+/// 6.25 % wide.
+struct duration_buckets {
+  static constexpr std::uint32_t count = 544;  ///< up to 2^41 ticks; what is longer is in the last
+  static constexpr std::uint32_t of(std::uint64_t ticks) {
+    const std::uint64_t units = ticks >> 4;
+    if (units < 16) return std::uint32_t(units);
+    const auto octave = std::uint32_t(std::bit_width(units)) - 5;  // 0: 16…31
+    const std::uint32_t i = 16 * (octave + 1) + std::uint32_t((units >> octave) & 15);
+    return i < count ? i : count - 1;
+  }
+  /// The least number of ticks that is in bucket i; that of i + 1 is where it ends.
+  static constexpr std::uint64_t lower(std::uint32_t i) {
+    const std::uint64_t units = i < 16 ? i : (std::uint64_t{16} + i % 16) << (i / 16 - 1);
+    return units << 4;
+  }
+};
+static_assert(duration_buckets::of(256) == 16 && duration_buckets::lower(16) == 256 &&
+              duration_buckets::of(duration_buckets::lower(99)) == 99 &&
+              duration_buckets::of(duration_buckets::lower(99) - 1) == 98);
+
+/// Of an object that was contended.
+struct alignas(4096) detail {
+  /// The threads that waited most. Where there are more, the one with the least is replaced, and the new one inherits its
+  /// figures: nobody is underestimated.
+  struct thread {
+    word32 index;  ///< + 1
+    word32 waits;
+    word64 waited;
+  };
+  static constexpr std::uint32_t most_threads = 30;
+
+  word32 object;                             ///< + 1: whose
+  word32 many;                               ///< 1: more threads waited than are listed
+  word64 longest_hold;                       ///< ticks, of the timed ones
+  word64 longest_waiter;                     ///< thread of the longest wait + 1
+  word64 next_window;                        ///< ticks: no window before
+  word32 window;                             ///< + 1, of the one that is being written; 0: none
+  word32 windows;                            ///< how many it has had
+  word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
+  word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
+  /// Of a condition: when signals were sent that have not been answered: a ring, by `sent` and `heard`.
+  word64 sent, heard;
+  word64 sent_at[16];
+  thread threads[most_threads];
+  word32 waits[duration_buckets::count];
+  word32 holds[duration_buckets::count / 2];  ///< two neighbours in one
+};
+static_assert(sizeof(detail) == 4096);
+
+/// Return addresses, innermost first, without frames of the library's.
+struct alignas(256) chain {
+  static constexpr std::uint32_t longest = 29;
+  word64 hash;   ///< 0: free
+  word32 ready;  ///< 1 when all else is written
+  std::uint32_t process;
+  std::uint32_t length;
+  std::uint32_t cut;  ///< 1: it goes on, but could not be followed
+  std::uint64_t pc[longest];
+};
+static_assert(sizeof(chain) == 256);
+
+enum class charged : std::uint32_t {
+  none,
+  waiter,  ///< count: waits; ticks: what was waited. The chain waits
+  holder,  ///< count: samples; ticks: what others waited while it was held. The chain released it
+  folded,  ///< count: objects that are gone and were never contended; ticks: their acquisitions. The chain is their place
+};
+
+/// Who is charged: an object that is its own place (below 2^30), or the objects of a place (2^30 + chain).
+inline constexpr std::uint32_t of_place = 1u << 30;
+
+struct charge {
+  word64 key;  ///< charge_key(); 0: free
+  word64 count, ticks;
+};
+constexpr std::uint64_t charge_key(charged what, kind k, std::uint32_t whom, std::uint32_t chain) {
+  return std::uint64_t(what) << 60 | std::uint64_t(k) << 56 | std::uint64_t{whom} << 24 | (chain & 0xffffff);
+}
+constexpr charged what_of(std::uint64_t key) {
+  return charged(key >> 60);
+}
+constexpr kind kind_of(std::uint64_t key) {
+  return kind(key >> 56 & 15);
+}
+constexpr std::uint32_t whom_of(std::uint64_t key) {
+  return std::uint32_t(key >> 24);
+}
+constexpr std::uint32_t chain_of(std::uint64_t key) {
+  return std::uint32_t(key & 0xffffff);
+}
+
+/// Successive owners of a mutex.
+struct alignas(4096) window {
+  static constexpr std::uint32_t length = 2032;
+  word32 object;                              ///< + 1
+  word32 count;                               ///< so far
+  word64 begin, end;                          ///< ticks
+  std::atomic<std::uint16_t> owners[length];  ///< thread slots
+};
+static_assert(sizeof(window) == 4096);
+
+/// The file by its parts.
+class view {
+ public:
+  view() = default;
+  explicit view(void* memory) : base_(static_cast<std::byte*>(memory)) {}
+  explicit operator bool() const { return base_ != nullptr; }
+
+  record::header& head() const { return *reinterpret_cast<record::header*>(base_); }
+  process_slot& process(std::uint32_t i) const { return at<process_slot>(starts(head().room).processes, i); }
+  module_slot& module(std::uint32_t i) const { return at<module_slot>(starts(head().room).modules, i); }
+  char* text() const { return reinterpret_cast<char*>(base_ + starts(head().room).text); }
+  thread_slot& thread(std::uint32_t i) const { return at<thread_slot>(starts(head().room).threads, i); }
+  record::object& object(std::uint32_t i) const { return at<record::object>(starts(head().room).objects, i); }
+  record::detail& detail(std::uint32_t i) const { return at<record::detail>(starts(head().room).details, i); }
+  record::chain& chain(std::uint32_t i) const { return at<record::chain>(starts(head().room).chains, i); }
+  record::charge& charge(std::uint32_t i) const { return at<record::charge>(starts(head().room).charges, i); }
+  record::window& window(std::uint32_t i) const { return at<record::window>(starts(head().room).windows, i); }
+
+  static constexpr std::uint64_t size_for(const capacities& c) { return starts(c).end; }
+
+ private:
+  struct places {
+    std::uint64_t processes, modules, text, threads, objects, details, chains, charges, windows, end;
+  };
+  static constexpr places starts(const capacities& c) {
+    places p{};
+    std::uint64_t at = sizeof(record::header);
+    const auto next = [&at](std::uint64_t bytes) {
+      const std::uint64_t begin = at;
+      at = (at + bytes + 4095) / 4096 * 4096;
+      return begin;
+    };
+    p.processes = next(sizeof(process_slot) * std::uint64_t{c.processes});
+    p.modules = next(sizeof(module_slot) * std::uint64_t{c.modules});
+    p.text = next(c.text);
+    p.threads = next(sizeof(thread_slot) * std::uint64_t{c.threads});
+    p.objects = next(sizeof(record::object) * std::uint64_t{c.objects});
+    p.details = next(sizeof(record::detail) * std::uint64_t{c.details});
+    p.chains = next(sizeof(record::chain) * std::uint64_t{c.chains});
+    p.charges = next(sizeof(record::charge) * std::uint64_t{c.charges});
+    p.windows = next(sizeof(record::window) * std::uint64_t{c.windows});
+    p.end = at;
+    return p;
+  }
+  template <class T>
+  T& at(std::uint64_t start, std::uint32_t i) const {
+    return reinterpret_cast<T*>(base_ + start)[i];
+  }
+
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace usher::inline v1::record

@@ -1,0 +1,13 @@
+// A report as JSON: docs/stat.md has the schema. Times are seconds; what is not known is null.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "stat/report.hpp"
+
+namespace usher::cli::stat {
+
+inline constexpr int json_version = 1;
+nlohmann::ordered_json as_json(const report& r);
+
+}  // namespace usher::cli::stat
