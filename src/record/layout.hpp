@@ -40,7 +40,7 @@ struct capacities {
   std::uint32_t details = 8192;
   std::uint32_t threads = 4096;
   std::uint32_t processes = 4096;
-  std::uint32_t modules = 8192;
+  std::uint32_t modules = 32768;
   std::uint32_t text = 1 << 20;
   std::uint32_t chains = 16384;   ///< power of two
   std::uint32_t charges = 32768;  ///< power of two
@@ -65,6 +65,9 @@ struct alignas(4096) header {
   word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
   word64 next_waiter_sample, next_holder_sample;               ///< ticks: not before
   word64 calls;                                                ///< by processes and threads that found no slot
+  /// Threads that have ended and whose slots were given to others: how many, their lives in ticks, and what they waited by
+  /// kind − 1.
+  word64 retired, retired_lives, retired_waited[3];
   dropped_counts dropped;
 };
 static_assert(sizeof(header) == 4096);
@@ -99,7 +102,6 @@ struct alignas(128) thread_slot {
   word64 since;                ///< ticks
   word64 caller;               ///< return address of the call that waits
   word32 over;                 ///< 1, by the launcher: the thread has ended
-  word32 calls;                ///< unused by readers; keeps the slot's size
 };
 
 enum class kind : std::uint8_t { none, mutex, condition, semaphore };
@@ -108,21 +110,21 @@ enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 enum object_flags : std::uint32_t {
   is_static = 1,        ///< lies in a module: its own place
   from_init = 2,        ///< the place is the chain of its initialisation, not of its first use
-  is_dead = 4,          ///< destroyed; kept because it was contended
+  is_sum = 4,           ///< no object: those of a place that were destroyed, together; `owner` says how many
   any_wait_hidden = 8,  ///< relocked inside the C library's pthread_cond_wait: acquisitions whose waiting nobody saw
 };
 
 struct alignas(128) object {
   // Line 1: by the holder.
-  word64 key;             ///< key_of(); 0: free, `vacant`: free again
-  word64 acquisitions;    ///< mutex: times locked. Condition: waits. Semaphore: credits taken
-  word32 owner;           ///< thread + 1; 0: free, or not known
-  word32 countdown;       ///< acquisitions until the next sample
-  word64 hold_begin;      ///< ticks; 0: this hold is not timed
+  word64 key;           ///< key_of(); 0: free, `vacant`: free again
+  word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
+  word32 owner;         ///< thread + 1; 0: free, or not known
+  word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
+  word64 hold_begin;    ///< ticks; 0: this hold is not timed
   word64 waited_before;   ///< of those who wait now, before this hold began: see `waiting`
-  word64 held;            ///< ticks, of the holds that were timed
-  word32 holds;           ///< how many were timed
-  word32 depth_and_kind;  ///< recursion depth << 8 | kind
+  word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
+  word32 holds;           ///< that number, of all timed holds: held / holds is the mean
+  word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
   word32 place;           ///< chain + 1 of the initialisation or first use; 0: none
   word32 flags;           ///< object_flags
   // Line 2: by anyone.
@@ -234,7 +236,6 @@ enum class charged : std::uint32_t {
   none,
   waiter,  ///< count: waits; ticks: what was waited. The chain waits
   holder,  ///< count: samples; ticks: what others waited while it was held. The chain released it
-  folded,  ///< count: objects that are gone and were never contended; ticks: their acquisitions. The chain is their place
 };
 
 /// Who is charged: an object that is its own place (below 2^30), or the objects of a place (2^30 + chain).
@@ -266,7 +267,7 @@ struct alignas(4096) window {
   word32 object;                              ///< + 1
   word32 count;                               ///< so far
   word64 begin, end;                          ///< ticks
-  std::atomic<std::uint16_t> owners[length];  ///< thread slots
+  std::atomic<std::uint16_t> owners[length];  ///< thread slots, modulo 65536
 };
 static_assert(sizeof(window) == 4096);
 
