@@ -16,11 +16,12 @@
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/cond.hpp"
-#include "preload/counting.hpp"
+#include "preload/cond_call.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"
 #include "preload/own_sleep.hpp"
+#include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "preload/users.hpp"
@@ -124,81 +125,106 @@ waits who_waits(pthread_cond_t* cond, pthread_mutex_t* mutex) {
 int cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
   if (attributes != nullptr) pthread_condattr_getpshared(attributes, &shared);
-  if (passes_through() || shared != PTHREAD_PROCESS_PRIVATE) return c_library::cond_init(c, attributes);
-  clockid_t clock = CLOCK_REALTIME;
-  if (attributes != nullptr) pthread_condattr_getclock(attributes, &clock);
-  std::memset(c, 0, sizeof *c);
-  cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
-  return 0;
+  int error = 0;
+  if (passes_through() || shared != PTHREAD_PROCESS_PRIVATE) {
+    error = c_library::cond_init(c, attributes);
+  } else {
+    clockid_t clock = CLOCK_REALTIME;
+    if (attributes != nullptr) pthread_condattr_getclock(attributes, &clock);
+    std::memset(c, 0, sizeof *c);
+    cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
+  }
+  if (error == 0 && is_recorded()) record_cond_init(c);
+  return error;
 }
 
 int cond_destroy(pthread_cond_t* c) {
-  if (passes_through() || !cond_of(c).is_private()) return c_library::cond_destroy(c);
+  const bool through = passes_through();
+  if (is_recorded()) record_cond_destroy(c);
+  if (through || !cond_of(c).is_private()) return c_library::cond_destroy(c);
   return cond_of(c).queue.close() ? 0 : EBUSY;
 }
 
-int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-  count_wait();
-  switch (who_waits(c, m)) {
-    case waits::c_library:
-      return c_library::cond_wait(c, m);
-    case waits::mixed:
-      return mixed_wait::wait(c, m, -1, nullptr);
-    default:
+int wait_plainly(const cond_call& call) {
+  pthread_cond_t* const c = call.condition;
+  pthread_mutex_t* const m = call.mutex;
+  const timespec* const until = call.until;
+  const clockid_t clock = call.clock;
+  const waits who = who_waits(c, m);
+  switch (call.which) {
+    case cond_call::how::wait:
+      if (who == waits::c_library) return c_library::cond_wait(c, m);
+      if (who == waits::mixed) return mixed_wait::wait(c, m, -1, nullptr);
       return check_and_wait(c, m, CLOCK_MONOTONIC, nullptr);
-  }
-}
-
-int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
-  count_wait();
-  switch (who_waits(c, m)) {
-    case waits::c_library:
-      return c_library::cond_timedwait(c, m, until);
-    case waits::mixed:
-      return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
-    default:
+    case cond_call::how::timed:
+      if (who == waits::c_library) return c_library::cond_timedwait(c, m, until);
+      if (who == waits::mixed) return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
       return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
-  }
-}
-
-int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  count_wait();
-  switch (who_waits(c, m)) {
-    case waits::c_library:
-      return c_library::cond_clockwait(c, m, clock, until);
-    case waits::mixed:
-      return is_waitable(clock) && is_time(*until) ? mixed_wait::wait(c, m, clock, until) : EINVAL;
-    default:
+    case cond_call::how::clock:
+      if (who == waits::c_library) return c_library::cond_clockwait(c, m, clock, until);
+      if (who == waits::mixed)
+        return is_waitable(clock) && is_time(*until) ? mixed_wait::wait(c, m, clock, until) : EINVAL;
       return is_waitable(clock) ? check_and_wait(c, m, clock, until) : EINVAL;
   }
+  return EINVAL;
 }
 
 namespace {
 
-// Apart, so that the functions below need no stack.
-[[gnu::noinline]] int signal_elsewhere(pthread_cond_t* c) {
+int wait_recorded_or_not(cond_call call, std::uint64_t caller) {
+  passes_through();  // first: it begins the recording
+  return is_recorded() ? recorded_cond_wait(call, caller) : wait_plainly(call);
+}
+
+}  // namespace
+
+int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
+  return wait_recorded_or_not({cond_call::how::wait, c, m, 0, nullptr}, USHER_CALLER);
+}
+
+int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
+  return wait_recorded_or_not({cond_call::how::timed, c, m, 0, until}, USHER_CALLER);
+}
+
+int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+  return wait_recorded_or_not({cond_call::how::clock, c, m, clock, until}, USHER_CALLER);
+}
+
+namespace {
+
+int signal_plainly(pthread_cond_t* c) {
   if (passes_through()) return c_library::cond_signal(c);
   if (!cond_of(c).is_private()) return mixed_wait::signal(c);
   return signal(cond_of(c).queue);
 }
-[[gnu::noinline]] int broadcast_elsewhere(pthread_cond_t* c) {
+int broadcast_plainly(pthread_cond_t* c) {
   if (passes_through()) return c_library::cond_broadcast(c);
   if (!cond_of(c).is_private()) return mixed_wait::broadcast(c);
   return broadcast(cond_of(c).queue);
+}
+
+// Apart, so that the functions below need no stack.
+[[gnu::noinline]] int signal_elsewhere(pthread_cond_t* c, std::uint64_t caller) {
+  passes_through();  // first: it begins the recording
+  return is_recorded() ? recorded_cond_signal(c, false, signal_plainly, caller) : signal_plainly(c);
+}
+[[gnu::noinline]] int broadcast_elsewhere(pthread_cond_t* c, std::uint64_t caller) {
+  passes_through();
+  return is_recorded() ? recorded_cond_signal(c, true, broadcast_plainly, caller) : broadcast_plainly(c);
 }
 
 }  // namespace
 
 int cond_signal(pthread_cond_t* c) {
   if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
-    return signal_elsewhere(c);
+    return signal_elsewhere(c, USHER_CALLER);
   pthread_queue& queue = cond_of(c).queue;
   return queue.anyone() ? signal(queue) : 0;
 }
 
 int cond_broadcast(pthread_cond_t* c) {
   if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
-    return broadcast_elsewhere(c);
+    return broadcast_elsewhere(c, USHER_CALLER);
   pthread_queue& queue = cond_of(c).queue;
   return queue.anyone() ? broadcast(queue) : 0;
 }

@@ -5,12 +5,13 @@
 #include <atomic>
 #include <cerrno>
 
+#include "preload/attach.hpp"
 #include "preload/c_library.hpp"
-#include "preload/counting.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"
 #include "preload/own_sleep.hpp"
+#include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "preload/users.hpp"
@@ -28,10 +29,11 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
 
 [[gnu::cold]] const mutex_table& connect() {
   const mutex_table& t = selected();
-  const bool counting = counters.load(std::memory_order_acquire) != nullptr;
-  to_lock.store(counting ? counted_lock : t.lock, std::memory_order_relaxed);
-  to_trylock.store(counting ? counted_trylock : t.trylock, std::memory_order_relaxed);
-  to_unlock.store(t.unlock, std::memory_order_relaxed);
+  settle_owner();
+  const bool recorded = is_recorded();
+  to_lock.store(recorded ? recorded_lock : t.lock, std::memory_order_relaxed);
+  to_trylock.store(recorded ? recorded_trylock : t.trylock, std::memory_order_relaxed);
+  to_unlock.store(recorded ? recorded_unlock : t.unlock, std::memory_order_relaxed);
   return t;
 }
 [[gnu::cold]] int first_lock(pthread_mutex_t* m) {
@@ -43,7 +45,8 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
   return pthread_mutex_trylock(m);
 }
 [[gnu::cold]] int first_unlock(pthread_mutex_t* m) {
-  return connect().unlock(m);
+  connect();
+  return pthread_mutex_unlock(m);
 }
 
 /// Between the handlers' first and last lines.
@@ -62,9 +65,27 @@ void at_fork_in_child() {
   if (!selected().passes_through) native::prepare_heavy_fences();
 }
 
+constexpr attach_point switches() {
+  return {attach_point::expected,
+          0,
+          std::uint32_t(owner::undecided),
+          &owner_of_all,
+          {{&to_lock, first_lock}, {&to_trylock, first_trylock}, {&to_unlock, first_unlock}},
+          {}};
+}
+
 }  // namespace
 
+void end_recording(recorder& r) {
+  recorder* seen = &r;
+  if (!current_recorder.compare_exchange_strong(seen, nullptr, std::memory_order_acq_rel)) return;
+  connect();
+}
+
 }  // namespace usher::preload
+
+/// Defined here, beside most of what it switches.
+constinit usher::preload::attach_point usher_attach_v1 = usher::preload::switches();
 
 using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
 
@@ -79,16 +100,15 @@ USHER_EXPORT int pthread_mutex_unlock(pthread_mutex_t* m) {
 }
 
 USHER_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* m, const timespec* until) {
-  if (counters.load(std::memory_order_relaxed) != nullptr) return counted_clocklock(m, CLOCK_REALTIME, until);
+  if (is_recorded()) return recorded_clocklock(m, CLOCK_REALTIME, until, USHER_CALLER);
   if (selected().passes_through) return c_library::mutex_timedlock(m, until);
   return selected().clocklock(m, CLOCK_REALTIME, until);
 }
 
 USHER_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  if (selected().passes_through && counters.load(std::memory_order_relaxed) == nullptr)
-    return selected().clocklock(m, clock, until);
+  if (selected().passes_through && !is_recorded()) return selected().clocklock(m, clock, until);
   if (!is_waitable(clock)) return EINVAL;
-  if (counters.load(std::memory_order_relaxed) != nullptr) return counted_clocklock(m, clock, until);
+  if (is_recorded()) return recorded_clocklock(m, clock, until, USHER_CALLER);
   return selected().clocklock(m, clock, until);
 }
 
@@ -99,10 +119,13 @@ USHER_EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_
     // Normal by attribute is 0x200 (no lock elision), by default 0. We elide nothing: one kind, one fast path.
     if (is_ours(kind)) kind_and_epoch(m).store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
   }
+  if (error == 0 && is_recorded()) record_init(m);
   return error;
 }
 
 USHER_EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) {
+  if (is_recorded()) [[unlikely]]
+    record_destroy(m);
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
   if (selected().passes_through || !is_ours(kind)) return c_library::mutex_destroy(m);
   if (selected().is_held(m) || has_users(m)) return EBUSY;

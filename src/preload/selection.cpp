@@ -13,10 +13,12 @@
 
 #include "catalog/names.hpp"
 #include "catalog/probability.hpp"
+#include "preload/attach.hpp"
 #include "preload/c_library.hpp"
 #include "preload/catalog.hpp"
-#include "preload/counting.hpp"
+#include "preload/export.hpp"
 #include "preload/layout.hpp"
+#include "preload/recorder.hpp"
 
 namespace usher::preload {
 namespace {
@@ -155,14 +157,12 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   const std::optional<append_chance> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_chance()), std::memory_order_relaxed);
   order_of_sems.store(sems.value_or(append_chance()), std::memory_order_relaxed);
-  if (const std::string_view file = variable("USHER_COUNTERS"); !file.empty() && c_library::is_glibc())
-    count_in(file.data());  // it ends where the variable does
   const mutex_table* none = nullptr;
   if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  const bool counting = counters.load(std::memory_order_acquire) != nullptr;
-  const owner ours = counting ? owner::counted_usher : owner::usher;
-  owner_of_all.store(table->passes_through ? owner::c_library : ours, std::memory_order_release);
   // One thread a process comes here.
+  if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
+    record_in(file.data(), *table);  // the path ends where the variable does
+  settle_owner();
   if (found == nullptr) complain_of_lock(name);
   if (refused) complain_of_none(found->name);
   if (!table->passes_through && !conds) complain_of_probability(cond_variable);
@@ -173,6 +173,16 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
 }  // namespace
 
 constinit std::atomic<owner> owner_of_all{owner::undecided};
+
+void settle_owner() {
+  const mutex_table& table = selected();
+  std::uint32_t wanted = 1;
+  if (usher_attach_v1.wanted.load(std::memory_order_acquire) == 1 &&
+      usher_attach_v1.wanted.compare_exchange_strong(wanted, 0, std::memory_order_acq_rel) && c_library::is_glibc())
+    record_in(usher_attach_v1.path, table);
+  const owner plain = table.passes_through ? owner::c_library : owner::usher;
+  owner_of_all.store(is_recorded() ? owner::recorded : plain, std::memory_order_release);
+}
 
 const mutex_table& selected() {
   const mutex_table* t = chosen.load(std::memory_order_acquire);

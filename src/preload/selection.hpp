@@ -11,11 +11,14 @@ namespace usher::preload {
 /// The table that USHER_LOCK selects. Decided once, on the first call.
 const mutex_table& selected();
 
-/// `counted_usher`: ours, but with counting; only the fast path of semaphores asks for the difference.
-enum class owner { undecided, usher, counted_usher, c_library };
+/// `recorded`: ours or the C library's, and `usher stat` looks on.
+enum class owner { undecided, usher, recorded, c_library };
 extern constinit std::atomic<owner> owner_of_all;
 
-/// Whether it is known already that the locks are ours, and that no calls are counted: the first question of what is to be
+/// Decides owner_of_all; and begins to record if `usher stat -p` has asked for it (attach.hpp).
+void settle_owner();
+
+/// Whether it is known already that the locks are ours, and that no calls are recorded: the first question of what is to be
 /// fast. If not, ask the next.
 inline bool is_ushers() {
   return owner_of_all.load(std::memory_order_acquire) == owner::usher;
@@ -23,7 +26,9 @@ inline bool is_ushers() {
 
 inline bool passes_through() {
   const owner o = owner_of_all.load(std::memory_order_acquire);
-  return o == owner::undecided ? selected().passes_through : o == owner::c_library;
+  if (o == owner::undecided) [[unlikely]]
+    settle_owner();
+  return o == owner::c_library || (o != owner::usher && selected().passes_through);
 }
 
 /// USHER_COND_APPEND and USHER_SEM_APPEND.

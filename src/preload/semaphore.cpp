@@ -12,9 +12,9 @@
 
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
-#include "preload/counting.hpp"
 #include "preload/export.hpp"
 #include "preload/own_sleep.hpp"
+#include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "usher/core/semaphore_core.hpp"
@@ -41,14 +41,6 @@ bool is_ours_for_certain(const sem_t* s) {
 [[gnu::noinline]] bool is_ours(const sem_t* s) {
   return !passes_through() && !is_shared(s);
 }
-/// The same of a call that is counted, if calls are: those of semaphores that a lock of ours could serve.
-[[gnu::noinline]] bool is_ours_counted(const sem_t* s) {
-  const bool through = passes_through();  // first: it begins the counting
-  if (is_shared(s)) return false;
-  count_semaphore();
-  return !through;
-}
-
 int fail(int error) {
   errno = error;
   return -1;
@@ -96,6 +88,56 @@ int wait_until(sem_t* s, clockid_t clock, const timespec* until) {
   return c.try_acquire() ? 0 : wait(c, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
+// ---- the calls, without a record of them -------------------------------------------------------------------
+
+int wait_here(sem_t* s) {
+  pthread_testcancel();  // a cancellation point, also where it need not wait
+  core& c = core_of(s);
+  return c.try_acquire() ? 0 : wait(c, false, nullptr);
+}
+int try_here(sem_t* s) {
+  return core_of(s).try_acquire() ? 0 : fail(EAGAIN);
+}
+int post_here(sem_t* s) {
+  return core_of(s).release() ? 0 : fail(EOVERFLOW);
+}
+int try_plainly(sem_t* s) {
+  return is_ours(s) ? try_here(s) : c_library::sem_trywait(s);
+}
+int post_plainly(sem_t* s) {
+  return is_ours(s) ? post_here(s) : c_library::sem_post(s);
+}
+int wait_plainly(const sem_call& call) {
+  sem_t* const s = call.semaphore;
+  const bool ours = is_ours(s);
+  switch (call.which) {
+    case sem_call::how::wait:
+      return ours ? wait_here(s) : c_library::sem_wait(s);
+    case sem_call::how::timed:
+      return ours ? wait_until(s, CLOCK_REALTIME, call.until) : c_library::sem_timedwait(s, call.until);
+    case sem_call::how::clock:
+      if (!ours) return c_library::sem_clockwait(s, call.clock, call.until);
+      return is_waitable(call.clock) ? wait_until(s, call.clock, call.until) : fail(EINVAL);
+  }
+  return fail(EINVAL);
+}
+
+// Of all semaphores that are not ours for certain.
+[[gnu::noinline]] int wait_elsewhere(sem_call call, std::uint64_t caller) {
+  passes_through();  // first: it begins the recording
+  call.try_plainly = try_plainly;
+  call.wait_plainly = wait_plainly;
+  return is_recorded() ? recorded_sem_wait(call, caller) : wait_plainly(call);
+}
+[[gnu::noinline]] int try_elsewhere(sem_t* s, std::uint64_t caller) {
+  passes_through();
+  return is_recorded() ? recorded_sem_trywait(s, try_plainly, caller) : try_plainly(s);
+}
+[[gnu::noinline]] int post_elsewhere(sem_t* s, std::uint64_t caller) {
+  passes_through();
+  return is_recorded() ? recorded_sem_post(s, post_plainly, caller) : post_plainly(s);
+}
+
 }  // namespace
 }  // namespace usher::preload
 
@@ -104,40 +146,36 @@ using namespace usher::preload;  // NOLINT(google-build-using-namespace): this f
 USHER_EXPORT int sem_init(sem_t* s, int shared, unsigned value) {
   const int result = c_library::sem_init(s, shared, value);  // it checks the value and says whose it is
   if (result == 0 && is_ours(s)) ::new (s) core(value);
+  if (result == 0 && is_recorded()) record_sem_init(s);
   return result;
 }
 
 USHER_EXPORT int sem_destroy(sem_t* s) {
-  return is_ours(s) ? 0 : c_library::sem_destroy(s);
+  const bool ours = is_ours(s);
+  if (is_recorded()) record_sem_destroy(s);
+  return ours ? 0 : c_library::sem_destroy(s);
 }
 
 USHER_EXPORT int sem_wait(sem_t* s) {
-  if (!is_ours_for_certain(s)) [[unlikely]]
-    if (!is_ours_counted(s)) return c_library::sem_wait(s);
-  pthread_testcancel();  // a cancellation point, also where it need not wait
-  core& c = core_of(s);
-  return c.try_acquire() ? 0 : wait(c, false, nullptr);
+  if (is_ours_for_certain(s)) [[likely]]
+    return wait_here(s);
+  return wait_elsewhere({sem_call::how::wait, s, 0, nullptr, nullptr, nullptr}, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_trywait(sem_t* s) {
-  if (!is_ours_for_certain(s)) [[unlikely]]
-    if (!is_ours_counted(s)) return c_library::sem_trywait(s);
-  return core_of(s).try_acquire() ? 0 : fail(EAGAIN);
+  return is_ours_for_certain(s) ? try_here(s) : try_elsewhere(s, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_timedwait(sem_t* s, const timespec* until) {
-  return is_ours_counted(s) ? wait_until(s, CLOCK_REALTIME, until) : c_library::sem_timedwait(s, until);
+  return wait_elsewhere({sem_call::how::timed, s, 0, until, nullptr, nullptr}, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_clockwait(sem_t* s, clockid_t clock, const timespec* until) {
-  if (!is_ours_counted(s)) return c_library::sem_clockwait(s, clock, until);
-  return is_waitable(clock) ? wait_until(s, clock, until) : fail(EINVAL);
+  return wait_elsewhere({sem_call::how::clock, s, clock, until, nullptr, nullptr}, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_post(sem_t* s) {
-  if (!is_ours_for_certain(s)) [[unlikely]]
-    if (!is_ours_counted(s)) return c_library::sem_post(s);
-  return core_of(s).release() ? 0 : fail(EOVERFLOW);
+  return is_ours_for_certain(s) ? post_here(s) : post_elsewhere(s, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_getvalue(sem_t* s, int* value) {

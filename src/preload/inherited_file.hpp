@@ -1,0 +1,32 @@
+// A file in memory that the launcher has passed on. Its path ends in the number of a descriptor, /proc/PID/fd/N. A process that
+// may not open that, because it runs as another user by then, finds the file under its own descriptor N, if it has inherited
+// it; by its name, since N may be another file by then.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace usher::preload {
+
+/// Our own descriptor of the number that the path ends in, if that is the file in memory of this name; else -1.
+inline int inherited_file(const char* path, const char* name) {
+  constexpr std::size_t longest = 9;
+  const char* const slash = std::strrchr(path, '/');
+  if (slash == nullptr || slash[1] == '\0' || std::strlen(slash + 1) > longest) return -1;
+  int number = 0;
+  for (const char* c = slash + 1; *c != '\0'; ++c) {
+    if (*c < '0' || *c > '9') return -1;
+    number = number * 10 + (*c - '0');
+  }
+  char own[32] = "/proc/self/fd/", target[64] = {};
+  std::strcat(own, slash + 1);
+  if (syscall(SYS_readlinkat, AT_FDCWD, own, target, sizeof target - 1) < 0) return -1;
+  constexpr std::size_t prefix = sizeof "/memfd:" - 1;
+  if (std::strncmp(target, "/memfd:", prefix) != 0) return -1;
+  return std::strncmp(target + prefix, name, std::strlen(name)) == 0 ? number : -1;
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,148 @@
+#include "preload/mapped_modules.hpp"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace usher::preload {
+namespace {
+
+bool is_known(const recorder& r, std::uint32_t process, std::uint64_t address) {
+  const std::uint32_t taken = r.head->modules.load(std::memory_order_acquire);
+  const std::uint32_t n = taken < r.head->room.modules ? taken : r.head->room.modules;
+  // Of this process they are among the last, as a rule.
+  for (std::uint32_t i = n; i-- > 0;) {
+    const record::module_slot& m = r.file.module(i);
+    if (m.ready.load(std::memory_order_acquire) != 0 && m.process == process && address >= m.begin && address < m.end)
+      return true;
+  }
+  return false;
+}
+
+/// Where the path is in the text: that of another mapping, if one of the latest has the same. False: there is no room.
+bool put_path(recorder& r, const char* path, std::uint32_t length, std::uint32_t& at) {
+  const std::uint32_t taken = r.head->modules.load(std::memory_order_relaxed);
+  const std::uint32_t n = taken < r.head->room.modules ? taken : r.head->room.modules;
+  constexpr std::uint32_t looked_at = 512;
+  for (std::uint32_t i = n; i-- > (n > looked_at ? n - looked_at : 0);) {
+    const record::module_slot& m = r.file.module(i);
+    if (m.ready.load(std::memory_order_acquire) == 0 || m.path_length != length) continue;
+    if (std::memcmp(r.file.text() + m.path, path, length) == 0) {
+      at = m.path;
+      return true;
+    }
+  }
+  at = r.head->text.fetch_add(length, std::memory_order_relaxed);
+  if (at > r.head->room.text || length > r.head->room.text - at) return false;
+  std::memcpy(r.file.text() + at, path, length);
+  return true;
+}
+
+struct mapping {
+  std::uint64_t begin, end, offset;
+  const char* path;
+  std::uint32_t length;
+};
+
+const char* number(const char* c, unsigned base, std::uint64_t& value) {
+  for (value = 0;; c++) {
+    unsigned digit;
+    if (*c >= '0' && *c <= '9')
+      digit = unsigned(*c - '0');
+    else if (*c >= 'a' && *c <= 'f')
+      digit = unsigned(*c - 'a') + 10;
+    else
+      return c;
+    if (digit >= base) return c;
+    value = value * base + digit;
+  }
+}
+
+/// "begin-end rwxp offset dev inode path". False: not executable, or no file's.
+bool parse(const char* line, mapping& m) {
+  const char* c = number(line, 16, m.begin);
+  if (*c++ != '-') return false;
+  c = number(c, 16, m.end);
+  if (std::strlen(c) < 6 || c[3] != 'x') return false;
+  c = number(c + 6, 16, m.offset);
+  c = std::strchr(c, '/');
+  if (c == nullptr) return false;
+  m.path = c;
+  m.length = std::uint32_t(std::strlen(c));
+  return true;
+}
+
+void put(recorder& r, std::uint32_t process, const mapping& m) {
+  if (is_known(r, process, m.begin)) return;
+  const std::uint32_t i = r.head->modules.fetch_add(1, std::memory_order_relaxed);
+  std::uint32_t path;
+  if (i >= r.head->room.modules || !put_path(r, m.path, m.length, path)) {
+    add(r.head->dropped.modules, 1);
+    return;
+  }
+  record::module_slot& slot = r.file.module(i);
+  slot.process = process;
+  slot.begin = m.begin;
+  slot.end = m.end;
+  slot.offset = m.offset;
+  slot.path = path;
+  slot.path_length = m.length;
+  slot.ready.store(1, std::memory_order_release);
+}
+
+void read_mappings(recorder& r, std::uint32_t process) {
+  const int saved = errno;
+  const long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    char buffer[2048];  // the thread may have a small stack. Longer lines are left out
+    std::size_t have = 0;
+    bool skip = false;
+    for (;;) {
+      const long n = syscall(SYS_read, fd, buffer + have, sizeof buffer - 1 - have);
+      if (n <= 0) break;
+      have += std::size_t(n);
+      char* line = buffer;
+      while (char* const end = static_cast<char*>(std::memchr(line, '\n', std::size_t(buffer + have - line)))) {
+        *end = '\0';
+        mapping m;
+        if (!skip && parse(line, m)) put(r, process, m);
+        skip = false;
+        line = end + 1;
+      }
+      have = std::size_t(buffer + have - line);
+      if (have == sizeof buffer - 1) {
+        have = 0;
+        skip = true;
+      } else {
+        std::memmove(buffer, line, have);
+      }
+    }
+    syscall(SYS_close, fd);
+  }
+  errno = saved;
+}
+
+}  // namespace
+
+void learn_modules(recorder& r, const recorded_thread& me, std::uint64_t address) {
+  const std::uint32_t process = std::uint32_t(me.key_base >> 48) - 1;
+  const bool known = is_known(r, process, address);
+  if (known && r.maps_are_due.load(std::memory_order_relaxed) == 0) return;
+  const std::uint64_t now = r.ticks();
+  std::uint64_t next = r.next_maps.load(std::memory_order_relaxed);
+  if (now < next || !r.next_maps.compare_exchange_strong(next, ~std::uint64_t{0}, std::memory_order_relaxed)) {
+    r.maps_are_due.store(1, std::memory_order_relaxed);  // for whoever comes by later
+    return;
+  }
+  r.maps_are_due.store(0, std::memory_order_relaxed);
+  read_mappings(r, process);
+  // It takes longer the more mappings there are, and code that is in no file is never found: at most 2 % of the time.
+  constexpr std::uint64_t rest = 50;
+  const std::uint64_t then = r.ticks();
+  r.next_maps.store(then + rest * (then - now), std::memory_order_relaxed);
+}
+
+}  // namespace usher::preload

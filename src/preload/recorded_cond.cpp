@@ -1,0 +1,132 @@
+// Condition variables that are recorded. A wait gives the mutex up and takes it again: where our own functions do that, the
+// mutex's record is theirs; where the C library does, it is made here, and how long the mutex had to be waited for is not seen.
+#include <cerrno>
+
+#include "preload/cancellable_wait.h"
+#include "preload/holding.hpp"
+#include "preload/recording.hpp"
+#include "preload/selection.hpp"
+
+namespace usher::preload {
+namespace {
+
+record::object* entry_of(recorded_thread& me, pthread_cond_t* c, std::uint64_t caller) {
+  return find_or_begin(me, c, record::kind::condition, false, caller);
+}
+
+/// When signals were sent that no waiter has answered yet: the latest sixteen. Which waiter answers which is not known, so they
+/// answer in order; the sum of all is right whatever the order is.
+void note_sent(record::detail& d, std::uint64_t now, std::uint32_t n) {
+  const std::uint64_t first = d.sent.load(std::memory_order_relaxed);
+  constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
+  for (std::uint32_t i = 0; i < n && i < kept; i++) d.sent_at[(first + i) % kept].store(now, std::memory_order_relaxed);
+  d.sent.fetch_add(n, std::memory_order_release);
+}
+
+/// The ticks since the signal that the calling thread answers, or 0 if there is none.
+std::uint64_t answer(record::detail& d, std::uint64_t now, std::uint64_t most) {
+  constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
+  std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
+  do {
+    if (heard >= d.sent.load(std::memory_order_acquire)) return 0;
+  } while (!d.heard.compare_exchange_weak(heard, heard + 1, std::memory_order_relaxed));
+  const std::uint64_t at = d.sent_at[heard % kept].load(std::memory_order_relaxed);
+  const std::uint64_t ticks = now > at ? now - at : 0;
+  return ticks < most ? ticks : most;  // two signals at once may find each other's time
+}
+
+struct waiting {
+  cond_call& call;
+  recorded_thread& me;
+  record::object& condition;
+  record::object* mutex;
+  recorded_wait wait;
+};
+
+/// The thread waits no more, and has the mutex.
+void come_back(waiting& w, int result) {
+  const std::uint64_t ticks = w.wait.over();
+  recorded_thread& me = w.me;
+  record::object& o = w.condition;
+  if (w.mutex != nullptr && w.mutex->owner.load(std::memory_order_relaxed) != me.name) {
+    // Locked by the C library; or handed over.
+    if (selected().passes_through) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
+    hold_begins(me, *w.mutex);
+  }
+  if (result == ETIMEDOUT) {
+    add(o.timeouts, 1);
+    return;
+  }
+  if (result != 0) return;
+  record::detail* const d = detail_of(me, o);
+  w.wait.book(d != nullptr ? answer(*d, w.wait.ended(), ticks) : 0);
+}
+
+int run(void* argument) {
+  return wait_plainly(static_cast<waiting*>(argument)->call);
+}
+
+constexpr int cancelled = -1;
+void on_cancel(void* argument) {
+  come_back(*static_cast<waiting*>(argument), cancelled);
+}
+
+}  // namespace
+
+int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? entry_of(*me, call.condition, caller) : nullptr;
+  if (o == nullptr) return wait_plainly(call);
+  if (has_ended(*me->of)) {
+    end_recording(*me->of);
+    return wait_plainly(call);
+  }
+  // What is booked here is booked once: no cancellation but in the wait itself.
+  const usher_cancel_type type = usher_defer_cancellation();
+  add(o->acquisitions, 1);
+  detail_of(*me, *o);
+  record::object* const mutex = me->find(call.mutex);
+  if (mutex != nullptr && selected().passes_through) hold_ends(*me, *mutex);
+  waiting w{call, *me, *o, mutex, recorded_wait(*me, *o, record::kind::condition, caller)};
+  const int result = usher_call_with_cleanup(run, &w, on_cancel);
+  come_back(w, result);
+  usher_restore_cancellation(type);
+  return result;
+}
+
+int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_t*), std::uint64_t caller) {
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? entry_of(*me, c, caller) : nullptr;
+  if (o == nullptr) return plain(c);
+  add(o->signals, 1);
+  std::uint64_t n = o->waiting.load(std::memory_order_relaxed) & record::waiting_count;
+  if (n != 0) {
+    if (record::detail* const d = detail_of(*me, *o)) {
+      // Those that were signalled already and have not come back.
+      const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
+                          heard = d->heard.load(std::memory_order_relaxed), pending = sent > heard ? sent - heard : 0;
+      n = n > pending ? n - pending : 0;
+      if (n != 0) note_sent(*d, me->of->ticks(), all ? std::uint32_t(n) : 1);
+    }
+  }
+  if (n == 0)
+    add(o->unheard, 1);
+  else if (all)
+    raise_to(o->herd, std::uint32_t(n));
+  return plain(c);
+}
+
+void record_cond_init(pthread_cond_t* c) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return;
+  if (record::object* const before = me->find(c)) end_object(*me, *before);
+  begin_object(*me, c, record::kind::condition, false, true, 0);
+}
+
+void record_cond_destroy(pthread_cond_t* c) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return;
+  if (record::object* const o = me->find(c)) end_object(*me, *o);
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,273 @@
+// Mutexes that are recorded. The holder writes the first line of the entry, plainly; those who wait write the second.
+#include <cerrno>
+
+#include "preload/holding.hpp"
+#include "preload/layout.hpp"
+#include "preload/mapped_modules.hpp"
+#include "preload/probes.hpp"
+#include "preload/recording.hpp"
+#include "preload/selection.hpp"
+#include "preload/timeouts.hpp"
+
+// True while the process has one thread. Weak: older C libraries have none.
+extern "C" [[gnu::weak]] char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
+
+namespace usher::preload {
+namespace {
+
+bool is_recursive(pthread_mutex_t* m) {
+  return type_of(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed))) == PTHREAD_MUTEX_RECURSIVE;
+}
+
+record::object* entry_of(recorded_thread& me, pthread_mutex_t* m, std::uint64_t caller) {
+  record::object* const o = me.find(m);
+  if (o != nullptr) [[likely]]
+    return o;
+  return begin_object(me, m, record::kind::mutex, is_recursive(m), false, caller);
+}
+
+/// What a lock has given: the mutex, also where its last owner died.
+bool is_acquired(int result) {
+  return result == 0 || result == EOWNERDEAD;
+}
+
+/// Waits for it by one of the two functions.
+[[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, clockid_t clock,
+                               const timespec* until, bool timed, std::uint64_t caller) {
+  const mutex_table& table = selected();
+  const auto lock = [&] { return timed ? table.clocklock(m, clock, until) : table.lock(m); };
+  if (has_ended(*me.of)) {
+    end_recording(*me.of);
+    return lock();
+  }
+  recorded_wait wait(me, o, record::kind::mutex, caller);
+  const int result = lock();
+  const std::uint64_t ticks = wait.over();
+  if (is_acquired(result)) {
+    wait.book(ticks);
+    hold_begins(me, o);
+  } else if (result == ETIMEDOUT) {
+    add(o.timeouts, 1);
+    add(o.waited, ticks);
+    add(me.slot->waited[0], ticks);
+  }
+  return result;
+}
+
+bool is_alone() {
+  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0;
+}
+
+}  // namespace
+
+int recorded_lock(pthread_mutex_t* m) {
+  const mutex_table& table = selected();
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) [[unlikely]]
+    return table.lock(m);
+  record::object* const o = entry_of(*me, m, USHER_CALLER);
+  if (o == nullptr) [[unlikely]]
+    return table.lock(m);
+  // The C library's own trylock is dearer than its lock where there is one thread; which cannot have to wait but for itself.
+  const bool plainly = table.passes_through && is_alone() && o->owner.load(std::memory_order_relaxed) == 0;
+  const int result = plainly ? table.lock(m) : table.trylock(m);
+  if (is_acquired(result)) {
+    hold_begins(*me, *o);
+    return result;
+  }
+  return result != EBUSY ? result : wait_for(*me, *o, m, 0, nullptr, false, USHER_CALLER);
+}
+
+int recorded_trylock(pthread_mutex_t* m) {
+  const int result = selected().trylock(m);
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return result;
+  record::object* const o = entry_of(*me, m, USHER_CALLER);
+  if (o == nullptr) return result;
+  if (is_acquired(result))
+    hold_begins(*me, *o);
+  else if (result == EBUSY)
+    add(o->signals, 1);
+  return result;
+}
+
+int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until, std::uint64_t caller) {
+  const mutex_table& table = selected();
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? entry_of(*me, m, caller) : nullptr;
+  if (o == nullptr) return table.clocklock(m, clock, until);
+  const int result = table.trylock(m);
+  if (is_acquired(result)) {
+    hold_begins(*me, *o);
+    return result;
+  }
+  return result != EBUSY ? result : wait_for(*me, *o, m, clock, until, true, caller);
+}
+
+int recorded_unlock(pthread_mutex_t* m) {
+  const mutex_table& table = selected();
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? me->find(m) : nullptr;
+  if (o == nullptr) [[unlikely]]
+    return table.unlock(m);
+  std::uint32_t owner = o->owner.load(std::memory_order_relaxed);
+  if (owner != me->name) [[unlikely]] {
+    const int result = table.unlock(m);
+    // Another thread's, which most kinds allow. The next owner may be there already.
+    if (result == 0 && owner != 0) o->owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
+    return result;
+  }
+  const std::uint32_t depth = o->depth_and_kind.load(std::memory_order_relaxed);
+  if (depth >= one_deeper) [[unlikely]] {
+    o->depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
+    return table.unlock(m);
+  }
+  if (o->hold_begin.load(std::memory_order_relaxed) != 0 || o->waiting.load(std::memory_order_relaxed) != 0)
+      [[unlikely]] {
+    const held_charge c = hold_ends_slowly(*me, *o);
+    const int result = table.unlock(m);
+    charge_holder(*me, *o, c);
+    return result;
+  }
+  o->waited_before.store(0, std::memory_order_relaxed);
+  o->owner.store(0, std::memory_order_relaxed);
+  return table.unlock(m);
+}
+
+void record_init(pthread_mutex_t* m) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return;
+  if (record::object* const before = me->find(m)) end_object(*me, *before);
+  begin_object(*me, m, record::kind::mutex, is_recursive(m), true, 0);
+}
+
+void record_destroy(pthread_mutex_t* m) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return;
+  if (record::object* const o = me->find(m)) end_object(*me, *o);
+}
+
+// ---- holding.hpp -------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Whether a window of successive owners is being written.
+bool has_window(const recorded_thread& me, const record::object& o) {
+  const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
+  return at != 0 && at != no_room && me.of->file.detail(at - 1).window.load(std::memory_order_relaxed) != 0;
+}
+
+/// How many acquisitions the next timed hold stands for: as few as cost nothing beside a hold of that length, else about 64,
+/// by chance, so that it keeps no step with the program.
+std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t hold, std::uint64_t now) {
+  constexpr std::uint64_t long_hold = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
+  if (me.of->hold_times != 0 || hold >= long_hold || has_window(me, o)) return 1;
+  const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed);
+  if (n < 16) return 1;
+  return 32 + std::uint32_t((now * 0x9e3779b97f4a7c15u) >> 58);
+}
+
+/// A window of successive owners, now and then, of a mutex that is contended.
+void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
+  const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
+  if (at == 0 || at == no_room) return;
+  recorder& r = *me.of;
+  record::detail& d = r.file.detail(at - 1);
+  std::uint32_t w = d.window.load(std::memory_order_relaxed);
+  if (w == 0) {
+    constexpr std::uint32_t most_windows = 8;
+    constexpr std::uint64_t enough = 32, pause = 100;  // contended acquisitions; ms. Chosen
+    if (o.contended.load(std::memory_order_relaxed) < enough || now < d.next_window.load(std::memory_order_relaxed) ||
+        d.windows.load(std::memory_order_relaxed) >= most_windows)
+      return;
+    d.next_window.store(now + pause * r.ticks_a_ms, std::memory_order_relaxed);
+    if (r.head->windows.load(std::memory_order_relaxed) >= r.head->room.windows) return;
+    const std::uint32_t i = r.head->windows.fetch_add(1, std::memory_order_relaxed);
+    if (i >= r.head->room.windows) return;
+    w = i + 1;
+    r.file.window(i).begin.store(now, std::memory_order_relaxed);
+    r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
+    d.windows.store(d.windows.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    d.window.store(w, std::memory_order_relaxed);
+  }
+  record::window& window = r.file.window(w - 1);
+  const std::uint32_t n = window.count.load(std::memory_order_relaxed);
+  window.owners[n].store(std::uint16_t(me.name - 1), std::memory_order_relaxed);
+  window.end.store(now, std::memory_order_relaxed);
+  window.count.store(n + 1, std::memory_order_release);
+  if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void hold_begins_slowly(recorded_thread& me, record::object& o) {
+  recorder& r = *me.of;
+  const std::uint64_t now = r.ticks();
+  const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed);
+  if ((waiting & record::waiting_count) != 0)
+    o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
+  const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
+  if ((countdown & 0xffff) <= 1) {  // while a window is written, each time
+    if (has_ended(r)) return end_recording(r);
+    o.hold_begin.store(now, std::memory_order_relaxed);
+    note_owner(me, o, now);
+  } else {
+    o.countdown.store(countdown - 1, std::memory_order_relaxed);
+  }
+}
+
+held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
+  recorder& r = *me.of;
+  const std::uint64_t now = r.ticks();
+  held_charge charge{0, whom_to_charge(me, o), now};
+  if (const std::uint64_t begin = o.hold_begin.load(std::memory_order_relaxed); begin != 0) {
+    const std::uint64_t hold = now > begin ? now - begin : 0;
+    const std::uint32_t stands_for = o.countdown.load(std::memory_order_relaxed) >> 16;
+    std::uint64_t held = o.held.load(std::memory_order_relaxed) + hold * stands_for;
+    std::uint32_t holds = o.holds.load(std::memory_order_relaxed);
+    if (holds > 0x80000000u && r.hold_times == 0) held /= 2, holds /= 2;  // the mean stays
+    o.held.store(held, std::memory_order_relaxed);
+    o.holds.store(holds + stands_for, std::memory_order_relaxed);
+    const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
+    if (at != 0 && at != no_room) {
+      record::detail& d = r.file.detail(at - 1);
+      add(d.holds[record::duration_buckets::of(hold) / 2], stands_for);
+      raise_to(d.longest_hold, hold);
+    }
+    const std::uint32_t n = next_interval(me, o, hold, now);
+    o.countdown.store(n << 16 | n, std::memory_order_relaxed);
+    o.hold_begin.store(0, std::memory_order_relaxed);
+  }
+  if (const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed); (waiting & record::waiting_count) != 0) {
+    constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
+    const std::uint64_t ticks =
+        (record::waited_so_far(waiting, now) - o.waited_before.load(std::memory_order_relaxed)) % modulus;
+    if (ticks < modulus / 2) charge.ticks = ticks;  // else a waiter gave up meanwhile
+  }
+  o.waited_before.store(0, std::memory_order_relaxed);
+  o.owner.store(0, std::memory_order_relaxed);
+  return charge;
+}
+
+void hold_ends(recorded_thread& me, record::object& o) {
+  if (o.owner.load(std::memory_order_relaxed) != me.name) return;
+  const held_charge c = hold_ends_slowly(me, o);
+  if (c.ticks == 0) return;
+  if (record::detail* const d = detail_of(me, o)) add(d->uncharged_held, c.ticks);
+}
+
+void charge_holder(recorded_thread& me, record::object& o, const held_charge& c) {
+  if (c.ticks == 0) return;
+  record::detail* const d = detail_of(me, o);
+  if (d == nullptr) return;
+  add(d->uncharged_held, c.ticks);
+  recorder& r = *me.of;
+  std::uint64_t next = r.head->next_holder_sample.load(std::memory_order_relaxed);
+  if (c.now < next ||
+      !r.head->next_holder_sample.compare_exchange_strong(next, c.now + r.ticks_a_ms, std::memory_order_relaxed))
+    return;
+  const std::uint64_t ticks = d->uncharged_held.exchange(0, std::memory_order_relaxed);
+  charge(r, record::charged::holder, record::kind::mutex, c.whom, take_chain(me), 1, ticks);
+}
+
+}  // namespace usher::preload

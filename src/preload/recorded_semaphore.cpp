@@ -1,0 +1,97 @@
+// Semaphores that are recorded. Nobody holds one, so all is counted by atomic additions; a post may come from a signal handler.
+#include <cerrno>
+
+#include "preload/cancellable_wait.h"
+#include "preload/recording.hpp"
+
+namespace usher::preload {
+namespace {
+
+record::object* entry_of(recorded_thread& me, sem_t* s, std::uint64_t caller) {
+  return find_or_begin(me, s, record::kind::semaphore, false, caller);
+}
+
+struct waiting {
+  const sem_call& call;
+  recorded_thread& me;
+  record::object& semaphore;
+  recorded_wait wait;
+};
+
+void come_back(waiting& w, int result, int error) {
+  const std::uint64_t ticks = w.wait.over();
+  record::object& o = w.semaphore;
+  if (result == 0) {
+    add(o.acquisitions, 1);
+    w.wait.book(ticks);
+  } else if (error == ETIMEDOUT) {
+    add(o.timeouts, 1);
+    add(o.waited, ticks);
+    add(w.me.slot->waited[unsigned(record::kind::semaphore) - 1], ticks);
+  }
+}
+
+int run(void* argument) {
+  const sem_call& call = static_cast<waiting*>(argument)->call;
+  return call.wait_plainly(call);
+}
+
+void on_cancel(void* argument) {
+  come_back(*static_cast<waiting*>(argument), -1, ECANCELED);
+}
+
+}  // namespace
+
+int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? entry_of(*me, call.semaphore, caller) : nullptr;
+  if (o == nullptr || has_ended(*me->of)) return call.wait_plainly(call);
+  pthread_testcancel();  // a cancellation point, also where it need not wait
+  const int saved = errno;
+  if (call.try_plainly(call.semaphore) == 0) {
+    add(o->acquisitions, 1);
+    return 0;
+  }
+  if (errno != EAGAIN) return -1;
+  errno = saved;
+  const usher_cancel_type type = usher_defer_cancellation();
+  waiting w{call, *me, *o, recorded_wait(*me, *o, record::kind::semaphore, caller)};
+  const int result = usher_call_with_cleanup(run, &w, on_cancel);
+  come_back(w, result, result == 0 ? 0 : errno);
+  usher_restore_cancellation(type);
+  return result;
+}
+
+int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? entry_of(*me, s, caller) : nullptr;
+  const int result = plain(s);
+  if (o == nullptr) return result;
+  if (result == 0)
+    add(o->acquisitions, 1);
+  else
+    add(o->unheard, 1);
+  return result;
+}
+
+int recorded_sem_post(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? entry_of(*me, s, caller) : nullptr;
+  if (o != nullptr) add(o->signals, 1);  // before: the semaphore may be gone when its waiter has come back
+  return plain(s);
+}
+
+void record_sem_init(sem_t* s) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return;
+  if (record::object* const before = me->find(s)) end_object(*me, *before);
+  begin_object(*me, s, record::kind::semaphore, false, true, 0);
+}
+
+void record_sem_destroy(sem_t* s) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return;
+  if (record::object* const o = me->find(s)) end_object(*me, *o);
+}
+
+}  // namespace usher::preload

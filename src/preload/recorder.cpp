@@ -1,0 +1,434 @@
+#include "preload/recorder.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "preload/inherited_file.hpp"
+#include "preload/layout.hpp"
+#include "preload/mapped_modules.hpp"
+#include "preload/probes.hpp"
+#include "preload/selection.hpp"
+
+namespace usher::preload {
+namespace {
+
+constexpr std::uint32_t longest_search = record::longest_search;
+
+/// Copies a C string into atomicless text of the file.
+template <std::size_t n>
+void copy_text(char (&to)[n], const char* from) {
+  std::size_t i = 0;
+  for (; i < n - 1 && from[i] != '\0'; i++) to[i] = from[i];
+}
+
+void read_command(char (&to)[16]) {
+  const long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/comm", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  char text[16] = {};
+  const long n = syscall(SYS_read, fd, text, sizeof text - 1);
+  syscall(SYS_close, fd);
+  for (long i = 0; i < n && text[i] != '\n'; i++) to[i] = text[i];
+}
+
+/// This incarnation's slot + 1, or 0 if there is no room.
+std::uint32_t own_process(recorder& r, std::uint32_t stamp) {
+  std::uint64_t seen = r.process.load(std::memory_order_acquire);
+  if (std::uint32_t(seen >> 32) == stamp) return std::uint32_t(seen);
+  const std::uint32_t index = r.head->processes.fetch_add(1, std::memory_order_relaxed);
+  const bool room = index < r.head->room.processes && index < 0xfffe;  // a key has 16 bits for it
+  const std::uint64_t mine = std::uint64_t{stamp} << 32 | (room ? index + 1 : 0);
+  if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return std::uint32_t(seen);
+  if (!room) {
+    add(r.head->dropped.processes, 1);
+    return 0;
+  }
+  record::process_slot& p = r.file.process(index);
+  p.parent.store(std::uint32_t(seen), std::memory_order_relaxed);
+  p.began.store(r.ticks(), std::memory_order_relaxed);
+  const mutex_table& table = selected();
+  p.library.store(table.passes_through ? 0 : 1, std::memory_order_relaxed);
+  copy_text(p.lock, table.name);
+  read_command(p.command);
+  p.pid.store(std::uint32_t(syscall(SYS_getpid)), std::memory_order_release);
+  // In a child the parent's times stand there.
+  r.next_maps.store(0, std::memory_order_relaxed);
+  r.maps_are_due.store(1, std::memory_order_relaxed);
+  return index + 1;
+}
+
+/// A slot for a thread: a new one or, when there is none, that of a thread which the launcher has found gone. + 1; 0: none.
+std::uint32_t own_slot(recorder& r) {
+  record::header& head = *r.head;
+  const std::uint32_t room = head.room.threads;
+  if (head.threads.load(std::memory_order_relaxed) < room) {
+    const std::uint32_t i = head.threads.fetch_add(1, std::memory_order_relaxed);
+    if (i < room) return i + 1;
+  }
+  for (std::uint32_t i = 0; i < room; i++) {
+    record::thread_slot& t = r.file.thread(i);
+    std::uint32_t over = 1;
+    if (t.over.load(std::memory_order_relaxed) != 1 ||
+        !t.over.compare_exchange_strong(over, 2, std::memory_order_acq_rel))
+      continue;
+    add(head.retired, 1);
+    add(head.retired_lives, t.last.load(std::memory_order_relaxed) - t.first.load(std::memory_order_relaxed));
+    for (int k = 0; k < 3; k++) {
+      add(head.retired_waited[k], t.waited[k].load(std::memory_order_relaxed));
+      t.waited[k].store(0, std::memory_order_relaxed);
+      t.waits[k].store(0, std::memory_order_relaxed);
+    }
+    t.waits_for.store(0, std::memory_order_relaxed);
+    return i + 1;
+  }
+  add(head.dropped.threads, 1);
+  return 0;
+}
+
+/// The object that stands for those of a place that are gone.
+record::object* sum_of_place(recorded_thread& me, const record::object& o, record::kind kind) {
+  const std::uint32_t place = o.place.load(std::memory_order_relaxed);
+  // No object has such an address: it is the kernel's half.
+  const std::uint64_t key = me.key_base | (std::uint64_t{1} << 47) | std::uint64_t{place} << 4 | std::uint64_t(kind);
+  recorder& r = *me.of;
+  const std::uint32_t mask = r.most_objects - 1;
+  std::uint32_t i = record::first_place(key, r.most_objects);
+  for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
+    record::object& sum = r.objects[i];
+    std::uint64_t seen = sum.key.load(std::memory_order_acquire);
+    if (seen == key) return &sum;
+    if (seen != 0) continue;
+    if (sum.key.compare_exchange_strong(seen, key, std::memory_order_acq_rel)) {
+      sum.depth_and_kind.store(std::uint32_t(kind), std::memory_order_relaxed);
+      sum.place.store(place, std::memory_order_relaxed);
+      sum.flags.store(record::is_sum | (o.flags.load(std::memory_order_relaxed) & record::from_init),
+                      std::memory_order_relaxed);
+      return &sum;
+    }
+    if (seen == key) return &sum;
+  }
+  return nullptr;
+}
+
+void add_details(record::detail& to, record::detail& from) {
+  for (std::uint32_t i = 0; i < record::duration_buckets::count; i++)
+    if (const std::uint32_t n = from.waits[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.waits[i], n);
+  for (std::uint32_t i = 0; i < record::duration_buckets::count / 2; i++)
+    if (const std::uint32_t n = from.holds[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.holds[i], n);
+  raise_to(to.longest_hold, from.longest_hold.exchange(0, std::memory_order_relaxed));
+  add(to.uncharged_held, from.uncharged_held.exchange(0, std::memory_order_relaxed));
+  add(to.uncharged_waits, from.uncharged_waits.exchange(0, std::memory_order_relaxed));
+  add(to.uncharged_waited, from.uncharged_waited.exchange(0, std::memory_order_relaxed));
+  for (auto& t : from.threads) {
+    t.index.store(0, std::memory_order_relaxed);
+    t.waits.store(0, std::memory_order_relaxed);
+    t.waited.store(0, std::memory_order_relaxed);
+  }
+  for (record::word64* w : {&from.longest_waiter, &from.next_window, &from.sent, &from.heard})
+    w->store(0, std::memory_order_relaxed);
+  from.window.store(0, std::memory_order_relaxed);
+  from.windows.store(0, std::memory_order_relaxed);
+}
+
+/// A thread's part in the waiting for an object. Threads of the same object may do this at once: what gets lost is one wait.
+void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
+  record::detail::thread* least = nullptr;
+  for (auto& t : d.threads) {
+    std::uint32_t seen = t.index.load(std::memory_order_relaxed);
+    if (seen == 0 && t.index.compare_exchange_strong(seen, name, std::memory_order_relaxed)) seen = name;
+    if (seen == name) {
+      add(t.waits, 1);
+      add(t.waited, ticks);
+      return;
+    }
+    if (least == nullptr || t.waited.load(std::memory_order_relaxed) < least->waited.load(std::memory_order_relaxed))
+      least = &t;
+  }
+  d.many.store(1, std::memory_order_relaxed);
+  least->index.store(name, std::memory_order_relaxed);
+  add(least->waits, 1);
+  add(least->waited, ticks);
+}
+
+void open_file(int descriptor, const mutex_table& table) {
+  const long size = syscall(SYS_lseek, descriptor, 0, SEEK_END);
+  if (size < long{sizeof(record::header)}) return;
+  void* const memory = mmap(nullptr, std::size_t(size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) return;
+  const record::view file(memory);
+  record::header& head = file.head();
+  void* const own = mmap(nullptr, sizeof(recorder), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (head.magic != record::magic || head.version != record::version || head.size != std::uint64_t(size) ||
+      record::view::size_for(head.room) != head.size || own == MAP_FAILED || table.lock == nullptr) {
+    munmap(memory, std::size_t(size));
+    if (own != MAP_FAILED) munmap(own, sizeof(recorder));
+    return;
+  }
+  auto* const r = ::new (own) recorder{};
+  r->file = file;
+  r->head = &head;
+  r->objects = &file.object(0);
+  r->most_objects = head.room.objects;
+  r->hold_times = head.hold_times;
+  r->ticks_a_ms = head.ticks_a_ms;
+  r->tsc = head.ticks_are_tsc != 0;
+  current_recorder.store(r, std::memory_order_release);
+}
+
+}  // namespace
+
+constinit std::atomic<recorder*> current_recorder{nullptr};
+
+recorded_thread* begin_thread(recorder& r) {
+  recorded_thread& me = this_thread;
+  const int saved = errno;
+  const std::uint32_t stamp = native::fork_stamp();
+  const std::uint32_t process = own_process(r, stamp);
+  const std::uint32_t name = process != 0 ? own_slot(r) : 0;
+  recorded_thread then{&r, nullptr, std::uint64_t{process} << 48, stamp, name, 0, {}};
+  if (name != 0) {
+    record::thread_slot& slot = r.file.thread(name - 1);
+    const std::uint64_t now = r.ticks();
+    slot.process.store(process - 1, std::memory_order_relaxed);
+    slot.first.store(now, std::memory_order_relaxed);
+    slot.last.store(now, std::memory_order_relaxed);
+    slot.tid.store(std::uint32_t(syscall(SYS_gettid)), std::memory_order_relaxed);
+    slot.over.store(0, std::memory_order_release);
+    then.slot = &slot;
+  }
+  me = then;
+  errno = saved;
+  if (me.slot == nullptr) {
+    add(r.head->calls, 1);
+    return nullptr;
+  }
+  return &me;
+}
+
+record::object* begin_object(recorded_thread& me, const void* address, record::kind kind, bool recursive,
+                             bool from_init, std::uint64_t caller) {
+  recorder& r = *me.of;
+  if (has_ended(r)) {
+    end_recording(r);
+    return nullptr;
+  }
+  const std::uint64_t key = me.key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
+  const std::uint32_t mask = r.most_objects - 1;
+  record::object* o = nullptr;
+  for (;;) {
+    record::object* vacant = nullptr;
+    std::uint32_t i = record::first_place(key, r.most_objects);
+    for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
+      const std::uint64_t seen = r.objects[i].key.load(std::memory_order_acquire);
+      if (seen == key) return &r.objects[i];
+      if ((seen == 0 || seen == record::object::vacant) && vacant == nullptr) vacant = &r.objects[i];
+      if (seen == 0) break;
+    }
+    if (vacant == nullptr) {
+      add(r.head->dropped.objects, 1);
+      return nullptr;
+    }
+    std::uint64_t seen = vacant->key.load(std::memory_order_relaxed);
+    if (seen != 0 && seen != record::object::vacant) continue;
+    if (vacant->key.compare_exchange_strong(seen, key, std::memory_order_acq_rel)) {
+      o = vacant;
+      break;
+    }
+  }
+  o->countdown.store(1 << 16 | 1, std::memory_order_relaxed);
+  o->depth_and_kind.store((recursive ? 1u << 8 : 0u) | std::uint32_t(kind), std::memory_order_relaxed);
+  const bool in_module = is_in_module(address);
+  o->flags.store((in_module ? record::is_static : 0u) | (from_init ? record::from_init : 0u),
+                 std::memory_order_relaxed);
+  if (in_module)
+    learn_modules(r, me, caller);
+  else
+    o->place.store(take_chain(me), std::memory_order_relaxed);
+  return o;
+}
+
+void end_object(recorded_thread& me, record::object& o) {
+  const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
+  if ((flags & record::is_static) != 0) {
+    o.owner.store(0, std::memory_order_relaxed);
+    return;
+  }
+  const auto kind = record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
+  record::object* const sum = sum_of_place(me, o, kind);
+  if (sum == nullptr) return;  // it stays as it is, until its address is used again
+  add(sum->owner, 1);
+  for (record::word64 record::object::*w :
+       {&record::object::acquisitions, &record::object::held, &record::object::contended, &record::object::waited,
+        &record::object::signals, &record::object::unheard})
+    add(sum->*w, (o.*w).exchange(0, std::memory_order_relaxed));
+  add(sum->holds, o.holds.exchange(0, std::memory_order_relaxed));
+  add(sum->timeouts, o.timeouts.exchange(0, std::memory_order_relaxed));
+  raise_to(sum->longest, o.longest.exchange(0, std::memory_order_relaxed));
+  raise_to(sum->most_waiting, o.most_waiting.exchange(0, std::memory_order_relaxed));
+  raise_to(sum->herd, o.herd.exchange(0, std::memory_order_relaxed));
+  sum->flags.fetch_or(flags & record::any_wait_hidden, std::memory_order_relaxed);
+  // The page of histograms stays with the entry, for whatever object has it next.
+  const std::uint32_t d = o.detail.load(std::memory_order_relaxed);
+  if (d != 0 && d != no_room)
+    if (record::detail* const to = detail_of(me, *sum)) add_details(*to, me.of->file.detail(d - 1));
+  for (record::word64* w : {&o.hold_begin, &o.waited_before, &o.waiting}) w->store(0, std::memory_order_relaxed);
+  for (record::word32* w : {&o.owner, &o.depth_and_kind, &o.place, &o.flags}) w->store(0, std::memory_order_relaxed);
+  o.key.store(record::object::vacant, std::memory_order_release);
+}
+
+record::detail* detail_of(recorded_thread& me, record::object& o) {
+  std::uint32_t d = o.detail.load(std::memory_order_acquire);
+  if (d == no_room) return nullptr;
+  record::header& head = *me.of->head;
+  if (d == 0) {
+    const std::uint32_t next = head.details.load(std::memory_order_relaxed) < head.room.details
+                                   ? head.details.fetch_add(1, std::memory_order_relaxed)
+                                   : head.room.details;
+    const bool room = next < head.room.details;
+    if (!room) add(head.dropped.details, 1);
+    if (o.detail.compare_exchange_strong(d, room ? next + 1 : no_room, std::memory_order_acq_rel)) {
+      d = room ? next + 1 : no_room;
+      if (room) me.of->file.detail(next).object.store(me.index(o) + 1, std::memory_order_relaxed);
+    }
+    if (d == no_room) return nullptr;
+  }
+  return &me.of->file.detail(d - 1);
+}
+
+std::uint32_t take_chain(recorded_thread& me) {
+  recorder& r = *me.of;
+  call_chain c;
+  capture(c, me.stack);
+  if (c.length == 0) return 0;
+  const std::uint32_t process = std::uint32_t(me.key_base >> 48) - 1;
+  std::uint64_t hash = process + 1;
+  for (unsigned i = 0; i < c.length; i++) hash = (hash ^ c.pc[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  if (hash == 0) hash = 1;
+  const std::uint32_t mask = r.head->room.chains - 1;
+  std::uint32_t i = std::uint32_t(hash >> 20) & mask;
+  for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
+    record::chain& there = r.file.chain(i);
+    std::uint64_t seen = there.hash.load(std::memory_order_acquire);
+    if (seen == hash) return i + 1;
+    if (seen != 0) continue;
+    if (!there.hash.compare_exchange_strong(seen, hash, std::memory_order_acq_rel)) {
+      if (seen == hash) return i + 1;
+      continue;
+    }
+    there.process = process;
+    there.length = c.length;
+    there.cut = c.cut ? 1 : 0;
+    for (unsigned k = 0; k < c.length; k++) there.pc[k] = c.pc[k];
+    there.ready.store(1, std::memory_order_release);
+    for (unsigned k = 0; k < c.length; k++) learn_modules(r, me, c.pc[k]);
+    return i + 1;
+  }
+  add(r.head->dropped.chains, 1);
+  return 0;
+}
+
+std::uint32_t whom_to_charge(const recorded_thread& me, const record::object& o) {
+  const std::uint32_t place = o.place.load(std::memory_order_relaxed);
+  return (o.flags.load(std::memory_order_relaxed) & record::is_static) != 0 || place == 0
+             ? me.index(o)
+             : record::of_place + place - 1;
+}
+
+void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
+            std::uint64_t count, std::uint64_t ticks) {
+  if (chain == 0) return;
+  const std::uint64_t key = record::charge_key(what, kind, whom, chain - 1);
+  const std::uint32_t mask = r.head->room.charges - 1;
+  std::uint32_t i = record::first_place(key, r.head->room.charges);
+  for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
+    record::charge& c = r.file.charge(i);
+    std::uint64_t seen = c.key.load(std::memory_order_relaxed);
+    if (seen == 0 && c.key.compare_exchange_strong(seen, key, std::memory_order_relaxed)) seen = key;
+    if (seen != key) continue;
+    add(c.count, count);
+    add(c.ticks, ticks);
+    return;
+  }
+  add(r.head->dropped.charges, 1);
+}
+
+// ---- a wait ------------------------------------------------------------------------------------------------
+
+recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller)
+    : me_(me), object_(o), kind_(kind), began_(me.of->ticks()) {
+  recorder& r = *me.of;
+  const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);
+  raise_to(o.most_waiting, std::uint32_t(before & record::waiting_count) + 1);
+  record::thread_slot& slot = *me.slot;
+  slot.caller.store(caller, std::memory_order_relaxed);
+  slot.since.store(began_, std::memory_order_relaxed);
+  slot.chain.store(0, std::memory_order_relaxed);
+  slot.waits_for.store(me.index(o) + 1, std::memory_order_release);
+  USHER_PROBE3(wait_begin, int(kind), &o, caller);
+  // A thread's chain once a millisecond; and where its holder waits as well, which may be a deadlock.
+  const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
+  const bool holder_waits = owner != 0 && owner <= r.head->room.threads && kind == record::kind::mutex &&
+                            r.file.thread(owner - 1).waits_for.load(std::memory_order_relaxed) != 0;
+  if (began_ >= me.next_sample || holder_waits) {
+    chain_ = take_chain(me);
+    me.next_sample = began_ + r.ticks_a_ms;
+    slot.chain.store(chain_, std::memory_order_release);
+  }
+}
+
+std::uint64_t recorded_wait::over() {
+  ended_ = me_.of->ticks();
+  object_.waiting.fetch_sub(record::arrival(began_), std::memory_order_relaxed);
+  me_.slot->waits_for.store(0, std::memory_order_release);
+  me_.slot->last.store(ended_, std::memory_order_relaxed);
+  const std::uint64_t ticks = ended_ > began_ ? ended_ - began_ : 0;
+  USHER_PROBE3(wait_end, int(kind_), &object_, ticks);
+  return ticks;
+}
+
+void recorded_wait::book(std::uint64_t ticks) {
+  add(object_.contended, 1);
+  add(object_.waited, ticks);
+  const auto k = unsigned(kind_) - 1;
+  add(me_.slot->waits[k], 1);
+  add(me_.slot->waited[k], ticks);
+  record::detail* const d = detail_of(me_, object_);
+  const bool longest = ticks > object_.longest.load(std::memory_order_relaxed);
+  raise_to(object_.longest, ticks);
+  std::uint64_t count = 1, sum = ticks;
+  if (d != nullptr) {
+    add(d->waits[record::duration_buckets::of(ticks)], 1);
+    note_thread(*d, me_.name, ticks);
+    if (longest) d->longest_waiter.store(me_.name, std::memory_order_relaxed);
+    if (chain_ == 0) {  // the next wait with a chain answers for this one
+      add(d->uncharged_waits, 1);
+      add(d->uncharged_waited, ticks);
+    } else {
+      count += d->uncharged_waits.exchange(0, std::memory_order_relaxed);
+      sum += d->uncharged_waited.exchange(0, std::memory_order_relaxed);
+    }
+  }
+  charge(*me_.of, record::charged::waiter, kind_, whom_to_charge(me_, object_), chain_, count, sum);
+}
+
+// ---- beginning and end -------------------------------------------------------------------------------------
+
+void record_in(const char* path, const mutex_table& table) {
+  const int saved = errno;
+  // Not open(), which is a cancellation point.
+  const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
+  if (descriptor >= 0) {
+    open_file(static_cast<int>(descriptor), table);
+    syscall(SYS_close, descriptor);
+  } else if (const int own = inherited_file(path, record::file_name); own >= 0) {
+    open_file(own, table);  // and stays open, for those that this process starts
+  }
+  errno = saved;
+}
+
+}  // namespace usher::preload

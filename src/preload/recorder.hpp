@@ -1,0 +1,160 @@
+// `usher stat` in the program: what the recorded calls share. The file's layout, and who writes what: record/layout.hpp.
+//
+// Nothing here allocates, takes a lock of anybody's, or waits. What a signal handler interrupts it may call itself: an entry is
+// claimed by one compare-and-swap, and what is counted twice or not at all then is one call.
+//
+// Which thread of which incarnation calls is cached in thread-local storage; the fork stamp tells when that is a parent's. The
+// file stays mapped for good: a thread may be anywhere when the recording ends.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+#include "preload/mutex_table.hpp"
+#include "preload/unwind.hpp"
+#include "record/layout.hpp"
+#include "usher/platform/native.hpp"
+
+namespace usher::preload {
+
+/// A file that is recorded into, as this process sees it.
+struct recorder {
+  record::view file;
+  record::header* head;
+  record::object* objects;
+  std::uint32_t most_objects;
+  std::uint32_t hold_times;
+  std::uint64_t ticks_a_ms;
+  bool tsc;
+  std::atomic<std::uint64_t> process;       ///< fork stamp << 32 | slot + 1
+  std::atomic<std::uint64_t> next_maps;     ///< ticks: the mappings are not read again before
+  std::atomic<std::uint32_t> maps_are_due;  ///< they were to be read, but it was too early
+
+  std::uint64_t ticks() const {
+#if defined(__x86_64__)
+    if (tsc) return __rdtsc();
+#endif
+    return native::now();
+  }
+};
+
+/// Null: nothing is recorded.
+extern constinit std::atomic<recorder*> current_recorder;
+
+inline bool is_recorded() {
+  return current_recorder.load(std::memory_order_relaxed) != nullptr;
+}
+
+struct recorded_thread {
+  recorder* of;
+  record::thread_slot* slot;  ///< null: it found none, and is not recorded
+  std::uint64_t key_base;     ///< what keys of its process have above the address
+  std::uint32_t stamp;        ///< fork stamp for which all of this is so
+  std::uint32_t name;         ///< slot + 1, as `owner` has it
+  std::uint64_t next_sample;  ///< ticks: no waiter's chain before
+  stack_bounds stack;
+
+  record::object* find(const void* address) const {
+    const std::uint64_t key = key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
+    const std::uint32_t mask = of->most_objects - 1;
+    std::uint32_t i = record::first_place(key, of->most_objects);
+    for (std::uint32_t n = 0; n < record::longest_search; n++, i = (i + 1) & mask) {
+      record::object& o = of->objects[i];
+      const std::uint64_t seen = o.key.load(std::memory_order_acquire);
+      if (seen == key) [[likely]]
+        return &o;
+      if (seen == 0) return nullptr;
+    }
+    return nullptr;
+  }
+  std::uint32_t index(const record::object& o) const { return std::uint32_t(&o - of->objects); }
+};
+
+inline constinit thread_local recorded_thread this_thread{};
+
+inline constexpr std::uint32_t no_room = ~std::uint32_t{0};  ///< in object::detail: none was left
+
+/// The calling thread, if it is recorded.
+[[gnu::cold, gnu::noinline]] recorded_thread* begin_thread(recorder& r);
+inline recorded_thread* recorded_self() {
+  recorder* const r = current_recorder.load(std::memory_order_acquire);
+  if (r == nullptr) [[unlikely]]
+    return nullptr;
+  recorded_thread& me = this_thread;
+  if (me.of != r || me.stamp != native::fork_stamp()) [[unlikely]]
+    return begin_thread(*r);
+  return me.slot != nullptr ? &me : nullptr;
+}
+
+/// An entry for an object that has none: null if there is no room. `caller`: where the program called us.
+[[gnu::cold, gnu::noinline]] record::object* begin_object(recorded_thread& me, const void* address, record::kind kind,
+                                                          bool recursive, bool from_init, std::uint64_t caller);
+
+inline record::object* find_or_begin(recorded_thread& me, const void* address, record::kind kind, bool recursive,
+                                     std::uint64_t caller) {
+  record::object* const o = me.find(address);
+  return o != nullptr ? o : begin_object(me, address, kind, recursive, false, caller);
+}
+
+/// The object is destroyed: its figures go to the sum of its place. A static one keeps its entry.
+void end_object(recorded_thread& me, record::object& o);
+
+/// The object's histograms and threads: null if there is no room.
+record::detail* detail_of(recorded_thread& me, record::object& o);
+
+/// The calling thread's chain: its index + 1, or 0 if there is no room.
+std::uint32_t take_chain(recorded_thread& me);
+
+/// Who is charged with waiting for an object.
+std::uint32_t whom_to_charge(const recorded_thread& me, const record::object& o);
+void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
+            std::uint64_t count, std::uint64_t ticks);
+
+inline void add(record::word64& w, std::uint64_t n) {
+  w.fetch_add(n, std::memory_order_relaxed);
+}
+inline void add(record::word32& w, std::uint32_t n) {
+  w.fetch_add(n, std::memory_order_relaxed);
+}
+template <class T>
+void raise_to(std::atomic<T>& w, T value) {
+  T seen = w.load(std::memory_order_relaxed);
+  while (seen < value && !w.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+/// A wait, from its beginning to its end.
+class recorded_wait {
+ public:
+  /// The thread begins to wait.
+  recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
+  /// It waits no more, for whatever reason. Returns the ticks that it has waited.
+  std::uint64_t over();
+  /// It has what it waited for: books `ticks`.
+  void book(std::uint64_t ticks);
+  std::uint64_t ended() const { return ended_; }
+
+ private:
+  recorded_thread& me_;
+  record::object& object_;
+  record::kind kind_;
+  std::uint32_t chain_ = 0;
+  std::uint64_t began_, ended_ = 0;
+};
+
+/// Begins to record into the file of that name, if it is one.
+void record_in(const char* path, const mutex_table& table);
+
+/// Ends the recording; the launcher has said so in the file.
+[[gnu::cold, gnu::noinline]] void end_recording(recorder& r);
+inline bool has_ended(const recorder& r) {
+  return r.head->enabled.load(std::memory_order_relaxed) == 0;
+}
+
+}  // namespace usher::preload
