@@ -75,6 +75,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   // If the program lets itself be cancelled anywhere, then not while this thread has the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
+  USHER_PROBE2(cond_wait_begin, cond, mutex);
   wait_on::enter(me, cond_of(cond).queue, waited_mutex{mutex}, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
@@ -92,6 +93,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   });
   current_sleep = {};
   const int error = relock(me, granted);
+  USHER_PROBE3(cond_wait_end, cond, mutex, int(granted));
   usher_restore_cancellation(type);
   return error != 0 ? error : !granted && result == ETIMEDOUT ? ETIMEDOUT : 0;
 }
@@ -111,11 +113,13 @@ waits who_waits(pthread_cond_t* cond, pthread_mutex_t* mutex) {
 }
 
 [[gnu::cold, gnu::noinline]] int signal(pthread_queue& queue) {
+  USHER_PROBE1(cond_signal, &queue);
   wait_on::signal(queue);
   return 0;
 }
 
 [[gnu::cold, gnu::noinline]] int broadcast(pthread_queue& queue) {
+  USHER_PROBE1(cond_broadcast, &queue);
   wait_on::broadcast(queue);
   return 0;
 }

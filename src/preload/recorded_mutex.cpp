@@ -4,7 +4,6 @@
 #include "preload/holding.hpp"
 #include "preload/layout.hpp"
 #include "preload/mapped_modules.hpp"
-#include "preload/probes.hpp"
 #include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"

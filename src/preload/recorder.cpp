@@ -12,7 +12,6 @@
 #include "preload/inherited_file.hpp"
 #include "preload/layout.hpp"
 #include "preload/mapped_modules.hpp"
-#include "preload/probes.hpp"
 #include "preload/selection.hpp"
 
 namespace usher::preload {
@@ -369,7 +368,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   slot.since.store(began_, std::memory_order_relaxed);
   slot.chain.store(0, std::memory_order_relaxed);
   slot.waits_for.store(me.index(o) + 1, std::memory_order_release);
-  USHER_PROBE3(wait_begin, int(kind), &o, caller);
+  USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
   // A thread's chain once a millisecond; and where its holder waits as well, which may be a deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
   const bool holder_waits = owner != 0 && owner <= r.head->room.threads && kind == record::kind::mutex &&
@@ -387,7 +386,7 @@ std::uint64_t recorded_wait::over() {
   me_.slot->waits_for.store(0, std::memory_order_release);
   me_.slot->last.store(ended_, std::memory_order_relaxed);
   const std::uint64_t ticks = ended_ > began_ ? ended_ - began_ : 0;
-  USHER_PROBE3(wait_end, int(kind_), &object_, ticks);
+  USHER_PROBE3(wait_end, int(kind_), record::address_of(object_.key.load(std::memory_order_relaxed)), ticks);
   return ticks;
 }
 

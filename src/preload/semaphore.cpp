@@ -60,6 +60,7 @@ void on_cancel(void* argument) {
 [[gnu::cold, gnu::noinline]] int wait(core& s, bool realtime, const timespec* until) {
   // If the program lets itself be cancelled anywhere, then not while this thread has the list's lock.
   const usher_cancel_type type = usher_defer_cancellation();
+  USHER_PROBE1(sem_wait_begin, &s);
   waiting_thread me;
   me.semaphore = &s;
   current_sleep = {&me.state, waiting_thread::called};
@@ -77,6 +78,7 @@ void on_cancel(void* argument) {
     break;
   }
   current_sleep = {};
+  USHER_PROBE2(sem_wait_end, &s, error);
   usher_restore_cancellation(type);
   return error == 0 ? 0 : fail(error);
 }

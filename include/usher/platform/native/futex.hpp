@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "usher/core/platform.hpp"
+#include "usher/platform/native/probes.hpp"
 
 namespace usher::inline v1::native_detail {
 
@@ -27,11 +28,13 @@ inline std::uint64_t now() {
 
 struct sleeping {
   static void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask) {
+    USHER_PROBE1(sleep, key_of(word).word);
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr, mask);
   }
 
   /// A word of 64 bits is watched by its upper half.
   static void park(const std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint32_t mask) {
+    USHER_PROBE1(sleep, key_of(word).word);
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, std::uint32_t(expected >> 32), nullptr, mask);
   }
 
@@ -39,6 +42,7 @@ struct sleeping {
                        std::uint64_t ns) {
     const std::uint64_t end = now() + ns;  // FUTEX_WAIT_BITSET takes an absolute time
     const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
+    USHER_PROBE1(sleep, key_of(word).word);
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
   }
 
@@ -58,6 +62,7 @@ struct sleeping {
   }
 
   static void wake(wake_key key, std::uint32_t mask, int most) {
+    USHER_PROBE2(wake, key.word, most);
     futex(key.word, FUTEX_WAKE_BITSET_PRIVATE, std::uint32_t(most), nullptr, mask);
   }
 
