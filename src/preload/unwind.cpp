@@ -1,10 +1,338 @@
 #include "preload/unwind.hpp"
+
+#include <dlfcn.h>
+#include <elf.h>
+
+#include <atomic>
+
+#include "preload/readable_memory.hpp"
+#if defined(__x86_64__)
+#include "preload/frame_rules.hpp"
+#endif
+
+extern "C" {
+// This module's image, by the linker.
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
+[[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
+#if defined(DLFO_EH_SEGMENT_TYPE)
+[[gnu::weak]] int _dl_find_object(void*, dl_find_object*) noexcept;  // NOLINT(bugprone-reserved-identifier)
+#endif
+}
+
 namespace usher::preload {
+namespace {
+
+bool is_own(std::uint64_t address) {
+  return address >= reinterpret_cast<std::uintptr_t>(__ehdr_start) && address < reinterpret_cast<std::uintptr_t>(_end);
+}
+
+/// False if the chain has no room for it.
+bool add(call_chain& chain, std::uint64_t pc) {
+  if (is_own(pc)) return true;
+  if (chain.length == call_chain::longest) return false;
+  chain.pc[chain.length++] = pc;
+  return true;
+}
+
+constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack pointer to the frame pointer; chosen
+
+#if defined(__x86_64__)
+
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t x = (a ^ b) * 0x9e3779b97f4a7c15;
+  return x ^ x >> 29;
+}
+
+/// What has been found for addresses, shared by all threads. An entry is two words that are written and read apart: the check
+/// is key ^ value, so that halves of two entries, or of an old and a new one, are no entry.
+class found_values {
+ public:
+  std::uint64_t get(std::uint64_t key) const {
+    const entry& e = entries_[key % number];
+    const std::uint64_t value = e.value.load(std::memory_order_relaxed);
+    return (e.check.load(std::memory_order_relaxed) ^ value) == key ? value : 0;
+  }
+  void put(std::uint64_t key, std::uint64_t value) {
+    entry& e = entries_[key % number];
+    e.value.store(value, std::memory_order_relaxed);
+    e.check.store(key ^ value, std::memory_order_relaxed);
+  }
+
+ private:
+  struct entry {
+    std::atomic<std::uint64_t> check, value;
+  };
+  static constexpr unsigned number = 4096;  // 64 KiB, touched where used; chosen, not measured
+  entry entries_[number];
+};
+
+constinit found_values found{};
+
+/// The module that an address is in, and what it is called in found_values.
+struct module_found : image {
+  std::uint64_t name = 0;
+  bool is_own = false;
+};
+
+void find_own(module_found& m) {
+  m.begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  m.end = reinterpret_cast<std::uintptr_t>(_end);
+  m.is_own = true;
+  m.name = m.begin;
+  const auto* head = reinterpret_cast<const Elf64_Ehdr*>(m.begin);
+  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(m.begin + head->e_phoff);
+  for (unsigned i = 0; i < head->e_phnum; i++)
+    if (segments[i].p_type == PT_GNU_EH_FRAME) m.tables = m.begin + segments[i].p_vaddr;
+}
+
+/// `m` is the module of an earlier frame, which is most often this one's, too. Without tables where there are none.
+void find_module(std::uint64_t address, module_found& m) {
+  if (address >= m.begin && address < m.end) return;
+  m = {};
+  if (is_own(address)) return find_own(m);
+#if defined(DLFO_EH_SEGMENT_TYPE)
+  dl_find_object object;
+  if (_dl_find_object == nullptr || _dl_find_object(reinterpret_cast<void*>(address), &object) != 0) return;
+  m.begin = reinterpret_cast<std::uintptr_t>(object.dlfo_map_start);
+  m.end = reinterpret_cast<std::uintptr_t>(object.dlfo_map_end);
+  const auto tables = reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame);
+  std::uint64_t words[2];  // of the header: versions and encodings, where .eh_frame is, how many frames, the first one
+  if (tables < m.begin || tables > m.end || m.end - tables < sizeof words) return;
+  // Asked once whether the header can be read, not each time.
+  const std::uint64_t asked =
+      mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(object.dlfo_link_map), tables));
+  readable_memory memory;
+  memory.trust(found.get(asked) != 0);
+  for (int i = 0; i < 2; i++)
+    if (!memory.read(tables + 8 * i, words[i])) return;
+  found.put(asked, 1);
+  m.tables = tables;
+  m.name = mix(mix(asked, words[0]), words[1]);
+#endif
+}
+
+// ---- rules in a word: 2 bits of kind, 3 of base, 20 of offset / 8, 6 for each register: its distance from the CFA / 8 ----
+
+enum kind : std::uint64_t { nothing, by_frame, outermost, no_rules };
+constexpr std::uint8_t bases[] = {rsp, rbx, rbp, r12, r13, r14, r15};
+constexpr unsigned saved = 6;  // bases without rsp
+
+/// `nothing`: they do not fit.
+std::uint64_t packed(const frame_rules& rules) {
+  using r = frame_rules;
+  if (rules.of[rip].kind == r::undefined) return outermost;
+  const std::int32_t offset = rules.cfa.value;
+  if (rules.interrupted || rules.cfa.kind != r::is_offset || offset < 0 || offset % 8 != 0 || offset >> 23 != 0 ||
+      rules.of[rip].kind != r::at_offset || rules.of[rip].value != -8 || rules.of[rsp].kind != r::same)
+    return nothing;
+  std::uint64_t word = by_frame | std::uint64_t(offset / 8) << 5, base = 0;
+  while (base < std::size(bases) && bases[base] != rules.cfa_register) base++;
+  if (base == std::size(bases)) return nothing;
+  word |= base << 2;
+  for (unsigned i = 0; i < saved; i++) {
+    const r::rule& rule = rules.of[bases[i + 1]];
+    if (rule.kind == r::same) continue;
+    if (rule.kind != r::at_offset || rule.value % 8 != 0 || rule.value >= -8 || rule.value < -63 * 8) return nothing;
+    word |= std::uint64_t(-rule.value / 8) << (25 + 6 * i);
+  }
+  return word;
+}
+
+bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
+  const unsigned base = bases[word >> 2 & 7];
+  if (!regs.knows(base)) return false;
+  const std::uint64_t cfa = regs.r[base] + (word >> 5 & 0xfffff) * 8;
+  if (cfa <= regs.r[rsp] || cfa % 8 != 0) return false;
+  for (unsigned i = 0; i < saved; i++) {
+    const std::uint64_t distance = word >> (25 + 6 * i) & 63;
+    if (distance == 0) continue;
+    if (!stack.read(cfa - distance * 8, regs.r[bases[i + 1]])) return false;
+    regs.known |= 1u << bases[i + 1];
+  }
+  regs.r[rsp] = cfa;
+  regs.known &= 1u << rbx | 1u << rbp | 1u << rsp | 0xfu << r12;
+  return stack.read(cfa - 8, regs.r[rip]);
+}
+
+/// What the word has no room for.
+[[gnu::cold, gnu::noinline]] bool apply(const frame_rules& rules, const image& in, registers& regs,
+                                        readable_memory& stack) {
+  using r = frame_rules;
+  std::uint64_t cfa = 0;
+  if (rules.cfa.kind == r::is_expression) {
+    if (!evaluate(in, rules.cfa.value, regs, nullptr, stack, cfa)) return false;
+  } else {
+    if (!regs.knows(rules.cfa_register)) return false;
+    cfa = regs.r[rules.cfa_register] + std::uint64_t(std::int64_t{rules.cfa.value});
+  }
+  if (cfa % 8 != 0 || (cfa <= regs.r[rsp] && !rules.interrupted)) return false;
+  constexpr std::uint32_t survive_calls = 1u << rbx | 1u << rbp | 0xfu << r12;
+  registers caller{};
+  caller.set(rsp, cfa);
+  for (unsigned i = 0; i < registers::number; i++) {
+    const r::rule& rule = rules.of[i];
+    const std::uint64_t there = cfa + std::uint64_t(std::int64_t{rule.value});
+    std::uint64_t value = there;
+    switch (rule.kind) {
+      case r::undefined:
+        continue;
+      case r::same:
+        if (i == rsp || !regs.knows(i) || (!rules.interrupted && (survive_calls >> i & 1) == 0)) continue;
+        value = regs.r[i];
+        break;
+      case r::is_offset:
+        break;
+      case r::at_offset:
+        if (!stack.read(there, value)) return false;
+        break;
+      case r::in_register:
+        if (!regs.knows(unsigned(rule.value))) continue;
+        value = regs.r[rule.value];
+        break;
+      case r::at_expression:
+      case r::is_expression:
+        if (!evaluate(in, rule.value, regs, &cfa, stack, value)) return false;
+        if (rule.kind == r::at_expression && !stack.read(value, value)) return false;
+        break;
+    }
+    caller.set(i, value);
+  }
+  if (!caller.knows(rip) || rules.of[rip].kind == r::same) return false;
+  regs = caller;
+  return true;
+}
+
+/// Where there are no rules.
+[[gnu::cold, gnu::noinline]] bool guess(registers& regs, readable_memory& stack) {
+  const std::uint64_t frame = regs.r[rbp], sp = regs.r[rsp];
+  if (!regs.knows(rbp) || frame % 8 != 0 || frame < sp || frame - sp > largest_guess) return false;
+  stack.forget();
+  std::uint64_t outer = 0, pc = 0;
+  if (!stack.read(frame, outer) || !stack.read(frame + 8, pc)) return false;
+  if (pc != 0 && (pc < 4096 || pc >> 47 != 0 || (pc >= stack.low() && pc < stack.high()))) return false;
+  regs.known = 0;
+  regs.set(rbp, outer);
+  regs.set(rsp, frame + 16);
+  regs.set(rip, pc);
+  return true;
+}
+
+/// The registers here, as they are between the two instructions.
+[[gnu::always_inline]] inline void read_registers(registers& regs) {
+  __asm__ volatile(
+      "movq %%rbx, 3*8(%0)\n\tmovq %%rbp, 6*8(%0)\n\tmovq %%rsp, 7*8(%0)\n\t"
+      "movq %%r12, 12*8(%0)\n\tmovq %%r13, 13*8(%0)\n\tmovq %%r14, 14*8(%0)\n\tmovq %%r15, 15*8(%0)\n\t"
+      "leaq 0(%%rip), %%rax\n\tmovq %%rax, 16*8(%0)"
+      :
+      : "r"(regs.r)
+      : "rax", "memory");
+  regs.known = 1u << rbx | 1u << rbp | 1u << rsp | 0xfu << r12 | 1u << rip;
+}
+
+enum class step { called, interrupted, ended, failed };
+
+/// Apart, for what it needs of the stack: `word` is left `nothing` where a word has no room for the rules.
+[[gnu::cold, gnu::noinline]] step step_by_tables(module_found& m, std::uint64_t address, registers& regs,
+                                                 readable_memory& stack, std::uint64_t& word) {
+  readable_memory tables = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
+  m.memory = &tables;
+  frame_rules rules;
+  word = find_rules(m, address, rules) ? packed(rules) : std::uint64_t{no_rules};
+  if (word != nothing || !apply(rules, m, regs, stack)) return step::failed;
+  return rules.interrupted ? step::interrupted : step::called;
+}
+
+/// Makes the registers the caller's.
+step take_step(module_found& m, std::uint64_t address, registers& regs, readable_memory& stack, bool& guessed) {
+  std::uint64_t word = no_rules;
+  if (m.tables != 0) {
+    const std::uint64_t key = mix(m.name, address);
+    word = found.get(key);
+    if (word == nothing) {
+      const step taken = step_by_tables(m, address, regs, stack, word);
+      if (word == nothing) return taken;
+      found.put(key, word);
+    }
+  }
+  if (word == outermost) return step::ended;
+  if (word == no_rules) {
+    guessed = true;
+    return guess(regs, stack) ? step::called : step::failed;
+  }
+  return apply(word, regs, stack) ? step::called : step::failed;
+}
+
+#endif
+
+}  // namespace
+
+bool is_in_module(const void* address) {
+#if defined(DLFO_EH_SEGMENT_TYPE)
+  dl_find_object object;
+  return _dl_find_object != nullptr && _dl_find_object(const_cast<void*>(address), &object) == 0;
+#else
+  (void)address;
+  return false;
+#endif
+}
+
+#if defined(__x86_64__)
+
+[[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
+  registers regs;
+  read_registers(regs);
+  into.length = 0;
+  into.cut = true;
+  readable_memory stack(bounds.low, bounds.high);
+  bool guessed = false;
+  module_found m;
+  std::uint64_t address = regs.r[rip];
+  constexpr unsigned most_frames = 256;  // with our own; chosen
+  for (unsigned frames = 0; frames < most_frames; frames++) {
+    find_module(address, m);
+    stack.trust(m.is_own);  // our own frames are there, even where nobody may ask
+    const step taken = take_step(m, address, regs, stack, guessed);
+    const std::uint64_t pc = regs.r[rip];
+    into.cut = taken == step::failed || (taken != step::ended && pc != 0);
+    if (!into.cut || taken == step::failed) break;
+    const bool interrupted = taken == step::interrupted;
+    if (!add(into, pc + (interrupted ? 1 : 0))) break;
+    address = interrupted ? pc : pc - 1;
+  }
+  if (!guessed) bounds = {stack.low(), stack.high()};
+}
+
+#elif defined(__aarch64__)
+
+[[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
+  into.length = 0;
+  into.cut = true;
+  readable_memory stack(bounds.low, bounds.high);
+  stack.trust(true);  // while it is our own frames
+  auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  for (unsigned frames = 0; frames < 256; frames++) {
+    std::uint64_t outer = 0, pc = 0;
+    if (!stack.read(frame, outer) || !stack.read(frame + 8, pc)) break;
+    register std::uint64_t x30 __asm__("x30") = pc;
+    __asm__("hint 7" : "+r"(x30));  // xpaclri: removes the signature
+    pc = x30;
+    const bool added = pc != 0 && add(into, pc);
+    into.cut = pc != 0 && (!added || outer != 0);
+    if (!added || outer == 0) break;
+    stack.trust(is_own(pc));
+    if (outer % 8 != 0 || outer <= frame || outer - frame > largest_guess) break;
+    frame = outer;
+  }
+  bounds = {stack.low(), stack.high()};
+}
+
+#else
+
 void capture(call_chain& into, stack_bounds&) {
   into.length = 0;
   into.cut = true;
 }
-bool is_in_module(const void*) {
-  return false;
-}
+
+#endif
+
 }  // namespace usher::preload

