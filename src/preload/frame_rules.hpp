@@ -1,5 +1,5 @@
 // Where a caller's registers are, by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception frames";
-// the register numbers of the x86-64 psABI). All reading is checked against the module's bounds and for being mapped.
+// the register numbers of the x86-64 psABI). Nothing is read that has not been found readable.
 // Whatever is not understood fails; unwind.hpp says what then.
 #pragma once
 
@@ -23,18 +23,22 @@ struct registers {
   }
 };
 
-/// A loaded module, as far as unwinding needs it.
-struct image {
-  std::uintptr_t begin = 0, end = 0;
-  std::uintptr_t tables = 0;  ///< .eh_frame_hdr; 0: none
+/// A module's tables. Bounds are wide, for segments of a module need not lie together: what is there is asked page by page.
+struct tables {
+  static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
+
+  std::uintptr_t header = 0;  ///< .eh_frame_hdr; 0: none
   readable_memory* memory = nullptr;
+
+  std::uintptr_t low() const { return header > reach ? header - reach : 0; }
+  std::uintptr_t high() const { return header + reach; }
 };
 
 /// The caller's registers from the callee's.
 struct frame_rules {
   enum how : std::uint8_t { same, undefined, at_offset, is_offset, in_register, at_expression, is_expression };
   struct rule {
-    std::int32_t value;  ///< offset from the CFA, register, or where the expression is, from the image's begin
+    std::int32_t value;  ///< offset from the CFA, register, or where the expression is, from the header
     how kind;
   };
   rule of[registers::number];
@@ -46,8 +50,8 @@ struct frame_rules {
 /// Reads on while it is within [at, end) and readable; then gives zeros, and ok is false.
 class table_reader {
  public:
-  table_reader(const image& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
-    if (at < in.begin || end > in.end || at > end) fail();
+  table_reader(const tables& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
+    if (at < in.low() || end > in.high() || at > end) fail();
   }
 
   std::uintptr_t at, end;
@@ -105,7 +109,7 @@ class table_reader {
     return base + value;
   }
 
-  const image& in() const { return in_; }
+  const tables& in() const { return in_; }
 
  private:
   std::uint64_t bits(unsigned& shift) {
@@ -118,14 +122,14 @@ class table_reader {
     }
   }
 
-  const image& in_;
+  const tables& in_;
 };
 
 /// A common information entry, and what of a frame description entry comes before its instructions.
 class frame_entry {
  public:
   /// Whether the entry at `fde` is for `address`.
-  bool read(const image& in, std::uintptr_t fde, std::uint64_t address) {
+  bool read(const tables& in, std::uintptr_t fde, std::uint64_t address) {
     table_reader r = record(in, fde);
     const std::uintptr_t field = r.at;
     const auto back = r.get<std::uint32_t>();
@@ -146,8 +150,8 @@ class frame_entry {
   std::uintptr_t common_from = 0, common_to = 0, from = 0, to = 0;  ///< instructions
 
  private:
-  static table_reader record(const image& in, std::uintptr_t at) {
-    table_reader r(in, at, in.end);
+  static table_reader record(const tables& in, std::uintptr_t at) {
+    table_reader r(in, at, in.high());
     const auto size = r.get<std::uint32_t>();
     if (size == 0 || size > r.end - r.at) r.fail();  // so do 64-bit records: modules are not that large
     r.end = r.at + size;
@@ -155,7 +159,7 @@ class frame_entry {
     return r;
   }
 
-  bool read_common(const image& in, std::uintptr_t cie) {
+  bool read_common(const tables& in, std::uintptr_t cie) {
     table_reader r = record(in, cie);
     const auto id = r.get<std::uint32_t>();
     const auto version = r.get<std::uint8_t>();
@@ -182,7 +186,7 @@ class frame_entry {
         else
           return false;
       }
-      if (size > in.end || after < r.at) return false;
+      if (size > tables::reach || after < r.at) return false;
       r.skip(after - r.at);
     } else if (letters[0] != 0) {
       return false;
@@ -198,7 +202,7 @@ class frame_entry {
 /// Executes an entry's instructions up to an address.
 class rule_program {
  public:
-  rule_program(const image& in, const frame_entry& entry) : in_(in), entry_(entry) {}
+  rule_program(const tables& in, const frame_entry& entry) : in_(in), entry_(entry) {}
 
   bool run(std::uint64_t address, frame_rules& rules) {
     rules = {};
@@ -223,9 +227,9 @@ class rule_program {
       if (i < registers::number) rules.of[i] = {std::int32_t(value), how};  // vector registers are not needed
     };
     const auto expression = [&] {
-      const std::uintptr_t where = r.at - in_.begin;
+      const std::intptr_t where = std::intptr_t(r.at) - std::intptr_t(in_.header);
       r.skip(r.uleb());
-      return std::int64_t(where);
+      return std::int64_t{where};
     };
     const auto set_cfa = [&](unsigned i, std::int64_t offset) {
       if (i >= registers::number || offset != std::int32_t(offset)) r.fail();
@@ -290,27 +294,27 @@ class rule_program {
     if (i < registers::number) rules.of[i] = initial_.of[i];
   }
 
-  const image& in_;
+  const tables& in_;
   const frame_entry& entry_;
   frame_rules initial_{};
   frame_rules remembered_[deepest];
 };
 
 /// The rules at an address. False: there are none, or they are not understood.
-[[gnu::cold, gnu::noinline]] inline bool find_rules(const image& in, std::uint64_t address, frame_rules& rules) {
-  if (in.tables == 0) return false;
+[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, frame_rules& rules) {
+  if (in.header == 0) return false;
   // Version 1; .eh_frame by 4 bytes; the number of rows by udata4; rows of two sdata4, counted from here.
-  table_reader head(in, in.tables, in.end);
+  table_reader head(in, in.header, in.high());
   const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
   const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
   head.skip(4);
   std::uint32_t after = head.get<std::uint32_t>(), first = 0;
   if (!head.ok || version != 1 || ((frames & 0x0f) != 0x3 && (frames & 0x0f) != 0xb) || numbers != 0x03 ||
-      rows != 0x3b || after > (in.end - head.at) / 8)
+      rows != 0x3b || after > (in.high() - head.at) / 8)
     return false;
   const auto field = [&](std::uint64_t offset) {
-    table_reader r(in, head.at + offset, in.end);
-    return in.tables + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
+    table_reader r(in, head.at + offset, in.high());
+    return in.header + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
   };
   while (first < after) {
     const std::uint32_t middle = first + (after - first) / 2;
@@ -326,13 +330,13 @@ class rule_program {
 }
 
 /// A DWARF expression, at `where`; `first`: what is on its stack. Memory is read from `memory`.
-[[gnu::cold, gnu::noinline]] inline bool evaluate(const image& in, std::int32_t where, const registers& from,
+[[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
                                                   const std::uint64_t* first, readable_memory& memory,
                                                   std::uint64_t& result) {
   constexpr unsigned room = 16, longest = 256;  // chosen; the signal trampoline's take 2
   std::uint64_t stack[room];
   unsigned depth = 0;
-  table_reader r(in, in.begin + std::uint32_t(where), in.end);
+  table_reader r(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high());
   const std::uint64_t size = r.uleb();
   if (!r.ok || size > r.end - r.at) return false;
   r.end = r.at + size;

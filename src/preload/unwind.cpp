@@ -34,6 +34,22 @@ bool add(call_chain& chain, std::uint64_t pc) {
   return true;
 }
 
+/// A handler may capture, too, at any time: halves of its bounds and of ours must not come together.
+readable_memory recall(const stack_bounds& bounds) {
+  const volatile stack_bounds& b = bounds;
+  const std::uintptr_t low = b.low, high = b.high;
+  return b.low == low ? readable_memory(low, high) : readable_memory();
+}
+/// Only what a chain that did not fail has led through: above the last frame of a fiber nothing need be, and another fiber
+/// may lie here next time.
+void remember(stack_bounds& bounds, const readable_memory& stack, bool sure) {
+  volatile stack_bounds& b = bounds;
+  b.high = 0;
+  if (!sure) return;
+  b.low = stack.low();
+  b.high = stack.high();
+}
+
 constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack pointer to the frame pointer; chosen
 
 #if defined(__x86_64__)
@@ -68,8 +84,9 @@ class found_values {
 
 constinit found_values found{};
 
-/// The module that an address is in, and what it is called in found_values.
-struct module_found : image {
+/// A segment of a module, or the module, the tables that are for it, and what it is called in found_values.
+struct module_found : tables {
+  std::uintptr_t begin = 0, end = 0;
   std::uint64_t name = 0;
   bool is_own = false;
 };
@@ -82,7 +99,7 @@ void find_own(module_found& m) {
   const auto* head = reinterpret_cast<const Elf64_Ehdr*>(m.begin);
   const auto* segments = reinterpret_cast<const Elf64_Phdr*>(m.begin + head->e_phoff);
   for (unsigned i = 0; i < head->e_phnum; i++)
-    if (segments[i].p_type == PT_GNU_EH_FRAME) m.tables = m.begin + segments[i].p_vaddr;
+    if (segments[i].p_type == PT_GNU_EH_FRAME) m.header = m.begin + segments[i].p_vaddr;
 }
 
 /// `m` is the module of an earlier frame, which is most often this one's, too. Without tables where there are none.
@@ -95,18 +112,18 @@ void find_module(std::uint64_t address, module_found& m) {
   if (_dl_find_object == nullptr || _dl_find_object(reinterpret_cast<void*>(address), &object) != 0) return;
   m.begin = reinterpret_cast<std::uintptr_t>(object.dlfo_map_start);
   m.end = reinterpret_cast<std::uintptr_t>(object.dlfo_map_end);
-  const auto tables = reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame);
+  const auto header = reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame);
   std::uint64_t words[2];  // of the header: versions and encodings, where .eh_frame is, how many frames, the first one
-  if (tables < m.begin || tables > m.end || m.end - tables < sizeof words) return;
+  if (header == 0) return;
   // Asked once whether the header can be read, not each time.
   const std::uint64_t asked =
-      mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(object.dlfo_link_map), tables));
+      mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(object.dlfo_link_map), header));
   readable_memory memory;
   memory.trust(found.get(asked) != 0);
   for (int i = 0; i < 2; i++)
-    if (!memory.read(tables + 8 * i, words[i])) return;
+    if (!memory.read(header + 8 * i, words[i])) return;
   found.put(asked, 1);
-  m.tables = tables;
+  m.header = header;
   m.name = mix(mix(asked, words[0]), words[1]);
 #endif
 }
@@ -155,7 +172,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 }
 
 /// What the word has no room for.
-[[gnu::cold, gnu::noinline]] bool apply(const frame_rules& rules, const image& in, registers& regs,
+[[gnu::cold, gnu::noinline]] bool apply(const frame_rules& rules, const tables& in, registers& regs,
                                         readable_memory& stack) {
   using r = frame_rules;
   std::uint64_t cfa = 0;
@@ -234,8 +251,8 @@ enum class step { called, interrupted, ended, failed };
 /// Apart, for what it needs of the stack: `word` is left `nothing` where a word has no room for the rules.
 [[gnu::cold, gnu::noinline]] step step_by_tables(module_found& m, std::uint64_t address, registers& regs,
                                                  readable_memory& stack, std::uint64_t& word) {
-  readable_memory tables = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
-  m.memory = &tables;
+  readable_memory memory = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
+  m.memory = &memory;
   frame_rules rules;
   word = find_rules(m, address, rules) ? packed(rules) : std::uint64_t{no_rules};
   if (word != nothing || !apply(rules, m, regs, stack)) return step::failed;
@@ -245,7 +262,7 @@ enum class step { called, interrupted, ended, failed };
 /// Makes the registers the caller's.
 step take_step(module_found& m, std::uint64_t address, registers& regs, readable_memory& stack, bool& guessed) {
   std::uint64_t word = no_rules;
-  if (m.tables != 0) {
+  if (m.header != 0) {
     const std::uint64_t key = mix(m.name, address);
     word = found.get(key);
     if (word == nothing) {
@@ -283,8 +300,8 @@ bool is_in_module(const void* address) {
   read_registers(regs);
   into.length = 0;
   into.cut = true;
-  readable_memory stack(bounds.low, bounds.high);
-  bool guessed = false;
+  readable_memory stack = recall(bounds);
+  bool guessed = false, failed = false;
   module_found m;
   std::uint64_t address = regs.r[rip];
   constexpr unsigned most_frames = 256;  // with our own; chosen
@@ -293,13 +310,14 @@ bool is_in_module(const void* address) {
     stack.trust(m.is_own);  // our own frames are there, even where nobody may ask
     const step taken = take_step(m, address, regs, stack, guessed);
     const std::uint64_t pc = regs.r[rip];
-    into.cut = taken == step::failed || (taken != step::ended && pc != 0);
-    if (!into.cut || taken == step::failed) break;
+    failed = taken == step::failed;
+    into.cut = failed || (taken != step::ended && pc != 0);
+    if (!into.cut || failed) break;
     const bool interrupted = taken == step::interrupted;
     if (!add(into, pc + (interrupted ? 1 : 0))) break;
     address = interrupted ? pc : pc - 1;
   }
-  if (!guessed) bounds = {stack.low(), stack.high()};
+  remember(bounds, stack, !guessed && !failed);
 }
 
 #elif defined(__aarch64__)
@@ -307,7 +325,7 @@ bool is_in_module(const void* address) {
 [[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
   into.length = 0;
   into.cut = true;
-  readable_memory stack(bounds.low, bounds.high);
+  readable_memory stack = recall(bounds);
   stack.trust(true);  // while it is our own frames
   auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   for (unsigned frames = 0; frames < 256; frames++) {
@@ -323,7 +341,7 @@ bool is_in_module(const void* address) {
     if (outer % 8 != 0 || outer <= frame || outer - frame > largest_guess) break;
     frame = outer;
   }
-  bounds = {stack.low(), stack.high()};
+  remember(bounds, stack, !into.cut || into.length == call_chain::longest);
 }
 
 #else

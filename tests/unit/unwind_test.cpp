@@ -47,10 +47,13 @@ using usher::preload::stack_bounds;
 static std::atomic<unsigned> forbidden_calls{0};
 
 extern "C" {
-void* __libc_malloc(std::size_t);               // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(std::size_t, std::size_t);  // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void*, std::size_t);       // NOLINT(bugprone-reserved-identifier)
-void __libc_free(void*);                        // NOLINT(bugprone-reserved-identifier)
+// This program, by the linker.
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
+[[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
+void* __libc_malloc(std::size_t);                                // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(std::size_t, std::size_t);                   // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void*, std::size_t);                        // NOLINT(bugprone-reserved-identifier)
+void __libc_free(void*);                                         // NOLINT(bugprone-reserved-identifier)
 void* malloc(std::size_t n) {
   forbidden_calls++;
   return __libc_malloc(n);
@@ -623,8 +626,8 @@ TEST_F(unwind, tables_with_errors) {
   using namespace usher::preload;
   dl_find_object object;
   ASSERT_EQ(_dl_find_object(reinterpret_cast<void*>(&take_chain), &object), 0);
-  const auto from = reinterpret_cast<std::uintptr_t>(object.dlfo_map_start);
-  const std::uintptr_t size = (reinterpret_cast<std::uintptr_t>(object.dlfo_map_end) - from + 4095) & ~4095ul;
+  const auto from = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  const std::uintptr_t size = (reinterpret_cast<std::uintptr_t>(_end) - from + 4095) & ~4095ul;
   const auto code = reinterpret_cast<std::uintptr_t>(&take_chain) - from;
   const pages copy(size);
   readable_memory all;
@@ -634,10 +637,8 @@ TEST_F(unwind, tables_with_errors) {
   }
   const auto begin = reinterpret_cast<std::uintptr_t>(copy.begin());
   readable_memory memory(begin, begin + size);
-  image in;
-  in.begin = begin;
-  in.end = begin + size;
-  in.tables = begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from);
+  tables in;
+  in.header = begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from);
   in.memory = &memory;
   frame_rules rules;
   ASSERT_TRUE(find_rules(in, begin + code, rules));
@@ -647,7 +648,7 @@ TEST_F(unwind, tables_with_errors) {
 
   std::mt19937 random(1);
   std::uint32_t frames = 0;
-  std::memcpy(&frames, reinterpret_cast<const void*>(in.tables + 8), 4);
+  std::memcpy(&frames, reinterpret_cast<const void*>(in.header + 8), 4);
   unsigned found = 0, failed = 0;
   registers regs{};
   regs.known = ~0u >> (32 - registers::number);
@@ -655,21 +656,21 @@ TEST_F(unwind, tables_with_errors) {
   for (int i = 0; i < 40000; i++) {
     // The row, the entry, or where an entry of the table points to.
     std::int32_t row[2];
-    const std::uintptr_t row_at = in.tables + 12 + random() % frames * 8;
+    const std::uintptr_t row_at = in.header + 12 + random() % frames * 8;
     std::memcpy(row, reinterpret_cast<const void*>(row_at), 8);
-    const std::uintptr_t entry = in.tables + std::uintptr_t(std::intptr_t{row[1]});
+    const std::uintptr_t entry = in.header + std::uintptr_t(std::intptr_t{row[1]});
     auto* const change =
         reinterpret_cast<unsigned char*>(random() % 16 == 0 ? row_at + random() % 8 : entry + random() % 48);
     if (change < reinterpret_cast<unsigned char*>(begin) || change >= reinterpret_cast<unsigned char*>(begin + size))
       continue;
     const unsigned char before = *change;
     *change = static_cast<unsigned char>(random());
-    const std::uint64_t address = in.tables + std::uintptr_t(std::intptr_t{row[0]}) + random() % 64;
+    const std::uint64_t address = in.header + std::uintptr_t(std::intptr_t{row[0]}) + random() % 64;
     if (find_rules(in, address, rules)) {
       found++;
       std::uint64_t value = 0;
       if (rules.cfa.kind == frame_rules::is_expression) evaluate(in, rules.cfa.value, regs, nullptr, all, value);
-      evaluate(in, std::int32_t(entry - begin + random() % 48), regs, &value, all, value);
+      evaluate(in, std::int32_t(entry - in.header + random() % 48), regs, &value, all, value);
     } else {
       failed++;
     }
