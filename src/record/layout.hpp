@@ -89,6 +89,7 @@ struct module_slot {
   std::uint32_t process;
   std::uint64_t begin, end, offset;  ///< addresses; offset in the file
   std::uint32_t path, path_length;   ///< in the text
+  std::uint64_t inode;               ///< of the file, as the maps have it; 0: not known
 };
 
 /// A thread, from its first recorded call on.

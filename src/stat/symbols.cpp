@@ -1,18 +1,624 @@
+// Each file is read once, whichever processes have it and wherever: what an address means is kept by its place in the file.
 #include "stat/symbols.hpp"
 
-namespace usher::cli::stat {
+#include <cxxabi.h>
+#include <dwarf.h>
+#include <elf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-struct symbols::state {};
-symbols::symbols(record::view) : state_(std::make_unique<state>()) {}
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace usher::cli::stat {
+namespace mapped_files {
+
+constexpr std::uint64_t page = 4096;
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+std::string demangled(std::string name) {
+  if (const auto version = name.find('@'); version != std::string::npos) name.resize(version);
+  if (!name.starts_with("_Z")) return name;
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> plain(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                          &std::free);
+  return plain ? std::string(plain.get()) : name;
+}
+
+/// Without arguments and without what a template's function returns: where "void std::f<int>(int)" has "std::f<int>".
+std::string_view qualified_name(std::string_view function) {
+  std::size_t begin = 0;
+  int depth = 0;
+  const auto has = [&](std::size_t i, std::string_view word) { return function.substr(i).starts_with(word); };
+  for (std::size_t i = 0; i < function.size(); i++) {
+    const char c = function[i];
+    if (depth == 0) {
+      const bool is_word_start = i == begin || function[i - 1] == ':';
+      if (is_word_start && has(i, "operator")) break;  // what follows may have blanks and brackets of its own
+      if (has(i, "(anonymous namespace)")) {
+        i += std::string_view("(anonymous namespace)").size() - 1;
+        continue;
+      }
+      if (is_word_start && (has(i, "decltype (") || has(i, "decltype("))) {
+        i = function.find('(', i);
+        depth++;
+        continue;
+      }
+      if (c == ' ') begin = i + 1;
+      if (c == '(') return function.substr(begin, i - begin);
+    }
+    if (c == '<' || c == '(' || c == '{' || c == '[') depth++;
+    if ((c == '>' && (i == 0 || function[i - 1] != '-')) || c == ')' || c == '}' || c == ']') depth--;
+  }
+  return function.substr(begin);
+}
+
+bool wraps_locks(const frame& f) {
+  const std::string_view name = qualified_name(f.function);
+  for (const std::string_view of_libraries :
+       {"std::", "__gthread", "__gthrw_", "__gnu_cxx::", "__cxxabiv1::", "boost::"})
+    if (name.starts_with(of_libraries)) return true;
+  const std::string_view path = f.module;
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  for (const std::string_view library :
+       {"libc.so", "libc-", "libpthread.so", "libpthread-", "libc++.so", "libc++abi.so", "libstdc++.so", "libgcc_s",
+        "libboost_thread", "libusher.so", "ld-linux", "ld-musl", "ld-2", "ld.so"})
+    if (file.starts_with(library)) return true;
+  return false;
+}
+
+// ---- which of many ranges has an address -------------------------------------------------------------------------------
+
+/// Ranges that may lie within others: `at` gives the innermost.
+template <class T>
+class address_ranges {
+ public:
+  void add(std::uint64_t begin, std::uint64_t end, T what) {
+    if (begin != 0 && begin < end)  // 0: code that the linker dropped
+      ranges_.push_back({begin, end, 0, std::move(what)});
+  }
+  void sort() {
+    std::stable_sort(ranges_.begin(), ranges_.end(), [](const range& a, const range& b) {
+      return std::tuple(a.begin, b.end) < std::tuple(b.begin, a.end);
+    });
+    std::uint64_t furthest = 0;
+    for (range& r : ranges_) r.furthest = furthest = std::max(furthest, r.end);
+  }
+  /// Of those that begin and end alike the first. Null: none.
+  const T* at(std::uint64_t address) const {
+    auto r = std::upper_bound(ranges_.begin(), ranges_.end(), address,
+                              [](std::uint64_t a, const range& b) { return a < b.begin; });
+    while (r != ranges_.begin() && (--r)->furthest > address) {
+      if (r->end <= address) continue;
+      while (r != ranges_.begin() && std::prev(r)->begin == r->begin && std::prev(r)->end == r->end) --r;
+      return &r->what;
+    }
+    return nullptr;
+  }
+  bool empty() const { return ranges_.empty(); }
+
+ private:
+  struct range {
+    std::uint64_t begin, end;
+    std::uint64_t furthest;  // end of any range up to here
+    T what;
+  };
+  std::vector<range> ranges_;
+};
+
+// ---- a file -------------------------------------------------------------------------------------------------------------
+
+/// elfutils asks servers for debug information if this is set. A report is not the moment to load hundreds of megabytes.
+class without_debug_servers {
+ public:
+  without_debug_servers() {
+    if (const char* v = getenv(name)) {
+      was_ = v;
+      unsetenv(name);
+    }
+  }
+  ~without_debug_servers() {
+    if (was_) setenv(name, was_->c_str(), 1);
+  }
+  without_debug_servers(const without_debug_servers&) = delete;
+  without_debug_servers& operator=(const without_debug_servers&) = delete;
+
+ private:
+  static constexpr const char* name = "DEBUGINFOD_URLS";
+  std::optional<std::string> was_;
+};
+
+int find_local_debug_file(Dwfl_Module* module, void** data, const char* name, Dwarf_Addr base, const char* file,
+                          const char* link, GElf_Word crc, char** found) {
+  const without_debug_servers none;
+  return dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+}
+constexpr Dwfl_Callbacks from_local_files = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = find_local_debug_file,
+    .section_address = dwfl_offline_section_address,
+    .debuginfo_path = nullptr,
+};
+
+struct segment {
+  std::uint64_t address, memory_size, offset, file_size;
+  bool is_code;
+};
+
+/// Those that are loaded; empty: not an ELF file of this kind of machine.
+std::vector<segment> loaded_segments(int fd) {
+  Elf64_Ehdr h;
+  if (pread(fd, &h, sizeof h, 0) != sizeof h ||
+      std::string_view(reinterpret_cast<char*>(h.e_ident), SELFMAG) != ELFMAG || h.e_ident[EI_CLASS] != ELFCLASS64 ||
+      h.e_phentsize != sizeof(Elf64_Phdr))
+    return {};
+  std::vector<Elf64_Phdr> headers(h.e_phnum);
+  const auto bytes = static_cast<ssize_t>(headers.size() * sizeof(Elf64_Phdr));
+  if (pread(fd, headers.data(), static_cast<std::size_t>(bytes), static_cast<off_t>(h.e_phoff)) != bytes) return {};
+  std::vector<segment> loaded;
+  for (const Elf64_Phdr& p : headers)
+    if (p.p_type == PT_LOAD) loaded.push_back({p.p_vaddr, p.p_memsz, p.p_offset, p.p_filesz, (p.p_flags & PF_X) != 0});
+  return loaded;
+}
+
+/// The number that /proc/PID/maps would show for a file: on some stacked file systems it isn't what stat() says.
+std::uint64_t inode_in_maps(int fd) {
+  void* here = mmap(nullptr, page, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (here == MAP_FAILED) return 0;
+  std::uint64_t found = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; found == 0 && std::getline(maps, line);) {
+    unsigned long begin = 0, inode = 0;
+    if (std::sscanf(line.c_str(), "%lx-%*x %*s %*x %*s %lu", &begin, &inode) == 2 &&
+        begin == reinterpret_cast<std::uintptr_t>(here))
+      found = inode;
+  }
+  munmap(here, page);
+  return found;
+}
+
+/// A file of which something was mapped. Addresses are the file's own: those of its program headers, as `nm` prints them.
+class mapped_file {
+ public:
+  mapped_file(std::string path, std::uint64_t inode) : path_(std::move(path)) {
+    if (path_.ends_with(" (deleted)")) return;
+    const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return;
+    struct ::stat now;
+    if (fstat(fd, &now) == 0 && S_ISREG(now.st_mode) &&
+        (inode == 0 || inode == now.st_ino || inode == inode_in_maps(fd)))
+      segments_ = loaded_segments(fd);
+    if (segments_.empty())
+      close(fd);
+    else
+      fd_ = fd;
+  }
+  ~mapped_file() {
+    if (session_ != nullptr) dwfl_end(session_);
+    if (fd_ >= 0) close(fd_);
+  }
+  mapped_file(const mapped_file&) = delete;
+  mapped_file& operator=(const mapped_file&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  /// What is added to the file's addresses where it is mapped like that.
+  std::uint64_t bias(const record::module_slot& m) const {
+    const segment* best = nullptr;
+    for (const segment& s : segments_) {
+      const bool has_it = s.offset / page * page <= m.offset && m.offset < s.offset + s.file_size;
+      if (has_it && (best == nullptr || (s.is_code && !best->is_code))) best = &s;
+    }
+    return m.begin - m.offset + (best != nullptr ? best->offset - best->address : 0);
+  }
+  /// Whether an address is of one of its segments; not those beyond the file's end only.
+  bool has(std::uint64_t address) const {
+    return std::any_of(segments_.begin(), segments_.end(),
+                       [&](const segment& s) { return address - s.address < s.memory_size; });
+  }
+  std::uint64_t lowest() const {
+    std::uint64_t lowest = segments_.empty() ? 0 : ~std::uint64_t{0};
+    for (const segment& s : segments_) lowest = std::min(lowest, s.address / page * page);
+    return lowest;
+  }
+
+  /// Innermost first, at least one; without addresses in the process.
+  const std::vector<frame>& frames_at(std::uint64_t address) {
+    const auto [known, is_new] = frames_.try_emplace(address);
+    if (is_new) known->second = look_up(address);
+    return known->second;
+  }
+
+  struct symbol {
+    std::string_view name;
+    std::uint64_t address, size;
+  };
+  const symbol* data_at(std::uint64_t address) {
+    read_symbols();
+    return data_.at(address);
+  }
+
+ private:
+  struct unit {
+    Dwarf_Die die;
+    Dwarf_Die functions_die;  // that of the .dwo file if there is one
+    bool has_functions = false, has_nested = false;
+    address_ranges<Dwarf_Die> functions, nested;
+  };
+
+  void open_session() {
+    if (session_ != nullptr || fd_ < 0) return;
+    session_ = dwfl_begin(&from_local_files);
+    if (session_ == nullptr) return;
+    dwfl_report_begin(session_);
+    module_ = dwfl_report_elf(session_, path_.c_str(), path_.c_str(), fd_, 0, true);
+    if (module_ != nullptr) fd_ = -1;  // it is the library's now
+    dwfl_report_end(session_, nullptr, nullptr);
+    if (module_ != nullptr && dwfl_module_getelf(module_, &file_bias_) == nullptr) module_ = nullptr;
+  }
+
+  void read_units() {
+    if (std::exchange(has_units_, true)) return;
+    open_session();
+    if (module_ == nullptr) return;
+    Dwarf_Addr bias = 0;
+    for (Dwarf_Die* die = nullptr; (die = dwfl_module_nextcu(module_, die, &bias)) != nullptr;) {
+      dwarf_bias_ = bias;
+      each_range(*die,
+                 [&](std::uint64_t begin, std::uint64_t end) { ranges_of_units_.add(begin, end, units_.size()); });
+      units_.emplace_back().die = *die;
+    }
+    ranges_of_units_.sort();
+  }
+
+  template <class F>
+  static void each_range(Dwarf_Die& die, F f) {
+    if (dwarf_hasattr(&die, DW_AT_low_pc) == 0 && dwarf_hasattr(&die, DW_AT_ranges) == 0) return;
+    Dwarf_Addr base = 0, begin = 0, end = 0;
+    for (std::ptrdiff_t i = 0; (i = dwarf_ranges(&die, i, &base, &begin, &end)) > 0;) f(begin, end);
+  }
+
+  /// Functions of a unit, those in namespaces and classes among them. In functions there are few: `nested` are those.
+  static void add_functions(Dwarf_Die parent, bool nested, address_ranges<Dwarf_Die>& to) {
+    Dwarf_Die die;
+    if (dwarf_child(&parent, &die) != 0) return;
+    do switch (dwarf_tag(&die)) {
+        case DW_TAG_subprogram:
+          each_range(die, [&](std::uint64_t begin, std::uint64_t end) { to.add(begin, end, die); });
+          if (nested) add_functions(die, nested, to);
+          break;
+        case DW_TAG_namespace:
+        case DW_TAG_module:
+        case DW_TAG_class_type:
+        case DW_TAG_structure_type:
+        case DW_TAG_union_type:
+          add_functions(die, nested, to);
+          break;
+        case DW_TAG_lexical_block:
+          if (nested) add_functions(die, nested, to);
+          break;
+        default:
+          break;
+      }
+    while (dwarf_siblingof(&die, &die) == 0);
+  }
+
+  static const Dwarf_Die* function_at(unit& u, std::uint64_t pc) {
+    if (!std::exchange(u.has_functions, true)) {
+      u.functions_die = u.die;
+      Dwarf_Die split{};
+      if (dwarf_cu_info(u.die.cu, nullptr, nullptr, nullptr, &split, nullptr, nullptr, nullptr) == 0 &&
+          split.addr != nullptr)
+        u.functions_die = split;
+      add_functions(u.functions_die, false, u.functions);
+      u.functions.sort();
+    }
+    if (const Dwarf_Die* f = u.functions.at(pc)) return f;
+    if (!std::exchange(u.has_nested, true)) {
+      add_functions(u.functions_die, true, u.nested);
+      u.nested.sort();
+    }
+    return u.nested.at(pc);
+  }
+
+  /// What was put in line into a function, at an address: outermost first.
+  static void add_inlined(Dwarf_Die parent, std::uint64_t pc, std::vector<Dwarf_Die>& to) {
+    Dwarf_Die die;
+    if (dwarf_child(&parent, &die) != 0) return;
+    do {
+      const int tag = dwarf_tag(&die);
+      if (tag == DW_TAG_inlined_subroutine) {
+        if (dwarf_haspc(&die, pc) > 0) {
+          to.push_back(die);
+          return add_inlined(die, pc, to);
+        }
+      } else if (tag == DW_TAG_lexical_block || tag == DW_TAG_try_block || tag == DW_TAG_catch_block) {
+        if (dwarf_haspc(&die, pc) > 0) return add_inlined(die, pc, to);
+        const std::size_t before = to.size();
+        if (dwarf_hasattr(&die, DW_AT_low_pc) == 0 && dwarf_hasattr(&die, DW_AT_ranges) == 0) add_inlined(die, pc, to);
+        if (to.size() != before) return;
+      }
+    } while (dwarf_siblingof(&die, &die) == 0);
+  }
+
+  /// Empty: the debug information has none. The name that the linker has says the arguments, too.
+  std::string name_of(Dwarf_Die die, const symbol* concrete) {
+    Dwarf_Attribute a;
+    for (const unsigned linkage : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
+      if (dwarf_attr_integrate(&die, linkage, &a) != nullptr)
+        if (const char* name = dwarf_formstring(&a)) return demangled(name);
+    if (concrete != nullptr && concrete->name.starts_with("_Z")) return demangled(std::string(concrete->name));
+    const auto [known, is_new] = names_.try_emplace(die.addr);
+    if (is_new) known->second = scoped_name(die);
+    return known->second;
+  }
+
+  /// What gcc gives no linkage name: what is local to a file and was put in line wherever it is called.
+  static std::string scoped_name(Dwarf_Die die) {
+    for (const unsigned to_declaration : {DW_AT_abstract_origin, DW_AT_specification}) {
+      Dwarf_Attribute a;
+      Dwarf_Die other;
+      if (dwarf_attr(&die, to_declaration, &a) != nullptr && dwarf_formref_die(&a, &other) != nullptr) die = other;
+    }
+    const char* own = dwarf_diename(&die);
+    if (own == nullptr) return "";
+    std::string name = own;
+    Dwarf_Die unit;
+    if (dwarf_diecu(&die, &unit, nullptr, nullptr) == nullptr || is_c(dwarf_srclang(&unit))) return name;
+    Dwarf_Die* scopes = nullptr;
+    const int count = dwarf_getscopes_die(&die, &scopes);
+    for (int i = 1; i < count; i++) {
+      const int tag = dwarf_tag(&scopes[i]);
+      const char* scope = dwarf_diename(&scopes[i]);
+      if (tag == DW_TAG_namespace && scope == nullptr) scope = "(anonymous namespace)";
+      if (scope != nullptr && (tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+                               tag == DW_TAG_union_type || tag == DW_TAG_subprogram))
+        name = std::string(scope) + "::" + name;
+    }
+    std::free(scopes);
+    return name;
+  }
+  static bool is_c(int language) {
+    return language == DW_LANG_C || language == DW_LANG_C89 || language == DW_LANG_C99 || language == DW_LANG_C11;
+  }
+
+  static unsigned number(Dwarf_Die die, unsigned attribute) {
+    Dwarf_Attribute a;
+    Dwarf_Word v = 0;
+    return dwarf_attr(&die, attribute, &a) != nullptr && dwarf_formudata(&a, &v) == 0 ? static_cast<unsigned>(v) : 0;
+  }
+
+  std::vector<frame> look_up(std::uint64_t address) {
+    frame f;
+    f.module = path_;
+    f.offset = address;
+    read_units();
+    const Dwarf_Addr pc = address + file_bias_ - dwarf_bias_;
+    const std::size_t* where = ranges_of_units_.at(pc);
+    if (where == nullptr) {
+      if (const symbol* s = code_at(address)) f.function = demangled(std::string(s->name));
+      return {f};
+    }
+    unit& u = units_[*where];
+    if (Dwarf_Line* line = dwarf_getsrc_die(&u.die, pc)) {
+      int n = 0;
+      if (const char* file = dwarf_linesrc(line, nullptr, nullptr)) f.file = file;
+      if (dwarf_lineno(line, &n) == 0 && n > 0) f.line = static_cast<unsigned>(n);
+    }
+    const Dwarf_Die* function = function_at(u, pc);
+    if (function == nullptr) {
+      if (const symbol* s = code_at(address)) f.function = demangled(std::string(s->name));
+      return {f};
+    }
+    std::vector<Dwarf_Die> inlined;
+    add_inlined(*function, pc, inlined);
+    Dwarf_Files* files = nullptr;
+    std::size_t files_count = 0;
+    if (!inlined.empty() && dwarf_getsrcfiles(&u.functions_die, &files, &files_count) != 0) files = nullptr;
+    std::vector<frame> found;
+    for (auto die = inlined.rbegin(); die != inlined.rend(); ++die) {
+      f.function = name_of(*die, nullptr);
+      f.is_inlined = true;
+      found.push_back(f);
+      f.line = number(*die, DW_AT_call_line);  // where it was called: the next frame's
+      const char* file =
+          files != nullptr ? dwarf_filesrc(files, number(*die, DW_AT_call_file), nullptr, nullptr) : nullptr;
+      f.file = file != nullptr ? file : "";
+    }
+    f.is_inlined = false;
+    f.function = name_of(*function, code_at(address));
+    found.push_back(f);
+    return found;
+  }
+
+  const symbol* code_at(std::uint64_t address) {
+    read_symbols();
+    return code_.at(address);
+  }
+
+  /// The table of the file or of its debug file, or what a stripped file still has.
+  void read_symbols() {
+    if (std::exchange(has_symbols_, true)) return;
+    open_session();
+    if (module_ == nullptr) return;
+    struct entry {
+      symbol s;
+      bool is_data;
+      int rank;  // among several of one address: the least
+    };
+    std::vector<entry> entries;
+    const int count = dwfl_module_getsymtab(module_);
+    for (int i = 1; i < count; i++) {
+      GElf_Sym sym;
+      GElf_Addr value = 0;
+      GElf_Word section = 0;
+      const char* name = dwfl_module_getsym_info(module_, i, &sym, &value, &section, nullptr, nullptr);
+      if (name == nullptr || *name == '\0' || section == SHN_UNDEF || section == SHN_ABS) continue;
+      const unsigned type = ELF64_ST_TYPE(sym.st_info);
+      const bool is_data = type == STT_OBJECT || type == STT_COMMON;
+      if (!is_data && type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
+      const std::string_view plain = name;
+      if (type == STT_NOTYPE && (sym.st_size == 0 || plain.starts_with("$"))) continue;
+      const int rank = (ELF64_ST_BIND(sym.st_info) == STB_LOCAL ? 4 : 0) + (type == STT_NOTYPE ? 2 : 0) +
+                       (plain.starts_with('_') && !plain.starts_with("_Z") ? 1 : 0);
+      entries.push_back({{plain, value - file_bias_, sym.st_size}, is_data, rank});
+    }
+    std::stable_sort(entries.begin(), entries.end(), [](const entry& a, const entry& b) {
+      return std::tuple(a.s.address, a.rank) < std::tuple(b.s.address, b.rank);
+    });
+    for (std::size_t i = 0; i < entries.size(); i++) {
+      const entry& e = entries[i];
+      std::uint64_t size = e.s.size;
+      if (size == 0 && !e.is_data) {  // a function of an assembler's: up to the next symbol
+        for (std::size_t next = i + 1; size == 0 && next < entries.size(); next++)
+          size = entries[next].s.address - e.s.address;
+      }
+      (e.is_data ? data_ : code_).add(e.s.address, e.s.address + size, e.s);
+    }
+    code_.sort();
+    data_.sort();
+  }
+
+  std::string path_;
+  int fd_ = -1;
+  std::vector<segment> segments_;
+  Dwfl* session_ = nullptr;
+  Dwfl_Module* module_ = nullptr;
+  Dwarf_Addr file_bias_ = 0, dwarf_bias_ = 0;
+  bool has_units_ = false, has_symbols_ = false;
+  std::vector<unit> units_;
+  address_ranges<std::size_t> ranges_of_units_;
+  address_ranges<symbol> code_, data_;
+  std::unordered_map<std::uint64_t, std::vector<frame>> frames_;
+  std::unordered_map<const void*, std::string> names_;  // by entry of the debug information
+};
+
+struct mapping {
+  std::uint64_t begin, end, bias;
+  mapped_file* file;
+};
+
+}  // namespace mapped_files
+
+using mapped_files::mapped_file, mapped_files::mapping;
+
+// ---- the record's processes ---------------------------------------------------------------------------------------------
+
+struct symbols::state {
+  record::view record;
+  std::unordered_map<std::string, std::unique_ptr<mapped_file>> files;  // by inode and path
+  std::unordered_map<std::uint32_t, std::vector<mapping>> processes;
+  std::vector<std::uint32_t> unready;  // modules that somebody was writing when last looked at
+  std::uint32_t modules_read = 0;
+
+  /// What has been mapped since the last time: the program may be running.
+  void read_modules() {
+    const record::header& h = record.head();
+    const std::uint32_t taken = std::min(h.modules.load(std::memory_order_acquire), h.room.modules);
+    for (; modules_read < taken; modules_read++) unready.push_back(modules_read);
+    std::erase_if(unready, [this](std::uint32_t i) {
+      const record::module_slot& m = record.module(i);
+      if (m.ready.load(std::memory_order_acquire) == 0) return false;
+      read(m);
+      return true;
+    });
+  }
+
+  void read(const record::module_slot& m) {
+    const std::uint64_t room = record.head().room.text;
+    if (m.path >= room || m.path_length > room - m.path || m.begin >= m.end) return;
+    std::string path(record.text() + m.path, m.path_length);
+    if (!path.starts_with('/')) return;  // generated code, or the kernel's
+    auto& file = files[std::to_string(m.inode) + path];
+    if (!file) file = std::make_unique<mapped_file>(std::move(path), m.inode);
+    processes[m.process].push_back({m.begin, m.end, file->bias(m), file.get()});
+  }
+
+  /// The first mapping that fits: the latest of the process itself, or of the one that it was forked from.
+  template <class F>
+  const mapping* find_again(std::uint32_t process, F fits) const {
+    const std::uint32_t taken = record.head().room.processes;
+    for (std::uint32_t generations = 0; process < taken && generations < taken; generations++) {
+      if (const auto known = processes.find(process); known != processes.end()) {
+        const auto& all = known->second;
+        if (const auto m = std::find_if(all.rbegin(), all.rend(), fits); m != all.rend()) return &*m;
+      }
+      process = record.process(process).parent.load(std::memory_order_relaxed) - 1;  // none: beyond all
+    }
+    return nullptr;
+  }
+  template <class F>
+  const mapping* find(std::uint32_t process, F fits) {
+    if (const mapping* m = find_again(process, fits)) return m;
+    read_modules();
+    return find_again(process, fits);
+  }
+
+  void add_frames(std::uint32_t process, std::uint64_t return_address, std::vector<frame>& to) {
+    const std::uint64_t call = return_address - 1;
+    const mapping* m = find(process, [call](const mapping& x) { return x.begin <= call && call < x.end; });
+    if (m == nullptr) {
+      to.emplace_back().address = call;
+      return;
+    }
+    for (const frame& f : m->file->frames_at(call - m->bias)) {
+      to.push_back(f);
+      to.back().address = call;
+    }
+  }
+};
+
+symbols::symbols(record::view record) : state_(std::make_unique<state>()) {
+  state_->record = record;
+}
 symbols::~symbols() = default;
-stack symbols::resolve(const record::chain&) {
-  return {};
+
+stack symbols::resolve(const record::chain& c) {
+  stack s;
+  s.is_cut = c.cut != 0;
+  for (std::uint32_t i = 0; i < std::min(c.length, record::chain::longest); i++)
+    state_->add_frames(c.process, c.pc[i], s.frames);
+  return s;
 }
-stack symbols::resolve(std::uint32_t, std::uint64_t) {
-  return {};
+
+stack symbols::resolve(std::uint32_t process, std::uint64_t return_address) {
+  stack s;
+  state_->add_frames(process, return_address, s.frames);
+  return s;
 }
-std::optional<symbols::static_object> symbols::object_at(std::uint32_t, std::uint64_t) {
-  return std::nullopt;
+
+std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, std::uint64_t address) {
+  const mapping* m = state_->find(process, [address](const mapping& x) { return x.file->has(address - x.bias); });
+  if (m == nullptr) return std::nullopt;
+  const std::uint64_t in_file = address - m->bias;
+  static_object o;
+  o.module = m->file->path();
+  o.module_offset = in_file - m->file->lowest();
+  if (const mapped_file::symbol* s = m->file->data_at(in_file)) {
+    o.symbol = mapped_files::demangled(std::string(s->name));
+    o.offset = in_file - s->address;
+    o.size = s->size;
+  }
+  return o;
+}
+
+const frame* stack::place() const {
+  const auto own = std::find_if_not(frames.begin(), frames.end(), mapped_files::wraps_locks);
+  if (own != frames.end()) return &*own;
+  return frames.empty() ? nullptr : &frames.front();
 }
 
 }  // namespace usher::cli::stat

@@ -1,0 +1,30 @@
+#include "symbols_library.hpp"
+
+namespace planted {
+namespace {
+
+long hidden_table[1 << 16];  // beyond the end of the file: .bss
+
+[[gnu::noinline]] call hidden(asks who) {
+  const call made{who(), __LINE__};
+  return made;
+}
+
+}  // namespace
+
+int exported_data[8] = {1, 2, 3};
+
+[[gnu::noinline]] call exported(asks who) {
+  const call made{who(), __LINE__};
+  return made;
+}
+call by_hidden(asks who) {
+  call made = hidden(who);
+  asm volatile("" : "+m"(made));
+  return made;
+}
+void* hidden_data() {
+  return &hidden_table[1 << 15];
+}
+
+}  // namespace planted

@@ -1,0 +1,21 @@
+// A library whose functions and objects symbols_test looks up.
+#pragma once
+
+namespace planted {
+
+struct call {
+  void* return_address;
+  int line;  ///< of the call
+};
+using asks = void* (*)();
+
+/// An exported function that calls.
+call exported(asks who);
+/// The same, by a function that nobody outside can see.
+call by_hidden(asks who);
+
+extern int exported_data[8];
+/// A static object of the library's, which only its own code can name.
+void* hidden_data();
+
+}  // namespace planted
