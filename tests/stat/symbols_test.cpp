@@ -148,8 +148,7 @@ TEST(symbols, functions_in_line) {
   EXPECT_TRUE(s.frames[0].function.starts_with("(anonymous namespace)::in_line")) << s.frames[0].function;
   EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(p.line));
   EXPECT_TRUE(s.frames[0].is_inlined);
-  EXPECT_TRUE(s.frames[1].function.starts_with("(anonymous namespace)::box<long"))
-      << s.frames[1].function;
+  EXPECT_TRUE(s.frames[1].function.starts_with("(anonymous namespace)::box<long")) << s.frames[1].function;
   EXPECT_EQ(s.frames[1].line, static_cast<unsigned>(p.middle_line));
   EXPECT_TRUE(s.frames[1].is_inlined);
   EXPECT_EQ(s.frames[2].function, "(anonymous namespace)::not_in_line()");
