@@ -42,7 +42,7 @@ bool put_path(recorder& r, const char* path, std::uint32_t length, std::uint32_t
 }
 
 struct mapping {
-  std::uint64_t begin, end, offset;
+  std::uint64_t begin, end, offset, inode;
   const char* path;
   std::uint32_t length;
 };
@@ -68,7 +68,9 @@ bool parse(const char* line, mapping& m) {
   c = number(c, 16, m.end);
   if (std::strlen(c) < 6 || c[3] != 'x') return false;
   c = number(c + 6, 16, m.offset);
-  c = std::strchr(c, '/');
+  c = *c == ' ' ? std::strchr(c + 1, ' ') : nullptr;  // before the inode
+  if (c == nullptr) return false;
+  c = std::strchr(number(c + 1, 10, m.inode), '/');
   if (c == nullptr) return false;
   m.path = c;
   m.length = std::uint32_t(std::strlen(c));
@@ -90,6 +92,7 @@ void put(recorder& r, std::uint32_t process, const mapping& m) {
   slot.offset = m.offset;
   slot.path = path;
   slot.path_length = m.length;
+  slot.inode = m.inode;
   slot.ready.store(1, std::memory_order_release);
 }
 

@@ -383,7 +383,8 @@ class mapped_file {
     for (int i = 1; i < count; i++) {
       const int tag = dwarf_tag(&scopes[i]);
       const char* scope = dwarf_diename(&scopes[i]);
-      if (tag == DW_TAG_namespace && scope == nullptr) scope = "(anonymous namespace)";
+      if (scope == nullptr && tag == DW_TAG_namespace) scope = "(anonymous namespace)";
+      if (scope == nullptr && i == 1 && name == "operator()") scope = "{lambda}";
       if (scope != nullptr && (tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
                                tag == DW_TAG_union_type || tag == DW_TAG_subprogram))
         name = std::string(scope) + "::" + name;

@@ -162,6 +162,25 @@ TEST(symbols, functions_in_line) {
   }
 }
 
+TEST(symbols, lambdas_in_line) {
+  modules_record r;
+  r.add_own(0);
+  int line = 0;
+  const auto lambda = [&line]() __attribute__((always_inline)) {
+    void* p = who_calls();
+    line = __LINE__ - 1;
+    return p;
+  };
+  void* const p = lambda();
+  const unsigned called = __LINE__ - 1;
+  const stack s = symbols(r.view()).resolve(0, address(p));
+  ASSERT_EQ(s.frames.size(), 2u);
+  EXPECT_NE(s.frames[0].function.find("{lambda"), std::string::npos) << s.frames[0].function;
+  EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(line));
+  EXPECT_NE(s.frames[1].function.find("TestBody"), std::string::npos) << s.frames[1].function;
+  EXPECT_EQ(s.frames[1].line, called);
+}
+
 TEST(symbols, templates_are_demangled) {
   modules_record r;
   r.add_own(0);
@@ -391,6 +410,7 @@ TEST(place, what_is_the_programs) {
            "std::vector<int> collect(std::mutex&)",
            "table<std::mutex>::operator[](std::string const&)",
            "table::operator std::mutex&()",
+           "main::{lambda}::operator()",
            "main::{lambda(std::mutex&)#1}::operator()(std::mutex&) const",
            "",
        })
