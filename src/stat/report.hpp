@@ -73,6 +73,7 @@ struct counts {
   bool holding_is_exact = false;   ///< each hold was timed
   double held_share = 0;           ///< of the time from `first` to the end; of the one that is held most, for a row
   std::uint32_t most_waiting = 0;
+  std::uint32_t still_waiting = 0;  ///< at the end, threads; in `contended` and `waiting` up to then
   std::uint64_t timeouts = 0, failed_tries = 0;
   std::uint64_t signals = 0, unheard = 0;  ///< condition: signals and broadcasts, and those without a waiter; posts
   std::uint32_t herd = 0;                  ///< condition: the most that one broadcast woke
@@ -130,6 +131,7 @@ struct report {
   std::vector<row> rows;      ///< most waited first
   std::vector<deadlock> deadlocks;
   std::string rule, verdict;         ///< of the program
+  std::string next;                  ///< command to try next; empty: none
   std::vector<std::string> remarks;  ///< what was dropped, and what could not be seen: a sentence each
   std::string usher;                 ///< version
 };

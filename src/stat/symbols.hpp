@@ -12,17 +12,18 @@
 
 namespace usher::cli::stat {
 
+/// Tests of what is made of names have names of their own: so these are virtual.
 class symbols {
  public:
   explicit symbols(record::view record);
-  ~symbols();
+  virtual ~symbols();
   symbols(const symbols&) = delete;
   symbols& operator=(const symbols&) = delete;
 
   /// A chain of return addresses, each looked up one byte before, where the call is.
-  stack resolve(const record::chain& c);
+  virtual stack resolve(const record::chain& c);
   /// The same of one return address.
-  stack resolve(std::uint32_t process, std::uint64_t return_address);
+  virtual stack resolve(std::uint32_t process, std::uint64_t return_address);
 
   struct static_object {
     std::string symbol;                  ///< demangled; empty: the module has none there
@@ -31,7 +32,7 @@ class symbols {
     std::uint64_t module_offset = 0;  ///< of the address from where the module begins
   };
   /// What lies at an address of a module's data.
-  std::optional<static_object> object_at(std::uint32_t process, std::uint64_t address);
+  virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t address);
 
  private:
   struct state;
