@@ -1,12 +1,100 @@
+#include <algorithm>
+
+#include "stat/naming.hpp"
+#include "stat/quantities.hpp"
 #include "stat/reading.hpp"
 
 namespace usher::cli::stat {
+namespace {
 
-std::vector<std::vector<std::uint32_t>> circles(record::view) {
-  return {};
+/// A thread that waits, as it was when it was looked at.
+struct edge {
+  std::uint32_t thread, object, next;  ///< the next thread holds the object
+  std::uint64_t since;
+};
+
+/// What a thread waits for and who holds that; false if it does not wait for a mutex that a thread is known to hold.
+bool look(const record::view& record, std::uint32_t thread, edge& e) {
+  const record::capacities& room = record.head().room;
+  const record::thread_slot& t = record.thread(thread);
+  const std::uint32_t object = t.waits_for.load(std::memory_order_acquire);
+  if (object == 0 || object > room.objects || t.over.load(std::memory_order_relaxed) != 0) return false;
+  const record::object& o = record.object(object - 1);
+  const std::uint32_t owner = o.owner.load(std::memory_order_acquire);
+  if (kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff) != kind::mutex) return false;
+  if (owner == 0 || owner > room.threads) return false;
+  e = {thread, object - 1, owner - 1, t.since.load(std::memory_order_relaxed)};
+  return true;
 }
-deadlock describe(record::view, const std::vector<std::uint32_t>&, const time_scale&, symbols&) {
-  return {};
+
+bool is_as_before(const record::view& record, const edge& before) {
+  edge now{};
+  return look(record, before.thread, now) && now.object == before.object && now.next == before.next &&
+         now.since == before.since;
+}
+
+}  // namespace
+
+// Each thread waits for one mutex at most, so a walk from any thread either ends or comes round.
+std::vector<std::vector<std::uint32_t>> circles(record::view record) {
+  const std::uint32_t threads =
+      std::min(record.head().threads.load(std::memory_order_relaxed), record.head().room.threads);
+  std::vector<std::vector<std::uint32_t>> found;
+  std::vector<std::uint32_t> walk_of(threads, 0);  // 0: not visited
+  for (std::uint32_t start = 0; start < threads; start++) {
+    const std::uint32_t walk = start + 1;
+    std::vector<edge> path;
+    std::uint32_t at = start;
+    edge e{};
+    while (at < threads && walk_of[at] == 0 && look(record, at, e)) {
+      walk_of[at] = walk;
+      path.push_back(e);
+      at = e.next;
+    }
+    if (at >= threads || walk_of[at] != walk) continue;
+    const auto first = std::find_if(path.begin(), path.end(), [at](const edge& x) { return x.thread == at; });
+    if (first == path.end()) continue;
+    // Meanwhile some may have gone on: a circle is one only if all of it stood at one moment. What was read first is
+    // read again last.
+    if (!std::all_of(first, path.end(), [&](const edge& x) { return is_as_before(record, x); })) continue;
+    std::vector<std::uint32_t> circle;
+    for (auto i = first; i != path.end(); ++i) circle.push_back(i->thread);
+    // The same circle begins with the same thread, whoever led to it.
+    std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
+    found.push_back(std::move(circle));
+  }
+  return found;
+}
+
+deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time,
+                  symbols& names) {
+  const record::capacities& room = record.head().room;
+  namer namer(record, names);
+  deadlock d;
+  std::uint64_t since = 0;
+  for (const std::uint32_t i : circle) {
+    if (i >= room.threads) continue;
+    const record::thread_slot& t = record.thread(i);
+    deadlock::thread who;
+    who.tid = t.tid.load(std::memory_order_relaxed);
+    since = std::max(since, t.since.load(std::memory_order_relaxed));
+    const std::uint32_t object = t.waits_for.load(std::memory_order_acquire);
+    if (object != 0 && object <= room.objects) {
+      const record::object& o = record.object(object - 1);
+      who.waits_for = namer.name(o);
+      who.address = record::address_of(o.key.load(std::memory_order_relaxed));
+    }
+    if (const std::uint32_t chain = t.chain.load(std::memory_order_relaxed); chain != 0)
+      who.where = namer.whole(chain - 1);
+    if (const std::uint64_t caller = t.caller.load(std::memory_order_relaxed);
+        who.where.frames.empty() && caller != 0) {
+      who.where = names.resolve(t.process.load(std::memory_order_relaxed), caller);
+      who.where.is_cut = true;
+    }
+    d.threads.push_back(std::move(who));
+  }
+  d.seconds = since != 0 && since < time.end ? time.seconds(time.end - since) : 0;
+  return d;
 }
 
 }  // namespace usher::cli::stat

@@ -1,9 +1,174 @@
 #include "stat/json.hpp"
 
-namespace usher::cli::stat {
+#include <string_view>
 
-nlohmann::ordered_json as_json(const report&) {
-  return {};
+#include "cli/utf8.hpp"
+#include "stat/quantities.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// The writer refuses what is not UTF-8: such bytes become question marks. Control characters stay, it escapes them.
+std::string valid(std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) {
+      all += '?';
+      text.remove_prefix(1);
+    } else {
+      all += text.substr(0, length);
+      text.remove_prefix(length);
+    }
+  }
+  return all;
+}
+
+json text_or_null(const std::string& text) {
+  return text.empty() ? json() : json(valid(text));
+}
+
+json or_null(const std::optional<double>& v) {
+  return v ? json(*v) : json();
+}
+
+json json_of(const frame& f) {
+  return {{"function", text_or_null(f.function)},
+          {"file", text_or_null(f.file)},
+          {"line", f.line != 0 ? json(f.line) : json()},
+          {"module", text_or_null(f.module)},
+          {"offset", f.module.empty() ? json() : json(hexadecimal(f.offset))},
+          {"address", hexadecimal(f.address)},
+          {"inlined", f.is_inlined}};
+}
+
+json json_of(const stack& s) {
+  json frames = json::array();
+  for (const frame& f : s.frames) frames.push_back(json_of(f));
+  return {{"frames", std::move(frames)}, {"cut", s.is_cut}};
+}
+
+json json_of(const std::vector<charged_stack>& stacks) {
+  json all = json::array();
+  for (const charged_stack& s : stacks)
+    all.push_back({{"count", s.count}, {"waited", s.waited}, {"stack", json_of(s.where)}});
+  return all;
+}
+
+json json_of(const durations& d) {
+  return {{"count", d.count},
+          {"total", d.total},
+          {"median", or_null(d.median)},
+          {"p99", or_null(d.p99)},
+          {"longest", d.longest}};
+}
+
+json json_of(const std::optional<admission>& a) {
+  if (!a) return {};
+  return {{"acquisitions", a->acquisitions},
+          {"windows", a->windows},
+          {"owner_changes", a->owner_changes},
+          {"lwss", a->lwss},
+          {"mttr", a->mttr},
+          {"gini", a->gini},
+          {"rstddev", a->rstddev}};
+}
+
+/// What a kind does not have is not there.
+json json_of(kind what, const counts& c) {
+  json j = {{"acquisitions", c.acquisitions}};
+  if (what != kind::condition) j["contended"] = c.contended;
+  j["waiting"] = json_of(c.waiting);
+  if (what != kind::condition) j["waiting_is_hidden"] = c.waiting_is_hidden;
+  j["most_waiting"] = c.most_waiting;
+  j["still_waiting"] = c.still_waiting;
+  j["timeouts"] = c.timeouts;
+  if (what == kind::mutex) {
+    const bool is_known = c.holding.count != 0;
+    j["failed_tries"] = c.failed_tries;
+    j["holding"] = is_known ? json_of(c.holding) : json();
+    j["holding_is_exact"] = is_known ? json(c.holding_is_exact) : json();
+    j["held_share"] = is_known ? json(c.held_share) : json();
+  } else if (what == kind::condition) {
+    j["signals"] = c.signals;
+    j["unheard"] = c.unheard;
+    j["woken"] = c.woken;
+    j["herd"] = c.herd;
+  } else {
+    j["posts"] = c.signals;
+  }
+  json threads = json::array();
+  for (const thread_share& t : c.threads) threads.push_back({{"tid", t.tid}, {"waits", t.waits}, {"waited", t.waited}});
+  j["threads"] = std::move(threads);
+  j["has_more_threads"] = c.has_more_threads;
+  return j;
+}
+
+const char* name_of(kind k) {
+  return k == kind::mutex ? "mutex" : k == kind::condition ? "condition" : "semaphore";
+}
+
+json verdict_of(const std::string& rule, const std::string& text, const std::string& command) {
+  return {{"rule", text_or_null(rule)}, {"text", text_or_null(text)}, {"command", text_or_null(command)}};
+}
+
+json json_of(const row& r) {
+  json each = json::array();
+  for (const object_row& o : r.each)
+    each.push_back({{"name", valid(o.name)},
+                    {"address", hexadecimal(o.address)},
+                    {"pid", o.pid},
+                    {"gone", o.is_gone},
+                    {"seen", json_of(r.what, o.seen)},
+                    {"order", json_of(o.order)}});
+  return {{"kind", name_of(r.what)},
+          {"name", valid(r.name)},
+          {"module", text_or_null(r.module)},
+          {"place", r.place.frames.empty() ? json() : json_of(r.place)},
+          {"by_init", r.by_init},
+          {"objects", r.objects},
+          {"seen", json_of(r.what, r.seen)},
+          {"order", json_of(r.order)},
+          {"verdict", verdict_of(r.rule, r.verdict, r.command)},
+          {"holders", json_of(r.holders)},
+          {"waiters", json_of(r.waiters)},
+          {"each", std::move(each)}};
+}
+
+json json_of(const deadlock& d) {
+  json threads = json::array();
+  for (const deadlock::thread& t : d.threads)
+    threads.push_back({{"tid", t.tid},
+                       {"waits_for", valid(t.waits_for)},
+                       {"address", hexadecimal(t.address)},
+                       {"stack", json_of(t.where)}});
+  return {{"seconds", d.seconds}, {"threads", std::move(threads)}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json as_json(const report& r) {
+  json command = json::array(), rows = json::array(), deadlocks = json::array(), remarks = json::array();
+  for (const std::string& word : r.command) command.push_back(valid(word));
+  for (const row& i : r.rows) rows.push_back(json_of(i));
+  for (const deadlock& d : r.deadlocks) deadlocks.push_back(json_of(d));
+  for (const std::string& remark : r.remarks) remarks.push_back(valid(remark));
+  return {{"version", json_version},
+          {"usher", valid(r.usher)},
+          {"command", std::move(command)},
+          {"pid", r.pid},
+          {"lock", valid(r.lock)},
+          {"seconds", r.seconds},
+          {"processes", r.processes},
+          {"threads", r.threads},
+          {"thread_seconds", r.thread_seconds},
+          {"waited", {{"mutex", r.waited[0]}, {"condition", r.waited[1]}, {"semaphore", r.waited[2]}}},
+          {"verdict", verdict_of(r.rule, r.verdict, r.next)},
+          {"deadlocks", std::move(deadlocks)},
+          {"remarks", std::move(remarks)},
+          {"rows", std::move(rows)}};
 }
 
 }  // namespace usher::cli::stat

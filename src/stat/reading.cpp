@@ -1,9 +1,628 @@
 #include "stat/reading.hpp"
 
-namespace usher::cli::stat {
+#include <fmt/format.h>
 
-report read_report(record::view, const time_scale&, symbols&, std::size_t) {
-  return {};
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "bench/metrics.hpp"
+#include "stat/naming.hpp"
+#include "stat/quantities.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+using record::duration_buckets;
+
+constexpr std::size_t symbol_becomes_table = 4;  // objects in one symbol that are one row; chosen
+constexpr std::size_t most_quiet_objects =
+    1000;  // of a row, that nobody waited for and that are listed all the same; chosen
+
+template <class T>
+T get(const std::atomic<T>& word) {
+  return word.load(std::memory_order_relaxed);
+}
+
+struct thread_sum {
+  std::uint64_t waits = 0, ticks = 0;
+};
+
+/// What is summed of one object or of several; in ticks but for what has been scaled.
+struct tally {
+  std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
+  std::uint64_t held = 0, holds = 0, longest_hold = 0;  ///< of the timed holds that have ended
+  double held_in_all = 0;                               ///< seconds, of all holds
+  double held_share = 0;
+  bool holding_known = false, holding_exact = true;
+  std::uint32_t most_waiting = 0, still_waiting = 0, herd = 0;
+  std::uint64_t timeouts = 0, signals = 0, unheard = 0;
+  bool hidden = false, more_threads = false;
+  std::vector<std::uint64_t> wait_sizes, hold_sizes;  ///< by duration_buckets; of holds two in one. Empty: none
+  std::unordered_map<std::uint32_t, thread_sum> threads;
+
+  void add(const tally& t) {
+    acquisitions += t.acquisitions;
+    contended += t.contended;
+    waited += t.waited;
+    waits += t.waits;
+    longest = std::max(longest, t.longest);
+    held += t.held;
+    holds += t.holds;
+    longest_hold = std::max(longest_hold, t.longest_hold);
+    held_in_all += t.held_in_all;
+    held_share = std::max(held_share, t.held_share);
+    holding_known = holding_known || t.holding_known;
+    if (t.acquisitions != 0) holding_exact = holding_exact && t.holding_exact;
+    most_waiting = std::max(most_waiting, t.most_waiting);
+    still_waiting += t.still_waiting;
+    herd = std::max(herd, t.herd);
+    timeouts += t.timeouts;
+    signals += t.signals;
+    unheard += t.unheard;
+    hidden = hidden || t.hidden;
+    more_threads = more_threads || t.more_threads;
+    add_sizes(wait_sizes, t.wait_sizes);
+    add_sizes(hold_sizes, t.hold_sizes);
+    for (const auto& [index, sum] : t.threads) {
+      threads[index].waits += sum.waits;
+      threads[index].ticks += sum.ticks;
+    }
+  }
+
+ private:
+  static void add_sizes(std::vector<std::uint64_t>& to, const std::vector<std::uint64_t>& from) {
+    if (to.size() < from.size()) to.resize(from.size());
+    for (std::size_t i = 0; i < from.size(); i++) to[i] += from[i];
+  }
+};
+
+/// So many ticks are not exceeded by this part, as if durations were spread evenly within a bucket.
+std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::uint32_t buckets_in_one, double part,
+                                    std::uint64_t longest) {
+  std::uint64_t all = 0;
+  for (const std::uint64_t n : sizes) all += n;
+  if (all == 0) return std::nullopt;
+  const double wanted = part * static_cast<double>(all);
+  double below = 0, value = 0;
+  for (std::uint32_t i = 0; i < sizes.size(); i++) {
+    if (sizes[i] == 0) continue;
+    const auto n = static_cast<double>(sizes[i]);
+    const auto low = static_cast<double>(duration_buckets::lower(i * buckets_in_one));
+    const auto high = static_cast<double>(duration_buckets::lower((i + 1) * buckets_in_one));
+    value = low + (high - low) * std::clamp((wanted - below) / n, 0.0, 1.0);
+    below += n;
+    if (below >= wanted) break;
+  }
+  return longest != 0 ? std::min(value, static_cast<double>(longest)) : value;
+}
+
+/// Objects of one row, before they are summed.
+struct group {
+  kind what = kind::none;
+  std::string name, module;
+  bool is_static = false, by_init = false;
+  std::vector<std::uint32_t> objects;
+  std::uint64_t folded_objects = 0, folded_acquisitions = 0;
+  std::uint32_t place = 0;                      ///< chain + 1
+  std::vector<std::uint32_t> waiters, holders;  ///< charges
+};
+
+class reader {
+ public:
+  reader(record::view record, const time_scale& time, symbols& names)
+      : record_(record), time_(time), room_(record.head().room), namer_(record, names) {}
+
+  report read(std::size_t most_rows);
+
+ private:
+  std::uint32_t taken(const record::word32& n, std::uint32_t room) const { return std::min(get(n), room); }
+  std::uint64_t begin_of(std::uint32_t process) const;
+  std::uint64_t end_of(std::uint32_t process) const;
+  std::uint64_t end_of_thread(const record::thread_slot& t) const;
+  std::int64_t tid(std::uint32_t thread) const;
+  kind kind_of(std::uint32_t object) const;
+
+  void read_threads();
+  void group_objects();
+  void group_charges();
+  group& group_of(kind what, const identity& id, bool is_static);
+  group* group_of_charge(std::uint64_t key);
+  row read_row(group& g);
+  tally tally_of(std::uint32_t object);
+  void add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end);
+  void add_detail(tally& t, std::uint32_t object, const record::object& o);
+  void add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end);
+  counts as_counts(const tally& t, kind what) const;
+  std::optional<admission> order_of(std::uint32_t object) const;
+  std::vector<charged_stack> stacks_of(const std::vector<std::uint32_t>& charges);
+  void add_stacks(row& r, const group& g);
+  void remark_on_room();
+  double seconds(std::uint64_t ticks) const { return time_.seconds(ticks); }
+
+  record::view record_;
+  const time_scale& time_;
+  const record::capacities& room_;
+  namer namer_;
+  report report_;
+  std::map<std::tuple<kind, bool, std::string>, group> groups_;
+  std::unordered_map<std::uint32_t, group*> of_object_;
+  std::unordered_map<std::uint32_t, symbols::static_object> statics_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;  ///< object: threads that still wait
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> windows_;  ///< by object
+  std::uint64_t unfinished_waits_[3] = {};                                 ///< ticks, by kind − 1
+};
+
+std::uint64_t reader::begin_of(std::uint32_t process) const {
+  const std::uint64_t began = process < room_.processes ? get(record_.process(process).began) : 0;
+  return std::clamp(began, time_.begin, time_.end);
+}
+
+std::uint64_t reader::end_of(std::uint32_t process) const {
+  const std::uint64_t ended = process < room_.processes ? get(record_.process(process).ended) : 0;
+  return ended == 0 ? time_.end : std::clamp(ended, time_.begin, time_.end);
+}
+
+/// A thread that waits when its process ends has ended then, too.
+std::uint64_t reader::end_of_thread(const record::thread_slot& t) const {
+  const std::uint64_t end = end_of(get(t.process));
+  return get(t.over) != 0 ? std::clamp(get(t.last), time_.begin, end) : end;
+}
+
+std::int64_t reader::tid(std::uint32_t thread) const {
+  return thread < room_.threads ? get(record_.thread(thread).tid) : 0;
+}
+
+kind reader::kind_of(std::uint32_t object) const {
+  const std::uint32_t k = get(record_.object(object).depth_and_kind) & 0xff;
+  return k <= std::uint32_t(kind::semaphore) ? kind(k) : kind::none;
+}
+
+void reader::read_threads() {
+  const std::uint32_t processes = taken(record_.head().processes, room_.processes);
+  for (std::uint32_t i = 0; i < processes; i++)
+    if (get(record_.process(i).pid) != 0) report_.processes++;
+  if (processes != 0) {
+    const record::process_slot& first = record_.process(0);
+    report_.pid = get(first.pid);
+    report_.lock.assign(first.lock, std::find(first.lock, std::end(first.lock), '\0'));
+  }
+  const std::uint32_t threads = taken(record_.head().threads, room_.threads);
+  for (std::uint32_t i = 0; i < threads; i++) {
+    const record::thread_slot& t = record_.thread(i);
+    if (get(t.tid) == 0) continue;
+    report_.threads++;
+    const std::uint64_t end = end_of_thread(t), first = std::clamp(get(t.first), time_.begin, end);
+    report_.thread_seconds += seconds(end - first);
+    for (int k = 0; k < 3; k++) report_.waited[k] += seconds(get(t.waited[k]));
+    const std::uint32_t object = get(t.waits_for);
+    if (object != 0 && object <= room_.objects) waiting_[object - 1].push_back(i);
+  }
+  const std::uint32_t windows = taken(record_.head().windows, room_.windows);
+  for (std::uint32_t i = 0; i < windows; i++)
+    if (const std::uint32_t object = get(record_.window(i).object); object != 0) windows_[object - 1].push_back(i);
+}
+
+group& reader::group_of(kind what, const identity& id, bool is_static) {
+  group& g = groups_[{what, is_static, id.key}];
+  if (g.what == kind::none) {
+    g.what = what;
+    g.name = id.name;
+    g.module = id.module;
+    g.is_static = is_static;
+  }
+  return g;
+}
+
+void reader::group_objects() {
+  // Static ones first of all: how many are in one symbol decides whether they are one row.
+  std::map<std::tuple<kind, std::string, std::string>, std::set<std::uint64_t>> in_symbol;
+  std::vector<std::uint32_t> used;
+  for (std::uint32_t i = 0; i < room_.objects; i++) {
+    const record::object& o = record_.object(i);
+    if (get(o.key) <= record::object::vacant || kind_of(i) == kind::none) continue;
+    used.push_back(i);
+    if (auto s = namer_.static_object(o)) {
+      if (!s->symbol.empty()) in_symbol[{kind_of(i), s->module, s->symbol}].insert(s->offset);
+      statics_.emplace(i, std::move(*s));
+    }
+  }
+  for (const std::uint32_t i : used) {
+    const record::object& o = record_.object(i);
+    const std::uint32_t place = get(o.place), flags = get(o.flags);
+    identity id;
+    const auto at = statics_.find(i);
+    const bool is_static = at != statics_.end() || (flags & record::is_static) != 0;
+    if (at != statics_.end()) {
+      const symbols::static_object& s = at->second;
+      const bool is_table =
+          !s.symbol.empty() && in_symbol[{kind_of(i), s.module, s.symbol}].size() >= symbol_becomes_table;
+      id.name = is_table ? short_name(s.symbol) + "[]" : namer::static_name(s);
+      id.key = s.symbol.empty() ? fmt::format("{}+{:#x}", s.module, s.module_offset)
+                                : fmt::format("{}\n{}+{}", s.module, s.symbol, is_table ? "[]" : hexadecimal(s.offset));
+      id.module = s.module;
+    } else if (!is_static && place != 0) {
+      id = namer_.place(place);
+    } else {
+      const std::uint64_t key = get(o.key);
+      id.name = hexadecimal(record::address_of(key));
+      id.key = fmt::format("{:#x}", key);
+    }
+    group& g = group_of(kind_of(i), id, is_static);
+    g.objects.push_back(i);
+    g.by_init = g.by_init || (flags & record::from_init) != 0;
+    if (!is_static && g.place == 0) g.place = place;
+    of_object_[i] = &g;
+  }
+}
+
+group* reader::group_of_charge(std::uint64_t key) {
+  const kind what = record::kind_of(key);
+  if (what == kind::none || what > kind::semaphore) return nullptr;
+  const std::uint32_t whom = record::whom_of(key);
+  if (whom < record::of_place) {
+    const auto at = of_object_.find(whom);
+    return at != of_object_.end() && at->second->what == what ? at->second : nullptr;
+  }
+  const std::uint32_t place = whom - record::of_place + 1;
+  group& g = group_of(what, namer_.place(place), false);
+  if (g.place == 0) g.place = place;
+  return &g;
+}
+
+void reader::group_charges() {
+  for (std::uint32_t i = 0; i < room_.charges; i++) {
+    const record::charge& c = record_.charge(i);
+    const std::uint64_t key = get(c.key);
+    if (key == 0) continue;
+    switch (record::what_of(key)) {
+      case record::charged::waiter:
+        if (group* g = group_of_charge(key)) g->waiters.push_back(i);
+        break;
+      case record::charged::holder:
+        if (group* g = group_of_charge(key)) g->holders.push_back(i);
+        break;
+      case record::charged::folded: {
+        const kind what = record::kind_of(key);
+        if (what == kind::none || what > kind::semaphore) break;
+        const std::uint32_t place = record::chain_of(key) + 1;
+        group& g = group_of(what, namer_.place(place), false);
+        if (g.place == 0) g.place = place;
+        g.folded_objects += get(c.count);
+        g.folded_acquisitions += get(c.ticks);
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+/// Waits that have not ended count up to the end.
+void reader::add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end) {
+  const std::uint64_t word = get(o.waiting), n = word & record::waiting_count;
+  const auto at = waiting_.find(object);
+  const std::size_t seen = at == waiting_.end() ? 0 : at->second.size();
+  std::uint64_t sum = 0;
+  if (at != waiting_.end()) {
+    if (t.wait_sizes.empty()) t.wait_sizes.resize(duration_buckets::count);
+    for (const std::uint32_t i : at->second) {
+      const record::thread_slot& thread = record_.thread(i);
+      const std::uint64_t until = end_of_thread(thread);
+      const std::uint64_t since = std::clamp(get(thread.since), time_.begin, until);
+      const std::uint64_t waited = until - since;
+      sum += waited;
+      t.longest = std::max(t.longest, waited);
+      t.wait_sizes[duration_buckets::of(waited)]++;
+      t.threads[i].waits++;
+      t.threads[i].ticks += waited;
+    }
+  }
+  if (n > seen) {  // of some no thread is known
+    const std::uint64_t all = record::waited_so_far(word, end);
+    if (all <= n * (end - std::min(end, time_.begin))) sum = std::max(sum, all);
+  }
+  const std::uint64_t waiters = std::max<std::uint64_t>(n, seen);
+  t.still_waiting = static_cast<std::uint32_t>(waiters);
+  t.contended += waiters;
+  t.waits += waiters;
+  t.waited += sum;
+  t.most_waiting = std::max(t.most_waiting, t.still_waiting);
+  const kind what = kind_of(object);
+  unfinished_waits_[std::size_t(what) - 1] += sum;
+}
+
+void reader::add_detail(tally& t, std::uint32_t object, const record::object& o) {
+  const std::uint32_t index = get(o.detail);
+  if (index == 0 || index > room_.details) return;
+  const record::detail& d = record_.detail(index - 1);
+  if (get(d.object) != object + 1) return;
+  t.wait_sizes.resize(duration_buckets::count);
+  for (std::size_t i = 0; i < t.wait_sizes.size(); i++) t.wait_sizes[i] = get(d.waits[i]);
+  t.hold_sizes.resize(duration_buckets::count / 2);
+  for (std::size_t i = 0; i < t.hold_sizes.size(); i++) t.hold_sizes[i] = get(d.holds[i]);
+  t.longest_hold = get(d.longest_hold);
+  t.more_threads = get(d.many) != 0;
+  for (const auto& thread : d.threads) {
+    const std::uint32_t who = get(thread.index);
+    if (who == 0 || who > room_.threads) continue;
+    t.threads[who - 1].waits += get(thread.waits);
+    t.threads[who - 1].ticks += get(thread.waited);
+  }
+}
+
+void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end) {
+  t.held = get(o.held);
+  t.holds = get(o.holds);
+  const std::uint64_t hold_begin = get(o.hold_begin);
+  const bool is_open = get(o.owner) != 0 && hold_begin != 0 && hold_begin <= end;
+  const std::uint64_t open = is_open ? end - std::max(hold_begin, begin) : 0;
+  t.longest_hold = std::max(t.longest_hold, open);
+  const std::uint64_t ended = t.acquisitions - std::min<std::uint64_t>(t.acquisitions, is_open ? 1 : 0);
+  t.holding_known = t.holds != 0 || is_open;
+  t.holding_exact = record_.head().hold_times != 0 || t.holds >= ended;
+  t.held_in_all = seconds(t.held);
+  if (!t.holding_exact && t.holds != 0) t.held_in_all *= static_cast<double>(ended) / static_cast<double>(t.holds);
+  t.held_in_all += seconds(open);
+  if (is_open) {
+    t.held += open;
+    t.holds++;
+    if (!t.hold_sizes.empty()) t.hold_sizes[duration_buckets::of(open) / 2]++;
+  }
+  const double life = seconds(end - begin);
+  t.held_share = life > 0 ? std::min(1.0, t.held_in_all / life) : 0;
+}
+
+tally reader::tally_of(std::uint32_t object) {
+  const record::object& o = record_.object(object);
+  const kind what = kind_of(object);
+  const std::uint32_t process = record::process_of(get(o.key));
+  const std::uint64_t begin = begin_of(process), end = std::max(begin, end_of(process));
+  tally t;
+  t.acquisitions = get(o.acquisitions);
+  t.contended = t.waits = get(o.contended);
+  t.waited = get(o.waited);
+  t.longest = get(o.longest);
+  t.most_waiting = get(o.most_waiting);
+  t.timeouts = get(o.timeouts);
+  t.signals = get(o.signals);
+  t.unheard = get(o.unheard);
+  t.herd = get(o.herd);
+  t.hidden = (get(o.flags) & record::any_wait_hidden) != 0;
+  add_detail(t, object, o);
+  if (what != kind::condition) add_unfinished(t, object, o, end);
+  if (what == kind::condition) t.still_waiting = std::uint32_t(get(o.waiting) & record::waiting_count);
+  if (what == kind::mutex) add_holding(t, o, begin, end);
+  return t;
+}
+
+counts reader::as_counts(const tally& t, kind what) const {
+  counts c;
+  c.acquisitions = t.acquisitions;
+  c.contended = t.contended;
+  c.waiting.count = t.waits;
+  c.waiting.total = seconds(t.waited);
+  c.waiting.longest = seconds(t.longest);
+  const auto in_seconds = [this](std::optional<double> ticks) {
+    return ticks ? std::optional(*ticks * time_.seconds_a_tick) : std::nullopt;
+  };
+  c.waiting.median = in_seconds(percentile_of(t.wait_sizes, 1, 0.5, t.longest));
+  c.waiting.p99 = in_seconds(percentile_of(t.wait_sizes, 1, 0.99, t.longest));
+  if (what == kind::mutex && t.holding_known) {
+    c.holding.count = t.holds;
+    c.holding.total = t.held_in_all;
+    c.holding.longest = seconds(t.longest_hold);
+    c.holding.median = in_seconds(percentile_of(t.hold_sizes, 2, 0.5, t.longest_hold));
+    c.holding.p99 = in_seconds(percentile_of(t.hold_sizes, 2, 0.99, t.longest_hold));
+    c.holding_is_exact = t.holding_exact;
+    c.held_share = t.held_share;
+  }
+  c.most_waiting = t.most_waiting;
+  c.still_waiting = t.still_waiting;
+  c.timeouts = t.timeouts;
+  (what == kind::mutex ? c.failed_tries : c.signals) = t.signals;
+  c.unheard = t.unheard;
+  c.herd = t.herd;
+  if (what == kind::condition) c.woken = t.contended;
+  c.waiting_is_hidden = t.hidden;
+  for (const auto& [index, sum] : t.threads) c.threads.push_back({tid(index), sum.waits, seconds(sum.ticks)});
+  std::sort(c.threads.begin(), c.threads.end(),
+            [](const auto& a, const auto& b) { return std::tie(b.waited, a.tid) < std::tie(a.waited, b.tid); });
+  c.has_more_threads = t.more_threads;
+  return c;
+}
+
+std::optional<admission> reader::order_of(std::uint32_t object) const {
+  const auto at = windows_.find(object);
+  if (at == windows_.end()) return std::nullopt;
+  admission a;
+  double changes = 0, pairs = 0, working_set = 0;
+  std::vector<std::uint64_t> reacquire;
+  std::map<std::uint16_t, std::uint64_t> shares;
+  for (const std::uint32_t i : at->second) {
+    const record::window& w = record_.window(i);
+    const std::uint32_t n = std::min(get(w.count), record::window::length);
+    if (n < 2) continue;
+    std::vector<std::uint16_t> owners;
+    for (std::uint32_t j = 0; j < n; j++) owners.push_back(get(w.owners[j]));
+    for (std::uint32_t j = 1; j < n; j++) changes += owners[j] != owners[j - 1] ? 1 : 0;
+    pairs += n - 1;
+    for (const std::uint16_t who : owners) shares[who]++;
+    working_set += workloads::working_set(owners) * n;
+    reacquire.push_back(static_cast<std::uint64_t>(workloads::median_reacquire(owners)));
+    a.acquisitions += n;
+    a.windows++;
+  }
+  if (a.windows == 0) return std::nullopt;
+  a.owner_changes = changes / pairs;
+  a.lwss = working_set / static_cast<double>(a.acquisitions);
+  a.mttr = static_cast<double>(workloads::percentile(reacquire, 0.5));
+  std::vector<std::uint64_t> each;
+  for (const auto& [who, share] : shares) each.push_back(share);
+  a.gini = workloads::gini(each);
+  a.rstddev = workloads::relative_deviation(each);
+  return a;
+}
+
+bool has_seen_anything(const tally& t) {
+  return t.acquisitions != 0 || t.waits != 0 || t.signals != 0 || t.timeouts != 0 || t.still_waiting != 0;
+}
+
+/// Most waited first.
+template <class Row>
+bool comes_before(const Row& a, const Row& b) {
+  return std::tie(b.seen.waiting.total, b.seen.acquisitions, a.name) <
+         std::tie(a.seen.waiting.total, a.seen.acquisitions, b.name);
+}
+
+row reader::read_row(group& g) {
+  row r;
+  r.what = g.what;
+  r.name = g.name;
+  r.by_init = g.by_init && !g.is_static;
+  if (g.is_static) r.module = g.module;
+  tally all;
+  // Two entries for one object (a race between two first calls makes them) are one. Lives that ended stay apart, unless
+  // the object is static and merely initialised again.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<std::uint32_t>> same;
+  for (const std::uint32_t i : g.objects) {
+    const record::object& o = record_.object(i);
+    const bool is_gone = (get(o.flags) & record::is_dead) != 0;
+    same[{get(o.key), is_gone && !g.is_static ? i + 1 : 0}].push_back(i);
+  }
+  r.objects = same.size() + g.folded_objects;
+  std::uint64_t most_contended = 0;
+  for (const auto& [key, entries] : same) {
+    tally one;
+    object_row o;
+    o.is_gone = true;
+    for (const std::uint32_t i : entries) {
+      one.add(tally_of(i));
+      o.is_gone = o.is_gone && (get(record_.object(i).flags) & record::is_dead) != 0;
+      if (!o.order) o.order = order_of(i);
+    }
+    one.held_share = std::min(1.0, one.held_share);
+    all.add(one);
+    o.address = record::address_of(key.first);
+    const std::uint32_t process = record::process_of(key.first);
+    if (process < room_.processes) o.pid = get(record_.process(process).pid);
+    const auto at = statics_.find(entries.front());
+    o.name = at != statics_.end() ? namer::static_name(at->second) : hexadecimal(o.address);
+    o.seen = as_counts(one, g.what);
+    if (o.order && (!r.order || o.seen.contended > most_contended)) {
+      r.order = o.order;
+      most_contended = o.seen.contended;
+    }
+    if (has_seen_anything(one)) r.each.push_back(std::move(o));
+  }
+  all.acquisitions += g.folded_acquisitions;
+  r.seen = as_counts(all, g.what);
+  std::sort(r.each.begin(), r.each.end(), comes_before<object_row>);
+  const auto quiet =
+      std::partition_point(r.each.begin(), r.each.end(), [](const object_row& o) { return o.seen.waiting.total > 0; });
+  if (static_cast<std::size_t>(r.each.end() - quiet) > most_quiet_objects)
+    r.each.erase(quiet + most_quiet_objects, r.each.end());
+  return r;
+}
+
+/// Those of several processes that look alike are one.
+std::vector<charged_stack> reader::stacks_of(const std::vector<std::uint32_t>& charges) {
+  std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> by_chain;
+  for (const std::uint32_t i : charges) {
+    const record::charge& c = record_.charge(i);
+    auto& [count, ticks] = by_chain[record::chain_of(get(c.key))];
+    count += get(c.count);
+    ticks += get(c.ticks);
+  }
+  std::map<std::string, charged_stack> by_frames;
+  for (const auto& [chain, sum] : by_chain) {
+    stack s = namer_.whole(chain);
+    if (s.frames.empty()) continue;
+    std::string key;
+    for (const frame& f : s.frames)
+      key += fmt::format("{}\n{}:{}\n{}+{:#x}\n", f.function, f.file, f.line, f.module,
+                         f.module.empty() ? f.address : f.offset);
+    charged_stack& to = by_frames[key];
+    if (to.where.frames.empty()) to.where = std::move(s);
+    to.count += sum.first;
+    to.waited += seconds(sum.second);
+  }
+  std::vector<charged_stack> all;
+  for (auto& [key, s] : by_frames) all.push_back(std::move(s));
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::tie(b.waited, b.count) < std::tie(a.waited, a.count);
+  });
+  return all;
+}
+
+void reader::add_stacks(row& r, const group& g) {
+  if (!g.is_static && g.place != 0) r.place = namer_.whole(g.place - 1);
+  r.waiters = stacks_of(g.waiters);
+  r.holders = stacks_of(g.holders);
+}
+
+void reader::remark_on_room() {
+  const record::header& h = record_.head();
+  const auto say = [this](std::string text) { report_.remarks.push_back(std::move(text)); };
+  const std::string more = fmt::format("--objects {} makes room", std::uint64_t{room_.objects} * 2);
+  if (const std::uint64_t n = get(h.dropped.objects); n != 0)
+    say(fmt::format("{} on objects that found no room are not counted: {}.", with_noun(n, "call"), more));
+  if (const std::uint64_t n = get(h.dropped.details); n != 0)
+    say(fmt::format("{} found no room for medians and threads: {}.", with_noun(n, "contended object"), more));
+  const std::uint64_t stacks = get(h.dropped.chains) + get(h.dropped.charges);
+  if (stacks != 0) say(fmt::format("{} found no room and are missing: {}.", with_noun(stacks, "stack"), more));
+  const std::uint64_t slots = get(h.dropped.threads) + get(h.dropped.processes);
+  const std::uint64_t calls = get(h.calls);
+  if (slots != 0 || calls != 0)
+    say(fmt::format(
+        "{} of threads and processes beyond the first {} and {} are not counted; no option makes more room.",
+        calls != 0 ? with_noun(calls, "call") : "Calls", exact_count(room_.threads), exact_count(room_.processes)));
+  if (const std::uint64_t n = get(h.dropped.modules); n != 0)
+    say(fmt::format("{} found no room: some addresses have no name.", with_noun(n, "mapping")));
+}
+
+report reader::read(std::size_t most_rows) {
+  report_.seconds = seconds(time_.end - std::min(time_.end, time_.begin));
+  read_threads();
+  group_objects();
+  group_charges();
+  std::vector<std::pair<row, const group*>> rows;
+  std::uint64_t still = 0;
+  for (auto& [key, g] : groups_) {
+    row r = read_row(g);
+    const counts& c = r.seen;
+    if (r.what != kind::condition) still += c.still_waiting;
+    if (c.acquisitions == 0 && c.waiting.count == 0 && c.signals == 0 && c.failed_tries == 0 && c.timeouts == 0 &&
+        c.still_waiting == 0)
+      continue;
+    rows.emplace_back(std::move(r), &g);
+  }
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
+  for (int k = 0; k < 3; k++) {  // threads without a slot of their own are only in the rows
+    double of_rows = 0;
+    for (const auto& [r, g] : rows)
+      if (int(r.what) == k + 1) of_rows += r.seen.waiting.total;
+    report_.waited[k] = std::max(report_.waited[k] + seconds(unfinished_waits_[k]), of_rows);
+  }
+  for (std::size_t i = 0; i < rows.size(); i++) {
+    if (i < most_rows) add_stacks(rows[i].first, *rows[i].second);
+    report_.rows.push_back(std::move(rows[i].first));
+  }
+  if (still != 0)
+    report_.remarks.push_back(
+        fmt::format("{} still waited at the end; counted up to then.", with_noun(still, "thread")));
+  remark_on_room();
+  return std::move(report_);
+}
+
+}  // namespace
+
+report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows) {
+  return reader(record, time, names).read(most_rows);
 }
 
 }  // namespace usher::cli::stat

@@ -1,16 +1,571 @@
+// What to do about a row, and about the program. Each table is read from the top; the first rule that fits speaks.
+//
+// The thresholds are chosen, not measured. They ask for what was measured only: who waited, for how long, and how long the
+// mutex was held meanwhile. How many lock calls there were, or how many had to wait, decides nothing.
 #include "stat/rules.hpp"
 
-namespace usher::cli::stat {
+#include <fmt/format.h>
 
-std::span<const rule> rules_of_rows() {
-  return {};
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <vector>
+
+#include "stat/quantities.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+// Chosen, all of them; the column "when" says them in words.
+constexpr double worth_of_all = 0.01;     // of all threads' time
+constexpr double worth_of_thread = 0.05;  // of the record's time, waited by one thread
+constexpr double long_wait = 0.1;         // seconds
+constexpr double rare_factor = 100;       // longest wait to 99 %
+constexpr double beyond_holds = 10;       // longest wait to longest hold
+constexpr double passed_over = 20;        // longest wait to hold × waiters
+constexpr double of_one_thread = 0.75;    // of the waiting
+constexpr std::uint64_t enough_locked = 100;
+constexpr double in_allocator = 0.5;  // of what waiters were charged
+constexpr std::uint64_t many_objects = 8;
+constexpr double of_one_object = 0.5;  // of the waiting
+constexpr double slow_hold = 1e-3;     // seconds
+constexpr double mostly_held = 0.8;    // of the time
+constexpr std::size_t spread_over = 4;
+constexpr double wake_factor = 4;     // mean wait to hold × waiters
+constexpr double wake_cost = 20e-6;   // seconds
+constexpr double short_hold = 10e-6;  // seconds
+constexpr std::uint64_t enough_woken = 100;
+constexpr double herd_size = 4;     // woken by one signal
+constexpr double slow_wake = 1e-3;  // seconds
+constexpr std::uint64_t enough_signals = 1000;
+constexpr double mostly_unheard = 0.9;
+
+/// A row, and what the rules ask about it.
+struct row_facts {
+  const row& r;
+  const report& all;
+  double of_all = 0;      ///< what was waited for it, of all threads' time
+  double of_thread = 0;   ///< the most that one thread waited for it, of the record's time
+  double mean_wait = 0;   ///< seconds
+  double mean_hold = -1;  ///< below 0: not known
+  double waiters = 1;     ///< at once, the most
+
+  bool matters() const { return of_all >= worth_of_all || of_thread >= worth_of_thread; }
+  bool holds_known() const { return r.seen.holding.count != 0 && mean_hold >= 0; }
+};
+
+row_facts facts_of(const row& r, const report& all) {
+  row_facts f{r, all};
+  const counts& c = r.seen;
+  if (all.thread_seconds > 0) f.of_all = c.waiting.total / all.thread_seconds;
+  if (all.seconds > 0 && !c.threads.empty()) f.of_thread = c.threads.front().waited / all.seconds;
+  if (c.waiting.count != 0) f.mean_wait = c.waiting.total / static_cast<double>(c.waiting.count);
+  if (c.holding.count != 0 && c.acquisitions != 0) f.mean_hold = c.holding.total / static_cast<double>(c.acquisitions);
+  f.waiters = std::max(1.0, static_cast<double>(c.most_waiting));
+  return f;
 }
-std::span<const rule> rules_of_programs() {
-  return {};
+
+std::string place_text(const frame& f) {
+  const std::string function = short_name(f.function);
+  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", base_name(f.file), f.line, function);
+  if (!f.function.empty()) return fmt::format("{} in {}", function, base_name(f.module));
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", base_name(f.module), f.offset);
+  return hexadecimal(f.address);
 }
-const rule* find_rule(const std::string&) {
+
+/// Where it was held while others waited; where that is not known, the row's own name.
+std::string holder_place(const row& r) {
+  for (const charged_stack& s : r.holders)
+    if (const frame* f = s.where.place()) return place_text(*f);
+  return r.name;
+}
+
+std::string held_text(const counts& c) {
+  return (c.holding_is_exact ? "" : "about ") + share_text(c.held_share);
+}
+
+bool is_c_library(const report& all) {
+  return all.lock.empty() || all.lock.starts_with("pthread");
+}
+
+/// `usher try` of these locks but for the one that it ran under.
+std::string try_command(const report& all, std::vector<std::string> locks) {
+  std::erase(locks, all.lock);
+  std::string names;
+  for (const std::string& l : locks) names += (names.empty() ? "" : ",") + l;
+  return fmt::format("usher try --locks {} -- {}", names, all.command.empty() ? "CMD" : shell_line(all.command));
+}
+
+std::string stat_command_under(const report& all, const char* lock, const char* other) {
+  return fmt::format("usher stat --lock {} -- {}", all.lock == lock ? other : lock,
+                     all.command.empty() ? "CMD" : shell_line(all.command));
+}
+
+bool is_allocator(const frame& f) {
+  static constexpr std::array modules = {"jemalloc", "tcmalloc", "mimalloc", "rpmalloc", "libhoard", "scalloc"};
+  const std::string module = base_name(f.module), name = short_name(f.function);
+  for (const char* m : modules)
+    if (module.find(m) != std::string::npos) return true;
+  for (const char* end : {"malloc", "calloc", "realloc", "memalign", "aligned_alloc", "operator new", "operator new[]"})
+    if (name.ends_with(end)) return true;
+  static constexpr std::array frees = {"free",    "cfree",    "je_free",         "tc_free",
+                                       "mi_free", "sdallocx", "operator delete", "operator delete[]"};
+  return std::find(frees.begin(), frees.end(), name) != frees.end();
+}
+
+/// A lock call below malloc() is the allocator's.
+double share_in_allocator(const row& r) {
+  double all = 0, inside = 0;
+  for (const charged_stack& s : r.waiters) {
+    all += s.waited;
+    if (std::any_of(s.where.frames.begin(), s.where.frames.end(), is_allocator)) inside += s.waited;
+  }
+  return all > 0 ? inside / all : 0;
+}
+
+bool is_in(const row& r, const deadlock& d) {
+  return std::any_of(d.threads.begin(), d.threads.end(), [&](const deadlock::thread& t) {
+    return t.address != 0 &&
+           std::any_of(r.each.begin(), r.each.end(), [&](const object_row& o) { return o.address == t.address; });
+  });
+}
+
+const deadlock* deadlock_of(const row_facts& f) {
+  if (f.r.what != kind::mutex) return nullptr;
+  for (const deadlock& d : f.all.deadlocks)
+    if (is_in(f.r, d)) return &d;
   return nullptr;
 }
-void judge(report&) {}
+
+std::string tids_text(const deadlock& d) {
+  std::string text;
+  for (std::size_t i = 0; i < d.threads.size(); i++)
+    text += (i == 0 ? "" : i + 1 == d.threads.size() ? " and " : ", ") + std::to_string(d.threads[i].tid);
+  return text;
+}
+
+std::string deadlock_text(const deadlock& d) {
+  if (d.threads.size() == 1)
+    return fmt::format("deadlock: thread {} locks it again while it holds it: a recursive mutex, or one lock call less",
+                       tids_text(d));
+  return fmt::format("deadlock: threads {} wait for each other for ever: lock in the same order everywhere",
+                     tids_text(d));
+}
+
+double part_of_first(const row& r) {
+  return r.each.empty() || r.seen.waiting.total <= 0 ? 0 : r.each.front().seen.waiting.total / r.seen.waiting.total;
+}
+
+std::uint64_t objects_waited_for(const row& r) {
+  return static_cast<std::uint64_t>(
+      std::count_if(r.each.begin(), r.each.end(), [](const object_row& o) { return o.seen.waiting.total > 0; }));
+}
+
+double part_of_first_thread(const counts& c) {
+  double all = 0;
+  for (const thread_share& t : c.threads) all += t.waited;
+  return all > 0 ? c.threads.front().waited / all : 0;
+}
+
+bool is_mutex(const row_facts& f) {
+  return f.r.what == kind::mutex;
+}
+
+/// A wait that holds, however long, do not explain.
+bool outlasts_holds(const row_facts& f) {
+  const counts& c = f.r.seen;
+  return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= beyond_holds * c.holding.longest;
+}
+
+struct row_rule {
+  rule said;
+  bool (*fits)(const row_facts&);
+  std::string (*sentence)(const row_facts&);
+  std::string (*command)(const row_facts&);
+};
+
+std::string no_command(const row_facts&) {
+  return "";
+}
+
+const std::array row_rules = {
+    row_rule{{"deadlock", "deadlock", "a thread in a circle of waiting threads waits for it, or holds it",
+              "threads 12 and 13 wait for each other for ever: lock in the same order everywhere"},
+             [](const row_facts& f) { return deadlock_of(f) != nullptr; },
+             [](const row_facts& f) { return deadlock_text(*deadlock_of(f)); },
+             no_command},
+    row_rule{{"uncontended", "uncontended", "a mutex or semaphore that nobody had to wait for", "nobody waited for it"},
+             [](const row_facts& f) {
+               return f.r.what != kind::condition && f.r.seen.contended == 0 && !f.r.seen.waiting_is_hidden;
+             },
+             [](const row_facts&) -> std::string { return "nobody waited for it"; },
+             no_command},
+    row_rule{{"rare-wait", "rare long wait",
+              "a mutex; the longest wait was 100 ms or more, 100 times the 99 % and 10 times the longest hold",
+              "one wait took 230 ms, 99 % took less than 40 µs: others overtake; a lock that bounds waiting may help"},
+             [](const row_facts& f) {
+               const counts& c = f.r.seen;
+               return is_mutex(f) && outlasts_holds(f) && c.waiting.p99 && *c.waiting.p99 > 0 &&
+                      c.waiting.longest >= rare_factor * *c.waiting.p99;
+             },
+             [](const row_facts& f) {
+               return fmt::format(
+                   "one wait took {}, 99 % took less than {}: others overtake; a lock that bounds waiting may help",
+                   time_text(f.r.seen.waiting.longest), time_text(*f.r.seen.waiting.p99));
+             },
+             [](const row_facts& f) { return stat_command_under(f.all, "loiter", "twa"); }},
+    row_rule{
+        {"cool", "not in the way",
+         "a mutex or semaphore; less than 1 % of all threads' time was waited for it, and no thread waited 5 % of the "
+         "time",
+         "threads waited 0.2 % of their time for it: not worth your time"},
+        [](const row_facts& f) { return f.r.what != kind::condition && !f.matters(); },
+        [](const row_facts& f) {
+          if (f.r.seen.contended == 0)
+            return std::string("nobody was seen to wait for it; the C library's pthread_cond_wait hides some waits");
+          return fmt::format("threads waited {} of their time for it: not worth your time", small_share_text(f.of_all));
+        },
+        no_command},
+    row_rule{
+        {"allocator", "in the allocator", "half of the waiting or more is below malloc, free, new or delete",
+         "inside the allocator: allocate less, or use an allocator with memory for each thread"},
+        [](const row_facts& f) { return is_mutex(f) && share_in_allocator(f.r) >= in_allocator; },
+        [](const row_facts& f) {
+          return fmt::format(
+              "threads waited {} of their time for it inside the allocator: allocate less often, or use an allocator "
+              "that keeps memory for each thread",
+              share_text(f.of_all));
+        },
+        no_command},
+    row_rule{{"one-of-many", "one of many", "8 objects or more are in the row; one has half of the waiting or more",
+              "one of 1,024 (locks+0x28) has 90 % of the waiting: spread what it guards over the others"},
+             [](const row_facts& f) {
+               return is_mutex(f) && f.r.objects >= many_objects && part_of_first(f.r) >= of_one_object;
+             },
+             [](const row_facts& f) {
+               const object_row& o = f.r.each.front();
+               std::string text =
+                   fmt::format("one of {} ({}) has {} of the waiting: spread what it guards over the others",
+                               exact_count(f.r.objects), o.name, share_text(part_of_first(f.r)));
+               if (o.seen.holding.count != 0 && o.seen.held_share >= mostly_held)
+                 text += fmt::format(", or shorten the critical section at {}: it is held {} of the time",
+                                     holder_place(f.r), held_text(o.seen));
+               return text;
+             },
+             no_command},
+    row_rule{
+        {"starving", "a thread starves",
+         "one thread has 75 % of the waiting or more; its longest wait was 100 ms or more, 10 times the longest hold, "
+         "and "
+         "20 times what the holds of all waiters take",
+         "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it; try a lock that "
+         "bounds "
+         "waiting"},
+        [](const row_facts& f) {
+          const counts& c = f.r.seen;
+          return is_mutex(f) && outlasts_holds(f) && c.acquisitions >= enough_locked && !c.threads.empty() &&
+                 part_of_first_thread(c) >= of_one_thread && c.waiting.longest >= passed_over * f.mean_hold * f.waiters;
+        },
+        [](const row_facts& f) {
+          const counts& c = f.r.seen;
+          return fmt::format(
+              "thread {} has {} of the waiting, {} at the longest: others lock again before it; try a lock that bounds "
+              "waiting",
+              c.threads.front().tid, share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
+        },
+        [](const row_facts& f) { return stat_command_under(f.all, "loiter", "twa"); }},
+    row_rule{
+        {"sleeping-hold", "slow holds", "a hold takes 1 ms or more, in the median or on average",
+         "held 5 ms at a time: does it sleep, or do I/O, with the mutex held? Move that out of the critical section at "
+         "server.cpp:120 (worker); no lock helps"},
+        [](const row_facts& f) {
+          return is_mutex(f) && f.holds_known() &&
+                 std::max(f.r.seen.holding.median.value_or(0), f.mean_hold) >= slow_hold;
+        },
+        [](const row_facts& f) {
+          const double median = f.r.seen.holding.median.value_or(0);
+          return fmt::format(
+              "held {} at a time, {} of the time: does it sleep, or do I/O, with the mutex held? Move that out of the "
+              "critical section at {}; no lock helps",
+              time_text(median >= slow_hold ? median : f.mean_hold), held_text(f.r.seen), holder_place(f.r));
+        },
+        no_command},
+    row_rule{{"long-hold", "held too long", "the mutex is held 80 % of the time or more",
+              "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); no lock helps"},
+             [](const row_facts& f) { return is_mutex(f) && f.holds_known() && f.r.seen.held_share >= mostly_held; },
+             [](const row_facts& f) {
+               return fmt::format("held {} of the time: shorten the critical section at {}; no lock helps",
+                                  held_text(f.r.seen), holder_place(f.r));
+             },
+             no_command},
+    row_rule{{"spread", "make more of them",
+              "4 objects of the row or more were waited for, none for half of the time or more",
+              "the waiting is spread over 60 of 64: more of them (buckets, shards) make it less"},
+             [](const row_facts& f) {
+               return is_mutex(f) && objects_waited_for(f.r) >= spread_over && part_of_first(f.r) < of_one_object;
+             },
+             [](const row_facts& f) {
+               return fmt::format("the waiting is spread over {} of {}: more of them (buckets, shards) make it less",
+                                  exact_count(objects_waited_for(f.r)), exact_count(f.r.objects));
+             },
+             [](const row_facts& f) {
+               return try_command(f.all, {"loiter", "mcscr", "ttas"});
+             }},
+    row_rule{{"convoy", "wake-ups cost",
+              "the mean wait is 20 µs or more, and 4 times what the holds of all waiters take, or more",
+              "a wait takes 350 µs, a hold 900 ns: woken waiters find it taken, or it waits for them to wake; try a "
+              "lock that "
+              "wakes fewer"},
+             [](const row_facts& f) {
+               return is_mutex(f) && f.holds_known() && f.mean_wait >= wake_cost &&
+                      f.mean_wait >= wake_factor * f.mean_hold * f.waiters;
+             },
+             [](const row_facts& f) {
+               return fmt::format(
+                   "a wait takes {}, a hold {}: woken waiters find it taken, or it waits for them to wake; try "
+                   "a lock that wakes fewer",
+                   time_text(f.mean_wait), time_text(f.mean_hold));
+             },
+             [](const row_facts& f) {
+               return try_command(f.all, {"loiter", "mcscr", "ttas"});
+             }},
+    row_rule{{"hot-short", "hot, short holds", "a hold takes less than 10 µs on average",
+              "hot, and held 900 ns at a time: waiters that stay awake, or fewer of them, may help; try other locks"},
+             [](const row_facts& f) { return is_mutex(f) && f.holds_known() && f.mean_hold < short_hold; },
+             [](const row_facts& f) {
+               return fmt::format(
+                   "hot, and held {} at a time: waiters that stay awake, or fewer of them, may help; try other "
+                   "locks",
+                   time_text(f.mean_hold));
+             },
+             [](const row_facts& f) {
+               return try_command(f.all, {"loiter", "mcscr", "twa", "ttas"});
+             }},
+    row_rule{
+        {"hot", "hot", "any other mutex that is waited for",
+         "threads waited 12 % of their time for it: shorten or split the critical section at server.cpp:120 (worker)"},
+        is_mutex,
+        [](const row_facts& f) {
+          return fmt::format("threads waited {} of their time for it: shorten or split the critical section at {}",
+                             share_text(f.of_all), holder_place(f.r));
+        },
+        [](const row_facts& f) {
+          return try_command(f.all, {"loiter", "mcscr", "twa", "fairlock", "ttas"});
+        }},
+    row_rule{{"no-credits", "out of credits", "any other semaphore that is waited for",
+              "threads waited 31 % of their time for credits: for work, if it counts work; else there are too few"},
+             [](const row_facts& f) { return f.r.what == kind::semaphore; },
+             [](const row_facts& f) {
+               return fmt::format(
+                   "threads waited {} of their time for credits: for work, if it counts work; else there are too few",
+                   share_text(f.of_all));
+             },
+             no_command},
+    row_rule{{"herd", "herd",
+              "a condition variable; 100 threads or more were woken, 4 or more by each signal that had a waiter",
+              "40 threads wake for each broadcast: if only one of them can go on, signal one"},
+             [](const row_facts& f) {
+               const counts& c = f.r.seen;
+               const auto heard = static_cast<double>(c.signals - std::min(c.signals, c.unheard));
+               return f.r.what == kind::condition && c.woken >= enough_woken && c.herd >= herd_size && heard > 0 &&
+                      static_cast<double>(c.woken) >= herd_size * heard;
+             },
+             [](const row_facts& f) {
+               const counts& c = f.r.seen;
+               const auto heard = static_cast<double>(c.signals - std::min(c.signals, c.unheard));
+               return fmt::format("{:.0f} threads wake for each broadcast: if only one of them can go on, signal one",
+                                  static_cast<double>(c.woken) / heard);
+             },
+             [](const row_facts& f) {
+               return try_command(f.all, {"loiter", "mcscr", "ttas"});
+             }},
+    row_rule{{"slow-wake", "slow to wake",
+              "a condition variable; 100 threads or more were woken, and half of them ran only 1 ms or more after the "
+              "signal",
+              "1.2 ms from signal to running: woken threads wait for a CPU, or for the mutex that the signaller still "
+              "holds"},
+             [](const row_facts& f) {
+               const counts& c = f.r.seen;
+               return f.r.what == kind::condition && c.woken >= enough_woken &&
+                      c.waiting.median.value_or(0) >= slow_wake;
+             },
+             [](const row_facts& f) {
+               return fmt::format(
+                   "{} from signal to running: woken threads wait for a CPU, or for the mutex that the "
+                   "signaller still holds",
+                   time_text(*f.r.seen.waiting.median));
+             },
+             [](const row_facts& f) {
+               return try_command(f.all, {"loiter", "mcscr", "ttas"});
+             }},
+    row_rule{{"unheard", "often unheard",
+              "a condition variable; 1,000 signals or more, 90 % of them or more without a waiter",
+              "93 % of its signals have no waiter: cheap, but a look at the state before would save them"},
+             [](const row_facts& f) {
+               const counts& c = f.r.seen;
+               return f.r.what == kind::condition && c.signals >= enough_signals &&
+                      static_cast<double>(c.unheard) >= mostly_unheard * static_cast<double>(c.signals);
+             },
+             [](const row_facts& f) {
+               const counts& c = f.r.seen;
+               return fmt::format(
+                   "{} of its signals have no waiter: cheap, but a look at the state before would save them",
+                   share_text(static_cast<double>(c.unheard) / static_cast<double>(c.signals)));
+             },
+             no_command},
+    row_rule{{"condition", "waits for work", "any other condition variable",
+              "threads wait here for something to happen; no lock changes that"},
+             [](const row_facts&) { return true; },
+             [](const row_facts&) -> std::string {
+               return "threads wait here for something to happen; no lock changes that";
+             },
+             no_command},
+};
+
+// ---- the program ------------------------------------------------------------------------------------------------
+
+/// After all rows have been judged.
+struct program_facts {
+  const report& r;
+  double of_all = 0;             ///< waited for mutexes, of all threads' time
+  const row* hottest = nullptr;  ///< mutex that matters
+  const row* credits = nullptr;  ///< semaphore that matters
+  const row* herd = nullptr;     ///< condition variable with something to say
+};
+
+bool says(const row& r, std::initializer_list<const char*> rules) {
+  return std::any_of(rules.begin(), rules.end(), [&](const char* name) { return r.rule == name; });
+}
+
+program_facts facts_of(const report& r) {
+  program_facts f{r};
+  if (r.thread_seconds > 0) f.of_all = r.waited[int(kind::mutex) - 1] / r.thread_seconds;
+  for (const row& i : r.rows) {
+    if (i.what == kind::mutex && f.hottest == nullptr && !says(i, {"cool", "uncontended"})) f.hottest = &i;
+    if (i.what == kind::semaphore && f.credits == nullptr && says(i, {"no-credits"})) f.credits = &i;
+    if (i.what == kind::condition && f.herd == nullptr && says(i, {"herd", "slow-wake"})) f.herd = &i;
+  }
+  return f;
+}
+
+std::string waited_text(const program_facts& f) {
+  return fmt::format("{} waited {} of their time for locks",
+                     is_c_library(f.r) ? "threads" : "under " + f.r.lock + " threads", small_share_text(f.of_all));
+}
+
+struct program_rule {
+  rule said;
+  bool (*fits)(const program_facts&);
+  std::string (*sentence)(const program_facts&);
+  std::string (*next)(const program_facts&);
+};
+
+std::string no_next(const program_facts&) {
+  return "";
+}
+std::string next_of(const row* r) {
+  return r == nullptr ? "" : r->command;
+}
+
+const std::array program_rules = {
+    program_rule{{"deadlock", "deadlock", "threads waited for each other in a circle for a second or more",
+                  "threads 12 and 13 wait for each other for ever: lock in the same order everywhere"},
+                 [](const program_facts& f) { return !f.r.deadlocks.empty(); },
+                 [](const program_facts& f) {
+                   const deadlock& d = f.r.deadlocks.front();
+                   std::string names;
+                   for (const deadlock::thread& t : d.threads) names += (names.empty() ? "" : ", ") + t.waits_for;
+                   return deadlock_text(d) + " (" + names + ")";
+                 },
+                 no_next},
+    program_rule{
+        {"no-calls", "no calls", "nothing was recorded",
+         "the program used no pthread mutex, condition variable or semaphore: no lock can make it faster"},
+        [](const program_facts& f) { return f.r.rows.empty(); },
+        [](const program_facts&) -> std::string {
+          return "the program used no pthread mutex, condition variable or semaphore: no lock can make it faster";
+        },
+        no_next},
+    program_rule{{"hot-mutex", "hot", "the verdict of a mutex says more than that it is not in the way",
+                  "threads waited 31 % of their time for locks, 97 % of that for NAME: its verdict"},
+                 [](const program_facts& f) { return f.hottest != nullptr; },
+                 [](const program_facts& f) {
+                   const row& h = *f.hottest;
+                   std::string text = waited_text(f);
+                   const double all = f.r.waited[int(kind::mutex) - 1];
+                   const counts& c = h.seen;
+                   if (f.of_all < worth_of_all && !c.threads.empty() && f.r.seconds > 0 &&
+                       c.threads.front().waited >= worth_of_thread * f.r.seconds)
+                     text += fmt::format(", but thread {} waited {}", c.threads.front().tid,
+                                         time_text(c.threads.front().waited));
+                   if (all > 0) text += fmt::format(", {} of that for {}", share_text(c.waiting.total / all), h.name);
+                   return text + ": " + h.verdict;
+                 },
+                 [](const program_facts& f) { return next_of(f.hottest); }},
+    program_rule{{"credits", "out of credits", "the verdict of a semaphore says more than that it is not in the way",
+                  "threads waited 0.1 % of their time for locks: no lock can make this program faster; NAME ran out of "
+                  "credits"},
+                 [](const program_facts& f) { return f.credits != nullptr; },
+                 [](const program_facts& f) {
+                   return fmt::format("{}: no lock can make this program faster. {}: {}", waited_text(f),
+                                      f.credits->name, f.credits->verdict);
+                 },
+                 [](const program_facts& f) { return next_of(f.herd); }},
+    program_rule{{"cold", "cold", "any other program",
+                  "threads waited 0.01 % of their time for locks: no lock can make this program faster"},
+                 [](const program_facts&) { return true; },
+                 [](const program_facts& f) {
+                   std::string text = waited_text(f) + ": no lock can make this program faster";
+                   if (f.herd != nullptr) text += fmt::format(". {}: {}", f.herd->name, f.herd->verdict);
+                   return text;
+                 },
+                 [](const program_facts& f) { return next_of(f.herd); }},
+};
+
+template <class Rules>
+std::vector<rule> texts_of(const Rules& rules) {
+  std::vector<rule> all;
+  for (const auto& r : rules) all.push_back(r.said);
+  return all;
+}
+
+}  // namespace
+
+std::span<const rule> rules_of_rows() {
+  static const std::vector<rule> all = texts_of(row_rules);
+  return all;
+}
+
+std::span<const rule> rules_of_programs() {
+  static const std::vector<rule> all = texts_of(program_rules);
+  return all;
+}
+
+const rule* find_rule(const std::string& name) {
+  for (const auto rules : {rules_of_rows(), rules_of_programs()})
+    for (const rule& r : rules)
+      if (name == r.name) return &r;
+  return nullptr;
+}
+
+void judge(report& r) {
+  for (row& i : r.rows) {
+    const row_facts f = facts_of(i, r);
+    const auto& found = *std::find_if(row_rules.begin(), row_rules.end(), [&](const row_rule& x) { return x.fits(f); });
+    std::string verdict = found.sentence(f), command = found.command(f);
+    i.rule = found.said.name;
+    i.verdict = std::move(verdict);
+    i.command = std::move(command);
+  }
+  const program_facts f = facts_of(r);
+  const auto& found =
+      *std::find_if(program_rules.begin(), program_rules.end(), [&](const program_rule& x) { return x.fits(f); });
+  std::string verdict = found.sentence(f), next = found.next(f);
+  r.rule = found.said.name;
+  r.verdict = std::move(verdict);
+  r.next = std::move(next);
+}
 
 }  // namespace usher::cli::stat

@@ -1,15 +1,383 @@
 #include "stat/text.hpp"
 
-namespace usher::cli::stat {
+#include <fmt/format.h>
 
-std::string as_text(const report&, const text_options&) {
-  return {};
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "cli/table.hpp"
+#include "cli/utf8.hpp"
+#include "cli/words.hpp"
+#include "stat/quantities.hpp"
+#include "stat/rules.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+constexpr std::size_t page_width = 80;
+constexpr std::size_t gap_width = 2;      // of format_table
+constexpr std::size_t hottest_rows = 3;   // with stacks, unless all of it is wanted
+constexpr std::size_t frames_shown = 8;   // of a stack
+constexpr std::size_t threads_shown = 8;  // of a row
+constexpr std::size_t narrowest_name = 16;
+
+/// Paragraphs of words, each line indented; a word that is wider than a line stays whole.
+std::string wrap(std::string_view text, std::size_t indent, std::size_t hanging = 0) {
+  std::string all, line(indent, ' ');
+  bool is_empty = true;
+  for (const std::string_view word : parts_of(text, " \n")) {
+    if (!is_empty && width_of(line) + 1 + width_of(word) > page_width) {
+      all += line + "\n";
+      line.assign(indent + hanging, ' ');
+      is_empty = true;
+    }
+    if (!is_empty) line += ' ';
+    line += word;
+    is_empty = false;
+  }
+  return all + line + "\n";
 }
-std::string as_line(const deadlock&) {
-  return {};
+
+// ---- the tables -------------------------------------------------------------------------------------------------
+
+struct shown_column {
+  const char* heading;
+  std::function<std::string(const counts&)> cell;
+};
+
+double contended_share(const counts& c) {
+  const auto all = static_cast<double>(c.acquisitions + c.still_waiting);
+  return all > 0 ? std::min(1.0, static_cast<double>(c.contended) / all) : 0;
 }
-std::string as_text(const deadlock&) {
-  return {};
+
+std::string contended_cell(const counts& c) {
+  if (c.acquisitions + c.still_waiting == 0 || (c.contended == 0 && c.waiting_is_hidden)) return unknown_text;
+  return share_text(contended_share(c));
+}
+
+std::string waited_cell(const counts& c) {
+  if (c.waiting_is_hidden) return c.waiting.total > 0 ? time_text(c.waiting.total) + "+" : unknown_text;
+  return time_text(c.waiting.total);
+}
+
+std::string held_cell(const counts& c) {
+  if (c.holding.count == 0) return unknown_text;
+  const std::string share = share_text(c.held_share);
+  return c.holding_is_exact || share.starts_with("<") ? share : "~" + share;
+}
+
+std::string optional_time(const std::optional<double>& t) {
+  return t ? time_text(*t) : unknown_text;
+}
+
+std::string unheard_cell(const counts& c) {
+  if (c.signals == 0) return unknown_text;
+  return share_text(static_cast<double>(c.unheard) / static_cast<double>(c.signals));
+}
+
+struct section {
+  kind what;
+  const char *one, *many;
+  std::vector<shown_column> columns;
+};
+
+const std::vector<section>& sections() {
+  static const std::vector<section> all = {
+      {kind::mutex,
+       "mutex",
+       "mutexes",
+       {{"acquired", [](const counts& c) { return count_text(c.acquisitions); }},
+        {"contended", contended_cell},
+        {"waited", waited_cell},
+        {"held", held_cell}}},
+      {kind::condition,
+       "condition variable",
+       "condition variables",
+       {{"waits", [](const counts& c) { return count_text(c.acquisitions); }},
+        {"signals", [](const counts& c) { return count_text(c.signals); }},
+        {"unheard", unheard_cell},
+        {"to run", [](const counts& c) { return optional_time(c.waiting.median); }}}},
+      {kind::semaphore,
+       "semaphore",
+       "semaphores",
+       {{"taken", [](const counts& c) { return count_text(c.acquisitions); }},
+        {"contended", contended_cell},
+        {"waited", waited_cell},
+        {"posted", [](const counts& c) { return count_text(c.signals); }}}},
+  };
+  return all;
+}
+
+std::string full_name(const row& r) {
+  std::string name = printable(r.name);
+  if (r.objects > 1) name += " ×" + exact_count(r.objects);
+  if (r.by_init) name += " (init)";
+  return name;
+}
+
+std::string in_table(const row& r) {
+  const rule* const found = find_rule(r.rule);
+  return found == nullptr ? "" : found->in_table;
+}
+
+/// Words that are wider than their column lose their middle.
+std::string with_short_words(const std::string& text, std::size_t width) {
+  std::string all;
+  for (const std::string_view word : parts_of(text, " \n"))
+    all += (all.empty() ? "" : " ") + shortened(std::string(word), width);
+  return all;
+}
+
+/// The first column takes what the others leave of the page.
+std::string fitted_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows) {
+  std::size_t others = 0;
+  for (std::size_t c = 1; c < columns.size(); c++) {
+    std::size_t widest = width_of(columns[c].heading);
+    for (const auto& r : rows) widest = std::max(widest, width_of(r[c]));
+    others += widest + gap_width;
+  }
+  const std::size_t room = others + narrowest_name < page_width ? page_width - others : narrowest_name;
+  columns[0].narrow = narrowest_name;
+  for (auto& r : rows) r[0] = with_short_words(r[0], room);
+  return format_table(columns, rows, page_width);
+}
+
+std::string table_of(const section& s, const std::vector<const row*>& rows) {
+  std::vector<column> columns = {{s.one}};
+  for (const shown_column& c : s.columns) columns.push_back({c.heading, true});
+  columns.push_back({"verdict"});
+  std::vector<std::vector<std::string>> cells;
+  for (const row* r : rows) {
+    std::vector<std::string> line = {full_name(*r)};
+    for (const shown_column& c : s.columns) line.push_back(c.cell(r->seen));
+    line.push_back(in_table(*r));
+    cells.push_back(std::move(line));
+  }
+  return fitted_table(std::move(columns), std::move(cells));
+}
+
+// ---- below them --------------------------------------------------------------------------------------------------
+
+std::string source_of(const frame& f) {
+  if (!f.file.empty()) return fmt::format("{}:{}", base_name(f.file), f.line);
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", base_name(f.module), f.offset);
+  return hexadecimal(f.address);
+}
+
+std::string frame_line(const frame& f, std::size_t indent) {
+  std::string source = printable(source_of(f));
+  const std::string blanks(indent, ' '), inlined = f.is_inlined ? " (inlined)" : "";
+  if (f.function.empty()) return blanks + shortened(source, page_width - indent) + inlined + "\n";
+  source += inlined;
+  const std::string function = printable(short_name(f.function));
+  if (indent + width_of(function) + 2 + width_of(source) <= page_width)
+    return fmt::format("{}{}  {}\n", blanks, function, source);
+  return fmt::format("{}{}\n{}    {}\n", blanks, shortened(function, page_width - indent), blanks,
+                     shortened(source, page_width - indent - 4));
+}
+
+std::string stack_text(const stack& s, std::size_t indent, bool all) {
+  std::string text;
+  const std::size_t shown = all ? s.frames.size() : std::min(s.frames.size(), frames_shown);
+  for (std::size_t i = 0; i < shown; i++) text += frame_line(s.frames[i], indent);
+  const std::string blanks(indent, ' ');
+  if (shown < s.frames.size()) {
+    text += fmt::format("{}… {} more\n", blanks, with_noun(s.frames.size() - shown, "frame"));
+  } else if (s.is_cut) {
+    text += blanks + "… (could not be followed further)\n";
+  }
+  return text;
+}
+
+/// `heading` says what the stacks did; the share is of what all of them are charged with.
+std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_view heading, bool all) {
+  const double sum =
+      std::accumulate(stacks.begin(), stacks.end(), 0.0, [](double s, const charged_stack& c) { return s + c.waited; });
+  std::string text;
+  for (std::size_t i = 0; i < stacks.size() && (all || i == 0); i++) {
+    const charged_stack& s = stacks[i];
+    text += wrap(
+        fmt::format(
+            "{}{}:", heading,
+            sum > 0 ? fmt::format(" ({} of the waiting, {})", share_text(s.waited / sum), time_text(s.waited)) : ""),
+        2);
+    text += stack_text(s.where, 4, all);
+  }
+  return text;
+}
+
+std::string durations_text(const durations& d, std::string_view what) {
+  return fmt::format("{} {} in all; median {}, 99 % {}, longest {}", what, time_text(d.total), optional_time(d.median),
+                     optional_time(d.p99), d.longest > 0 ? time_text(d.longest) : unknown_text);
+}
+
+std::string order_text(const admission& a) {
+  return fmt::format("order of {} in {}: the owner changes {}; LWSS {:.1f}, MTTR {:.0f}, Gini {:.2f}, RSTDDEV {:.2f}",
+                     with_noun(a.acquisitions, "acquisition"), with_noun(a.windows, "window"),
+                     share_text(a.owner_changes), a.lwss, a.mttr, a.gini, a.rstddev);
+}
+
+std::string counts_text(kind what, const counts& c) {
+  std::string text;
+  const auto line = [&text](const std::string& words) { text += wrap(words, 2, 2); };
+  const auto some = [](std::uint64_t n, std::string_view words) {
+    return n == 0 ? "" : fmt::format("; {} {}", exact_count(n), words);
+  };
+  if (what == kind::condition) {
+    line(fmt::format("{}, {} ended by a signal{}{}", with_noun(c.acquisitions, "wait"), exact_count(c.woken),
+                     some(c.timeouts, "by time"), some(c.still_waiting, "still wait")));
+    line(fmt::format("{} and broadcasts, {} without a waiter{}", with_noun(c.signals, "signal"), exact_count(c.unheard),
+                     c.herd > 1 ? fmt::format("; one woke {}", with_noun(c.herd, "thread")) : ""));
+    line(durations_text(c.waiting, "from signal to running"));
+  } else {
+    line(fmt::format("{}, {} contended{}{}{}", with_noun(c.acquisitions, "acquisition"),
+                     c.waiting_is_hidden ? exact_count(c.contended) + " or more" : exact_count(c.contended),
+                     some(c.failed_tries, "failed trylocks"), some(c.timeouts, "given up in time"),
+                     what == kind::semaphore ? some(c.signals, "posts") : ""));
+    line(durations_text(c.waiting, "waited") +
+         (c.most_waiting > 0 ? fmt::format("; {} at once", with_noun(c.most_waiting, "thread")) : "") +
+         some(c.still_waiting, "still wait"));
+  }
+  if (what == kind::mutex && c.holding.count != 0)
+    line(durations_text(c.holding, c.holding_is_exact ? "held" : "held about") +
+         (c.holding_is_exact ? "" : fmt::format(" ({} timed)", with_noun(c.holding.count, "hold"))));
+  if (!c.threads.empty() && c.waiting.total > 0) {
+    std::string threads;
+    for (std::size_t i = 0; i < std::min(c.threads.size(), threads_shown); i++)
+      threads += fmt::format("{} {} ({})", i == 0 ? "" : ",", c.threads[i].tid,
+                             share_text(std::min(1.0, c.threads[i].waited / c.waiting.total)));
+    if (c.threads.size() > threads_shown || c.has_more_threads) threads += " and others";
+    line("by threads" + threads);
+  }
+  return text;
+}
+
+std::string objects_table(const row& r, std::size_t top) {
+  if (r.each.size() < 2) return "";
+  std::vector<column> columns = {
+      {"object"}, {"process", true}, {"acquired", true}, {"contended", true}, {"waited", true}};
+  if (r.what == kind::mutex) columns.push_back({"held", true});
+  std::vector<std::vector<std::string>> cells;
+  for (std::size_t i = 0; i < std::min(top, r.each.size()); i++) {
+    const object_row& o = r.each[i];
+    cells.push_back({printable(o.name) + (o.is_gone ? " (gone)" : ""), std::to_string(o.pid),
+                     count_text(o.seen.acquisitions), contended_cell(o.seen), waited_cell(o.seen)});
+    if (r.what == kind::mutex) cells.back().push_back(held_cell(o.seen));
+  }
+  std::string text = "\n" + fitted_table(std::move(columns), std::move(cells));
+  if (r.objects > top)
+    text += fmt::format("and {} more\n", exact_count(r.objects - std::min<std::uint64_t>(top, r.objects)));
+  return text + "\n";
+}
+
+std::string block_of(const row& r, const text_options& o) {
+  std::string text = "\n" + wrap(full_name(r), 0, 2);
+  if (!r.verdict.empty()) text += wrap(printable(r.verdict), 2);
+  if (!r.command.empty()) text += "  Next: " + r.command + "\n";
+  if (o.details) {
+    text += counts_text(r.what, r.seen);
+    if (r.order) text += wrap(order_text(*r.order), 2, 2);
+    if (!r.module.empty()) text += wrap("in " + printable(r.module), 2, 2);
+    text += objects_table(r, std::max(o.top, std::size_t{1}));
+    if (!r.place.frames.empty())
+      text += (r.by_init ? "  initialised at:\n" : "  first used at:\n") + stack_text(r.place, 4, true);
+  }
+  text += stacks_text(r.holders, "held at", o.details);
+  text += stacks_text(r.waiters, r.what == kind::condition ? "waits at" : "waited for at", o.details);
+  return text;
+}
+
+/// The first of them; what is left is summed in a line.
+std::string section_text(const section& s, const report& r, const text_options& o, bool& is_any_hidden) {
+  std::vector<const row*> rows;
+  std::size_t others = 0;
+  double waited = 0;
+  for (const row& i : r.rows) {
+    if (i.what != s.what) continue;
+    if (rows.size() < o.top) {
+      rows.push_back(&i);
+    } else {
+      others++;
+      waited += i.seen.waiting.total;
+    }
+  }
+  if (rows.empty() && others == 0) return "";
+  std::string text = "\n" + table_of(s, rows);
+  if (others != 0)
+    text += fmt::format("and {} {} more, {} in all; --top {} shows them\n", exact_count(others),
+                        others == 1 ? s.one : s.many,
+                        s.what == kind::condition ? time_text(waited) + " to run" : "waited " + time_text(waited),
+                        rows.size() + others);
+  std::size_t blocks = 0;
+  for (const row* i : rows) {
+    is_any_hidden = is_any_hidden || i->seen.waiting_is_hidden;
+    // What nobody waited for, and what merely waits for work, has nothing to explain.
+    const bool is_worth_it = i->seen.waiting.total > 0 && (s.what != kind::condition || i->rule != "condition");
+    if (o.details || (is_worth_it && blocks < hottest_rows)) {
+      text += block_of(*i, o);
+      blocks++;
+    }
+  }
+  return text;
+}
+
+std::string heading_of(const report& r) {
+  const std::string lock = r.lock.empty() || r.lock == "pthread" ? "the C library's mutex" : r.lock;
+  std::string who = r.command.empty() ? fmt::format("process {}", r.pid) : shell_line(r.command);
+  return wrap(who, 0, 2) +
+         wrap(fmt::format("{} under {}; {} in {}", time_text(r.seconds), lock, with_noun(r.threads, "thread"),
+                          r.processes == 1 ? "1 process" : exact_count(r.processes) + " processes"),
+              0);
+}
+
+}  // namespace
+
+std::string as_line(const deadlock& d) {
+  std::string text;
+  if (d.threads.size() == 1) {
+    text = fmt::format("deadlock: thread {} has waited {} for {}, which it holds itself", d.threads[0].tid,
+                       time_text(d.seconds), d.threads[0].waits_for);
+  } else {
+    text = fmt::format("deadlock: {} threads have waited {} for each other:", d.threads.size(), time_text(d.seconds));
+    for (std::size_t i = 0; i < d.threads.size(); i++)
+      text += fmt::format("{} {} for {}", i == 0 ? "" : ",", d.threads[i].tid, d.threads[i].waits_for);
+  }
+  text = printable(text);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string as_text(const deadlock& d) {
+  std::string text = wrap(as_line(d), 0, 2);
+  for (std::size_t i = 0; i < d.threads.size(); i++) {
+    const deadlock::thread& t = d.threads[i];
+    const std::int64_t holder = d.threads[(i + 1) % d.threads.size()].tid;
+    text += wrap(fmt::format("thread {} waits for {}, which {} holds:", t.tid, printable(t.waits_for),
+                             d.threads.size() == 1 ? "it" : fmt::format("thread {}", holder)),
+                 2);
+    text += t.where.frames.empty() ? "    (its stack is not known)\n" : stack_text(t.where, 4, false);
+  }
+  return text;
+}
+
+std::string as_text(const report& r, const text_options& o) {
+  std::string text = heading_of(r);
+  bool is_any_hidden = false;
+  for (const section& s : sections()) text += section_text(s, r, o, is_any_hidden);
+  if (is_any_hidden)
+    text +=
+        "\n" +
+        wrap("+ and –: threads wait for it inside the C library's pthread_cond_wait, too, and nobody sees how long.",
+             0);
+  for (const deadlock& d : r.deadlocks) text += "\n" + as_text(d);
+  if (!r.remarks.empty()) text += "\n";
+  for (const std::string& remark : r.remarks) text += wrap(printable(remark), 0, 2);
+  if (!r.verdict.empty()) text += "\n" + wrap("Verdict: " + printable(r.verdict), 0, 2);
+  if (!r.next.empty()) text += "Next: " + r.next + "\n";
+  return text;
 }
 
 }  // namespace usher::cli::stat

@@ -1,0 +1,75 @@
+#include "stat/naming.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "stat/quantities.hpp"
+
+namespace usher::cli::stat {
+
+bool namer::exists(std::uint32_t chain) const {
+  if (chain >= record_.head().room.chains) return false;
+  const record::chain& c = record_.chain(chain);
+  return c.ready.load(std::memory_order_acquire) != 0 && c.length <= record::chain::longest && c.length > 0;
+}
+
+stack namer::whole(std::uint32_t chain) const {
+  return exists(chain) ? names_.resolve(record_.chain(chain)) : stack{};
+}
+
+std::optional<symbols::static_object> namer::static_object(const record::object& o) {
+  if ((o.flags.load(std::memory_order_relaxed) & record::is_static) == 0) return std::nullopt;
+  const std::uint64_t key = o.key.load(std::memory_order_relaxed);
+  auto found = names_.object_at(record::process_of(key), record::address_of(key));
+  if (found && found->symbol.empty() && found->module.empty()) return std::nullopt;
+  return found;
+}
+
+std::string namer::static_name(const symbols::static_object& s) {
+  if (s.symbol.empty()) return fmt::format("{}+{:#x}", base_name(s.module), s.module_offset);
+  return s.offset == 0 ? short_name(s.symbol) : fmt::format("{}+{:#x}", short_name(s.symbol), s.offset);
+}
+
+/// From the innermost frame outwards only as far as the program's own code: other files are not opened for a name.
+identity namer::identify(std::uint32_t chain) {
+  if (!exists(chain)) return {"?", "unknown place", ""};
+  const record::chain& c = record_.chain(chain);
+  frame found, first;
+  for (std::uint32_t i = 0; i < c.length && found.address == 0; i++) {
+    stack s = names_.resolve(c.process, c.pc[i]);
+    const frame* const place = s.place();
+    if (place != nullptr) found = *place;
+    if (place != nullptr && found.address == 0) found.address = c.pc[i];
+    if (first.address == 0 && !s.frames.empty()) first = s.frames.back();
+    if (first.address == 0) first.address = c.pc[i];
+  }
+  const frame& f = found.address != 0 ? found : first;
+  const std::string function = short_name(f.function), module = base_name(f.module);
+  if (!f.function.empty() && !f.file.empty())
+    return {fmt::format("{}\n{}:{}", f.function, f.file, f.line),
+            fmt::format("{} {}:{}", function, base_name(f.file), f.line), f.module};
+  if (!f.module.empty()) {
+    const std::string where = fmt::format("{}+{:#x}", module, f.offset);
+    return {fmt::format("{}\n{}+{:#x}", f.function, f.module, f.offset),
+            f.function.empty() ? where : fmt::format("{} {}", function, where), f.module};
+  }
+  return {fmt::format("{}\n{:#x}", c.process, f.address), hexadecimal(f.address), ""};
+}
+
+const identity& namer::place(std::uint32_t chain_and_one) {
+  const auto at = places_.find(chain_and_one);
+  if (at != places_.end()) return at->second;
+  return places_
+      .emplace(chain_and_one, chain_and_one == 0 ? identity{"?", "unknown place", ""} : identify(chain_and_one - 1))
+      .first->second;
+}
+
+std::string namer::name(const record::object& o) {
+  if (const auto s = static_object(o)) return static_name(*s);
+  const std::uint32_t chain = o.place.load(std::memory_order_relaxed);
+  if (chain != 0 && exists(chain - 1)) return place(chain).name;
+  return hexadecimal(record::address_of(o.key.load(std::memory_order_relaxed)));
+}
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,45 @@
+// Which row an object belongs to, and what people call it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "record/layout.hpp"
+#include "stat/symbols.hpp"
+
+namespace usher::cli::stat {
+
+/// Of a static object, or of a place where objects are made or first used.
+struct identity {
+  std::string key;   ///< the same in all processes; objects with the same one belong together
+  std::string name;  ///< for people
+  std::string module;
+};
+
+class namer {
+ public:
+  namer(record::view record, symbols& names) : record_(record), names_(names) {}
+
+  /// What lies there, if it is a static object and its module has a symbol or at least a name.
+  std::optional<symbols::static_object> static_object(const record::object& o);
+  /// Chain + 1, as in record::object::place: the function and line that it stands for.
+  const identity& place(std::uint32_t chain_and_one);
+  /// Of one object, by itself.
+  std::string name(const record::object& o);
+  /// All frames; empty if there is no such chain.
+  stack whole(std::uint32_t chain) const;
+
+  static std::string static_name(const symbols::static_object& s);
+
+ private:
+  bool exists(std::uint32_t chain) const;
+  identity identify(std::uint32_t chain);
+
+  record::view record_;
+  symbols& names_;
+  std::unordered_map<std::uint32_t, identity> places_;
+};
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,40 @@
+// Counts, times, shares and names as people read them; shared by the verdicts and the table.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace usher::cli::stat {
+
+inline constexpr const char* unknown_text = "–";
+
+/// "12,345"; of a million and more three digits: "1.23 M".
+std::string count_text(std::uint64_t n);
+/// All digits, with commas.
+std::string exact_count(std::uint64_t n);
+/// Three digits: "850 ns", "12.3 µs", "4.56 ms", "1.23 s".
+std::string time_text(double seconds);
+/// Of 1: "< 0.1 %", "1.5 %", "93 %".
+std::string share_text(double share);
+/// As share_text, but small ones to two digits: "0.012 %". For sentences.
+std::string small_share_text(double share);
+/// "1 thread", "3 threads".
+std::string with_noun(std::uint64_t n, std::string_view noun);
+
+/// A C++ function's or object's name without parameters, return type and unnamed namespaces; what is still long, without
+/// template arguments.
+std::string short_name(std::string_view demangled);
+/// The last part of a path.
+std::string base_name(std::string_view path);
+std::string hexadecimal(std::uint64_t n);
+
+/// Columns that a terminal needs: characters, not bytes.
+std::size_t width_of(std::string_view text);
+/// Of a text that is wider the middle is left out.
+std::string shortened(const std::string& text, std::size_t width);
+/// As one line that a shell reads back.
+std::string shell_line(const std::vector<std::string>& words);
+
+}  // namespace usher::cli::stat
