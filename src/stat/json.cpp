@@ -44,16 +44,26 @@ json json_of(const frame& f) {
           {"inlined", f.is_inlined}};
 }
 
-json json_of(const stack& s) {
+void add(json& j, const stack& s) {
   json frames = json::array();
   for (const frame& f : s.frames) frames.push_back(json_of(f));
-  return {{"frames", std::move(frames)}, {"cut", s.is_cut}};
+  j["frames"] = std::move(frames);
+  j["cut"] = s.is_cut;
+}
+
+json json_of(const stack& s) {
+  json j;
+  add(j, s);
+  return j;
 }
 
 json json_of(const std::vector<charged_stack>& stacks) {
   json all = json::array();
-  for (const charged_stack& s : stacks)
-    all.push_back({{"count", s.count}, {"waited", s.waited}, {"stack", json_of(s.where)}});
+  for (const charged_stack& s : stacks) {
+    json j = {{"count", s.count}, {"waited", s.waited}};
+    add(j, s.where);
+    all.push_back(std::move(j));
+  }
   return all;
 }
 
@@ -77,64 +87,65 @@ json json_of(const std::optional<admission>& a) {
 }
 
 /// What a kind does not have is not there.
-json json_of(kind what, const counts& c) {
-  json j = {{"acquisitions", c.acquisitions}};
+void add(json& j, kind what, const counts& c) {
+  j["acquisitions"] = c.acquisitions;
   if (what != kind::condition) j["contended"] = c.contended;
   j["waiting"] = json_of(c.waiting);
-  if (what != kind::condition) j["waiting_is_hidden"] = c.waiting_is_hidden;
+  if (what != kind::condition) j["waiting"]["hidden"] = c.waiting_is_hidden;
   j["most_waiting"] = c.most_waiting;
   j["still_waiting"] = c.still_waiting;
   j["timeouts"] = c.timeouts;
+  if (what != kind::condition) j["failed_tries"] = c.failed_tries;
   if (what == kind::mutex) {
-    const bool is_known = c.holding.count != 0;
-    j["failed_tries"] = c.failed_tries;
-    j["holding"] = is_known ? json_of(c.holding) : json();
-    j["holding_is_exact"] = is_known ? json(c.holding_is_exact) : json();
-    j["held_share"] = is_known ? json(c.held_share) : json();
-  } else if (what == kind::condition) {
+    j["holding"] = nullptr;
+    if (c.holding.count != 0) {
+      j["holding"] = json_of(c.holding);
+      j["holding"]["exact"] = c.holding_is_exact;
+    }
+    j["held_share"] = or_null(c.held_share);
+  } else {
     j["signals"] = c.signals;
+  }
+  if (what == kind::condition) {
     j["unheard"] = c.unheard;
     j["woken"] = c.woken;
     j["herd"] = c.herd;
-  } else {
-    j["posts"] = c.signals;
   }
   json threads = json::array();
   for (const thread_share& t : c.threads) threads.push_back({{"tid", t.tid}, {"waits", t.waits}, {"waited", t.waited}});
   j["threads"] = std::move(threads);
-  j["has_more_threads"] = c.has_more_threads;
-  return j;
+  j["more_threads"] = c.has_more_threads;
 }
 
 const char* name_of(kind k) {
   return k == kind::mutex ? "mutex" : k == kind::condition ? "condition" : "semaphore";
 }
 
-json verdict_of(const std::string& rule, const std::string& text, const std::string& command) {
-  return {{"rule", text_or_null(rule)}, {"text", text_or_null(text)}, {"command", text_or_null(command)}};
+json json_of(const object_row& o, kind what) {
+  json j = {{"name", valid(o.name)}, {"address", hexadecimal(o.address)}, {"pid", o.pid}};
+  add(j, what, o.seen);
+  j["order"] = json_of(o.order);
+  return j;
 }
 
 json json_of(const row& r) {
-  json each = json::array();
-  for (const object_row& o : r.each)
-    each.push_back({{"name", valid(o.name)},
-                    {"address", hexadecimal(o.address)},
-                    {"pid", o.pid},
-                    {"gone", o.is_gone},
-                    {"seen", json_of(r.what, o.seen)},
-                    {"order", json_of(o.order)}});
-  return {{"kind", name_of(r.what)},
-          {"name", valid(r.name)},
-          {"module", text_or_null(r.module)},
-          {"place", r.place.frames.empty() ? json() : json_of(r.place)},
-          {"by_init", r.by_init},
-          {"objects", r.objects},
-          {"seen", json_of(r.what, r.seen)},
-          {"order", json_of(r.order)},
-          {"verdict", verdict_of(r.rule, r.verdict, r.command)},
-          {"holders", json_of(r.holders)},
-          {"waiters", json_of(r.waiters)},
-          {"each", std::move(each)}};
+  json j = {{"kind", name_of(r.what)},
+            {"name", valid(r.name)},
+            {"rule", text_or_null(r.rule)},
+            {"verdict", text_or_null(r.verdict)},
+            {"command", text_or_null(r.command)},
+            {"module", text_or_null(r.module)},
+            {"place", json_of(r.place)},
+            {"by_init", r.by_init},
+            {"objects", r.objects},
+            {"gone", r.gone}};
+  add(j, r.what, r.seen);
+  j["order"] = json_of(r.order);
+  j["holders"] = json_of(r.holders);
+  j["waiters"] = json_of(r.waiters);
+  j["each"] = json::array();
+  for (const object_row& o : r.each) j["each"].push_back(json_of(o, r.what));
+  return j;
 }
 
 json json_of(const deadlock& d) {
@@ -165,7 +176,9 @@ nlohmann::ordered_json as_json(const report& r) {
           {"threads", r.threads},
           {"thread_seconds", r.thread_seconds},
           {"waited", {{"mutex", r.waited[0]}, {"condition", r.waited[1]}, {"semaphore", r.waited[2]}}},
-          {"verdict", verdict_of(r.rule, r.verdict, r.next)},
+          {"rule", text_or_null(r.rule)},
+          {"verdict", text_or_null(r.verdict)},
+          {"next", text_or_null(r.next)},
           {"deadlocks", std::move(deadlocks)},
           {"remarks", std::move(remarks)},
           {"rows", std::move(rows)}};

@@ -35,14 +35,20 @@ std::string namer::static_name(const symbols::static_object& s) {
 identity namer::identify(std::uint32_t chain) {
   if (!exists(chain)) return {"?", "unknown place", ""};
   const record::chain& c = record_.chain(chain);
-  frame found, first;
+  frame found, first,
+      main;  // `main` stands for the next frame outwards, which is the program's for all that is known here
+  main.address = 1;
+  main.function = "main";
+  main.module = "/program";
   for (std::uint32_t i = 0; i < c.length && found.address == 0; i++) {
     stack s = names_.resolve(c.process, c.pc[i]);
-    const frame* const place = s.place();
-    if (place != nullptr) found = *place;
-    if (place != nullptr && found.address == 0) found.address = c.pc[i];
     if (first.address == 0 && !s.frames.empty()) first = s.frames.back();
     if (first.address == 0) first.address = c.pc[i];
+    s.frames.push_back(main);
+    const frame* const place = s.place();
+    if (place == nullptr || place == &s.frames.back()) continue;
+    found = *place;
+    if (found.address == 0) found.address = c.pc[i];
   }
   const frame& f = found.address != 0 ? found : first;
   const std::string function = short_name(f.function), module = base_name(f.module);

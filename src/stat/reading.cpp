@@ -20,8 +20,9 @@ namespace {
 using record::duration_buckets;
 
 constexpr std::size_t symbol_becomes_table = 4;  // objects in one symbol that are one row; chosen
+constexpr std::uint64_t always_timed = 16;       // of an object, the first holds: preload/recorded_mutex.cpp
 constexpr std::size_t most_quiet_objects =
-    1000;  // of a row, that nobody waited for and that are listed all the same; chosen
+    2048;  // of a row, that nobody waited for and that are listed all the same; chosen
 
 template <class T>
 T get(const std::atomic<T>& word) {
@@ -37,7 +38,7 @@ struct tally {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
   std::uint64_t held = 0, holds = 0, longest_hold = 0;  ///< of the timed holds that have ended
   double held_in_all = 0;                               ///< seconds, of all holds
-  double held_share = 0;
+  std::optional<double> held_share;
   bool holding_known = false, holding_exact = true;
   std::uint32_t most_waiting = 0, still_waiting = 0, herd = 0;
   std::uint64_t timeouts = 0, signals = 0, unheard = 0;
@@ -55,7 +56,7 @@ struct tally {
     holds += t.holds;
     longest_hold = std::max(longest_hold, t.longest_hold);
     held_in_all += t.held_in_all;
-    held_share = std::max(held_share, t.held_share);
+    if (t.held_share) held_share = std::max(held_share.value_or(0), *t.held_share);
     holding_known = holding_known || t.holding_known;
     if (t.acquisitions != 0) holding_exact = holding_exact && t.holding_exact;
     most_waiting = std::max(most_waiting, t.most_waiting);
@@ -107,7 +108,6 @@ struct group {
   std::string name, module;
   bool is_static = false, by_init = false;
   std::vector<std::uint32_t> objects;
-  std::uint64_t folded_objects = 0, folded_acquisitions = 0;
   std::uint32_t place = 0;                      ///< chain + 1
   std::vector<std::uint32_t> waiters, holders;  ///< charges
 };
@@ -202,7 +202,11 @@ void reader::read_threads() {
     const std::uint32_t object = get(t.waits_for);
     if (object != 0 && object <= room_.objects) waiting_[object - 1].push_back(i);
   }
-  const std::uint32_t windows = taken(record_.head().windows, room_.windows);
+  const record::header& head = record_.head();
+  report_.threads += static_cast<unsigned>(get(head.retired));
+  report_.thread_seconds += seconds(get(head.retired_lives));
+  for (int k = 0; k < 3; k++) report_.waited[k] += seconds(get(head.retired_waited[k]));
+  const std::uint32_t windows = taken(head.windows, room_.windows);
   for (std::uint32_t i = 0; i < windows; i++)
     if (const std::uint32_t object = get(record_.window(i).object); object != 0) windows_[object - 1].push_back(i);
 }
@@ -286,16 +290,6 @@ void reader::group_charges() {
       case record::charged::holder:
         if (group* g = group_of_charge(key)) g->holders.push_back(i);
         break;
-      case record::charged::folded: {
-        const kind what = record::kind_of(key);
-        if (what == kind::none || what > kind::semaphore) break;
-        const std::uint32_t place = record::chain_of(key) + 1;
-        group& g = group_of(what, namer_.place(place), false);
-        if (g.place == 0) g.place = place;
-        g.folded_objects += get(c.count);
-        g.folded_acquisitions += get(c.ticks);
-        break;
-      }
       default:
         break;
     }
@@ -358,13 +352,14 @@ void reader::add_detail(tally& t, std::uint32_t object, const record::object& o)
 void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end) {
   t.held = get(o.held);
   t.holds = get(o.holds);
-  const std::uint64_t hold_begin = get(o.hold_begin);
+  const bool is_sum = (get(o.flags) & record::is_sum) != 0;  // of objects that are gone
+  const std::uint64_t hold_begin = is_sum ? 0 : get(o.hold_begin);
   const bool is_open = get(o.owner) != 0 && hold_begin != 0 && hold_begin <= end;
   const std::uint64_t open = is_open ? end - std::max(hold_begin, begin) : 0;
   t.longest_hold = std::max(t.longest_hold, open);
   const std::uint64_t ended = t.acquisitions - std::min<std::uint64_t>(t.acquisitions, is_open ? 1 : 0);
   t.holding_known = t.holds != 0 || is_open;
-  t.holding_exact = record_.head().hold_times != 0 || t.holds >= ended;
+  t.holding_exact = record_.head().hold_times != 0 || (ended <= always_timed && t.holds >= ended);
   t.held_in_all = seconds(t.held);
   if (!t.holding_exact && t.holds != 0) t.held_in_all *= static_cast<double>(ended) / static_cast<double>(t.holds);
   t.held_in_all += seconds(open);
@@ -373,8 +368,9 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
     t.holds++;
     if (!t.hold_sizes.empty()) t.hold_sizes[duration_buckets::of(open) / 2]++;
   }
+  if (is_sum) return;  // nobody knows how long they lived
   const double life = seconds(end - begin);
-  t.held_share = life > 0 ? std::min(1.0, t.held_in_all / life) : 0;
+  if (t.holding_known && life > 0) t.held_share = std::min(1.0, t.held_in_all / life);
 }
 
 tally reader::tally_of(std::uint32_t object) {
@@ -384,11 +380,12 @@ tally reader::tally_of(std::uint32_t object) {
   const std::uint64_t begin = begin_of(process), end = std::max(begin, end_of(process));
   tally t;
   t.acquisitions = get(o.acquisitions);
-  t.contended = t.waits = get(o.contended);
+  t.contended = get(o.contended);
   t.waited = get(o.waited);
   t.longest = get(o.longest);
   t.most_waiting = get(o.most_waiting);
   t.timeouts = get(o.timeouts);
+  t.waits = t.contended + (what == kind::condition ? 0 : t.timeouts);
   t.signals = get(o.signals);
   t.unheard = get(o.unheard);
   t.herd = get(o.herd);
@@ -419,13 +416,13 @@ counts reader::as_counts(const tally& t, kind what) const {
     c.holding.median = in_seconds(percentile_of(t.hold_sizes, 2, 0.5, t.longest_hold));
     c.holding.p99 = in_seconds(percentile_of(t.hold_sizes, 2, 0.99, t.longest_hold));
     c.holding_is_exact = t.holding_exact;
-    c.held_share = t.held_share;
+    if (t.held_share) c.held_share = *t.held_share;
   }
   c.most_waiting = t.most_waiting;
   c.still_waiting = t.still_waiting;
   c.timeouts = t.timeouts;
   (what == kind::mutex ? c.failed_tries : c.signals) = t.signals;
-  c.unheard = t.unheard;
+  (what == kind::semaphore ? c.failed_tries : c.unheard) = t.unheard;
   c.herd = t.herd;
   if (what == kind::condition) c.woken = t.contended;
   c.waiting_is_hidden = t.hidden;
@@ -486,29 +483,29 @@ row reader::read_row(group& g) {
   r.by_init = g.by_init && !g.is_static;
   if (g.is_static) r.module = g.module;
   tally all;
-  // Two entries for one object (a race between two first calls makes them) are one. Lives that ended stay apart, unless
-  // the object is static and merely initialised again.
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<std::uint32_t>> same;
+  // Two entries for one object (a race between two first calls makes them) are one.
+  std::map<std::uint64_t, std::vector<std::uint32_t>> same;
   for (const std::uint32_t i : g.objects) {
     const record::object& o = record_.object(i);
-    const bool is_gone = (get(o.flags) & record::is_dead) != 0;
-    same[{get(o.key), is_gone && !g.is_static ? i + 1 : 0}].push_back(i);
+    if ((get(o.flags) & record::is_sum) == 0) {
+      same[get(o.key)].push_back(i);
+    } else {
+      r.gone += get(o.owner);
+      all.add(tally_of(i));
+    }
   }
-  r.objects = same.size() + g.folded_objects;
+  r.objects = same.size() + r.gone;
   std::uint64_t most_contended = 0;
   for (const auto& [key, entries] : same) {
     tally one;
     object_row o;
-    o.is_gone = true;
     for (const std::uint32_t i : entries) {
       one.add(tally_of(i));
-      o.is_gone = o.is_gone && (get(record_.object(i).flags) & record::is_dead) != 0;
       if (!o.order) o.order = order_of(i);
     }
-    one.held_share = std::min(1.0, one.held_share);
     all.add(one);
-    o.address = record::address_of(key.first);
-    const std::uint32_t process = record::process_of(key.first);
+    o.address = record::address_of(key);
+    const std::uint32_t process = record::process_of(key);
     if (process < room_.processes) o.pid = get(record_.process(process).pid);
     const auto at = statics_.find(entries.front());
     o.name = at != statics_.end() ? namer::static_name(at->second) : hexadecimal(o.address);
@@ -519,7 +516,6 @@ row reader::read_row(group& g) {
     }
     if (has_seen_anything(one)) r.each.push_back(std::move(o));
   }
-  all.acquisitions += g.folded_acquisitions;
   r.seen = as_counts(all, g.what);
   std::sort(r.each.begin(), r.each.end(), comes_before<object_row>);
   const auto quiet =

@@ -71,7 +71,8 @@ struct counts {
   durations waiting;               ///< mutex, semaphore: for it. Condition: from a signal to running
   durations holding;               ///< mutex: of the timed holds; `total` is scaled up to all of them
   bool holding_is_exact = false;   ///< each hold was timed
-  double held_share = 0;           ///< of the time from `first` to the end; of the one that is held most, for a row
+  /// Of the time of its process; of the one that is held most, for a row. nullopt: not known
+  std::optional<double> held_share;
   std::uint32_t most_waiting = 0;
   std::uint32_t still_waiting = 0;  ///< at the end, threads; in `contended` and `waiting` up to then
   std::uint64_t timeouts = 0, failed_tries = 0;
@@ -87,7 +88,6 @@ struct object_row {
   std::uint64_t address = 0;
   std::int64_t pid = 0;
   std::string name;  ///< "symbol+0x28", or the address
-  bool is_gone = false;
   counts seen;
   std::optional<admission> order;
 };
@@ -100,6 +100,7 @@ struct row {
   bool by_init = false;       ///< the place is that of the initialisation
   std::string module;         ///< of a static object
   std::uint64_t objects = 1;  ///< how many; those that are gone, too
+  std::uint64_t gone = 0;     ///< of them; they are in no `each`
   counts seen;
   std::optional<admission> order;               ///< of the object that was contended most
   std::vector<object_row> each;                 ///< most waited first

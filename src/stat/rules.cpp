@@ -83,7 +83,7 @@ std::string holder_place(const row& r) {
 }
 
 std::string held_text(const counts& c) {
-  return (c.holding_is_exact ? "" : "about ") + share_text(c.held_share);
+  return (c.holding_is_exact ? "" : "about ") + share_text(c.held_share.value_or(0));
 }
 
 bool is_c_library(const report& all) {
@@ -164,9 +164,7 @@ std::uint64_t objects_waited_for(const row& r) {
 }
 
 double part_of_first_thread(const counts& c) {
-  double all = 0;
-  for (const thread_share& t : c.threads) all += t.waited;
-  return all > 0 ? c.threads.front().waited / all : 0;
+  return c.waiting.total > 0 && !c.threads.empty() ? c.threads.front().waited / c.waiting.total : 0;
 }
 
 bool is_mutex(const row_facts& f) {
@@ -249,7 +247,7 @@ const std::array row_rules = {
                std::string text =
                    fmt::format("one of {} ({}) has {} of the waiting: spread what it guards over the others",
                                exact_count(f.r.objects), o.name, share_text(part_of_first(f.r)));
-               if (o.seen.holding.count != 0 && o.seen.held_share >= mostly_held)
+               if (o.seen.held_share.value_or(0) >= mostly_held)
                  text += fmt::format(", or shorten the critical section at {}: it is held {} of the time",
                                      holder_place(f.r), held_text(o.seen));
                return text;
@@ -287,14 +285,17 @@ const std::array row_rules = {
         [](const row_facts& f) {
           const double median = f.r.seen.holding.median.value_or(0);
           return fmt::format(
-              "held {} at a time, {} of the time: does it sleep, or do I/O, with the mutex held? Move that out of the "
-              "critical section at {}; no lock helps",
-              time_text(median >= slow_hold ? median : f.mean_hold), held_text(f.r.seen), holder_place(f.r));
+              "held {} at a time{}: does it sleep, or do I/O, with the mutex held? Move that out of the critical "
+              "section at {}; no lock helps",
+              time_text(median >= slow_hold ? median : f.mean_hold),
+              f.r.seen.held_share ? ", " + held_text(f.r.seen) + " of the time" : "", holder_place(f.r));
         },
         no_command},
     row_rule{{"long-hold", "held too long", "the mutex is held 80 % of the time or more",
               "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); no lock helps"},
-             [](const row_facts& f) { return is_mutex(f) && f.holds_known() && f.r.seen.held_share >= mostly_held; },
+             [](const row_facts& f) {
+               return is_mutex(f) && f.holds_known() && f.r.seen.held_share.value_or(0) >= mostly_held;
+             },
              [](const row_facts& f) {
                return fmt::format("held {} of the time: shorten the critical section at {}; no lock helps",
                                   held_text(f.r.seen), holder_place(f.r));

@@ -64,8 +64,8 @@ std::string waited_cell(const counts& c) {
 }
 
 std::string held_cell(const counts& c) {
-  if (c.holding.count == 0) return unknown_text;
-  const std::string share = share_text(c.held_share);
+  if (!c.held_share) return unknown_text;
+  const std::string share = share_text(*c.held_share);
   return c.holding_is_exact || share.starts_with("<") ? share : "~" + share;
 }
 
@@ -256,20 +256,22 @@ std::string counts_text(kind what, const counts& c) {
 }
 
 std::string objects_table(const row& r, std::size_t top) {
-  if (r.each.size() < 2) return "";
+  if (r.objects < 2 || r.each.empty()) return "";
   std::vector<column> columns = {
       {"object"}, {"process", true}, {"acquired", true}, {"contended", true}, {"waited", true}};
   if (r.what == kind::mutex) columns.push_back({"held", true});
   std::vector<std::vector<std::string>> cells;
-  for (std::size_t i = 0; i < std::min(top, r.each.size()); i++) {
+  const std::size_t shown = std::min(top, r.each.size());
+  for (std::size_t i = 0; i < shown; i++) {
     const object_row& o = r.each[i];
-    cells.push_back({printable(o.name) + (o.is_gone ? " (gone)" : ""), std::to_string(o.pid),
-                     count_text(o.seen.acquisitions), contended_cell(o.seen), waited_cell(o.seen)});
+    cells.push_back({printable(o.name), std::to_string(o.pid), count_text(o.seen.acquisitions), contended_cell(o.seen),
+                     waited_cell(o.seen)});
     if (r.what == kind::mutex) cells.back().push_back(held_cell(o.seen));
   }
   std::string text = "\n" + fitted_table(std::move(columns), std::move(cells));
-  if (r.objects > top)
-    text += fmt::format("and {} more\n", exact_count(r.objects - std::min<std::uint64_t>(top, r.objects)));
+  const std::uint64_t left = r.objects - r.gone - std::min<std::uint64_t>(shown, r.objects - r.gone);
+  if (left != 0) text += fmt::format("and {} more\n", exact_count(left));
+  if (r.gone != 0) text += fmt::format("and {} that are gone\n", exact_count(r.gone));
   return text + "\n";
 }
 
