@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace usher::cli {
@@ -10,6 +11,11 @@ namespace usher::cli {
 inline bool is_file(const std::filesystem::path& path) {
   std::error_code none;
   return std::filesystem::is_regular_file(path, none);
+}
+
+/// What is after the last slash.
+constexpr std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: all of it
 }
 
 /// Where this program itself is, without links; empty if that cannot be told.

@@ -18,10 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* library_name = "libusher.so";
 
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: all of it
-}
-
 /// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be
 /// loaded: the first would take the second for the C library.
 bool is_ours(std::string_view entry, const std::string& library) {

@@ -1,22 +1,19 @@
 // usher run: starts a program with Usher's library preloaded and a lock chosen. It becomes the program
 // (exec), so exit status, signals, standard input and job control are the program's own.
-#include <errno.h>
-#include <sched.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "catalog/names.hpp"
 #include "catalog/probability.hpp"
 #include "help.hpp"
-#include "locks.hpp"
+#include "launch.hpp"
 #include "messages.hpp"
 #include "preload.hpp"
 #include "subcommand.hpp"
-#include "target.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
@@ -41,23 +38,6 @@ struct run_options {
   bool quiet = false;
 };
 
-const lock_table* choose_lock(const run_options& options) {
-  std::string name(default_lock);
-  const char* said_in = "";
-  if (options.lock_given->count() != 0) {
-    name = options.lock;
-  } else if (const std::string set = environment("USHER_LOCK"); !set.empty()) {
-    name = set;
-    said_in = " in USHER_LOCK";
-  }
-  const lock_table* lock = find_lock(name);
-  if (lock == nullptr)
-    complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in, nearest_lock(name));
-  else if (!lock->traits->excludes)
-    complain("{}{} excludes nobody: it is for measurements only, and no program may run under it", name, said_in);
-  return lock != nullptr && lock->traits->excludes ? lock : nullptr;
-}
-
 /// False after a complaint.
 bool check_orders(std::array<order_option, 2>& orders) {
   for (order_option& o : orders) {
@@ -73,57 +53,13 @@ bool check_orders(std::array<order_option, 2>& orders) {
   return true;
 }
 
-int cpus() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                     : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-void warn_of_waiting(const lock_table& lock) {
-  if (lock.traits->native_only) return;  // the C library's locks: nothing is different from a plain run
-  if (needs_own_cpu(lock))
-    warn(
-        "{} wants a CPU for every thread that waits; with more threads than CPUs ({} here) it can be slow "
-        "beyond "
-        "use{}",
-        lock.name, cpus(), lock.kind == waiting_kind::spin ? ", or never finish" : "");
-  const int scheduling = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
-  if (scheduling == SCHED_FIFO || scheduling == SCHED_RR)
-    warn("real-time scheduling ({}): a thread that spins can keep the lock's holder from its CPU for ever",
-         scheduling == SCHED_FIFO ? "SCHED_FIFO" : "SCHED_RR");
-}
-
-/// Becomes the command; returns only if that fails.
-int become(char** command) {
-  execvp(command[0], command);
-  const int error = errno;
-  const auto program = find_program(command[0]);
-  if (error == ENOENT && program) {
-    // The kernel reports a missing interpreter as if the program were missing.
-    const std::string missing = missing_interpreter(*program).value_or("or loader");
-    if (missing.ends_with('\r'))
-      complain("cannot run {}: its first line ends with a carriage return, as in DOS", *program);
-    else
-      complain("cannot run {}: its interpreter {} does not exist", *program, missing);
-    return not_executable;
-  }
-  // execvp also says EACCES when there is no such file, but a folder in PATH that cannot be searched.
-  const auto file = find_file(command[0]);
-  if (error == ENOENT || error == ENOTDIR || (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
-    complain("cannot run '{}': no such command", command[0]);
-    return not_found;
-  }
-  complain("cannot run {}: {}", file.value_or(command[0]), std::strerror(error));
-  return not_executable;
-}
-
 int carry_out(run_options& options, char** command) {
   const bool has_command = command[0] != nullptr;
   if (!has_command && !options.print_env) {
     complain("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
     return bad_usage;
   }
-  const lock_table* lock = choose_lock(options);
+  const lock_table* lock = choose_lock(options.lock_given->count() != 0, options.lock, default_lock);
   if (lock == nullptr || !check_orders(options.orders)) return bad_usage;
 
   const auto found = find_library();
@@ -139,8 +75,7 @@ int carry_out(run_options& options, char** command) {
     for (const order_option& o : options.orders)
       if (!o.chance.empty() && lock->traits->native_only)
         warn("{} has no effect under {}: the C library's {} have their own order", o.option, lock->name, o.waiters);
-    if (const auto program = has_command ? find_program(command[0]) : std::nullopt)
-      for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
+    if (has_command) warn_of_hindrances(command[0], library.target);
   }
   if (options.print_env) {
     fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name), shell_quoted(preload));
@@ -155,7 +90,7 @@ int carry_out(run_options& options, char** command) {
     complain("cannot set the environment: {}", std::strerror(errno));
     return cannot_start;
   }
-  return become(command);
+  return become_command(command);
 }
 
 constexpr const char* run_notes = R"text(Examples:

@@ -15,14 +15,11 @@
 #include <sstream>
 #include <string_view>
 
+#include "files.hpp"
 #include "preload.hpp"
 
 namespace usher::cli {
 namespace {
-
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 bool is_executable(const std::string& path) {
   struct stat status;

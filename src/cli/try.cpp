@@ -1,9 +1,5 @@
 // usher try: which lock suits this program on this machine? Runs it under each, in turns, and compares.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -25,6 +21,7 @@
 #include "chart_file.hpp"
 #include "files.hpp"
 #include "help.hpp"
+#include "launch.hpp"
 #include "locks.hpp"
 #include "machine.hpp"
 #include "messages.hpp"
@@ -32,13 +29,12 @@
 #include "output_file.hpp"
 #include "output_pattern.hpp"
 #include "preload.hpp"
-#include "preload/counters.hpp"
 #include "process.hpp"
 #include "progress.hpp"
+#include "record_file.hpp"
 #include "statistics.hpp"
 #include "subcommand.hpp"
 #include "table.hpp"
-#include "target.hpp"
 #include "utf8.hpp"
 #include "words.hpp"
 
@@ -77,7 +73,7 @@ struct result {
 struct attempt {
   result seen;
   std::optional<printed> output;
-  std::optional<counted_calls> calls;
+  std::optional<recorded_calls> calls;
 };
 
 /// A lock's runs against those of the C library's mutex in the same rounds: by their ratios or, where the metric is not
@@ -103,7 +99,7 @@ struct candidate {
   bool given_up = false;
   std::size_t first_difference = 0;
   std::size_t cut = 0;  ///< the most that a run printed, if not all of it was kept
-  counted_calls calls;
+  recorded_calls calls;
   bool counted = false;
 
   std::vector<double> values(double (*get)(const result&)) const {
@@ -138,6 +134,12 @@ std::string quantity(double v) {
   const std::size_t point = std::min(text.find('.'), text.size());
   for (std::size_t i = point; i > 3 + (v < 0 ? 1 : 0) && size >= 1000; i -= 3) text.insert(i - 3, ",");
   return text;
+}
+
+/// Of little there are as many digits as say something.
+std::string percent(double share) {
+  if (share > 0 && share < 0.0001) return "less than 0.01 %";
+  return fmt::format("{:.{}f} %", 100 * share, share == 0 || share >= 0.001 ? 1 : 2);
 }
 
 std::string say(const ended& e, double limit) {
@@ -188,28 +190,35 @@ std::vector<std::size_t> order_of(std::size_t round, std::size_t n) {
   return order;
 }
 
-/// The counters' file, in memory, and the name under which the program's processes find it.
-class counters {
+/// What a run does with its locks, from a record of its own (as of `usher stat`).
+class counting {
  public:
-  counters() : descriptor_(memfd_create(counter_file::name, MFD_CLOEXEC)) {
-    if (descriptor_ < 0 || ftruncate(descriptor_, sizeof(counter_file)) != 0) return;
-    void* const memory = mmap(nullptr, sizeof(counter_file), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-    if (memory != MAP_FAILED) file_ = static_cast<counter_file*>(memory);
-  }
-  ~counters() {
-    if (file_ != nullptr) munmap(file_, sizeof(counter_file));
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  counters(const counters&) = delete;
-  counters& operator=(const counters&) = delete;
+  counting() : census_(file_.view()) {}
+  counting(const counting&) = delete;
+  counting& operator=(const counting&) = delete;
 
-  int descriptor() const { return descriptor_; }
-  std::string name() const { return fmt::format("/proc/{}/fd/{}", getpid(), descriptor_); }
-  counted_calls sum() const { return file_ != nullptr ? file_->sum() : counted_calls{}; }
+  const record_file& file() const { return file_; }
+
+  /// From now on looks at which threads there are, until it goes out of scope: how long they have lived is not known after.
+  [[nodiscard]] std::jthread look_on() {
+    // The signals are for the thread that waits for the program.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::jthread looker([this](const std::stop_token& stop) {
+      for (; !stop.stop_requested(); std::this_thread::sleep_for(between_looks)) census_.look(file_.clock().now());
+    });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return looker;
+  }
+  recorded_calls sum() {
+    census_.finish(file_.clock().now());
+    return sum_of(file_.view());
+  }
 
  private:
-  int descriptor_;
-  counter_file* file_ = nullptr;
+  record_file file_;
+  census census_;
 };
 
 /// The trial: its options made definite, its candidates, and what has been seen.
@@ -249,8 +258,8 @@ class trial {
   bool is_c_library(const candidate& c) const { return c.lock == base().lock; }
   std::string unit() const { return metric_ ? "" : " s"; }
 
-  attempt run(candidate& c, bool counting);
-  attempt run_once(candidate& c, bool counting);
+  attempt run(candidate& c, bool is_counted);
+  attempt run_once(candidate& c, bool is_counted);
   void run_program(process& p, attempt& a);
   void run_server(process& p, result& r);
   bool becomes_ready(process& p, result& r);
@@ -267,7 +276,7 @@ class trial {
   std::string remarks(const candidate& c) const;
   chart_row row_of(const candidate& c) const;
   std::vector<std::vector<std::string>> orders() const;
-  environment_changes changes(const candidate& c, const std::string& counters_name) const;
+  environment_changes changes(const candidate& c, const std::string& record) const;
   double limit() const { return options_.timeout > 0 ? options_.timeout : limit_; }
 
   const try_options& options_;
@@ -284,12 +293,11 @@ class trial {
   double others_ = 0;
 };
 
-environment_changes trial::changes(const candidate& c, const std::string& counters_name) const {
+environment_changes trial::changes(const candidate& c, const std::string& record) const {
   const char* existing = std::getenv("LD_PRELOAD");
-  environment_changes e = {{"USHER_COUNTERS", std::nullopt}};
-  if (!counters_name.empty()) e.emplace_back("USHER_COUNTERS", counters_name);
+  environment_changes e = {{record::variable, record.empty() ? std::nullopt : std::optional(record)}};
   // What all others are compared with is the program as it is, without a library of ours; under a second name, too.
-  if (is_c_library(c) && counters_name.empty()) {
+  if (is_c_library(c) && record.empty()) {
     e.emplace_back("USHER_LOCK", std::nullopt);
     if (existing != nullptr) {
       const std::string others = without_usher(existing, library_.path);
@@ -420,7 +428,7 @@ void trial::run_server(process& p, result& r) {
   if (server.way == ended::how::not_started) r.end = server;
 }
 
-attempt trial::run_once(candidate& c, bool counting) {
+attempt trial::run_once(candidate& c, bool is_counted) {
   attempt a;
   // What it leaves running lives as long as this run.
   std::optional<process> before;
@@ -429,10 +437,11 @@ attempt trial::run_once(candidate& c, bool counting) {
     before.emplace(words.words(), environment_changes{});
     prepare(*before);
   }
-  std::optional<counters> counted;
-  if (counting) counted.emplace();
+  std::optional<counting> counted;
+  if (is_counted) counted.emplace();
   {
-    process p(command_, changes(c, counted ? counted->name() : ""), counted ? counted->descriptor() : -1);
+    process p(command_, changes(c, counted ? counted->file().path() : ""), counted ? counted->file().descriptor() : -1);
+    const std::jthread looker = counted ? counted->look_on() : std::jthread();
     if (options_.until.empty())
       run_program(p, a);
     else
@@ -451,11 +460,11 @@ attempt trial::run_once(candidate& c, bool counting) {
 }
 
 /// Again if we were stopped meanwhile (^Z): nobody watched the time then.
-attempt trial::run(candidate& c, bool counting) {
+attempt trial::run(candidate& c, bool is_counted) {
   constexpr int most = 3;
   for (int i = 1;; ++i) {
     const unsigned before = continuations();
-    attempt a = run_once(c, counting);
+    attempt a = run_once(c, is_counted);
     if (continuations() == before) return a;
     if (i == most) {
       a.seen.trouble = "usher was stopped and continued meanwhile";
@@ -660,7 +669,10 @@ std::string trial::advice() const {
   if (counted && calls < 100)
     return fmt::format("The program does not use pthread locks or semaphores ({} calls): Usher can do nothing for it.",
                        calls);
-  return verdict();
+  const auto share = base().counted ? base().calls.waiting_share() : std::nullopt;
+  if (!share) return verdict();
+  return fmt::format("Under the C library's mutex threads waited {} of their time for mutexes. {}", percent(*share),
+                     verdict());
 }
 
 std::string trial::how_much_better(const candidate& c, const comparison& k) const {
@@ -813,7 +825,9 @@ nlohmann::ordered_json trial::as_json() const {
       one["calls"] = {{"locks", c.calls.locks},
                       {"contended", c.calls.contended},
                       {"condition_waits", c.calls.waits},
-                      {"semaphores", c.calls.semaphores}};
+                      {"semaphores", c.calls.semaphores},
+                      {"waiting_share", nullptr}};
+    if (const auto share = c.calls.waiting_share(); c.counted && share) one["calls"]["waiting_share"] = *share;
     one["troubles"] = c.troubles;
     one["output_differs_at_line"] = c.first_difference;
     one["runs"] = nlohmann::ordered_json::array();
@@ -934,8 +948,7 @@ int carry_out(const try_options& o, char** command) {
     return cannot_start;
   }
   const auto& library = std::get<preload_library>(found);
-  if (const auto program = find_program(command[0]))
-    for (const auto& sentence : hindrances(*program, library.target)) warn("{}", sentence);
+  warn_of_hindrances(command[0], library.target);
 
   if (has_usher(environment("LD_PRELOAD"), library.path))
     warn("LD_PRELOAD has Usher's library already: the C library's runs are without it");

@@ -1,15 +1,396 @@
 // usher stat: which mutex is hot, who holds it, who waits, and what to do about it.
-#include <CLI/CLI.hpp>
-#include <memory>
+//
+// The program writes a record while it runs (src/record/layout.hpp); we look at it now and then, and make the report when the
+// program has ended, however it did.
+#include <signal.h>
+#include <unistd.h>
 
-#include "help.hpp"
-#include "subcommand.hpp"
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "cli/help.hpp"
+#include "cli/launch.hpp"
+#include "cli/messages.hpp"
+#include "cli/output_file.hpp"
+#include "cli/preload.hpp"
+#include "cli/record_file.hpp"
+#include "cli/subcommand.hpp"
+#include "cli/words.hpp"
+#include "stat/attach.hpp"
+#include "stat/foreground.hpp"
+#include "stat/json.hpp"
+#include "stat/profile.hpp"
+#include "stat/reading.hpp"
+#include "stat/rules.hpp"
+#include "stat/running.hpp"
+#include "stat/symbols.hpp"
+#include "stat/text.hpp"
+#include "stat/watch.hpp"
 
 namespace usher::cli {
+namespace {
+
+constexpr const char* c_library = "pthread";
+constexpr std::chrono::seconds until_killed{10};  // after SIGTERM
+
+/// Of usher stat -p.
+constexpr int cannot_be_recorded = 1;
+
+struct stat_options {
+  CLI::Option* lock_given = nullptr;
+  std::string lock;
+  CLI::Option* pid_given = nullptr;
+  pid_t pid = 0;
+  double duration = 0;
+  std::size_t top = 10;
+  bool details = false;
+  record_options record;
+  std::string json, pprof, folded, output;
+};
+
+using steady_clock = std::chrono::steady_clock;
+using time_limit = std::optional<steady_clock::time_point>;
+
+time_limit after(double seconds) {
+  if (seconds <= 0) return std::nullopt;
+  return steady_clock::now() +
+         std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+bool is_over(const time_limit& t) {
+  return t && steady_clock::now() >= *t;
+}
+
+/// Opened before anything is run, written when it is over.
+struct outputs {
+  output_file text, json, pprof, folded;
+
+  bool open(const stat_options& o) {
+    return text.open(o.output) && json.open(o.json) && pprof.open(o.pprof) && folded.open(o.folded);
+  }
+};
+
+/// False after a complaint.
+bool check_usage(const stat_options& o, char** command) {
+  const bool has_command = command[0] != nullptr, has_pid = o.pid_given->count() != 0;
+  if (!has_command && !has_pid) {
+    complain(
+        "stat: which command? usher stat [OPTIONS] -- CMD [ARGS...], or usher stat -p PID (see usher stat --help)");
+    return false;
+  }
+  if (has_command && has_pid) {
+    complain("stat: either a command or -p PID, not both (see usher stat --help)");
+    return false;
+  }
+  if (has_pid && o.lock_given->count() != 0) {
+    complain("stat: --lock is for a command: process {} has the lock that it was started with", o.pid);
+    return false;
+  }
+  const std::array<std::pair<const char*, const std::string*>, 4> files = {
+      {{"--output", &o.output}, {"--json", &o.json}, {"--pprof", &o.pprof}, {"--folded", &o.folded}}};
+  for (std::size_t i = 0; i < files.size(); i++)
+    for (std::size_t j = i + 1; j < files.size(); j++)
+      if (!files[i].second->empty() && !files[j].second->empty() && is_same_file(*files[i].second, *files[j].second)) {
+        complain("{} and {} are to write the same file, {}", files[i].first, files[j].first, *files[i].second);
+        return false;
+      }
+  return true;
+}
+
+/// How long to wait for the next look: long enough that looking, at a program of thousands of processes, is little work.
+class look_timer {
+ public:
+  explicit look_timer(stat::watch& w) : watch_(w) {}
+  void look() {
+    const auto begin = steady_clock::now();
+    watch_.look();
+    next_ = std::max<steady_clock::duration>(between_looks, 20 * (steady_clock::now() - begin)) + steady_clock::now();
+  }
+  bool is_due() const { return steady_clock::now() >= next_; }
+  /// Until then, or until the limit if that is sooner.
+  std::chrono::nanoseconds left(const time_limit& limit) const {
+    auto until = next_;
+    if (limit) until = std::min(until, *limit);
+    return until - steady_clock::now();
+  }
+
+ private:
+  stat::watch& watch_;
+  steady_clock::time_point next_ = steady_clock::now() + between_looks;
+};
+
+/// One recording, and what is made of it.
+class recording {
+ public:
+  recording(const stat_options& o, outputs& files, record_file& file)
+      : options_(o), files_(files), file_(file), watch_(file) {}
+
+  /// Runs the command. The exit status.
+  int run(char** command, const preload_library& library, const lock_table& lock, const stat::signal_queue& signals);
+  /// Records a process that runs. The exit status.
+  int attach(const stat::signal_queue& signals);
+
+ private:
+  void end_recording();
+  int write_report(int status);
+  std::string nothing_to_show(const stat::report& r) const;
+
+  const stat_options& options_;
+  outputs& files_;
+  record_file& file_;
+  stat::watch watch_;
+  std::optional<std::uint64_t> end_;  ///< ticks, when the recording ended
+  std::vector<std::string> command_;
+  pid_t pid_ = 0;
+  std::string lock_;
+  std::vector<std::string> remarks_;
+};
+
+void recording::end_recording() {
+  if (end_) return;
+  end_ = file_.clock().now();
+  file_.disable();
+  watch_.finish(*end_);
+}
+
+int recording::run(char** command, const preload_library& library, const lock_table& lock,
+                   const stat::signal_queue& signals) {
+  for (char** w = command; *w != nullptr; ++w) command_.emplace_back(*w);
+  lock_ = lock.name;
+  stat::foreground_program program(command,
+                                   {{"USHER_LOCK", lock.name},
+                                    {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path)},
+                                    {record::variable, file_.path()}},
+                                   file_.descriptor(), signals);
+  if (program.not_started()) return *program.not_started();
+  pid_ = program.pid();
+  const time_limit limit = after(options_.duration);
+  time_limit kill_at;
+  bool killed = false;
+  look_timer timer(watch_);
+  while (!program.has_ended()) {
+    if (!end_ && is_over(limit)) {
+      end_recording();
+      program.send(SIGTERM);
+      program.send(SIGCONT);  // or it would not notice
+      kill_at = steady_clock::now() + until_killed;
+    }
+    if (!killed && is_over(kill_at)) {
+      program.send(SIGKILL);
+      killed = true;
+    }
+    if (!end_ && timer.is_due()) timer.look();
+    const auto left = end_ ? std::chrono::nanoseconds(between_looks) : timer.left(limit);
+    const auto signal = signals.next(left);
+    if (!signal) continue;
+    // The terminal's go to the program as well. So does its hang-up, which the kernel sends.
+    const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
+    if (is_ours_alone) program.send(signal->si_signo);
+  }
+  end_recording();
+  signals.let_go();
+  if (const unsigned n = watch_.living_processes(); n != 0)
+    remarks_.push_back(fmt::format(
+        "{} process{} that the command has started {} on, and what {} from here on is not recorded. Of a program that "
+        "goes into "
+        "the background by itself, keep it in the foreground, or start it by usher run and use usher stat -p.",
+        n, n == 1 ? "" : "es", n == 1 ? "runs" : "run", n == 1 ? "it does" : "they do"));
+  // That it ended was our wish, then.
+  const bool by_us = kill_at && (program.died_of() == SIGTERM || (killed && program.died_of() == SIGKILL));
+  return write_report(by_us ? 0 : program.exit_status());
+}
+
+int recording::attach(const stat::signal_queue& signals) {
+  pid_ = options_.pid;
+  command_ = stat::command_of(pid_);
+  const stat::process_watch process(pid_);
+  if (const std::string trouble = stat::attach(pid_, file_.path()); !trouble.empty()) {
+    complain("stat: {}", trouble);
+    return cannot_be_recorded;
+  }
+  const time_limit limit = after(options_.duration);
+  int status = 0;
+  look_timer timer(watch_);
+  while (!process.has_ended() && !is_over(limit)) {
+    if (timer.is_due()) timer.look();
+    const auto signal = signals.next(timer.left(limit));
+    if (!signal || signal->si_signo == SIGCHLD || signals.was_ignored(signal->si_signo)) continue;
+    if (signal->si_signo != SIGINT) status = 128 + signal->si_signo;  // ^C is how one ends it
+    break;
+  }
+  end_recording();
+  signals.let_go();
+  lock_ = file_.view().process(0).lock;
+  return write_report(status);
+}
+
+/// Why there is no table, one line; empty: there is something to show.
+std::string recording::nothing_to_show(const stat::report& r) const {
+  const recorded_calls calls = sum_of(file_.view());
+  const std::string what = options_.pid_given->count() != 0 ? fmt::format("process {}", pid_) : command_[0];
+  if (calls.processes == 0) {
+    if (options_.pid_given->count() != 0)
+      return fmt::format("nothing was recorded: process {} has made no call of pthread locks meanwhile", pid_);
+    return fmt::format(
+        "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID program, or one that "
+        "clears "
+        "LD_PRELOAD)",
+        what);
+  }
+  // Libraries take a handful of locks when they are loaded.
+  constexpr std::uint64_t few = 100;
+  const bool any_waiting =
+      calls.contended != 0 || !r.deadlocks.empty() ||
+      std::any_of(r.rows.begin(), r.rows.end(), [](const auto& w) { return w.seen.waiting.total > 0; });
+  if (calls.all() >= few || any_waiting) return "";
+  return fmt::format(
+      "{} does not use pthread locks, condition variables or semaphores ({} call{}): no lock can make it faster", what,
+      calls.all(), calls.all() == 1 ? "" : "s");
+}
+
+/// Everything that was asked for, as far as it can be written.
+int recording::write_report(int status) {
+  const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
+  stat::symbols names(file_.view());
+  // Files have the stacks of all rows.
+  const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
+  stat::report r =
+      stat::read_report(file_.view(), time, names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
+  r.command = command_;
+  r.pid = pid_;
+  r.lock = lock_;
+  r.usher = USHER_VERSION;
+  r.seconds = time.seconds(time.end - time.begin);
+  r.deadlocks = watch_.deadlocks();
+  r.remarks.insert(r.remarks.end(), remarks_.begin(), remarks_.end());
+  const std::string nothing = nothing_to_show(r);
+  if (!nothing.empty()) r.remarks.insert(r.remarks.begin(), nothing);
+  stat::judge(r);
+
+  const std::string text = nothing.empty() ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";
+  bool written = true;
+  if (!nothing.empty()) complain("stat: {}", nothing);
+  const bool in_file = files_.text.wanted() && files_.text.write(text);
+  written = in_file || !files_.text.wanted();
+  if (!in_file && nothing.empty()) {
+    std::FILE* const to = options_.pid_given->count() != 0 && !files_.text.wanted() ? stdout : stderr;
+    std::fputs(text.c_str(), to);
+  }
+  // What programs' names have need not be UTF-8.
+  const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
+  if (files_.json.wanted())
+    written = files_.json.write(stat::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
+  if (files_.pprof.wanted()) written = files_.pprof.write(stat::as_pprof(r)) && written;
+  if (files_.folded.wanted()) written = files_.folded.write(stat::as_folded(r)) && written;
+  return !written && status == 0 ? int{cannot_start} : status;
+}
+
+/// Why it is no duration; empty: it is.
+std::string no_duration(const std::string& text) {
+  char* rest = nullptr;
+  const double v = std::strtod(text.c_str(), &rest);
+  const bool good = rest != text.c_str() && *rest == '\0' && v > 0 && v <= 1e9;
+  return good ? "" : fmt::format("'{}' is no number of seconds above 0", text);
+}
+
+int carry_out(const stat_options& o, char** command) {
+  if (!check_usage(o, command)) return bad_usage;
+  const bool of_process = o.pid_given->count() != 0;
+  const lock_table* const lock = of_process ? nullptr : choose_lock(o.lock_given->count() != 0, o.lock, c_library);
+  if (!of_process && lock == nullptr) return bad_usage;
+  if (of_process) {
+    if (const std::string trouble = stat::why_not(o.pid); !trouble.empty()) {
+      complain("stat: {}", trouble);
+      return cannot_be_recorded;
+    }
+  }
+  const auto found = of_process ? std::variant<preload_library, no_library>() : find_library();
+  if (const auto* none = std::get_if<no_library>(&found)) {
+    complain("{}", none->reason);
+    return cannot_start;
+  }
+  const auto& library = std::get<preload_library>(found);
+  outputs files;
+  if (!files.open(o)) return cannot_start;
+  const std::unique_ptr<record_file> file =
+      of_process ? stat::record_for(o.pid, o.record) : std::make_unique<record_file>(o.record);
+  if (!of_process) {
+    warn_of_waiting(*lock);
+    warn_of_hindrances(command[0], library.target);
+  }
+  const stat::signal_queue signals;
+  recording r(o, files, *file);
+  return of_process ? r.attach(signals) : r.run(command, library, *lock, signals);
+}
+
+constexpr const char* stat_notes =
+    R"text(Runs the command as it is, under the C library's locks or under --lock, and shows for each
+mutex, condition variable and semaphore how often it was taken, how long threads waited
+for it and how long it was held, with the stacks of those who waited and of those who held
+it, and what to do about it. The command keeps its standard streams, its terminal and its
+process group. The table is on standard error, and on standard output with -p; what has
+been recorded is shown also if the command crashes or is killed. The recording ends when
+the command does: what it leaves running is not recorded any more.
+
+Examples:
+  usher stat -- ./server --port 80
+  usher stat --duration 10 -- ./server      10 s of it
+  usher stat --lock mcscr -- ./bench        under a lock of Usher's
+  usher stat -p 1234 --duration 10          of a program that was started by usher run
+  usher stat --pprof out.pb.gz -- ./bench   then: pprof -http=: out.pb.gz
+
+--duration ends the recording. A command is then ended, by SIGTERM and, if it is there 10 s
+later, by SIGKILL, which is no failure; with -p the program runs on. ^C is for the command;
+with -p it ends the recording. SIGTERM and SIGHUP are passed on to the command.
+
+Threads that wait for each other in a circle, a deadlock, are said in a line on standard
+error after a second, and are in the table; the program stays as it is.
+
+Exit status: the command's own, 128 and the number if it died of a signal; 1 if the process
+of -p cannot be recorded; 2 for bad usage or an unknown lock; 125 if Usher's library cannot
+be used or a file cannot be written; 126 and 127 as usher run.
+
+Environment: as usher run, but without USHER_LOCK the locks are the C library's.)text";
+
+}  // namespace
 
 subcommand stat_command(CLI::App& app) {
   auto* sub = app.add_subcommand("stat", stat_summary);
-  return {sub, [](char**) { return 0; }, true};
+  auto o = std::make_shared<stat_options>();
+  o->lock_given =
+      sub->add_option("--lock", o->lock, "Under which lock (default: USHER_LOCK if set, else the C library's)")
+          ->type_name("LOCK");
+  o->pid_given =
+      sub->add_option("-p,--pid", o->pid, "A process that runs under Usher already, in the place of a command")
+          ->type_name("PID")
+          ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()));
+  sub->add_option("--top", o->top, "How many rows (default: 10)")->type_name("N")->check(CLI::Range(1, 1000000));
+  sub->add_option("--duration", o->duration, "Record so many seconds")->type_name("S")->check(no_duration);
+  sub->add_flag("--details", o->details, "All that is known of each row, and its objects one by one");
+  sub->add_flag("--hold-times", o->record.hold_times,
+                "Time each hold, not a sample of them: 35 ns more for each time a mutex is taken");
+  sub->add_option("--objects", o->record.objects, "Room for so many objects (default: 65536)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 22));
+  sub->add_option("--json", o->json, "Write all that is known to this file")->type_name("FILE");
+  sub->add_option("--pprof", o->pprof, "Write the waiters' stacks to this file, for pprof")->type_name("FILE");
+  sub->add_option("--folded", o->folded, "Write them as lines of folded stacks, for flame graphs")->type_name("FILE");
+  sub->add_option("-o,--output", o->output, "Write the table to this file")->type_name("FILE");
+  sub->formatter(std::make_shared<help>("usher stat [OPTIONS] -- CMD [ARGS...]\n       usher stat [OPTIONS] -p PID"));
+  sub->footer(stat_notes);
+  return {sub, [o](char** command) { return carry_out(*o, command); }, true};
 }
 
 }  // namespace usher::cli

@@ -1,0 +1,143 @@
+#include "stat/running.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+
+#include "cli/files.hpp"
+#include "cli/words.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A field of /proc/PID/status; empty if there is none.
+std::string status_field(const std::string& process, std::string_view name) {
+  std::ifstream in("/proc/" + process + "/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':') {
+      const std::size_t from = line.find_first_not_of(" \t", name.size() + 1);
+      return from == std::string::npos ? "" : line.substr(from);
+    }
+  return "";
+}
+
+std::string name_of(pid_t pid) {
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+  return name;
+}
+
+/// The real one, or the number that is wanted: "Uid: real effective saved file-system".
+std::vector<unsigned> ids(pid_t pid, const char* field) {
+  std::istringstream in(status_field(std::to_string(pid), field));
+  return {std::istream_iterator<unsigned>(in), {}};
+}
+
+std::string user_name(uid_t id) {
+  const passwd* const known = getpwuid(id);
+  return known != nullptr ? known->pw_name : fmt::format("number {}", id);
+}
+
+bool is_library(std::string_view path) {
+  if (path.ends_with(" (deleted)")) path.remove_suffix(std::string_view(" (deleted)").size());
+  const std::string_view name = file_name(path);
+  return name == "libusher.so" || name.starts_with("libusher.so.");
+}
+
+bool is_same_namespace(pid_t pid, const char* kind) {
+  std::error_code error;
+  const fs::path mine = fs::read_symlink(fmt::format("/proc/self/ns/{}", kind), error);
+  const fs::path its = fs::read_symlink(fmt::format("/proc/{}/ns/{}", pid, kind), error);
+  return error || mine == its;  // what cannot be read is as usual
+}
+
+std::uint64_t capabilities(const std::string& process, const char* set) {
+  return std::strtoull(status_field(process, set).c_str(), nullptr, 16);
+}
+
+/// Whether the kernel lets the process open a descriptor of ours: the same user and group throughout, and no right of ours that it
+/// has not; and the same names for files and processes.
+bool may_open_ours(pid_t pid) {
+  for (const unsigned id : ids(pid, "Uid"))
+    if (id != geteuid()) return false;
+  for (const unsigned id : ids(pid, "Gid"))
+    if (id != getegid()) return false;
+  const std::uint64_t ours = capabilities("self", "CapPrm"), its = capabilities(std::to_string(pid), "CapEff");
+  return (ours & ~its) == 0 && is_same_namespace(pid, "pid") && is_same_namespace(pid, "mnt");
+}
+
+}  // namespace
+
+std::string why_not(pid_t pid) {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return fmt::format("there is no process {}", pid);
+  const std::string group = status_field(std::to_string(pid), "Tgid");
+  if (!group.empty() && group != std::to_string(pid))
+    return fmt::format("{} is a thread of process {}: usher stat -p {}", pid, group, group);
+  const std::string state = status_field(std::to_string(pid), "State");
+  if (state.starts_with('Z') || state.starts_with('X')) return fmt::format("process {} has ended already", pid);
+
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  const auto user = ids(pid, "Uid");
+  const std::string refused = fmt::format(
+      "process {} ({}) may not be looked into{}: run usher stat as that user, or as root", pid, name_of(pid),
+      user.empty() || user.front() == getuid() ? "" : ", it is user " + user_name(user.front()) + "'s");
+  if (!maps) return refused;
+  bool any = false;
+  for (std::string line; std::getline(maps, line);) {
+    any = true;
+    if (const std::size_t slash = line.find('/'); slash != std::string::npos && is_library(line.substr(slash)))
+      return "";
+  }
+  if (maps.bad() || (!any && !user.empty() && user.front() != geteuid() && geteuid() != 0)) return refused;
+  return fmt::format(
+      "process {} ({}) does not run under Usher: libusher.so is not loaded. Start it by usher run (--lock pthread "
+      "keeps the C "
+      "library's locks) or usher stat -- CMD",
+      pid, name_of(pid));
+}
+
+std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o) {
+  if (may_open_ours(pid)) return std::make_unique<record_file>(o);
+  const auto user = ids(pid, "Uid"), group = ids(pid, "Gid");
+  record_file::visible where{"/dev/shm", "/dev/shm", geteuid(), getegid()};
+  // The effective ones.
+  if (user.size() > 1) where.user = user[1];
+  if (group.size() > 1) where.group = group[1];
+  if (!is_same_namespace(pid, "mnt")) where.folder = fmt::format("/proc/{}/root/dev/shm", pid);
+  return std::make_unique<record_file>(o, where);
+}
+
+std::vector<std::string> command_of(pid_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/cmdline", pid));
+  std::vector<std::string> words;
+  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+  if (words.empty()) words.push_back(name_of(pid));
+  return words;
+}
+
+process_watch::process_watch(pid_t pid) : pid_(pid), descriptor_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
+
+process_watch::~process_watch() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool process_watch::has_ended() const {
+  if (descriptor_ < 0) return kill(pid_, 0) != 0 && errno == ESRCH;
+  pollfd p{descriptor_, POLLIN, 0};
+  return poll(&p, 1, 0) > 0;
+}
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,48 @@
+// What is to be seen of a record only while the program runs: which threads live, and which wait for each other for good.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cli/record_file.hpp"
+#include "stat/reading.hpp"
+
+namespace usher::cli::stat {
+
+class watch {
+ public:
+  explicit watch(const record_file& file);
+
+  /// To be called every `between_looks`. Says in a line on stderr what has become a deadlock.
+  void look();
+  /// The last look, at this time.
+  void finish(std::uint64_t now);
+
+  /// Those that have been said.
+  std::vector<deadlock> deadlocks() const;
+  unsigned living_processes() const { return census_.living_processes(); }
+  std::uint64_t begin() const { return begin_; }
+
+ private:
+  struct circle {
+    std::vector<std::uint32_t> threads;
+    std::vector<std::uint64_t> since;  ///< of each: another wait, another circle
+    std::uint64_t began = 0;           ///< when the last of them came
+    bool is_said = false;
+    deadlock said;
+
+    bool is_same(const circle& other) const { return threads == other.threads && since == other.since; }
+  };
+
+  void look_for_deadlocks(std::uint64_t now);
+  void say(circle& c, std::uint64_t now);
+  time_scale scale_until(std::uint64_t now) const { return {begin_, now, file_.clock().seconds_a_tick()}; }
+
+  const record_file& file_;
+  census census_;
+  std::uint64_t begin_;
+  std::vector<circle> seen_;  ///< at the last look
+  std::vector<circle> over_;  ///< said, and then they waited no more
+};
+
+}  // namespace usher::cli::stat
