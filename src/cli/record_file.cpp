@@ -206,8 +206,10 @@ void census::look(std::uint64_t now) {
   life of_process;
   for (std::uint32_t i = 0; i < threads; i++) {
     record::thread_slot& t = record_.thread(i);
+    // First: only after we have set it, the slot may become another thread's.
+    if (t.over.load(std::memory_order_acquire) != 0) continue;
     const std::uint32_t tid = t.tid.load(relaxed), process = t.process.load(relaxed);
-    if (tid == 0 || process >= processes || t.over.load(relaxed) != 0) continue;
+    if (tid == 0 || process >= processes) continue;
     const record::process_slot& p = record_.process(process);
     const auto pid = static_cast<pid_t>(p.pid.load(relaxed));
     if (pid == 0) continue;
@@ -243,7 +245,7 @@ void census::finish(std::uint64_t now) {
 recorded_calls sum_of(record::view r) {
   const record::header& h = r.head();
   recorded_calls s;
-  s.processes = h.processes.load(relaxed);
+  s.processes = std::max(h.opened.load(relaxed), h.processes.load(relaxed));
   s.locks = h.calls.load(relaxed) + h.dropped.objects.load(relaxed);  // of which kind they were nobody knows
   for (std::uint32_t i = 0; i < h.room.objects; i++) {
     const record::object& o = r.object(i);

@@ -65,6 +65,7 @@ struct alignas(4096) header {
   word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
   word64 next_waiter_sample, next_holder_sample;               ///< ticks: not before
   word64 calls;                                                ///< by processes and threads that found no slot
+  word32 opened;  ///< by how many programs; slots are taken at the first call
   /// Threads that have ended and whose slots were given to others: how many, their lives in ticks, and what they waited by
   /// kind − 1.
   word64 retired, retired_lives, retired_waited[3];

@@ -91,9 +91,11 @@ std::string why_not(pid_t pid) {
 
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   const auto user = ids(pid, "Uid");
-  const std::string refused = fmt::format(
-      "process {} ({}) may not be looked into{}: run usher stat as that user, or as root", pid, name_of(pid),
-      user.empty() || user.front() == getuid() ? "" : ", it is user " + user_name(user.front()) + "'s");
+  const bool is_others = !user.empty() && user.front() != getuid();
+  const std::string refused =
+      fmt::format("process {} ({}) may not be looked into{}{}", pid, name_of(pid),
+                  is_others ? ": it is user " + user_name(user.front()) + "'s" : "",
+                  geteuid() == 0 ? ", not even by root here" : "; run usher stat as that user, or as root");
   if (!maps) return refused;
   bool any = false;
   for (std::string line; std::getline(maps, line);) {
@@ -101,7 +103,7 @@ std::string why_not(pid_t pid) {
     if (const std::size_t slash = line.find('/'); slash != std::string::npos && is_library(line.substr(slash)))
       return "";
   }
-  if (maps.bad() || (!any && !user.empty() && user.front() != geteuid() && geteuid() != 0)) return refused;
+  if (!any && is_others && geteuid() != 0) return refused;
   return fmt::format(
       "process {} ({}) does not run under Usher: libusher.so is not loaded. Start it by usher run (--lock pthread "
       "keeps the C "

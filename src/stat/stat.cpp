@@ -238,26 +238,29 @@ int recording::attach(const stat::signal_queue& signals) {
 
 /// Why there is no table, one line; empty: there is something to show.
 std::string recording::nothing_to_show(const stat::report& r) const {
+  const bool of_process = options_.pid_given->count() != 0;
   const recorded_calls calls = sum_of(file_.view());
-  const std::string what = options_.pid_given->count() != 0 ? fmt::format("process {}", pid_) : command_[0];
-  if (calls.processes == 0) {
-    if (options_.pid_given->count() != 0)
-      return fmt::format("nothing was recorded: process {} has made no call of pthread locks meanwhile", pid_);
-    return fmt::format(
-        "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID program, or one that "
-        "clears "
-        "LD_PRELOAD)",
-        what);
-  }
+  if (calls.processes == 0)
+    return of_process ? fmt::format("nothing was recorded: process {} could not open the record", pid_)
+                      : fmt::format(
+                            "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
+                            "program, or one that clears LD_PRELOAD)",
+                            command_[0]);
   // Libraries take a handful of locks when they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
       calls.contended != 0 || !r.deadlocks.empty() ||
-      std::any_of(r.rows.begin(), r.rows.end(), [](const auto& w) { return w.seen.waiting.total > 0; });
+      std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.seen.waiting.total > 0; });
   if (calls.all() >= few || any_waiting) return "";
+  const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
+  if (of_process || options_.duration > 0)
+    return fmt::format(
+        "hardly any use of pthread locks, condition variables and semaphores in {:.1f} s ({}): no lock could have "
+        "made {} faster",
+        r.seconds, times, of_process ? fmt::format("process {}", pid_) : command_[0]);
   return fmt::format(
-      "{} does not use pthread locks, condition variables or semaphores ({} call{}): no lock can make it faster", what,
-      calls.all(), calls.all() == 1 ? "" : "s");
+      "{} does not use pthread locks, condition variables or semaphores ({}): no lock can make it faster", command_[0],
+      times);
 }
 
 /// Everything that was asked for, as far as it can be written.

@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+"""`usher stat` from outside: what it refuses, how the program runs under it, how it ends, and which files are written. What the
+tables say is in tests/stat/.
+
+USHER_BIN is the command, USHER_LIB the library. Everything has a time limit; whoever waits, waits for what it waits for."""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import textwrap
+import threading
+import time
+import unittest
+
+from refusals import Refusals
+
+USHER = os.environ["USHER_BIN"]
+LIBRARY = os.environ["USHER_LIB"]
+CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+LIMIT = 30
+
+# Locks ROUNDS times in each of two threads; then, with "wait", says so and waits for a signal; with "deadlock", makes one.
+LOCKING = r"""
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both;
+static long counter, rounds = 1000;
+static void *count(void *unused) {
+  for (long i = 0; i < rounds; i++) {
+    pthread_mutex_lock(&mutex);
+    counter++;
+    pthread_mutex_unlock(&mutex);
+  }
+  return unused;
+}
+static void *cross(void *swapped) {
+  pthread_mutex_t *first = swapped ? &other : &mutex, *second = swapped ? &mutex : &other;
+  pthread_mutex_lock(first);
+  pthread_barrier_wait(&both);
+  pthread_mutex_lock(second);
+  return 0;
+}
+int main(int argc, char **argv) {
+  pthread_t threads[2];
+  const char *then = argc > 2 ? argv[2] : "";
+  if (argc > 1) rounds = atol(argv[1]);
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, count, 0);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  printf("counted %ld\n", counter);
+  fflush(stdout);
+  if (!strcmp(then, "kill")) kill(getpid(), SIGKILL);
+  if (!strcmp(then, "exit")) exit(3);
+  if (!strcmp(then, "daemon") && daemon(1, 1) == 0) pause();
+  if (!strcmp(then, "on")) for (;;) count(0), usleep(1000);
+  if (!strcmp(then, "deadlock")) {
+    pthread_barrier_init(&both, 0, 2);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, cross, i ? &other : 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  }
+  if (!strcmp(then, "wait")) pause();
+  return 0;
+}
+"""
+
+
+class Stat(Refusals, unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="usher-stat-")
+        os.chmod(cls.folder, 0o755)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def built(self, name, text, *flags):
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            with open(path + ".c", "w") as file:
+                file.write(textwrap.dedent(text))
+            subprocess.run([CC, "-O1", "-g", path + ".c", "-o", path, "-pthread", *flags], check=True, timeout=LIMIT)
+        return path
+
+    def locking(self):
+        return self.built("locking", LOCKING)
+
+    def file(self, name):
+        return os.path.join(tempfile.mkdtemp(dir=self.folder), name)
+
+    def environment(self, **more):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+        return env | {"USHER_LIBRARY": LIBRARY} | more
+
+    def stat(self, *arguments, env=None, **more):
+        more.setdefault("stdin", subprocess.DEVNULL)
+        if "input" in more:
+            more.pop("stdin")
+        return subprocess.run([USHER, "stat", *arguments], env=self.environment(**(env or {})), capture_output=True, text=True,
+                              timeout=LIMIT, **more)
+
+    def started(self, *words, **more):
+        """A process in a group of its own, with pipes; killed when the test is over, or its time is."""
+        process = subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True, **more)
+
+        def kill():
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+        def end():
+            watchdog.cancel()
+            kill()
+            process.communicate(timeout=LIMIT)
+        watchdog = threading.Timer(LIMIT, kill)
+        watchdog.start()
+        self.addCleanup(end)
+        return process
+
+    def finished(self, process):
+        out, err = process.communicate(timeout=LIMIT)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def child_of(self, pid):
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return int(file.read().split()[0])
+
+    # Usage
+
+    def test_bad_usage_is_one_line_and_2(self):
+        for arguments, word in (([], "which command"), (["--"], "which command"), (["--lost", "--", "true"], "--lost"),
+                                (["-p", "x"], "--pid"), (["-p", "0"], "--pid"), (["-p", "-3"], "--pid"), (["-p"], "--pid"),
+                                (["-p", "1", "--", "true"], "not both"), (["-p", "1", "--lock", "twa"], "--lock is for a command"),
+                                (["--top", "0", "true"], "--top"), (["--duration", "0", "true"], "no number of seconds"),
+                                (["--duration", "-1", "true"], "no number of seconds"), (["--duration", "x", "true"], "'x'"),
+                                (["--duration", "nan", "true"], "'nan'"), (["--objects", "0", "true"], "--objects"),
+                                (["--objects", "1e9", "true"], "--objects"), (["--lock", "twaa", "true"], "did you mean 'twa'?")):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.stat(*arguments), 2, word)
+
+    def test_two_files_of_one_name(self):
+        name = self.file("out")
+        for a, b in (("--json", "--pprof"), ("--folded", "-o"), ("--json", "--output")):
+            self.assert_refused(self.stat(a, name, b, os.path.join(os.path.dirname(name), ".", "out"), "true"), 2, "the same file")
+        self.assertFalse(os.path.exists(name))
+
+    def test_help(self):
+        done = self.stat("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for word in ("-- CMD", "-p PID", "--hold-times", "--folded", "Examples:", "Exit status", "SIGTERM", "pprof -http"):
+            self.assertIn(word, done.stdout)
+        self.assertLess(max(map(len, done.stdout.splitlines())), 125)
+
+    # How the program ends is how it ends
+
+    def test_exit_statuses(self):
+        for status in (0, 1, 3, 77, 255):
+            self.assertEqual(self.stat("--", "sh", "-c", f"exit {status}").returncode, status)
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+            self.assertEqual(self.stat("--", "sh", "-c", f"kill -{int(number)} $$").returncode, 128 + number)
+
+    def test_what_cannot_be_run(self):
+        self.assert_refused(self.stat("--", "no-such-command"), 127, "no such command")
+        self.assert_refused(self.stat("--", "/no/such/command"), 127, "no such command")
+        plain = self.file("plain")
+        with open(plain, "w") as file:
+            file.write("#!/no/such/interpreter\n")
+        self.assert_refused(self.stat("--", plain), 126, "cannot run")
+        os.chmod(plain, 0o755)
+        self.assert_refused(self.stat("--", plain), 126, "interpreter /no/such/interpreter does not exist")
+
+    def test_no_library(self):
+        self.assert_refused(self.stat("--", "true", env={"USHER_LIBRARY": "/no/such"}), 125, "USHER_LIBRARY names no file")
+
+    def test_the_environment_of_the_program(self):
+        show = "echo $USHER_LOCK; echo $LD_PRELOAD; echo $USHER_STAT"
+        lock, preload, record = self.stat("--", "sh", "-c", show).stdout.splitlines()
+        self.assertEqual((lock, preload), ("pthread", LIBRARY))
+        self.assertRegex(record, r"\A/proc/\d+/fd/\d+\Z")
+        self.assertEqual(self.stat("--lock", "twa", "--", "sh", "-c", show).stdout.splitlines()[0], "twa")
+        self.assertEqual(self.stat("--", "sh", "-c", show, env={"USHER_LOCK": "twa"}).stdout.splitlines()[0], "twa")
+
+    def test_the_record_is_inherited(self):
+        """For a process that may not open the launcher's descriptors."""
+        show = "readlink /proc/self/fd/${USHER_STAT##*/}; test -r $USHER_STAT && echo readable"
+        lines = self.stat("--", "sh", "-c", show).stdout.splitlines()
+        self.assertIn("memfd:usher stat", lines[0])
+        self.assertEqual(lines[1:], ["readable"])
+
+    def test_signals_are_as_the_launcher_got_them(self):
+        mask = "grep -E '^Sig(Blk|Ign)' /proc/self/status"
+        plain = subprocess.run(["sh", "-c", mask], capture_output=True, text=True, timeout=LIMIT, env=self.environment())
+        self.assertEqual(self.stat("--", "sh", "-c", mask).stdout, plain.stdout)
+
+    def test_standard_streams_are_the_programs(self):
+        done = self.stat("--", "sh", "-c", "cat; echo said >&2", input="from the pipe\n")
+        self.assertEqual(done.stdout, "from the pipe\n")
+        self.assertTrue(done.stderr.startswith("said\n"), done.stderr)
+
+    # Signals
+
+    def waiting(self, *options, then="wait"):
+        process = self.started(USHER, "stat", *options, "--", self.locking(), "1000", then)
+        self.assertEqual(process.stdout.readline(), "counted 2000\n")
+        return process, self.child_of(process.pid)
+
+    def test_sigterm_is_passed_on(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            process, _ = self.waiting()
+            process.send_signal(number)
+            self.assertEqual(self.finished(process).returncode, 128 + number)
+
+    def test_sigint_is_the_programs(self):
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            process, program = self.waiting()
+            process.send_signal(number)  # the launcher does not mind
+            os.kill(program, number)
+            self.assertEqual(self.finished(process).returncode, 128 + number)
+
+    def test_a_group_that_is_interrupted(self):
+        process, _ = self.waiting()
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(self.finished(process).returncode, 130)
+
+    def test_the_programs_group_is_ours(self):
+        process, program = self.waiting()
+        self.assertEqual(os.getpgid(program), process.pid)
+        os.kill(program, signal.SIGKILL)
+        self.assertEqual(self.finished(process).returncode, 137)
+
+    def test_a_terminal(self):
+        """The program has the terminal: it reads from it, ^C is for it, and the launcher makes the report then."""
+        main, end = pty.openpty()
+        self.addCleanup(os.close, main)
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        script = 'trap "echo interrupted; exit 5" INT; test -t 0 && test -t 1 && read line && echo got $line; while :; do sleep 0.1; done'
+        process = subprocess.Popen([USHER, "stat", "--", "sh", "-c", script], env=self.environment(), stdin=end, stdout=end,
+                                   stderr=end, preexec_fn=own_terminal)
+        os.close(end)
+        seen = b""
+
+        def until(word):
+            nonlocal seen
+            deadline = time.monotonic() + LIMIT
+            while word not in seen:
+                self.assertTrue(select.select([main], [], [], max(0, deadline - time.monotonic()))[0], seen)
+                seen += os.read(main, 4096)
+        try:
+            os.write(main, b"hello\n")
+            until(b"got hello")
+            os.write(main, b"\x03")
+            until(b"interrupted")
+            self.assertEqual(process.wait(timeout=LIMIT), 5)
+        finally:
+            process.kill()
+            process.wait(timeout=LIMIT)
+
+    def test_stopped_and_continued(self):
+        process, program = self.waiting()
+
+        def wait_for(pid, states):
+            deadline = time.monotonic() + LIMIT
+            while True:
+                with open(f"/proc/{pid}/stat") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] in states:
+                        return
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGSTOP)  # a group without a terminal has no ^Z
+        for pid in (process.pid, program):
+            wait_for(pid, "T")
+        os.killpg(process.pid, signal.SIGCONT)
+        for pid in (process.pid, program):
+            wait_for(pid, "SR")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.finished(process).returncode, 143)
+
+    def test_a_duration_ends_the_program_and_is_no_failure(self):
+        done = self.stat("--duration", "0.2", "--", self.locking(), "1000", "wait")
+        self.assertEqual(done.returncode, 0, done)
+        done = self.stat("--duration", "0.2", "--", "sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.05; done")
+        self.assertEqual(done.returncode, 4, done)
+        self.assertEqual(self.stat("--duration", "60", "--", "sh", "-c", "exit 6").returncode, 6)
+
+    # Files
+
+    def test_files_are_tried_before_anything_is_run(self):
+        ran = self.file("ran")
+        for option in ("--json", "--pprof", "--folded", "--output"):
+            done = self.stat(option, "/no/such/folder/file", "--", "touch", ran)
+            self.assert_refused(done, 125, "cannot write to /no/such/folder/file")
+        self.assertFalse(os.path.exists(ran))
+
+    def test_a_full_disk(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        for option in ("--json", "--output"):
+            done = self.stat(option, "/dev/full", "--", self.locking())
+            self.assertEqual(done.returncode, 125)
+            self.assertEqual(done.stderr.count("cannot write to /dev/full: No space left on device\n"), 1)
+            self.assertIn("mutex", done.stderr)  # the table, all the same
+        self.assertEqual(self.stat("--json", "/dev/full", "--", "sh", "-c", "exit 9").returncode, 9)
+
+    def test_all_files(self):
+        names = {o: self.file(o[2:]) for o in ("--json", "--pprof", "--folded", "--output")}
+        done = self.stat(*(word for pair in names.items() for word in pair), "--", self.locking(), "50000")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "counted 100000\n", ""))
+        with open(names["--json"]) as file:
+            report = json.load(file)
+        self.assertEqual(report["command"], [self.locking(), "50000"])
+        with open(names["--output"]) as file:
+            self.assertIn("mutex", file.read())
+        with open(names["--pprof"], "rb") as file:
+            self.assertEqual(file.read(2), b"\x1f\x8b")
+        self.assertTrue(os.path.exists(names["--folded"]))
+
+    # The table, whatever happens
+
+    def test_the_table_is_on_standard_error(self):
+        done = self.stat("--", self.locking(), "1000")
+        self.assertEqual((done.returncode, done.stdout), (0, "counted 2000\n"))
+        self.assertIn("mutex", done.stderr)
+
+    def test_a_program_that_is_killed(self):
+        done = self.stat("--", self.locking(), "1000", "kill")
+        self.assertEqual((done.returncode, done.stdout), (137, "counted 2000\n"))
+        self.assertIn("mutex", done.stderr)
+
+    def test_few_calls(self):
+        done = self.stat("--", self.locking(), "1")
+        self.assertEqual(done.returncode, 0)
+        self.assert_refused(subprocess.CompletedProcess([], 0, "", done.stderr), 0, "does not use pthread locks", "no lock can make it faster")
+
+    def test_programs_without_the_library(self):
+        static = self.built("static", "int main(void) { return 0; }\n", "-static")
+        done = self.stat("--", static)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("statically linked", done.stderr.splitlines()[0])
+        self.assertIn("nothing was recorded: libusher.so was not loaded", done.stderr.splitlines()[1])
+        out = self.file("out")
+        self.stat("-o", out, "--", static)
+        with open(out) as file:
+            self.assertIn("nothing was recorded", file.read())
+
+    def test_a_program_that_goes_into_the_background(self):
+        done = self.stat("--", "sh", "-c", f"{self.locking()} 1000 wait > /dev/null 2>&1 & echo $!; "
+                         "while ! grep -q libusher /proc/$!/maps; do :; done; sleep 0.5")
+        pid = int(done.stdout)
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("1 process that the command has started runs on", done.stderr)
+        self.assertIn("usher stat -p", done.stderr)
+
+    def test_a_deadlock_is_said_at_once(self):
+        process, program = self.waiting(then="deadlock")
+        line = process.stderr.readline()
+        self.assertIn("deadlock", line)
+        self.assertTrue(line.startswith("usher: "), line)
+        os.kill(program, 0)  # it is as it was
+        os.kill(program, signal.SIGKILL)
+        done = self.finished(process)
+        self.assertEqual(done.returncode, 137)
+        self.assertIn("deadlock", done.stderr)
+
+    def test_records_of_all_sizes(self):
+        for objects in ("1", "1000", "1000000"):
+            done = self.stat("--objects", objects, "--", self.locking(), "1000")
+            self.assertEqual(done.returncode, 0, done)
+
+    # Processes that run already
+
+    def test_processes_that_cannot_be_recorded(self):
+        with open("/proc/sys/kernel/pid_max") as file:
+            nobody = int(file.read()) + 1
+        self.assert_refused(self.stat("-p", str(nobody)), 1, f"there is no process {nobody}")
+        self.assert_refused(self.stat("-p", str(os.getpid())), 1, "does not run under Usher", "usher run")
+        gone = subprocess.Popen(["true"])
+        os.waitid(os.P_PID, gone.pid, os.WEXITED | os.WNOWAIT)
+        self.assert_refused(self.stat("-p", str(gone.pid)), 1, f"process {gone.pid} has ended already")
+        gone.wait()
+
+    def test_a_thread_is_no_process(self):
+        process = self.started(USHER, "run", "--", sys.executable, "-c",
+                               "import threading; e = threading.Event(); threading.Thread(target=e.wait).start(); "
+                               "print(threading.enumerate()[1].native_id, flush=True)")
+        thread = process.stdout.readline().strip()
+        self.assert_refused(self.stat("-p", thread), 1, f"{thread} is a thread of process {process.pid}: usher stat -p {process.pid}")
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become another user")
+    def test_a_process_of_another_user(self):
+        process = self.started("sleep", "60")
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", USHER, "stat", "-p", str(process.pid)],
+                              env=self.environment(), capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
+        if done.returncode in (126, 127):
+            self.skipTest("the build's folder is not open to others")
+        self.assert_refused(done, 1, "may not be looked into", "user root's", "as root")
+
+    def test_a_process_that_runs(self):
+        program = self.started(USHER, "run", "--lock", "pthread", "--", self.locking(), "1000", "on")
+        self.assertEqual(program.stdout.readline(), "counted 2000\n")
+        done = self.stat("-p", str(program.pid), "--duration", "0.5")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertIn("mutex", done.stdout)
+        self.assertIsNone(program.poll())
+        process = self.started(USHER, "stat", "-p", str(program.pid), "--json", self.file("json"))
+        time.sleep(0.3)
+        program.kill()
+        self.assertEqual(self.finished(process).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])
