@@ -111,6 +111,11 @@ int recorded_unlock(pthread_mutex_t* m) {
     return table.unlock(m);
   std::uint32_t owner = o->owner.load(std::memory_order_relaxed);
   if (owner != me->name) [[unlikely]] {
+    // This hold has no end of its own, if it is another thread's that is ended here.
+    if (owner != 0) {
+      o->hold_begin.store(0, std::memory_order_relaxed);
+      o->waited_before.store(0, std::memory_order_relaxed);
+    }
     const int result = table.unlock(m);
     // Another thread's, which most kinds allow. The next owner may be there already.
     if (result == 0 && owner != 0) o->owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);

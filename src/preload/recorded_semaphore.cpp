@@ -45,7 +45,11 @@ void on_cancel(void* argument) {
 int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
   recorded_thread* const me = recorded_self();
   record::object* const o = me != nullptr ? entry_of(*me, call.semaphore, caller) : nullptr;
-  if (o == nullptr || has_ended(*me->of)) return call.wait_plainly(call);
+  if (o == nullptr) return call.wait_plainly(call);
+  if (has_ended(*me->of)) {
+    end_recording(*me->of);
+    return call.wait_plainly(call);
+  }
   pthread_testcancel();  // a cancellation point, also where it need not wait
   const int saved = errno;
   if (call.try_plainly(call.semaphore) == 0) {
