@@ -27,7 +27,7 @@ struct registers {
 struct tables {
   static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
 
-  std::uintptr_t header = 0;  ///< .eh_frame_hdr; 0: none
+  std::uintptr_t header = 0;  ///< .eh_frame_hdr
   readable_memory* memory = nullptr;
 
   std::uintptr_t low() const { return header > reach ? header - reach : 0; }
@@ -164,8 +164,10 @@ class frame_entry {
     const auto id = r.get<std::uint32_t>();
     const auto version = r.get<std::uint8_t>();
     char letters[8] = {};
-    for (char& c : letters)
-      if ((c = r.get<char>()) == 0) break;
+    for (char& c : letters) {
+      c = r.get<char>();
+      if (c == 0) break;
+    }
     if (id != 0 || (version != 1 && version != 3) || letters[7] != 0) return false;
     code_align = r.uleb();
     data_align = r.sleb();
@@ -302,7 +304,6 @@ class rule_program {
 
 /// The rules at an address. False: there are none, or they are not understood.
 [[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, frame_rules& rules) {
-  if (in.header == 0) return false;
   // Version 1; .eh_frame by 4 bytes; the number of rows by udata4; rows of two sdata4, counted from here.
   table_reader head(in, in.header, in.high());
   const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();

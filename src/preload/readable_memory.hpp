@@ -1,6 +1,7 @@
 // Memory of this process that may not be there: read without a fault, without a signal handler. See unwind.hpp.
 #pragma once
 
+#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -53,7 +54,7 @@ class readable_memory {
   template <class T>
   bool read(std::uintptr_t address, T& value) {
     if (!has(address, sizeof value)) return false;
-    std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+    std::memcpy(&value, std::bit_cast<const void*>(address), sizeof value);
     return true;
   }
 
@@ -65,7 +66,8 @@ class readable_memory {
     if (begin == 0 || end <= begin) return false;
     for (std::uintptr_t p = begin; p != end; p += page) {
       if (p >= low_ && p < high_) continue;
-      if (!kernel_can_read(p)) return false;
+      // The very word, if it can be: valgrind complains of other words below the stack pointer.
+      if (!kernel_can_read(p == begin ? address & ~std::uintptr_t{7} : p)) return false;
     }
     const bool apart = end < low_ || begin > high_;
     low_ = apart || begin < low_ ? begin : low_;

@@ -4,6 +4,8 @@
 #include <elf.h>
 
 #include <atomic>
+#include <bit>
+#include <iterator>
 
 #include "preload/readable_memory.hpp"
 #if defined(__x86_64__)
@@ -85,8 +87,9 @@ class found_values {
 constinit found_values found{};
 
 /// A segment of a module, or the module, the tables that are for it, and what it is called in found_values.
-struct module_found : tables {
+struct module_found {
   std::uintptr_t begin = 0, end = 0;
+  std::uintptr_t header = 0;  ///< of the tables; 0: none
   std::uint64_t name = 0;
   bool is_own = false;
 };
@@ -96,8 +99,8 @@ void find_own(module_found& m) {
   m.end = reinterpret_cast<std::uintptr_t>(_end);
   m.is_own = true;
   m.name = m.begin;
-  const auto* head = reinterpret_cast<const Elf64_Ehdr*>(m.begin);
-  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(m.begin + head->e_phoff);
+  const auto* head = reinterpret_cast<const Elf64_Ehdr*>(__ehdr_start);
+  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(__ehdr_start + head->e_phoff);
   for (unsigned i = 0; i < head->e_phnum; i++)
     if (segments[i].p_type == PT_GNU_EH_FRAME) m.header = m.begin + segments[i].p_vaddr;
 }
@@ -109,7 +112,7 @@ void find_module(std::uint64_t address, module_found& m) {
   if (is_own(address)) return find_own(m);
 #if defined(DLFO_EH_SEGMENT_TYPE)
   dl_find_object object;
-  if (_dl_find_object == nullptr || _dl_find_object(reinterpret_cast<void*>(address), &object) != 0) return;
+  if (_dl_find_object == nullptr || _dl_find_object(std::bit_cast<void*>(address), &object) != 0) return;
   m.begin = reinterpret_cast<std::uintptr_t>(object.dlfo_map_start);
   m.end = reinterpret_cast<std::uintptr_t>(object.dlfo_map_end);
   const auto header = reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame);
@@ -120,8 +123,8 @@ void find_module(std::uint64_t address, module_found& m) {
       mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(object.dlfo_link_map), header));
   readable_memory memory;
   memory.trust(found.get(asked) != 0);
-  for (int i = 0; i < 2; i++)
-    if (!memory.read(header + 8 * i, words[i])) return;
+  for (unsigned i = 0; i < 2; i++)
+    if (!memory.read(header + std::uintptr_t{8} * i, words[i])) return;
   found.put(asked, 1);
   m.header = header;
   m.name = mix(mix(asked, words[0]), words[1]);
@@ -249,18 +252,18 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 enum class step { called, interrupted, ended, failed };
 
 /// Apart, for what it needs of the stack: `word` is left `nothing` where a word has no room for the rules.
-[[gnu::cold, gnu::noinline]] step step_by_tables(module_found& m, std::uint64_t address, registers& regs,
+[[gnu::cold, gnu::noinline]] step step_by_tables(const module_found& m, std::uint64_t address, registers& regs,
                                                  readable_memory& stack, std::uint64_t& word) {
   readable_memory memory = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
-  m.memory = &memory;
+  const tables in{m.header, &memory};
   frame_rules rules;
-  word = find_rules(m, address, rules) ? packed(rules) : std::uint64_t{no_rules};
-  if (word != nothing || !apply(rules, m, regs, stack)) return step::failed;
+  word = find_rules(in, address, rules) ? packed(rules) : std::uint64_t{no_rules};
+  if (word != nothing || !apply(rules, in, regs, stack)) return step::failed;
   return rules.interrupted ? step::interrupted : step::called;
 }
 
 /// Makes the registers the caller's.
-step take_step(module_found& m, std::uint64_t address, registers& regs, readable_memory& stack, bool& guessed) {
+step take_step(const module_found& m, std::uint64_t address, registers& regs, readable_memory& stack, bool& guessed) {
   std::uint64_t word = no_rules;
   if (m.header != 0) {
     const std::uint64_t key = mix(m.name, address);
@@ -296,7 +299,7 @@ bool is_in_module(const void* address) {
 #if defined(__x86_64__)
 
 [[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
-  registers regs;
+  registers regs{};
   read_registers(regs);
   into.length = 0;
   into.cut = true;

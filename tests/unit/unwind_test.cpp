@@ -397,6 +397,60 @@ TEST_F(unwind, fork) {
   EXPECT_EQ(status, 0);
 }
 
+/// Many threads fill and use one table of rules, in a process where it is empty.
+TEST_F(unwind, threads_at_once) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    static std::atomic<unsigned> different;
+    pthread_t threads[4];
+    for (pthread_t& t : threads)
+      pthread_create(
+          &t, nullptr,
+          [](void*) -> void* {
+            for (int i = 0; i < 200; i++) {
+              both b;
+              recurse(unsigned(i % 8), [&] {
+                if (i % 3 == 0)
+                  with_alloca(100, [&] { b.take(); });
+                else if (i % 3 == 1)
+                  over_aligned([&] { b.take(); });
+                else
+                  over_aligned_with_arguments(
+                      1, 2, 3, 4, 5, [&] { b.take(); }, 77, 8);
+              });
+              bool same = b.ours.length == unsigned(b.depth) && !b.ours.cut;
+              for (int k = 1; same && k < b.depth; k++)
+                same = b.ours.pc[k] == reinterpret_cast<std::uint64_t>(b.theirs[k]);
+              if (!same) different++;
+            }
+            return nullptr;
+          },
+          nullptr);
+    for (const pthread_t t : threads) pthread_join(t, nullptr);
+    _exit(different == 0 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+/// A module takes another one's place: the same addresses, other frames. What was known of the former must not be used.
+TEST_F(unwind, module_in_the_place_of_another) {
+  using function = void(void (*)(void*), void*);
+  void* places[2];
+  for (int i = 0; i < 2; i++) {
+    void* const module = dlopen(i == 0 ? UNWIND_MODULE_1 : UNWIND_MODULE_2, RTLD_NOW);
+    ASSERT_NE(module, nullptr) << dlerror();
+    auto* const f = reinterpret_cast<function*>(dlsym(module, "through_the_module"));
+    places[i] = reinterpret_cast<void*>(f);
+    both b;
+    f([](void* p) { static_cast<both*>(p)->take(); }, &b);
+    b.compare();
+    dlclose(module);
+  }
+  if (places[0] != places[1]) GTEST_SKIP() << "the second module was loaded elsewhere";
+}
+
 /// Pages with a protected one on either side.
 class pages {
  public:
