@@ -197,7 +197,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
       case r::undefined:
         continue;
       case r::same:
-        if (i == rsp || !regs.knows(i) || (!rules.interrupted && (survive_calls >> i & 1) == 0)) continue;
+        if (!regs.knows(i) || (survive_calls >> i & 1) == 0) continue;
         value = regs.r[i];
         break;
       case r::is_offset:
@@ -217,7 +217,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
     }
     caller.set(i, value);
   }
-  if (!caller.knows(rip) || rules.of[rip].kind == r::same) return false;
+  if (!caller.knows(rip)) return false;
   regs = caller;
   return true;
 }

@@ -17,21 +17,25 @@
 //     and changes nothing. Opens no file: sandboxes that kill for open() do not, a descriptor could be seen or inherited,
 //     and /proc/self/maps is long where mappings are many.
 //   - Never faults: each page outside our own frames and our own image is asked for before it is read. What is known of the
-//     stack is kept from call to call, but only what unwind tables led to; after a guess each page is asked for anew. (What
-//     can't be excluded: that another thread unmaps the page between question and reading. Only a wrong guess leads to
-//     memory for which a program may do that.)
+//     stack is kept from call to call, but only where unwind tables led to an end or to 29 callers; after a guess each page
+//     is asked for anew. (What can't be excluded: that another thread unmaps a page between question and reading. Only a
+//     wrong guess leads to memory for which a program may do that.)
 //   - Ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
 //
 // How, on x86-64: by the DWARF tables of .eh_frame, found by binary search in .eh_frame_hdr, as gcc and clang emit them for
 // all code unless told otherwise, with or without frame pointers: any register, CFA and registers by expression (PLT,
 // over-aligned frames, the signal trampoline), signal frames, alternate signal stacks. What most frames need is one
-// word: that is kept in a table of the process, by address and by what the module's tables look like, so that a module
-// which is loaded in the place of another one is not unwound by the former's rules.
+// word: that is kept in a table of the process, by address and by the module: where it lies, where its tables are, how many
+// frames they have, the first one. So a module that is loaded in the place of another one is not unwound by the former's
+// rules; only if these are all the same, and a frame's size is not, the chain may be wrong.
 //
 // Where it cannot unwind that way
 //   - No table for an address (JIT, hand-written code): one step by the frame pointer, if that is plausible: aligned, above
 //     the stack pointer and within 1 MiB, readable, and with an address beside it that may be code. Callers that keep no
-//     frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`.
+//     frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`. V8 keeps frame pointers,
+//     HotSpot's optimised code only with -XX:+PreserveFramePointer.
+//   - The end of a fiber whose first frame does not say that it is the first (makecontext()): `cut`, what is above it is
+//     not read.
 //   - Tables that contradict themselves or need a register that nobody has saved: `cut`.
 //   - No _dl_find_object() (musl, glibc before 2.35): tables for our own frames, so that the caller is always known; frame
 //     pointers from there on.

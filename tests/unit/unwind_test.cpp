@@ -143,9 +143,10 @@ TEST_F(unwind, recursion) {
   }
 }
 
+stack_bounds remembered{};
 KEEP void take_chain(void* into) {
-  stack_bounds none{};
-  capture(*static_cast<call_chain*>(into), none);
+  stack_bounds copy = remembered;
+  capture(*static_cast<call_chain*>(into), copy);
   NO_TAIL_CALL;
 }
 
@@ -541,6 +542,7 @@ on_stack:                # (f, argument, stack, frame pointer)
   lying lying_register, .cfi_def_cfa %rbx, 16
   lying lying_unknown, .cfi_def_cfa %r10, 16
   lying lying_expression, .cfi_escape 0x0f, 3, 0x73, 0, 0x06    # CFA: *rbx
+  lying restoring, .cfi_def_cfa_offset 16 ; .cfi_undefined %rip ; .cfi_restore %rip
   lying lying_endless, .cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff    # CFA: jumps to itself
 )");
 extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
@@ -553,6 +555,7 @@ void lying_register(void (*)());
 void lying_unknown(void (*)());
 void lying_expression(void (*)());
 void lying_endless(void (*)());
+void restoring(void (*)());
 }
 
 TEST_F(unwind, garbage_at_the_end_of_a_stack) {
@@ -599,7 +602,10 @@ TEST_F(unwind, garbage_at_the_end_of_a_stack) {
         }
       });
       call_chain c;
+      // Or as if the page above the stack had been there once.
+      if (i % 2 != 0) remembered = {reinterpret_cast<std::uintptr_t>(stack.begin()), top + 4096};
       on_stack(take_chain, &c, stack.end() - 64, frame);
+      remembered = {};
       ASSERT_GE(c.length, 2u);
       EXPECT_GE(c.pc[1], reinterpret_cast<std::uint64_t>(&on_stack));
       EXPECT_LT(c.pc[1], reinterpret_cast<std::uint64_t>(&on_stack) + 64);
@@ -635,6 +641,9 @@ TEST_F(unwind, tables_that_lie) {
     EXPECT_EQ(taken.length, 2u);
   }
   for (const liar f : {lying_far, lying_register, lying_expression}) check(f);
+  check(restoring);  // takes its lies back
+  EXPECT_GT(taken.length, 5u);
+  EXPECT_FALSE(taken.cut);
 }
 
 KEEP void take_it(void (*f)()) {
