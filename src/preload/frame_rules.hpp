@@ -90,21 +90,16 @@ class table_reader {
     const std::uint64_t base = (encoding & 0x70) == 0x10 ? at : 0;
     if ((encoding & 0x70) > 0x10) fail();
     const auto value = [&]() -> std::uint64_t {
-      switch (encoding & 0x0f) {
-        case 0x0:
-        case 0x4:
-        case 0xc:
-          return get<std::uint64_t>();  // clang-format off
+      switch (encoding & 0x0f) {  // clang-format off
+        case 0x0: case 0x4: case 0xc: return get<std::uint64_t>();
         case 0x1: return uleb();
         case 0x2: return get<std::uint16_t>();
         case 0x3: return get<std::uint32_t>();
         case 0x9: return std::uint64_t(sleb());
         case 0xa: return std::uint64_t(std::int64_t{get<std::int16_t>()});
-        case 0xb: return std::uint64_t(std::int64_t{get<std::int32_t>()});  // clang-format on
-        default:
-          fail();
-          return 0;
-      }
+        case 0xb: return std::uint64_t(std::int64_t{get<std::int32_t>()});
+        default: fail(); return 0;
+      }  // clang-format on
     }();
     return base + value;
   }
@@ -241,20 +236,10 @@ class rule_program {
     while (r.more()) {
       const auto op = r.get<std::uint8_t>();
       const unsigned low = op & 0x3f;
-      switch (op & 0xc0) {
-        case 0x40:
-          location += low * entry_.code_align;
-          break;  // advance_loc
-        case 0x80:
-          set(low, frame_rules::at_offset, scaled());
-          continue;  // offset
-        case 0xc0:
-          restore(rules, low);
-          continue;  // restore
-        default:
-          break;
-      }
-      if (op < 0x40) switch (op) {  // clang-format off
+      switch (op < 0x40 ? op : op & 0xc0) {  // clang-format off
+        case 0x40: location += low * entry_.code_align; break;                                  // advance_loc
+        case 0x80: set(low, frame_rules::at_offset, scaled()); break;                           // offset
+        case 0xc0: restore(rules, low); break;                                                  // restore
         case 0x00: break;                                                                       // nop
         case 0x01: location = r.pointer(entry_.pointers_); break;                               // set_loc
         case 0x02: location += r.get<std::uint8_t>() * entry_.code_align; break;                // advance_loc1

@@ -18,8 +18,8 @@
 //     and /proc/self/maps is long where mappings are many.
 //   - Never faults: each page outside our own frames and our own image is asked for before it is read. What is known of the
 //     stack is kept from call to call, but only where unwind tables led to an end or to 29 callers; after a guess each page
-//     is asked for anew. (What can't be excluded: that another thread unmaps a page between question and reading. Only a
-//     wrong guess leads to memory for which a program may do that.)
+//     is asked for anew. (What can't be excluded: that another thread unmaps a page, or unloads a module, between question
+//     and reading. Only a wrong guess leads to memory for which a program may do that.)
 //   - Ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
 //
 // How, on x86-64: by the DWARF tables of .eh_frame, found by binary search in .eh_frame_hdr, as gcc and clang emit them for
@@ -43,9 +43,9 @@
 //   - AArch64: frame pointers only, which gcc and clang keep there by default; pointer authentication is removed.
 //   - Elsewhere: nothing, `cut`.
 //
-// Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns and 10 ns for each frame whose rules are known; 0.3 µs
-// for a frame whose rules are looked up, up to 1 µs where tables are large; 0.15 µs for each page of the stack that is
-// asked for. backtrace() takes 120 ns a frame.
+// Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns, and 10 ns for each frame whose rules are known;
+// 0.3 µs for a frame whose rules are looked up, up to 1 µs where tables are large; 0.15 µs for each page of the stack that
+// is asked for. backtrace() takes 120 ns a frame.
 #pragma once
 
 #include <cstdint>
