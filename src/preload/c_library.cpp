@@ -34,6 +34,11 @@ __asm__(".symver usher_libc_unlock, __pthread_mutex_unlock@" USHER_FIRST_GLIBC);
 [[gnu::weak]] void* dlvsym(void*, const char*, const char*);
 }
 
+// In place of the C library's, which is linked in from an archive and needs __register_atfork without question.
+extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), void (*parent)(), void (*child)()) {
+  return __register_atfork != nullptr ? __register_atfork(prepare, parent, child, nullptr) : 0;
+}
+
 namespace usher::preload::c_library {
 namespace {
 
