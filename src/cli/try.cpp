@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
 #include <sstream>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -206,7 +209,11 @@ class counting {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::jthread looker([this](const std::stop_token& stop) {
-      for (; !stop.stop_requested(); std::this_thread::sleep_for(between_looks)) census_.look(file_.clock().now());
+      std::mutex m;
+      std::condition_variable_any stopped;
+      for (std::unique_lock lock(m); !stop.stop_requested();
+           stopped.wait_for(lock, stop, between_looks, [] { return false; }))
+        census_.look(file_.clock().now());
     });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return looker;

@@ -176,6 +176,7 @@ void open_file(int descriptor, const mutex_table& table) {
   r->hold_times = head.hold_times;
   r->ticks_a_ms = head.ticks_a_ms;
   r->tsc = head.ticks_are_tsc != 0;
+  add(head.opened, 1);
   current_recorder.store(r, std::memory_order_release);
 }
 
