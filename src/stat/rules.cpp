@@ -226,17 +226,14 @@ const std::array row_rules = {
           return fmt::format("threads waited {} of their time for it: not worth your time", small_share_text(f.of_all));
         },
         no_command},
-    row_rule{
-        {"allocator", "in the allocator", "half of the waiting or more is below malloc, free, new or delete",
-         "inside the allocator: allocate less, or use an allocator with memory for each thread"},
-        [](const row_facts& f) { return is_mutex(f) && share_in_allocator(f.r) >= in_allocator; },
-        [](const row_facts& f) {
-          return fmt::format(
-              "threads waited {} of their time for it inside the allocator: allocate less often, or use an allocator "
-              "that keeps memory for each thread",
-              share_text(f.of_all));
-        },
-        no_command},
+    row_rule{{"allocator", "in the allocator", "half of the waiting or more is below malloc, free, new or delete",
+              "inside the allocator: allocate less often, or use an allocator that keeps memory for each thread"},
+             [](const row_facts& f) { return is_mutex(f) && share_in_allocator(f.r) >= in_allocator; },
+             [](const row_facts&) {
+               return std::string(
+                   "inside the allocator: allocate less often, or use an allocator that keeps memory for each thread");
+             },
+             no_command},
     row_rule{{"one-of-many", "one of many", "8 objects or more are in the row; one has half of the waiting or more",
               "one of 1,024 (locks+0x28) has 90 % of the waiting: spread what it guards over the others"},
              [](const row_facts& f) {
@@ -344,17 +341,16 @@ const std::array row_rules = {
              [](const row_facts& f) {
                return try_command(f.all, {"loiter", "mcscr", "twa", "ttas"});
              }},
-    row_rule{
-        {"hot", "hot", "any other mutex that is waited for",
-         "threads waited 12 % of their time for it: shorten or split the critical section at server.cpp:120 (worker)"},
-        is_mutex,
-        [](const row_facts& f) {
-          return fmt::format("threads waited {} of their time for it: shorten or split the critical section at {}",
-                             share_text(f.of_all), holder_place(f.r));
-        },
-        [](const row_facts& f) {
-          return try_command(f.all, {"loiter", "mcscr", "twa", "fairlock", "ttas"});
-        }},
+    row_rule{{"hot", "hot", "any other mutex that is waited for",
+              "hot: shorten or split the critical section at server.cpp:120 (worker), or try other locks"},
+             is_mutex,
+             [](const row_facts& f) {
+               return fmt::format("hot: shorten or split the critical section at {}, or try other locks",
+                                  holder_place(f.r));
+             },
+             [](const row_facts& f) {
+               return try_command(f.all, {"loiter", "mcscr", "twa", "fairlock", "ttas"});
+             }},
     row_rule{{"no-credits", "out of credits", "any other semaphore that is waited for",
               "threads waited 31 % of their time for credits: for work, if it counts work; else there are too few"},
              [](const row_facts& f) { return f.r.what == kind::semaphore; },

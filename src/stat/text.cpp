@@ -228,7 +228,7 @@ std::string counts_text(kind what, const counts& c) {
   };
   if (what == kind::condition) {
     line(fmt::format("{}, {} ended by a signal{}{}", with_noun(c.acquisitions, "wait"), exact_count(c.woken),
-                     some(c.timeouts, "by time"), some(c.still_waiting, "still wait")));
+                     some(c.timeouts, "by time"), some(c.still_waiting, "still waiting")));
     line(fmt::format("{} and broadcasts, {} without a waiter{}", with_noun(c.signals, "signal"), exact_count(c.unheard),
                      c.herd > 1 ? fmt::format("; one woke {}", with_noun(c.herd, "thread")) : ""));
     line(durations_text(c.waiting, "from signal to running"));
@@ -239,7 +239,7 @@ std::string counts_text(kind what, const counts& c) {
                      what == kind::semaphore ? some(c.signals, "posts") : ""));
     line(durations_text(c.waiting, "waited") +
          (c.most_waiting > 0 ? fmt::format("; {} at once", with_noun(c.most_waiting, "thread")) : "") +
-         some(c.still_waiting, "still wait"));
+         some(c.still_waiting, "still waiting"));
   }
   if (what == kind::mutex && c.holding.count != 0)
     line(durations_text(c.holding, c.holding_is_exact ? "held" : "held about") +
@@ -370,10 +370,10 @@ std::string as_text(const report& r, const text_options& o) {
   bool is_any_hidden = false;
   for (const section& s : sections()) text += section_text(s, r, o, is_any_hidden);
   if (is_any_hidden)
-    text +=
-        "\n" +
-        wrap("+ and –: threads wait for it inside the C library's pthread_cond_wait, too, and nobody sees how long.",
-             0);
+    text += "\n" + wrap(
+                       "+: and what threads waited when they locked it again inside the C library's pthread_cond_wait, "
+                       "which nobody sees.",
+                       0);
   for (const deadlock& d : r.deadlocks) text += "\n" + as_text(d);
   if (!r.remarks.empty()) text += "\n";
   for (const std::string& remark : r.remarks) text += wrap(printable(remark), 0, 2);

@@ -1,0 +1,616 @@
+// From records to rows: what belongs together, what is summed, scaled and left unknown; circles.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "stat/naming.hpp"
+#include "stat/quantities.hpp"
+#include "synthetic.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+constexpr std::uint64_t ms = 1'000'000, s = 1000 * ms;
+
+class reading : public testing::Test {
+ protected:
+  report read(std::size_t most_rows = 100) { return read_report(made.view, time, names, most_rows); }
+  const row& only(const report& r) {
+    EXPECT_EQ(r.rows.size(), 1u);
+    static const row none;
+    return r.rows.empty() ? none : r.rows[0];
+  }
+  /// A mutex of the program's, used so often.
+  std::uint32_t mutex(std::uint64_t address, std::uint64_t acquisitions = 1) {
+    const std::uint32_t i = made.object(kind::mutex, address);
+    made.at(i).acquisitions = acquisitions;
+    return i;
+  }
+
+  synthetic made;
+  made_up_names names{made.view};
+  time_scale time{0, 10 * s, 1e-9};
+};
+
+TEST_F(reading, nothing) {
+  const report r = read();
+  EXPECT_TRUE(r.rows.empty());
+  EXPECT_TRUE(r.remarks.empty());
+  EXPECT_EQ(r.seconds, 10);
+  EXPECT_EQ(r.pid, 100);
+  EXPECT_EQ(r.lock, "pthread");
+  EXPECT_EQ(r.processes, 1u);
+}
+
+TEST_F(reading, a_static_object_has_its_symbol) {
+  names.variable(0x1000, "log_mutex", 40);
+  names.variable(0x2000, "(anonymous namespace)::pool", 200, "/lib/libpool.so");
+  mutex(0x1000, 7);
+  mutex(0x2000 + 0x28, 8);
+  const report r = read();
+  ASSERT_EQ(r.rows.size(), 2u);
+  EXPECT_EQ(r.rows[0].name, "pool+0x28");
+  EXPECT_EQ(r.rows[0].module, "/lib/libpool.so");
+  EXPECT_EQ(r.rows[1].name, "log_mutex");
+  EXPECT_EQ(r.rows[1].seen.acquisitions, 7u);
+  EXPECT_TRUE(r.rows[1].place.frames.empty());
+}
+
+TEST_F(reading, four_in_a_symbol_are_a_table_and_three_are_not) {
+  names.variable(0x1000, "buckets", 4 * 40);
+  names.variable(0x2000, "few", 3 * 40);
+  for (unsigned i = 0; i < 4; i++) mutex(0x1000 + i * 40, 10);
+  for (unsigned i = 0; i < 3; i++) mutex(0x2000 + i * 40, 1);
+  const std::uint32_t condition = made.object(kind::condition, 0x1008);  // another kind
+  made.at(condition).acquisitions = 1;
+  const report r = read();
+  ASSERT_EQ(r.rows.size(), 5u);
+  EXPECT_EQ(r.rows[0].name, "buckets[]");
+  EXPECT_EQ(r.rows[0].objects, 4u);
+  EXPECT_EQ(r.rows[0].seen.acquisitions, 40u);
+  ASSERT_EQ(r.rows[0].each.size(), 4u);
+  EXPECT_EQ(r.rows[0].each[1].name, "buckets+0x28");
+  EXPECT_EQ(r.rows[0].each[1].pid, 100);
+  std::set<std::string> others;
+  for (std::size_t i = 1; i < r.rows.size(); i++) others.insert(r.rows[i].name);
+  EXPECT_EQ(others, (std::set<std::string>{"few", "few+0x28", "few+0x50", "buckets+0x8"}));
+}
+
+TEST_F(reading, a_module_without_symbols_and_an_address_without_a_module) {
+  names.variable(0x1000, "", 0x100, "/lib/libstripped.so");
+  mutex(0x1234 - 0x200, 2);
+  mutex(0x999000, 1);
+  const report r = read();
+  ASSERT_EQ(r.rows.size(), 2u);
+  EXPECT_EQ(r.rows[0].name, "libstripped.so+0x1034");
+  EXPECT_EQ(r.rows[1].name, "0x999000");
+}
+
+TEST_F(reading, objects_of_one_line_are_one_row) {
+  // std::mutex::lock, called from two functions; the first from two places of the heap, in two processes.
+  names.code[0x10] = {frame_of("std::mutex::lock()", "std_mutex.h", 100)};
+  names.code[0x20] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
+  names.code[0x21] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
+  names.code[0x30] = {frame_of("void (anonymous namespace)::run<int>(int)", "/src/run.cpp", 7)};
+  const std::uint32_t child = made.process(101);
+  const std::uint32_t one = made.chain({0x10, 0x20, 0x30}), same = made.chain({0x10, 0x21}, child),
+                      other = made.chain({0x10, 0x30});
+  made.at(made.placed(kind::mutex, 0x5000, one)).acquisitions = 3;
+  made.at(made.placed(kind::mutex, 0x6000, one)).acquisitions = 4;
+  made.at(made.placed(kind::mutex, 0x5000, same, 0, child)).acquisitions = 5;
+  made.at(made.placed(kind::mutex, 0x7000, other, record::from_init)).acquisitions = 1;
+  const report r = read();
+  ASSERT_EQ(r.rows.size(), 2u);
+  EXPECT_EQ(r.rows[0].name, "Table::find table.cpp:120");
+  EXPECT_EQ(r.rows[0].objects, 3u);
+  EXPECT_EQ(r.rows[0].seen.acquisitions, 12u);
+  EXPECT_FALSE(r.rows[0].by_init);
+  ASSERT_GE(r.rows[0].place.frames.size(), 2u);
+  EXPECT_EQ(r.rows[0].each[0].pid, 101);
+  EXPECT_EQ(r.rows[1].name, "run<int> run.cpp:7");
+  EXPECT_TRUE(r.rows[1].by_init);
+}
+
+TEST_F(reading, code_without_lines_has_module_and_offset) {
+  frame f;
+  f.module = "/lib/libx.so";
+  f.offset = 0x1234;
+  names.code[0x10] = {f};
+  f.function = "start";
+  names.code[0x20] = {f};
+  made.at(made.placed(kind::mutex, 0x5000, made.chain({0x10}))).acquisitions = 3;
+  made.at(made.placed(kind::mutex, 0x6000, made.chain({0x20}))).acquisitions = 2;
+  made.at(made.placed(kind::mutex, 0x7000, made.chain({0x30}))).acquisitions = 1;
+  made.at(made.placed(kind::mutex, 0x8000, 50)).acquisitions = 0;
+  made.at(made.placed(kind::mutex, 0x8000, 50)).signals = 1;  // no such chain
+  const report r = read();
+  ASSERT_EQ(r.rows.size(), 4u);
+  EXPECT_EQ(r.rows[0].name, "libx.so+0x1234");
+  EXPECT_EQ(r.rows[1].name, "start libx.so+0x1234");
+  EXPECT_EQ(r.rows[2].name, "0x30");
+  EXPECT_EQ(r.rows[3].name, "unknown place");
+}
+
+TEST_F(reading, two_entries_of_one_object_are_summed) {
+  names.variable(0x1000, "m", 40);
+  mutex(0x1000, 3);
+  mutex(0x1000, 4);
+  const row r = only(read());
+  EXPECT_EQ(r.objects, 1u);
+  EXPECT_EQ(r.each.size(), 1u);
+  EXPECT_EQ(r.seen.acquisitions, 7u);
+}
+
+TEST_F(reading, destroyed_objects_are_in_the_sums_only) {
+  names.code[0x10] = {frame_of("make", "/src/make.cpp", 5)};
+  const std::uint32_t place = made.chain({0x10});
+  made.at(made.placed(kind::mutex, 0x5000, place)).acquisitions = 2;
+  const std::uint32_t sum =
+      made.placed(kind::mutex, (1ull << 47) | 17, place, record::is_sum | record::any_wait_hidden);
+  made.at(sum).owner = 1000;
+  made.at(sum).acquisitions = 5000;
+  made.at(sum).held = 5000 * 300;
+  made.at(sum).holds = 5000;
+  made.at(sum).contended = 4;
+  made.at(sum).waited = 8 * ms;
+  made.at(sum).hold_begin = 1;  // means nothing
+  const row r = only(read());
+  EXPECT_EQ(r.objects, 1001u);
+  EXPECT_EQ(r.gone, 1000u);
+  EXPECT_EQ(r.each.size(), 1u);
+  EXPECT_EQ(r.seen.acquisitions, 5002u);
+  EXPECT_EQ(r.seen.contended, 4u);
+  EXPECT_NEAR(r.seen.waiting.total, 0.008, 1e-9);
+  EXPECT_TRUE(r.seen.waiting_is_hidden);
+  EXPECT_NEAR(r.seen.holding.total, 5000 * 300e-9, 1e-9);
+  EXPECT_FALSE(r.seen.held_share);  // nobody knows how long they lived
+}
+
+TEST_F(reading, what_was_never_used_is_no_row) {
+  mutex(0x1000, 0);
+  EXPECT_TRUE(read().rows.empty());
+}
+
+TEST_F(reading, percentiles_of_waiting) {
+  const std::uint32_t m = mutex(0x1000, 1000);
+  made.at(m).contended = 100;
+  made.at(m).waited = 98 * 1000 + 2 * ms;
+  made.at(m).longest = ms;
+  record::detail& d = made.detail(m);
+  d.waits[record::duration_buckets::of(1000)] = 98;
+  d.waits[record::duration_buckets::of(ms)] = 2;
+  const counts c = only(read()).seen;
+  EXPECT_EQ(c.waiting.count, 100u);
+  ASSERT_TRUE(c.waiting.median && c.waiting.p99);
+  EXPECT_NEAR(*c.waiting.median, 1e-6, 0.07e-6);
+  EXPECT_NEAR(*c.waiting.p99, 1e-3, 0.07e-3);
+  EXPECT_LE(*c.waiting.p99, c.waiting.longest);
+  EXPECT_NEAR(c.waiting.longest, 1e-3, 1e-9);
+}
+
+TEST_F(reading, without_histograms_percentiles_are_unknown) {
+  const std::uint32_t m = mutex(0x1000, 1000);
+  made.at(m).contended = 1;
+  made.at(m).waited = ms;
+  made.at(m).detail = ~std::uint32_t{0};  // no room
+  const counts c = only(read()).seen;
+  EXPECT_FALSE(c.waiting.median);
+  EXPECT_FALSE(c.waiting.p99);
+  EXPECT_NEAR(c.waiting.total, 1e-3, 1e-9);
+}
+
+TEST_F(reading, a_stale_page_of_histograms_is_not_read) {
+  const std::uint32_t m = mutex(0x1000, 1000), other = mutex(0x2000, 1);
+  made.detail(other).waits[5] = 1;
+  made.at(m).detail = made.at(other).detail.load();
+  const report r = read();
+  EXPECT_FALSE(r.rows[0].seen.waiting.median);
+}
+
+TEST_F(reading, sampled_holds_are_scaled) {
+  const std::uint32_t m = mutex(0x1000, 1'000'000);
+  made.at(m).held = 1000 * 2000;
+  made.at(m).holds = 1000;
+  made.detail(m).holds[record::duration_buckets::of(2000) / 2] = 1000;
+  const counts c = only(read()).seen;
+  EXPECT_FALSE(c.holding_is_exact);
+  EXPECT_NEAR(c.holding.total, 2.0, 1e-6);
+  EXPECT_NEAR(c.held_share.value_or(-1), 0.2, 1e-6);
+  EXPECT_NEAR(c.holding.median.value_or(-1), 2e-6, 0.2e-6);
+}
+
+TEST_F(reading, holds_that_are_all_timed_are_exact) {
+  made.view.head().hold_times = 1;
+  const std::uint32_t m = mutex(0x1000, 3);
+  made.at(m).held = 6 * s;
+  made.at(m).holds = 3;
+  counts c = only(read()).seen;
+  EXPECT_TRUE(c.holding_is_exact);
+  EXPECT_NEAR(c.holding.total, 6, 1e-9);
+  EXPECT_NEAR(c.held_share.value_or(-1), 0.6, 1e-9);
+  made.view.head().hold_times = 0;  // the first few are always timed
+  EXPECT_TRUE(only(read()).seen.holding_is_exact);
+  made.at(m).holds = 0;
+  made.at(m).held = 0;
+  c = only(read()).seen;
+  EXPECT_EQ(c.holding.count, 0u);
+  EXPECT_FALSE(c.held_share);
+}
+
+TEST_F(reading, a_hold_that_has_not_ended_counts_up_to_the_end) {
+  const std::uint32_t m = mutex(0x1000, 101);
+  made.at(m).held = 100 * 1000;
+  made.at(m).holds = 50;  // 2 µs each
+  made.at(m).owner = 1;
+  made.at(m).hold_begin = 4 * s;
+  counts c = only(read()).seen;
+  EXPECT_NEAR(c.holding.total, 6 + 100 * 2e-6, 1e-9);
+  EXPECT_NEAR(c.holding.longest, 6, 1e-9);
+  made.view.process(0).ended = 5 * s;
+  c = only(read()).seen;
+  EXPECT_NEAR(c.holding.longest, 1, 1e-9);
+  EXPECT_NEAR(c.held_share.value_or(-1), 0.2, 0.001);
+}
+
+TEST_F(reading, a_row_is_held_as_much_as_the_object_that_is_held_most) {
+  names.variable(0x1000, "buckets", 400);
+  made.view.head().hold_times = 1;
+  for (unsigned i = 0; i < 5; i++) {
+    const std::uint32_t m = mutex(0x1000 + i * 40, 1);
+    made.at(m).held = i * s;
+    made.at(m).holds = 1;
+  }
+  EXPECT_NEAR(only(read()).seen.held_share.value_or(-1), 0.4, 1e-9);
+}
+
+TEST_F(reading, waits_that_have_not_ended_count_up_to_the_end) {
+  const std::uint32_t m = mutex(0x1000, 10), one = made.thread(11), two = made.thread(12);
+  made.at(m).contended = 1;
+  made.at(m).waited = 1 * s;
+  made.waits(one, m, 4 * s);
+  made.waits(two, m, 9 * s);
+  const report r = read();
+  const counts& c = only(r).seen;
+  EXPECT_NEAR(c.waiting.total, 1 + 6 + 1, 1e-6);
+  EXPECT_NEAR(c.waiting.longest, 6, 1e-6);
+  EXPECT_EQ(c.still_waiting, 2u);
+  EXPECT_EQ(c.contended, 3u);
+  EXPECT_EQ(c.waiting.count, 3u);
+  ASSERT_EQ(c.threads.size(), 2u);
+  EXPECT_EQ(c.threads[0].tid, 11);
+  EXPECT_NEAR(r.waited[0], 8, 1e-6);
+  ASSERT_EQ(r.remarks.size(), 1u);
+  EXPECT_EQ(r.remarks[0], "2 threads still waited at the end; counted up to then.");
+}
+
+TEST_F(reading, of_waits_without_a_thread_only_the_sum_is_known) {
+  const std::uint32_t m = mutex(0x1000, 10);
+  made.at(m).waiting = record::arrival(3 * s);
+  const counts c = only(read()).seen;
+  EXPECT_EQ(c.still_waiting, 1u);
+  EXPECT_NEAR(c.waiting.total, 7, 1e-6);
+}
+
+TEST_F(reading, waiting_for_a_condition_is_not_waiting_for_a_lock) {
+  const std::uint32_t c = made.object(kind::condition, 0x1000), t = made.thread(11);
+  made.at(c).acquisitions = 5;
+  made.at(c).contended = 4;
+  made.at(c).waited = 40 * ms;
+  made.at(c).signals = 9;
+  made.at(c).unheard = 3;
+  made.at(c).herd = 2;
+  made.at(c).timeouts = 1;
+  made.waits(t, c, 0);
+  const report r = read();
+  const counts& seen = only(r).seen;
+  EXPECT_NEAR(seen.waiting.total, 0.04, 1e-9);
+  EXPECT_EQ(seen.waiting.count, 4u);
+  EXPECT_EQ(seen.woken, 4u);
+  EXPECT_EQ(seen.signals, 9u);
+  EXPECT_EQ(seen.unheard, 3u);
+  EXPECT_EQ(seen.herd, 2u);
+  EXPECT_EQ(seen.still_waiting, 1u);
+  EXPECT_TRUE(r.remarks.empty());
+}
+
+TEST_F(reading, what_words_mean_by_kind) {
+  const std::uint32_t m = mutex(0x1000, 9), x = made.object(kind::semaphore, 0x2000);
+  made.at(m).signals = 2;
+  made.at(m).timeouts = 3;
+  made.at(m).waited = 3 * ms;
+  made.at(x).acquisitions = 8;
+  made.at(x).signals = 7;
+  made.at(x).unheard = 6;
+  const report r = read();
+  EXPECT_EQ(r.rows[0].seen.failed_tries, 2u);
+  EXPECT_EQ(r.rows[0].seen.timeouts, 3u);
+  EXPECT_EQ(r.rows[0].seen.waiting.count, 3u);
+  EXPECT_EQ(r.rows[1].seen.signals, 7u);
+  EXPECT_EQ(r.rows[1].seen.failed_tries, 6u);
+  EXPECT_EQ(r.rows[1].seen.unheard, 0u);
+}
+
+TEST_F(reading, threads_and_their_lives) {
+  made.thread(1, 0);
+  const std::uint32_t gone = made.thread(2, 1 * s);
+  made.view.thread(gone).over = 1;
+  made.view.thread(gone).last = 3 * s;
+  const std::uint32_t child = made.process(101, 6 * s);
+  made.thread(3, 5 * s, child);
+  made.view.head().threads++;  // a slot that is being filled in
+  made.view.head().retired = 2;
+  made.view.head().retired_lives = 4 * s;
+  made.view.head().retired_waited[0] = 1 * s;
+  made.view.thread(0).waited[0] = 2 * s;
+  const report r = read();
+  EXPECT_EQ(r.threads, 5u);
+  EXPECT_EQ(r.processes, 2u);
+  EXPECT_NEAR(r.thread_seconds, 10 + 2 + 1 + 4, 1e-9);
+  EXPECT_NEAR(r.waited[0], 3, 1e-9);
+}
+
+TEST_F(reading, parts_of_threads) {
+  const std::uint32_t m = mutex(0x1000, 9), a = made.thread(11), b = made.thread(12);
+  record::detail& d = made.detail(m);
+  d.threads[0].index = a + 1;
+  d.threads[0].waits = 1;
+  d.threads[0].waited = 1 * s;
+  d.threads[7].index = b + 1;
+  d.threads[7].waits = 2;
+  d.threads[7].waited = 2 * s;
+  d.many = 1;
+  const counts c = only(read()).seen;
+  ASSERT_EQ(c.threads.size(), 2u);
+  EXPECT_EQ(c.threads[0].tid, 12);
+  EXPECT_EQ(c.threads[0].waits, 2u);
+  EXPECT_NEAR(c.threads[0].waited, 2, 1e-9);
+  EXPECT_TRUE(c.has_more_threads);
+}
+
+TEST_F(reading, stacks_of_statics_and_of_places) {
+  names.variable(0x1000, "m", 40);
+  names.code[0x10] = {frame_of("place", "/src/p.cpp", 1)};
+  names.code[0x20] = {frame_of("hold", "/src/h.cpp", 2)};
+  names.code[0x21] = names.code[0x20];
+  names.code[0x30] = {frame_of("wait", "/src/w.cpp", 3)};
+  const std::uint32_t place = made.chain({0x10}), hold = made.chain({0x20}), same = made.chain({0x21}),
+                      wait = made.chain({0x30});
+  const std::uint32_t own = mutex(0x1000, 2);
+  made.at(made.placed(kind::mutex, 0x5000, place)).acquisitions = 1;
+  using record::charged;
+  made.charge(charged::holder, kind::mutex, own, hold, 2, 3 * s);
+  made.charge(charged::holder, kind::mutex, own, same, 1, 1 * s);
+  made.charge(charged::holder, kind::mutex, own, wait, 1, 2 * s);
+  made.charge(charged::waiter, kind::mutex, own, wait, 9, 2 * s);
+  made.charge(charged::waiter, kind::mutex, record::of_place + place, hold, 5, 1 * s);
+  made.charge(charged::waiter, kind::condition, own, wait, 9, 2 * s);  // of what was there before
+  report r = read();
+  ASSERT_EQ(r.rows.size(), 2u);
+  ASSERT_EQ(r.rows[0].holders.size(), 2u);
+  EXPECT_EQ(r.rows[0].holders[0].where.frames[0].function, "hold");
+  EXPECT_NEAR(r.rows[0].holders[0].waited, 4, 1e-9);
+  EXPECT_EQ(r.rows[0].holders[0].count, 3u);
+  ASSERT_EQ(r.rows[0].waiters.size(), 1u);
+  EXPECT_EQ(r.rows[0].waiters[0].count, 9u);
+  ASSERT_EQ(r.rows[1].waiters.size(), 1u);
+  EXPECT_EQ(r.rows[1].waiters[0].count, 5u);
+
+  r = read(1);  // the second row has a name, and nothing that is dear
+  EXPECT_EQ(r.rows[0].waiters.size(), 1u);
+  EXPECT_EQ(r.rows[1].name, "place p.cpp:1");
+  EXPECT_TRUE(r.rows[1].waiters.empty());
+  EXPECT_TRUE(r.rows[1].place.frames.empty());
+}
+
+TEST_F(reading, admission_of_the_object_that_was_contended_most) {
+  names.variable(0x1000, "buckets", 400);
+  std::uint32_t m = 0;
+  for (unsigned i = 0; i < 5; i++) m = mutex(0x1000 + i * 40, 1);
+  made.at(m).contended = 5;
+  made.at(m).waited = s;
+  std::vector<std::uint16_t> turns;
+  for (unsigned i = 0; i < 1000; i++) turns.push_back(std::uint16_t(i % 4));
+  made.window(m, turns);
+  made.window(m, turns);
+  made.at(m - 1).acquisitions = 2;  // so that it comes next
+  made.window(m - 1, {1, 1, 1, 1});
+  const row r = only(read());
+  ASSERT_TRUE(r.order);
+  EXPECT_EQ(r.order->windows, 2u);
+  EXPECT_EQ(r.order->acquisitions, 2000u);
+  EXPECT_NEAR(r.order->owner_changes, 1, 1e-9);
+  EXPECT_NEAR(r.order->lwss, 4, 1e-9);
+  EXPECT_NEAR(r.order->mttr, 3, 1e-9);
+  EXPECT_NEAR(r.order->gini, 0, 1e-9);
+  EXPECT_NEAR(r.order->rstddev, 0, 1e-9);
+  ASSERT_TRUE(r.each[0].order && r.each[1].order);
+  EXPECT_NEAR(r.each[1].order->owner_changes, 0, 1e-9);
+}
+
+TEST_F(reading, what_was_dropped_is_said) {
+  made.view.head().dropped.objects = 5;
+  made.view.head().dropped.details = 1;
+  made.view.head().dropped.chains = 2;
+  made.view.head().dropped.charges = 1;
+  made.view.head().dropped.modules = 1;
+  made.view.head().dropped.threads = 1;
+  made.view.head().calls = 7;
+  const report r = read();
+  ASSERT_EQ(r.remarks.size(), 5u);
+  EXPECT_EQ(r.remarks[0], "5 calls on objects that found no room are not counted: --objects 8192 makes room.");
+  EXPECT_NE(r.remarks[2].find("3 stacks"), std::string::npos);
+  EXPECT_NE(r.remarks[3].find("7 calls"), std::string::npos);
+}
+
+TEST_F(reading, nonsense_in_the_record_does_no_harm) {
+  const std::uint32_t m = mutex(0x1000, 3), t = made.thread(11);
+  made.at(m).detail = 999999;
+  made.at(m).owner = 99999;
+  made.at(m).hold_begin = 99 * s;
+  made.at(m).waiting = 0xfff;
+  made.view.thread(t).waits_for = 0xfffffff;
+  made.view.thread(t).first = 99 * s;
+  made.view.head().threads = 0xffffff;
+  made.view.head().windows = 0xffff;
+  made.charge(record::charged::waiter, kind::mutex, 0x2fffffff, 0xffffff, 1, 1);
+  made.charge(record::charged::waiter, kind(9), m, 1, 1, 1);
+  made.charge(record::charged::holder, kind::mutex, record::of_place + 0xffffff, 0xfffff0, 1, 1);
+  const std::uint32_t odd = made.chain({});
+  made.view.chain(odd).length = 1000;
+  made.placed(kind::mutex, 0x5000, odd);
+  made.placed(kind(7), 0x6000, odd);
+  EXPECT_EQ(read().rows.size(), 1u);
+  EXPECT_TRUE(circles(made.view).empty());
+}
+
+TEST_F(reading, most_of_what_nobody_waited_for_is_not_listed) {
+  names.variable(0x100000, "buckets", 40 * 4000);
+  for (unsigned i = 0; i < 4000; i++) mutex(0x100000 + i * 40, 1);
+  const row r = only(read());
+  EXPECT_EQ(r.objects, 4000u);
+  EXPECT_EQ(r.each.size(), 2048u);
+}
+
+// ---- circles --------------------------------------------------------------------------------------------------------
+
+class circle : public reading {
+ protected:
+  void holds(std::uint32_t thread, std::uint32_t object) { made.at(object).owner = thread + 1; }
+  using found = std::vector<std::vector<std::uint32_t>>;
+};
+
+TEST_F(circle, two_threads) {
+  names.variable(0x1000, "left", 40);
+  names.variable(0x2000, "right", 40);
+  names.code[0x10] = {frame_of("a", "/src/a.cpp", 1)};
+  names.code[0x20] = {frame_of("b", "/src/b.cpp", 2)};
+  const std::uint32_t l = mutex(0x1000), r = mutex(0x2000), a = made.thread(11), b = made.thread(12),
+                      c = made.thread(13);
+  holds(a, l);
+  holds(b, r);
+  made.waits(a, r, 4 * s);
+  EXPECT_TRUE(circles(made.view).empty());
+  made.waits(b, l, 8 * s);
+  made.waits(c, l, 9 * s);  // waits for the circle, but is not in it
+  ASSERT_EQ(circles(made.view), (found{{a, b}}));
+
+  made.view.thread(a).chain = made.chain({0x10}) + 1;
+  made.view.thread(b).caller = 0x20;
+  const deadlock d = describe(made.view, {a, b}, time, names);
+  EXPECT_NEAR(d.seconds, 2, 1e-9);
+  ASSERT_EQ(d.threads.size(), 2u);
+  EXPECT_EQ(d.threads[0].tid, 11);
+  EXPECT_EQ(d.threads[0].waits_for, "right");
+  EXPECT_EQ(d.threads[0].address, 0x2000u);
+  ASSERT_EQ(d.threads[0].where.frames.size(), 1u);
+  EXPECT_EQ(d.threads[0].where.frames[0].function, "a");
+  EXPECT_EQ(d.threads[1].waits_for, "left");
+  ASSERT_EQ(d.threads[1].where.frames.size(), 1u);
+  EXPECT_EQ(d.threads[1].where.frames[0].function, "b");
+  EXPECT_TRUE(d.threads[1].where.is_cut);
+}
+
+TEST_F(circle, a_thread_that_locks_again) {
+  const std::uint32_t m = mutex(0x1000), a = made.thread(11);
+  holds(a, m);
+  made.waits(a, m, s);
+  EXPECT_EQ(circles(made.view), (found{{a}}));
+}
+
+TEST_F(circle, three_and_two_at_once) {
+  std::vector<std::uint32_t> m, t;
+  for (unsigned i = 0; i < 5; i++) {
+    m.push_back(mutex(0x1000 + i * 40));
+    t.push_back(made.thread(11 + i));
+    holds(t[i], m[i]);
+  }
+  made.waits(t[2], m[0], s);
+  made.waits(t[0], m[4], s);
+  made.waits(t[4], m[2], s);
+  made.waits(t[1], m[3], s);
+  made.waits(t[3], m[1], s);
+  EXPECT_EQ(circles(made.view), (found{{t[0], t[4], t[2]}, {t[1], t[3]}}));
+}
+
+TEST_F(circle, not_where_someone_can_go_on) {
+  const std::uint32_t m = mutex(0x1000), n = mutex(0x2000), a = made.thread(11), b = made.thread(12);
+  holds(a, m);
+  made.waits(a, n, s);
+  made.waits(b, m, s);
+  EXPECT_TRUE(circles(made.view).empty());  // n is free
+  holds(b, n);
+  EXPECT_EQ(circles(made.view).size(), 1u);
+  made.view.thread(b).over = 1;
+  EXPECT_TRUE(circles(made.view).empty());
+}
+
+TEST_F(circle, conditions_and_semaphores_have_no_holder) {
+  const std::uint32_t x = made.object(kind::semaphore, 0x1000), a = made.thread(11);
+  holds(a, x);
+  made.waits(a, x, s);
+  EXPECT_TRUE(circles(made.view).empty());
+}
+
+// ---- quantities ----------------------------------------------------------------------------------------------------
+
+TEST(quantities, counts) {
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999'999), "999,999");
+  EXPECT_EQ(count_text(1'234'567), "1.23 M");
+  EXPECT_EQ(count_text(999'400'000), "999 M");
+  EXPECT_EQ(count_text(12'345'678'901), "12.3 G");
+  EXPECT_EQ(exact_count(1'234'567), "1,234,567");
+}
+
+TEST(quantities, times) {
+  EXPECT_EQ(time_text(0), "0 s");
+  EXPECT_EQ(time_text(850e-9), "850 ns");
+  EXPECT_EQ(time_text(12.34e-6), "12.3 µs");
+  EXPECT_EQ(time_text(0.0123), "12.3 ms");
+  EXPECT_EQ(time_text(0.99999), "1.00 s");
+  EXPECT_EQ(time_text(1234.5), "1,235 s");
+}
+
+TEST(quantities, shares) {
+  EXPECT_EQ(share_text(0), "0 %");
+  EXPECT_EQ(share_text(0.0001), "< 0.1 %");
+  EXPECT_EQ(share_text(0.0123), "1.2 %");
+  EXPECT_EQ(share_text(0.934), "93 %");
+  EXPECT_EQ(small_share_text(0.0001), "0.01 %");
+  EXPECT_EQ(small_share_text(0.00123), "0.12 %");
+  EXPECT_EQ(small_share_text(0), "0 %");
+  EXPECT_EQ(small_share_text(0.31), "31 %");
+}
+
+TEST(quantities, names_of_functions) {
+  EXPECT_EQ(short_name("main"), "main");
+  EXPECT_EQ(short_name("Table::find(int, std::vector<int>)"), "Table::find");
+  EXPECT_EQ(short_name("(anonymous namespace)::worker(void*)"), "worker");
+  EXPECT_EQ(short_name("void run<int>(int)"), "run<int>");
+  EXPECT_EQ(short_name("std::vector<int> make<std::vector<int>, long>(int)"), "make<std::vector<int>, long>");
+  EXPECT_EQ(short_name("a::operator()(int) const"), "a::operator()");
+  EXPECT_EQ(short_name("operator new(unsigned long)"), "operator new");
+  EXPECT_EQ(short_name("std::ostream& operator<< <char>(std::ostream&, char)"), "operator<< <char>");
+  EXPECT_EQ(short_name("main::{lambda(int)#1}::operator()(int) const"), "main::{lambda#1}::operator()");
+  EXPECT_EQ(short_name("f(int)::table"), "f::table");
+  EXPECT_EQ(
+      short_name("std::_Hashtable<std::string, std::pair<std::string const, int>, std::hash<std::string> >::find(int)"),
+      "std::_Hashtable<…>::find");
+  EXPECT_EQ(short_name("guard variable for f()::x"), "guard variable for f::x");
+  EXPECT_EQ(short_name(""), "");
+  EXPECT_EQ(short_name("odd("), "odd");
+}
+
+TEST(quantities, widths) {
+  EXPECT_EQ(width_of("12 µs"), 5u);
+  EXPECT_EQ(shortened("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(width_of(shortened("äbcdefghijklmnopqrstuvwxyz", 10)), 10u);
+  EXPECT_EQ(shortened("äbcdefghijklmnop", 10), "äbc…klmnop");
+}
+
+TEST(quantities, commands) {
+  EXPECT_EQ(shell_line({"./server", "--name", "a b"}), "./server --name 'a b'");
+}
+
+}  // namespace
+}  // namespace usher::cli::stat

@@ -1,0 +1,482 @@
+// Each rule speaks where it should, and not in a case beside it; and docs/stat.md has the same table.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "stat/rules.hpp"
+#include "synthetic.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+charged_stack at(std::vector<frame> frames, double waited = 1) {
+  charged_stack s;
+  s.where.frames = std::move(frames);
+  s.waited = waited;
+  s.count = 1;
+  return s;
+}
+
+/// A mutex that 8 threads wait for a tenth of their time, 40 µs a wait; it is held for 20 µs at a time.
+row mutex() {
+  row r;
+  r.what = kind::mutex;
+  r.name = "queue_mutex";
+  r.holders = {
+      at({frame_of("std::mutex::unlock()", "std_mutex.h", 118), frame_of("worker(int)", "/src/server.cpp", 120)})};
+  r.waiters = {at({frame_of("worker(int)", "/src/server.cpp", 118)})};
+  counts& c = r.seen;
+  c.acquisitions = 250'000;
+  c.contended = c.waiting.count = 200'000;
+  c.waiting.total = 8;
+  c.waiting.longest = 0.002;
+  c.waiting.median = 40e-6;
+  c.waiting.p99 = 200e-6;
+  c.holding.count = 1000;
+  c.holding.total = 5;
+  c.holding.longest = 100e-6;
+  c.holding.median = 20e-6;
+  c.holding.p99 = 50e-6;
+  c.held_share = 0.5;
+  c.most_waiting = 7;
+  for (int i = 0; i < 8; i++) c.threads.push_back({11 + i, 25'000, 1});
+  r.each.push_back({0x1000, 100, "queue_mutex", c, {}});
+  return r;
+}
+
+row of_kind(kind k) {
+  row r = mutex();
+  r.what = k;
+  r.holders.clear();
+  r.seen.holding = {};
+  r.seen.held_share.reset();
+  r.each[0].seen = r.seen;
+  return r;
+}
+
+/// It ran for 10 s with 8 threads.
+report judged(std::vector<row> rows, const std::function<void(report&)>& change = {}) {
+  report r;
+  r.command = {"./server", "--name", "a b"};
+  r.lock = "pthread";
+  r.seconds = 10;
+  r.threads = 8;
+  r.thread_seconds = 80;
+  for (const row& i : rows) r.waited[int(i.what) - 1] += i.seen.waiting.total;
+  r.rows = std::move(rows);
+  if (change) change(r);
+  judge(r);
+  return r;
+}
+
+/// The verdict of a mutex, or of what it has been changed into.
+row verdict(const std::function<void(row&)>& change, row r = mutex()) {
+  change(r);
+  return judged({r}).rows[0];
+}
+std::string rule_of(const std::function<void(row&)>& change, row r = mutex()) {
+  return verdict(change, std::move(r)).rule;
+}
+
+TEST(rules, what_all_of_these_begin_with) {
+  const row r = verdict([](row&) {});
+  EXPECT_EQ(r.rule, "hot");
+  EXPECT_EQ(r.verdict, "hot: shorten or split the critical section at server.cpp:120 (worker), or try other locks");
+  EXPECT_EQ(r.command, "usher try --locks loiter,mcscr,twa,fairlock,ttas -- ./server --name 'a b'");
+}
+
+TEST(rules, deadlock) {
+  const auto with = [](std::uint64_t address, std::size_t threads) {
+    return judged({mutex()}, [&](report& r) {
+      deadlock d;
+      for (std::size_t i = 0; i < threads; i++)
+        d.threads.push_back({std::int64_t(12 + i), "queue_mutex", {}, address + i});
+      r.deadlocks = {d};
+    });
+  };
+  const report two = with(0x1000, 2);
+  EXPECT_EQ(two.rows[0].rule, "deadlock");
+  EXPECT_EQ(two.rule, "deadlock");
+  EXPECT_NE(two.verdict.find("threads 12 and 13 wait for each other for ever"), std::string::npos) << two.verdict;
+  EXPECT_NE(with(0x1000, 1).verdict.find("locks it again"), std::string::npos);
+  EXPECT_EQ(with(0x9000, 2).rows[0].rule, "hot");  // another mutex's
+}
+
+TEST(rules, uncontended) {
+  const auto none = [](row& r) {
+    r.seen.contended = 0;
+    r.seen.waiting = {};
+  };
+  EXPECT_EQ(rule_of(none), "uncontended");
+  EXPECT_EQ(rule_of(none, of_kind(kind::semaphore)), "uncontended");
+  EXPECT_EQ(rule_of([&](row& r) {
+              none(r);
+              r.seen.waiting_is_hidden = true;
+              r.seen.threads.clear();
+            }),
+            "cool");  // nobody knows
+  EXPECT_NE(rule_of([&](row& r) {
+              none(r);
+              r.seen.contended = 1;
+            }),
+            "uncontended");
+}
+
+TEST(rules, rare_wait) {
+  const auto rare = [](row& r) {
+    r.seen.waiting.longest = 0.1;
+    r.seen.holding.longest = 0.01;
+  };
+  const row r = verdict(rare);
+  EXPECT_EQ(r.rule, "rare-wait");
+  EXPECT_EQ(r.command, "usher stat --lock loiter -- ./server --name 'a b'");
+  EXPECT_EQ(rule_of([&](row& x) {
+              rare(x);
+              x.seen.waiting.total = 0.001;  // worth it, however little it is in all
+            }),
+            "rare-wait");
+  for (const auto& spoil : std::vector<std::function<void(row&)>>{
+           [](row& x) { x.seen.waiting.longest = 0.099; },
+           [](row& x) { x.seen.waiting.p99 = 0.0011; },
+           [](row& x) { x.seen.holding.longest = 0.011; },  // the hold explains it
+           [](row& x) { x.seen.holding = {}; },
+       })
+    EXPECT_NE(rule_of([&](row& x) {
+                rare(x);
+                spoil(x);
+              }),
+              "rare-wait");
+}
+
+TEST(rules, cool) {
+  const auto little = [](row& r) {
+    r.seen.waiting.total = 0.79;  // of 80 s
+    for (auto& t : r.seen.threads) t.waited = 0.1;
+  };
+  const row r = verdict(little);
+  EXPECT_EQ(r.rule, "cool");
+  EXPECT_EQ(r.command, "");
+  EXPECT_EQ(rule_of(little, of_kind(kind::semaphore)), "cool");
+  EXPECT_EQ(rule_of([&](row& x) {
+              little(x);
+              x.seen.waiting.total = 0.81;
+            }),
+            "hot");
+  EXPECT_EQ(rule_of([&](row& x) {  // all others may be idle
+              little(x);
+              x.seen.threads[0].waited = 0.5;
+            }),
+            "hot");
+}
+
+TEST(rules, allocator) {
+  const auto in = [](const char* function, const char* module, double waited) {
+    return [=](row& r) {
+      r.waiters = {
+          at({frame_of("arena_lock", "a.c", 1), frame_of(function, "m.c", 5, module), frame_of("work", "w.c", 9)},
+             waited),
+          at({frame_of("work", "w.c", 10)}, 1)};
+    };
+  };
+  EXPECT_EQ(rule_of(in("malloc", "/bin/server", 1)), "allocator");
+  EXPECT_EQ(rule_of(in("operator new(unsigned long)", "/bin/server", 1)), "allocator");
+  EXPECT_EQ(rule_of(in("free", "/bin/server", 1)), "allocator");
+  EXPECT_EQ(rule_of(in("", "/usr/lib/libjemalloc.so.2", 1)), "allocator");
+  EXPECT_EQ(rule_of(in("malloc", "/bin/server", 0.9)), "hot");
+  EXPECT_EQ(rule_of(in("free_list_push", "/bin/server", 1)), "hot");
+}
+
+row table(std::uint64_t objects, double first) {
+  row r = mutex();
+  r.name = "buckets[]";
+  r.objects = objects;
+  r.each.clear();
+  for (std::uint64_t i = 0; i < objects; i++) {
+    object_row o;
+    o.name = "buckets+0x28";
+    o.seen.waiting.total = r.seen.waiting.total * (i == 0 ? first : (1 - first) / double(objects - 1));
+    r.each.push_back(o);
+  }
+  return r;
+}
+
+TEST(rules, one_of_many) {
+  const row r = verdict([](row&) {}, table(1024, 0.9));
+  EXPECT_EQ(r.rule, "one-of-many");
+  EXPECT_EQ(r.verdict, "one of 1,024 (buckets+0x28) has 90 % of the waiting: spread what it guards over the others");
+  EXPECT_NE(
+      verdict([](row& x) { x.each[0].seen.held_share = 0.93, x.each[0].seen.holding.count = 1; }, table(1024, 0.9))
+          .verdict.find("server.cpp:120 (worker): it is held about 93 % of the time"),
+      std::string::npos);
+  EXPECT_EQ(rule_of([](row&) {}, table(8, 0.5)), "one-of-many");
+  EXPECT_NE(rule_of([](row&) {}, table(8, 0.49)), "one-of-many");
+  EXPECT_NE(rule_of([](row&) {}, table(7, 0.9)), "one-of-many");
+}
+
+TEST(rules, starving) {
+  const auto starves = [](row& r) {
+    r.seen.waiting.longest = 0.34;
+    r.seen.waiting.p99 = 0.3;
+    r.seen.most_waiting = 1;
+    r.seen.threads = {{13, 30, 7.8}, {12, 100, 0.2}};
+  };
+  const row r = verdict(starves);
+  EXPECT_EQ(r.rule, "starving");
+  EXPECT_EQ(
+      r.verdict,
+      "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it; try a lock that bounds "
+      "waiting");
+  EXPECT_EQ(r.command, "usher stat --lock loiter -- ./server --name 'a b'");
+  for (const auto& spoil : std::vector<std::function<void(row&)>>{
+           [](row& x) { x.seen.threads[0].waited = 5.9; }, [](row& x) { x.seen.waiting.longest = 0.09; },
+           [](row& x) { x.seen.holding.longest = 0.035; },
+           [](row& x) { x.seen.acquisitions = 99, x.seen.holding.total = 0.00198; },
+           [](row& x) { x.seen.holding.total = 0.018 * 250'000; },  // so long a hold that twenty are more
+       })
+    EXPECT_NE(rule_of([&](row& x) {
+                starves(x);
+                spoil(x);
+              }),
+              "starving");
+  EXPECT_EQ(judged({r}, [](report& x) { x.lock = "loiter"; }).rows[0].command,
+            "usher stat --lock twa -- ./server --name 'a b'");
+}
+
+TEST(rules, sleeping_hold) {
+  const auto sleeps = [](row& r) {
+    r.seen.acquisitions = 1000;
+    r.seen.holding.median = 0.005;
+    r.seen.holding.total = 5;
+  };
+  const row r = verdict(sleeps);
+  EXPECT_EQ(r.rule, "sleeping-hold");
+  EXPECT_EQ(
+      r.verdict,
+      "held 5.00 ms at a time, about 50 % of the time: does it sleep, or do I/O, with the mutex held? Move that out of "
+      "the critical section at server.cpp:120 (worker); no lock helps");
+  EXPECT_EQ(r.command, "");
+  EXPECT_EQ(rule_of([&](row& x) {  // on average
+              sleeps(x);
+              x.seen.holding.median = 1e-6;
+            }),
+            "sleeping-hold");
+  EXPECT_NE(rule_of([&](row& x) {
+              sleeps(x);
+              x.seen.holding.median = 0.0009;
+              x.seen.holding.total = 0.9;
+            }),
+            "sleeping-hold");
+}
+
+TEST(rules, long_hold) {
+  const row r = verdict([](row& x) { x.seen.held_share = 0.93, x.seen.holding_is_exact = true; });
+  EXPECT_EQ(r.rule, "long-hold");
+  EXPECT_EQ(r.verdict, "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); no lock helps");
+  EXPECT_EQ(r.command, "");
+  EXPECT_EQ(verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(); }).verdict,
+            "held about 80 % of the time: shorten the critical section at queue_mutex; no lock helps");
+  EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.79; }), "hot");
+}
+
+TEST(rules, spread) {
+  const row r = verdict([](row& x) { x.objects = 64; }, table(60, 0.02));
+  EXPECT_EQ(r.rule, "spread");
+  EXPECT_EQ(r.verdict, "the waiting is spread over 60 of 64: more of them (buckets, shards) make it less");
+  EXPECT_EQ(rule_of([](row&) {}, table(4, 0.49)), "spread");
+  EXPECT_EQ(rule_of([](row&) {}, table(4, 0.5)), "hot");
+  EXPECT_EQ(rule_of([](row&) {}, table(3, 0.4)), "hot");
+}
+
+TEST(rules, convoy) {
+  const auto slow = [](row& r) {
+    r.seen.acquisitions = r.seen.contended = r.seen.waiting.count = 20'000;  // 400 µs a wait
+    r.seen.holding.total = 20'000 * 10e-6;
+  };
+  const row r = verdict(slow);
+  EXPECT_EQ(r.rule, "convoy");
+  EXPECT_EQ(
+      r.verdict,
+      "a wait takes 400 µs, a hold 10.0 µs: woken waiters find it taken, or it waits for them to wake; try a lock that "
+      "wakes fewer");
+  EXPECT_EQ(r.command, "usher try --locks loiter,mcscr,ttas -- ./server --name 'a b'");
+  EXPECT_EQ(rule_of([&](row& x) {
+              slow(x);
+              x.seen.holding.total = 20'000 * 15e-6;
+            }),
+            "hot");
+  EXPECT_EQ(rule_of([&](row& x) {  // short, but no wake-up is
+              slow(x);
+              x.seen.waiting.count = 420'000;
+              x.seen.holding.total = 20'000 * 100e-9;
+            }),
+            "hot-short");
+}
+
+TEST(rules, hot_short) {
+  EXPECT_EQ(rule_of([](row& r) { r.seen.holding.total = 250'000 * 9e-6; }), "hot-short");
+  EXPECT_EQ(rule_of([](row& r) { r.seen.holding.total = 250'000 * 11e-6; }), "hot");
+  EXPECT_EQ(rule_of([](row& r) { r.seen.holding = {}; }), "hot");  // not known
+}
+
+TEST(rules, no_credits) {
+  EXPECT_EQ(rule_of([](row&) {}, of_kind(kind::semaphore)), "no-credits");
+}
+
+TEST(rules, herd) {
+  const auto herd = [](row& r) {
+    r.seen.signals = 110;
+    r.seen.unheard = 10;
+    r.seen.woken = 4000;
+    r.seen.herd = 40;
+  };
+  const row r = verdict(herd, of_kind(kind::condition));
+  EXPECT_EQ(r.rule, "herd");
+  EXPECT_EQ(r.verdict, "40 threads wake for each broadcast: if only one of them can go on, signal one");
+  for (const auto& spoil : std::vector<std::function<void(row&)>>{
+           [](row& x) { x.seen.woken = 399; },
+           [](row& x) { x.seen.herd = 3; },
+           [](row& x) { x.seen.woken = 99, x.seen.signals = 20; },
+           [](row& x) { x.seen.unheard = 110; },
+       })
+    EXPECT_EQ(rule_of(
+                  [&](row& x) {
+                    herd(x);
+                    spoil(x);
+                  },
+                  of_kind(kind::condition)),
+              "condition");
+}
+
+TEST(rules, slow_wake) {
+  const auto slow = [](row& r) {
+    r.seen.woken = 100;
+    r.seen.waiting.median = 0.0012;
+  };
+  EXPECT_EQ(rule_of(slow, of_kind(kind::condition)), "slow-wake");
+  EXPECT_EQ(rule_of(
+                [&](row& x) {
+                  slow(x);
+                  x.seen.woken = 99;
+                },
+                of_kind(kind::condition)),
+            "condition");
+  EXPECT_EQ(rule_of(
+                [&](row& x) {
+                  slow(x);
+                  x.seen.waiting.median = 0.0009;
+                },
+                of_kind(kind::condition)),
+            "condition");
+}
+
+TEST(rules, unheard) {
+  EXPECT_EQ(rule_of([](row& r) { r.seen.signals = 1000, r.seen.unheard = 900; }, of_kind(kind::condition)), "unheard");
+  EXPECT_EQ(rule_of([](row& r) { r.seen.signals = 1000, r.seen.unheard = 899; }, of_kind(kind::condition)),
+            "condition");
+  EXPECT_EQ(rule_of([](row& r) { r.seen.signals = 999, r.seen.unheard = 999; }, of_kind(kind::condition)), "condition");
+}
+
+// ---- programs ----------------------------------------------------------------------------------------------------
+
+TEST(rules_of_programs, no_calls) {
+  EXPECT_EQ(judged({}).rule, "no-calls");
+}
+
+TEST(rules_of_programs, hot_mutex) {
+  row other = mutex();
+  other.seen.waiting.total = 2;
+  const report r = judged({mutex(), other});
+  EXPECT_EQ(r.rule, "hot-mutex");
+  EXPECT_EQ(r.verdict,
+            "threads waited 12 % of their time for locks, 80 % of that for queue_mutex: hot: shorten or split the "
+            "critical section "
+            "at server.cpp:120 (worker), or try other locks");
+  EXPECT_EQ(r.next, r.rows[0].command);
+  EXPECT_TRUE(
+      judged({mutex()}, [](report& x) { x.lock = "loiter"; }).verdict.starts_with("under loiter threads waited"));
+}
+
+row cool() {
+  row r = mutex();
+  r.seen.waiting.total = 0.008;
+  r.seen.threads.clear();
+  return r;
+}
+
+TEST(rules_of_programs, one_thread_among_many_idle_ones) {
+  row r = cool();
+  r.seen.waiting.total = 0.7;
+  r.seen.threads = {{17, 100, 0.7}};
+  const report all = judged({r});
+  EXPECT_EQ(all.rule, "hot-mutex");
+  EXPECT_NE(all.verdict.find("0.87 % of their time for locks, but thread 17 waited 700 ms"), std::string::npos)
+      << all.verdict;
+}
+
+TEST(rules_of_programs, cold) {
+  const report r = judged({cool()});
+  EXPECT_EQ(r.rule, "cold");
+  EXPECT_EQ(r.verdict, "threads waited 0.01 % of their time for locks: no lock can make this program faster");
+  EXPECT_EQ(r.next, "");
+  row herd = of_kind(kind::condition);
+  herd.name = "item_came";
+  herd.seen.signals = 100, herd.seen.woken = 4000, herd.seen.herd = 40;
+  EXPECT_NE(judged({cool(), herd}).verdict.find("item_came: 40 threads wake"), std::string::npos);
+  EXPECT_EQ(judged({cool(), of_kind(kind::condition)}).rule, "cold");  // waiting for work is not the lock's fault
+}
+
+TEST(rules_of_programs, credits) {
+  EXPECT_EQ(judged({of_kind(kind::semaphore), cool()}).rule, "credits");
+  EXPECT_EQ(judged({of_kind(kind::semaphore), mutex()}).rule, "hot-mutex");
+}
+
+TEST(rules_of_programs, without_its_command) {
+  const report r = judged({mutex()}, [](report& x) { x.command.clear(); });
+  EXPECT_EQ(r.next, "usher try --locks loiter,mcscr,twa,fairlock,ttas -- CMD");
+}
+
+// ---- the table --------------------------------------------------------------------------------------------------------
+
+TEST(rules, names_are_unique_and_short_in_the_table) {
+  for (const auto rules : {rules_of_rows(), rules_of_programs()}) {
+    std::set<std::string> names;
+    for (const rule& r : rules) {
+      EXPECT_TRUE(names.insert(r.name).second) << r.name;
+      EXPECT_LE(std::string(r.in_table).size(), 17u) << r.name;
+      EXPECT_NE(find_rule(r.name), nullptr);
+    }
+  }
+  EXPECT_EQ(find_rule("nonsense"), nullptr);
+}
+
+/// The lines between `<!-- name -->` and `<!-- /name -->`.
+std::string part_of_page(const std::string& name) {
+  std::ifstream in(USHER_STAT_DOC);
+  std::ostringstream all;
+  all << in.rdbuf();
+  const std::string page = all.str(), begin = "<!-- " + name + " -->\n", end = "<!-- /" + name + " -->";
+  const std::size_t from = page.find(begin), to = page.find(end);
+  return from == std::string::npos || to == std::string::npos
+             ? ""
+             : page.substr(from + begin.size(), to - from - begin.size());
+}
+
+std::string as_markdown(std::span<const rule> rules, bool has_column) {
+  std::string text = has_column ? "| rule | in the table | when | it says, for example |\n|---|---|---|---|\n"
+                                : "| rule | when | it says, for example |\n|---|---|---|\n";
+  for (const rule& r : rules)
+    text += std::string("| `") + r.name + "` | " + (has_column ? std::string(r.in_table) + " | " : "") + r.when +
+            " | " + r.says + " |\n";
+  return text;
+}
+
+TEST(rules, the_page_has_the_same_tables) {
+  EXPECT_EQ(part_of_page("rules of rows"), as_markdown(rules_of_rows(), true));
+  EXPECT_EQ(part_of_page("rules of programs"), as_markdown(rules_of_programs(), false));
+}
+
+}  // namespace
+}  // namespace usher::cli::stat

@@ -1,0 +1,185 @@
+// Records and names that a test makes up: what a program would have written, and what its addresses would be called.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "record/layout.hpp"
+#include "stat/reading.hpp"
+#include "stat/symbols.hpp"
+
+namespace usher::cli::stat {
+
+/// A small record. Ticks are nanoseconds, as in time_scale's default.
+class synthetic {
+ public:
+  explicit synthetic(const record::capacities& room = small())
+      : memory_(std::aligned_alloc(4096, record::view::size_for(room)), &std::free) {
+    std::memset(memory_.get(), 0, record::view::size_for(room));
+    view = record::view(memory_.get());
+    view.head().magic = record::magic;
+    view.head().version = record::version;
+    view.head().room = room;
+    process(100);
+  }
+
+  static record::capacities small() {
+    record::capacities c;
+    c.objects = 4096;
+    c.details = 64;
+    c.threads = 64;
+    c.processes = 8;
+    c.modules = 8;
+    c.text = 4096;
+    c.chains = 64;
+    c.charges = 64;
+    c.windows = 8;
+    return c;
+  }
+
+  std::uint32_t process(std::uint32_t pid, std::uint64_t ended = 0) {
+    const std::uint32_t i = view.head().processes++;
+    view.process(i).pid = pid;
+    view.process(i).ended = ended;
+    std::strcpy(view.process(i).lock, "pthread");
+    return i;
+  }
+
+  std::uint32_t thread(std::uint32_t tid, std::uint64_t first = 0, std::uint32_t of = 0) {
+    const std::uint32_t i = view.head().threads++;
+    view.thread(i).tid = tid;
+    view.thread(i).first = first;
+    view.thread(i).process = of;
+    return i;
+  }
+
+  /// Without a place, unless `place` is a chain.
+  std::uint32_t object(kind what, std::uint64_t address, std::uint32_t flags = record::is_static,
+                       std::uint32_t of = 0) {
+    const std::uint32_t i = next_object_++;
+    record::object& o = view.object(i);
+    o.key = record::key_of(of, address);
+    o.depth_and_kind = std::uint32_t(what);
+    o.flags = flags;
+    return i;
+  }
+  std::uint32_t placed(kind what, std::uint64_t address, std::uint32_t chain, std::uint32_t flags = 0,
+                       std::uint32_t of = 0) {
+    const std::uint32_t i = object(what, address, flags, of);
+    view.object(i).place = chain + 1;
+    return i;
+  }
+  record::object& at(std::uint32_t object) { return view.object(object); }
+
+  record::detail& detail(std::uint32_t object) {
+    const std::uint32_t i = view.head().details++;
+    view.object(object).detail = i + 1;
+    view.detail(i).object = object + 1;
+    return view.detail(i);
+  }
+
+  std::uint32_t chain(std::initializer_list<std::uint64_t> pcs, std::uint32_t of = 0) {
+    const std::uint32_t i = next_chain_++;
+    record::chain& c = view.chain(i);
+    c.hash = i + 1;
+    c.process = of;
+    for (const std::uint64_t pc : pcs) c.pc[c.length++] = pc;
+    c.ready = 1;
+    return i;
+  }
+
+  void charge(record::charged what, kind k, std::uint32_t whom, std::uint32_t chain, std::uint64_t count,
+              std::uint64_t ticks) {
+    record::charge& c = view.charge(next_charge_++);
+    c.key = record::charge_key(what, k, whom, chain);
+    c.count = count;
+    c.ticks = ticks;
+  }
+
+  void window(std::uint32_t object, const std::vector<std::uint16_t>& owners) {
+    record::window& w = view.window(view.head().windows++);
+    w.object = object + 1;
+    for (std::size_t i = 0; i < owners.size(); i++) w.owners[i] = owners[i];
+    w.count = std::uint32_t(owners.size());
+  }
+
+  /// As the library does when a thread begins to wait.
+  void waits(std::uint32_t thread, std::uint32_t object, std::uint64_t since) {
+    view.thread(thread).since = since;
+    view.thread(thread).waits_for = object + 1;
+    view.object(object).waiting += record::arrival(since);
+  }
+
+  record::view view;
+
+ private:
+  std::unique_ptr<void, decltype(&std::free)> memory_;
+  std::uint32_t next_object_ = 0, next_chain_ = 0, next_charge_ = 0;
+};
+
+inline frame frame_of(std::string function, std::string file, unsigned line, std::string module = "/bin/server") {
+  frame f;
+  f.function = std::move(function);
+  f.file = std::move(file);
+  f.line = line;
+  f.module = std::move(module);
+  return f;
+}
+
+/// Names as a test says; of static objects in any process.
+class made_up_names : public symbols {
+ public:
+  explicit made_up_names(record::view record) : symbols(record) {}
+
+  stack resolve(const record::chain& c) override {
+    stack all;
+    for (std::uint32_t i = 0; i < c.length; i++) {
+      stack s = resolve(c.process, c.pc[i]);
+      all.frames.insert(all.frames.end(), s.frames.begin(), s.frames.end());
+    }
+    all.is_cut = c.cut != 0;
+    return all;
+  }
+  stack resolve(std::uint32_t, std::uint64_t pc) override {
+    resolved++;
+    const auto at = code.find(pc);
+    frame unknown;
+    unknown.address = pc;
+    stack s;
+    s.frames = at != code.end() ? at->second : std::vector{unknown};
+    for (frame& f : s.frames) f.address = pc;
+    return s;
+  }
+  std::optional<static_object> object_at(std::uint32_t, std::uint64_t address) override {
+    for (const auto& [begin, symbol] : data) {
+      if (address < begin || address >= begin + symbol.size) continue;
+      static_object s = symbol;
+      s.offset = address - begin;
+      s.module_offset = address & 0xffff;
+      return s;
+    }
+    return std::nullopt;
+  }
+
+  void variable(std::uint64_t address, std::string name, std::uint64_t size, std::string module = "/bin/server") {
+    static_object s;
+    s.symbol = std::move(name);
+    s.size = size;
+    s.module = std::move(module);
+    data[address] = std::move(s);
+  }
+
+  std::map<std::uint64_t, std::vector<frame>> code;
+  std::map<std::uint64_t, static_object> data;
+  unsigned resolved = 0;
+};
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,329 @@
+// The report as people read it, within 80 columns, and as programs do.
+#include "stat/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "stat/json.hpp"
+#include "stat/quantities.hpp"
+#include "stat/rules.hpp"
+#include "synthetic.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+charged_stack stack_of(std::vector<frame> frames, std::uint64_t count, double waited) {
+  charged_stack s;
+  s.where.frames = std::move(frames);
+  s.count = count;
+  s.waited = waited;
+  return s;
+}
+
+/// With some of everything, and with names that are as long as names get.
+report sample() {
+  report r;
+  r.command = {"./server", "--threads", "8"};
+  r.pid = 100;
+  r.lock = "pthread";
+  r.usher = "0.1.0";
+  r.seconds = 10.02;
+  r.processes = 1;
+  r.threads = 9;
+  r.thread_seconds = 82.4;
+  r.waited[0] = 25.5;
+  r.waited[1] = 0.5;
+  r.waited[2] = 0.002;
+
+  row hot;
+  hot.what = kind::mutex;
+  hot.name = "buckets[]";
+  hot.module = "/usr/lib/libserver.so.1";
+  hot.objects = 1024;
+  counts& c = hot.seen;
+  c.acquisitions = 12'345'678;
+  c.contended = 1'234'567;
+  c.waiting = {1'234'567, 25.0, 0.0123, 12e-6, 250e-6};
+  c.holding = {123'456, 9.3, 0.001, 700e-9, 12e-6};
+  c.held_share = 0.93;
+  c.most_waiting = 7;
+  c.still_waiting = 1;
+  c.failed_tries = 12;
+  c.timeouts = 3;
+  for (int i = 0; i < 9; i++) c.threads.push_back({1000 + i, 100, 25.0 / 9});
+  hot.order = admission{2032, 1, 0.45, 5.2, 4, 0.12, 0.34};
+  for (int i = 0; i < 1024; i++) {
+    object_row o;
+    o.address = 0x1000 + std::uint64_t(i) * 40;
+    o.pid = 100;
+    o.name = "buckets+" + hexadecimal(std::uint64_t(i) * 40);
+    o.seen = c;
+    o.seen.waiting.total = i == 0 ? 24 : 1.0 / 1023;
+    hot.each.push_back(o);
+  }
+  frame inlined = frame_of("std::mutex::unlock()", "/usr/include/c++/12/bits/std_mutex.h", 118);
+  inlined.is_inlined = true;
+  hot.holders = {stack_of({inlined, frame_of("Table::insert(int, std::string const&)", "/src/table.cpp", 120),
+                           frame_of("worker(void*)", "/src/server.cpp", 77), frame_of("", "", 0, "/lib/libc.so.6")},
+                          900, 20),
+                 stack_of({frame_of("other", "/src/other.cpp", 1)}, 100, 5)};
+  std::vector<frame> deep;
+  for (unsigned i = 0; i < 12; i++)
+    deep.push_back(
+        frame_of("a_function_whose_name_is_as_long_as_those_that_templates_make_out_of_templates_" + std::to_string(i),
+                 "/src/a_file_with_a_name_that_is_long_too_but_not_that_long.cpp", 1000 + i));
+  hot.waiters = {stack_of(deep, 100, 25)};
+  r.rows.push_back(hot);
+
+  row placed;
+  placed.what = kind::mutex;
+  placed.name =
+      "tbb::detail::r1::concurrent_monitor_base<unsigned_long>::prepare_wait concurrent_monitor_of_the_library.h:1204";
+  placed.by_init = true;
+  placed.place.frames = {frame_of("make", "/src/make.cpp", 5)};
+  placed.objects = 3;
+  placed.gone = 1;
+  placed.each.resize(2);
+  placed.seen.acquisitions = 1000;
+  placed.seen.contended = 1;
+  placed.seen.waiting.total = 0.5;
+  placed.seen.waiting.count = 1;
+  placed.seen.waiting_is_hidden = true;
+  r.rows.push_back(placed);
+
+  row quiet;
+  quiet.what = kind::mutex;
+  quiet.name = "log_mutex";
+  quiet.seen.acquisitions = 5;
+  quiet.seen.waiting_is_hidden = true;
+  r.rows.push_back(quiet);
+
+  row condition;
+  condition.what = kind::condition;
+  condition.name = "item_came";
+  condition.seen.acquisitions = condition.seen.contended = condition.seen.woken = condition.seen.waiting.count = 4000;
+  condition.seen.signals = 110;
+  condition.seen.unheard = 10;
+  condition.seen.herd = 40;
+  condition.seen.waiting.total = 0.5;
+  condition.seen.waiting.median = 120e-6;
+  condition.waiters = {stack_of({frame_of("consumer()", "/src/queue.cpp", 40)}, 4000, 0.5)};
+  r.rows.push_back(condition);
+
+  row semaphore;
+  semaphore.what = kind::semaphore;
+  semaphore.name = "credits";
+  semaphore.seen.acquisitions = 1000;
+  semaphore.seen.signals = 1000;
+  r.rows.push_back(semaphore);
+  r.remarks = {"5 calls on objects that found no room are not counted: --objects 131072 makes room."};
+  return r;
+}
+
+deadlock circle() {
+  deadlock d;
+  d.seconds = 1.25;
+  d.threads.resize(2);
+  d.threads[0].tid = 12;
+  d.threads[0].waits_for = "right";
+  d.threads[0].where.frames = {frame_of("first(int)", "/src/deadlock.cpp", 10)};
+  d.threads[0].address = 0x2000;
+  d.threads[1].tid = 13;
+  d.threads[1].waits_for = "left";
+  return d;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+void expect_narrow(const std::string& text) {
+  for (const std::string& line : lines_of(text)) {
+    const bool is_copied = line.find("Next: ") != std::string::npos;  // as it is
+    EXPECT_TRUE(is_copied || width_of(line) <= 80) << line;
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Without its line breaks.
+std::string flat(const std::string& text) {
+  std::string all;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+TEST(text, the_table) {
+  report r = sample();
+  judge(r);
+  const std::string text = as_text(r, {});
+  expect_narrow(text);
+  const std::string expected = R"(./server --threads 8
+10.0 s under the C library's mutex; 9 threads in 1 process
+
+mutex                        acquired  contended   waited   held  verdict
+)";
+  EXPECT_EQ(text.substr(0, expected.size()), expected) << text;
+  EXPECT_TRUE(has(text, "buckets[] ×1,024               12.3 M       10 %   25.0 s  ~93 %  one of many\n")) << text;
+  EXPECT_TRUE(has(text, "500 ms+      –  ")) << text;  // somewhat hidden; never timed
+  EXPECT_TRUE(has(text, "log_mutex                           5          –        –      –  not in the way")) << text;
+  EXPECT_TRUE(has(text, "+: and what threads waited when they locked it again inside"));
+  EXPECT_TRUE(has(text,
+                  "condition variable  waits  signals  unheard  to run  verdict\n"
+                  "item_came           4,000      110    9.1 %  120 µs  herd\n"))
+      << text;
+  EXPECT_TRUE(has(text,
+                  "semaphore  taken  contended  waited  posted  verdict\n"
+                  "credits    1,000        0 %     0 s   1,000  uncontended\n"))
+      << text;
+  const auto lines = lines_of(text);
+  EXPECT_TRUE(lines.back().starts_with("Verdict: ") || lines.back().starts_with("  "));  // comes last
+  EXPECT_TRUE(has(flat(text), "--objects 131072 makes room"));
+}
+
+TEST(text, stacks_under_the_hottest) {
+  report r = sample();
+  judge(r);
+  const std::string text = as_text(r, {});
+  EXPECT_TRUE(has(text, R"(
+  held at (80 % of the waiting, 20.0 s):
+    std::mutex::unlock  std_mutex.h:118 (inlined)
+    Table::insert  table.cpp:120
+    worker  server.cpp:77
+    libc.so.6+0x0
+  waited for at (100 % of the waiting, 25.0 s):
+)")) << text;
+  EXPECT_TRUE(has(text, "    … 4 frames more\n")) << text;
+  EXPECT_FALSE(has(text, "other.cpp"));
+  EXPECT_TRUE(has(text, "\nitem_came\n  40 threads wake for each broadcast")) << text;
+  EXPECT_FALSE(has(text, "\ncredits\n"));
+}
+
+TEST(text, details) {
+  report r = sample();
+  judge(r);
+  const std::string text = as_text(r, {10, true});
+  expect_narrow(text);
+  for (const char* part :
+       {"12,345,678 acquisitions, 1,234,567 contended; 12 failed trylocks; 3 given up in time",
+        "median 12.0 µs, 99 % 250 µs, longest 12.3 ms", "7 threads at once", "1 still waiting", "held about 9.30 s in all",
+        "(123,456 holds timed)", "LWSS 5.2, MTTR 4, Gini 0.12, RSTDDEV 0.34", "1000 (11 %)", "and others",
+        "in /usr/lib/libserver.so.1", "buckets+0x28", "and 1,014 more", "and 1 that are gone",
+        "initialised at:\n    make  make.cpp:5", "other  other.cpp:1", "4,000 waits, 4,000 ended by a signal",
+        "one woke 40 threads", "templates_11", " credits "})
+    EXPECT_TRUE(has(flat(text), flat(part))) << part << "\n" << text;
+}
+
+TEST(text, the_rest_is_counted) {
+  report r = sample();
+  judge(r);
+  const std::string text = as_text(r, {1, false});
+  EXPECT_TRUE(has(text, "and 2 mutexes more, waited 500 ms in all; --top 3 shows them\n")) << text;
+  expect_narrow(as_text(r, {0, false}));
+}
+
+TEST(text, under_one_of_our_locks) {
+  report r = sample();
+  r.lock = "loiter";
+  r.processes = 3;
+  r.command.clear();
+  judge(r);
+  EXPECT_TRUE(as_text(r, {}).starts_with("process 100\n10.0 s under loiter; 9 threads in 3 processes\n"));
+}
+
+TEST(text, nothing) {
+  report r;
+  judge(r);
+  const std::string text = as_text(r, {});
+  EXPECT_TRUE(has(text, "Verdict: the program used no pthread mutex")) << text;
+  expect_narrow(text);
+}
+
+TEST(text, odd_bytes) {
+  report r = sample();
+  r.rows[0].name = "a\xff\x1b[31m";
+  r.rows[0].holders[0].where.frames[1].function = "f\xff\x1b";
+  r.command = {"\xff", "\x1b"};
+  r.remarks = {"\xff"};
+  judge(r);
+  const std::string text = as_text(r, {10, true});
+  EXPECT_FALSE(has(text, "\x1b"));
+  EXPECT_FALSE(has(text, "\xff"));
+}
+
+TEST(text, a_deadlock) {
+  const deadlock d = circle();
+  EXPECT_EQ(as_line(d), "deadlock: 2 threads have waited 1.25 s for each other: 12 for right, 13 for left");
+  EXPECT_EQ(as_text(d), R"(deadlock: 2 threads have waited 1.25 s for each other: 12 for right, 13 for left
+  thread 12 waits for right, which thread 13 holds:
+    first  deadlock.cpp:10
+  thread 13 waits for left, which thread 12 holds:
+    (its stack is not known)
+)");
+  report r = sample();
+  r.deadlocks = {d};
+  judge(r);
+  EXPECT_TRUE(has(as_text(r, {}), "\n  thread 12 waits for right"));
+  deadlock self = d;
+  self.threads.resize(1);
+  EXPECT_EQ(as_line(self), "deadlock: thread 12 has waited 1.25 s for right, which it holds itself");
+}
+
+TEST(json, everything) {
+  report r = sample();
+  r.deadlocks = {circle()};
+  judge(r);
+  const auto j = as_json(r);
+  EXPECT_EQ(j["version"], 1);
+  EXPECT_EQ(j["command"][2], "8");
+  EXPECT_EQ(j["lock"], "pthread");
+  EXPECT_EQ(j["rule"], "deadlock");
+  EXPECT_TRUE(j["next"].is_null());
+  EXPECT_EQ(j["waited"]["mutex"], 25.5);
+  ASSERT_EQ(j["rows"].size(), 5u);
+  const auto& hot = j["rows"][0];
+  EXPECT_EQ(hot["kind"], "mutex");
+  EXPECT_EQ(hot["acquisitions"], 12'345'678);
+  EXPECT_EQ(hot["waiting"]["p99"], 250e-6);
+  EXPECT_EQ(hot["holding"]["exact"], false);
+  EXPECT_EQ(hot["held_share"], 0.93);
+  EXPECT_EQ(hot["threads"][0]["tid"], 1000);
+  EXPECT_EQ(hot["order"]["lwss"], 5.2);
+  EXPECT_EQ(hot["each"].size(), 1024u);
+  EXPECT_EQ(hot["each"][1]["address"], "0x1028");
+  EXPECT_EQ(hot["holders"][0]["frames"][1]["line"], 120);
+  EXPECT_EQ(hot["holders"][0]["frames"][0]["inlined"], true);
+  EXPECT_TRUE(hot["holders"][0]["frames"][3]["function"].is_null());
+  EXPECT_EQ(hot["place"]["frames"].size(), 0u);
+  EXPECT_TRUE(j["rows"][1]["holding"].is_null());
+  EXPECT_TRUE(j["rows"][1]["held_share"].is_null());
+  EXPECT_TRUE(j["rows"][1]["waiting"]["median"].is_null());
+  EXPECT_EQ(j["rows"][1]["waiting"]["hidden"], true);
+  EXPECT_EQ(j["rows"][1]["by_init"], true);
+  EXPECT_EQ(j["rows"][3]["woken"], 4000);
+  EXPECT_FALSE(j["rows"][3].contains("holding"));
+  EXPECT_EQ(j["rows"][4]["signals"], 1000);
+  EXPECT_FALSE(j["rows"][4].contains("herd"));
+  EXPECT_EQ(j["deadlocks"][0]["threads"][0]["stack"]["frames"][0]["function"], "first(int)");
+  EXPECT_EQ(nlohmann::ordered_json::parse(j.dump()), j);
+}
+
+TEST(json, is_utf8_whatever_the_names_are) {
+  report r = sample();
+  r.command = {"\xff\x01"};
+  r.rows[0].name = "\xc3";
+  r.rows[0].holders[0].where.frames[0].file = "\xe2\x82";
+  r.remarks = {"\xf0\x9f"};
+  judge(r);
+  EXPECT_NO_THROW({ EXPECT_TRUE(has(as_json(r).dump(), "\"?\\u0001\"")); });
+}
+
+}  // namespace
+}  // namespace usher::cli::stat
