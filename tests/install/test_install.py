@@ -76,8 +76,15 @@ def components(prefix, libdir, folder, env):
     usher, svg = prefix / "bin" / "usher", folder / "curves.svg"
     simulator = prefix / "libexec" / "usher" / "usher_bench"
     module = next((prefix / libdir / "usher").glob("libusher-draw.so"), None)
-    check("usher needs no library that draws, and no fibers", run(["readelf", "--dynamic", usher], 20, env),
-          lambda out: "NEEDED" in out and "cairo" not in out and "boost" not in out)
+    recorder = prefix / "libexec" / "usher" / "usher_stat"
+    check("usher needs no library that draws, none that reads debug information, and no fibers",
+          run(["readelf", "--dynamic", usher], 20, env),
+          lambda out: "NEEDED" in out and not any(library in out for library in ("cairo", "libdw", "boost")))
+    if recorder.exists():
+        check("usher stat finds its executable", run([usher, "stat", "--help"], 20, env), lambda out: "usher stat" in out)
+        recorder.unlink()
+    refused("no usher_stat: usher stat says so", run([usher, "stat", "--", "true"], 20, env),
+            "usher_stat", "USHER_BUILD_STAT", "libdw-dev")
     sim = [usher, "sim", "mutexbench", "--threads", "1,2", "--seeds", "1", "--ms", "0.05", "--locks", "ticket-spin", "--quiet"]
     tried = [usher, "try", "--locks", "ticket", "--rounds", "1", "--quiet", "--chart", svg, "--", "touch", folder / "was_run"]
     if simulator.exists():

@@ -51,7 +51,7 @@ def in_its_place(usr, libdir, version):
     for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
                  "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
-                 f"{libdir}/usher/libusher.so", f"{libdir}/usher/libusher-draw.so", "libexec/usher/usher_bench",
+                 f"{libdir}/usher/libusher.so", f"{libdir}/usher/libusher-draw.so", "libexec/usher/usher_bench", "libexec/usher/usher_stat",
                  f"{libdir}/libusher_locks.a"):
         expect(name, (usr / name).is_file(), "is missing")
     for name, begin in (("share/man/man1/usher.1.gz", ".TH USHER 1"),
@@ -67,6 +67,7 @@ def commands_work(usr, libdir, version, work, env):
     check("usher run finds the library", run([usher, "run", "--", "/bin/sh", "-c", "echo $LD_PRELOAD"], 20, env),
           lambda out: out.strip() == str(usr / libdir / "usher" / "libusher.so"))
     check("usher sim finds its executable and the machines", run([usher, "sim", "--list"], 20, env), lambda out: "x5-2" in out)
+    check("usher stat finds its executable", run([usher, "stat", "--help"], 20, env), lambda out: "usher stat" in out)
     chart = work / "ratios.svg"
     check("usher try finds what draws", run([usher, "try", "--locks", "twa", "--rounds", "1", "--quiet", "--chart", chart, "--", "true"],
                                             30, env), lambda out: chart.is_file())
@@ -107,6 +108,7 @@ def main():
         expect("make deb says how to install them", f"apt install {' '.join(map(str, packages))}\n" in told, told)
         fields = [must(["dpkg-deb", "-f", packages[1], field], 20, env=env) for field in ("Depends", "Recommends")]
         expect("what draws is recommended, no more", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
+        expect("what reads debug information is installed, too", "libdw1" in fields[0], fields)
         for package in packages:
             check(f"{package.name} has the project's version", run(["dpkg-deb", "-f", package, "Version"], 20, env),
                   lambda found: found.strip() == options.version)

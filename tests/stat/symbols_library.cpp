@@ -6,7 +6,8 @@ namespace {
 long hidden_table[1 << 16];  // beyond the end of the file: .bss
 
 [[gnu::noinline]] call hidden(asks who) {
-  const call made{who(), __LINE__};
+  call made{who(), __LINE__};
+  asm volatile("" : "+m"(made));  // or the call might be the last thing that is done
   return made;
 }
 
@@ -15,7 +16,8 @@ long hidden_table[1 << 16];  // beyond the end of the file: .bss
 int exported_data[8] = {1, 2, 3};
 
 [[gnu::noinline]] call exported(asks who) {
-  const call made{who(), __LINE__};
+  call made{who(), __LINE__};
+  asm volatile("" : "+m"(made));  // or the call might be the last thing that is done
   return made;
 }
 call by_hidden(asks who) {

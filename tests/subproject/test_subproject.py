@@ -15,7 +15,7 @@ sys.path.insert(0, str(HERE.parent / "install"))
 from test_install import check, failures, must, run
 
 LOOKS = {"find_package", "find_path", "find_library", "find_program", "find_file", "pkg_check_modules", "pkg_search_module"}
-PACKAGES = ["CLI11", "fmt", "nlohmann_json", "PkgConfig", "Boost", "GTest", "Python3", "SQLite3", "TBB"]
+PACKAGES = ["CLI11", "fmt", "nlohmann_json", "PkgConfig", "ZLIB", "Boost", "GTest", "Python3", "SQLite3", "TBB"]
 ABSENT = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{p}=ON" for p in PACKAGES]
 
 
@@ -44,8 +44,9 @@ def configure(options, folder, env, *more):
           f"--trace-redirect={folder}.trace", *ABSENT, *more], 60, env=env)
     before, after = ((folder / name).read_text() for name in ("before.txt", "after.txt"))
     expect("nothing of the parent is changed", before == after and "CMAKE_BUILD_TYPE=;" in after, before + after)
-    expect("only threads are looked for", looked_for(Path(f"{folder}.trace"), options.tree) == ["Threads"],
-           looked_for(Path(f"{folder}.trace"), options.tree))
+    wanted = ["Threads"] + (["SDT_INCLUDE"] if "-DUSHER_BUILD_LIBRARIES=ON" in more else [])  # the macros of probes
+    found = looked_for(Path(f"{folder}.trace"), options.tree)
+    expect(f"only {', '.join(wanted)} looked for", found == wanted, found)
     for name in ("compile_commands.json", "DartConfiguration.tcl"):
         expect(f"no {name}", not (folder / name).exists(), "was made")
 
@@ -79,20 +80,22 @@ def what_is_missing(options, folder, env):
                     f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DUSHER_LOCKS=loiter", *more],
                    60, env)
 
-    done = usher("missing", "-DBUILD_TESTING=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON")
+    done = usher("missing", "-DBUILD_TESTING=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON",
+                 "-DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON")
     lines = [line for line in done.stderr.splitlines() if line.startswith("Usher: ")]
     wanted = [("CLI11", "apt-get install libcli11-dev", "-DUSHER_BUILD_COMMAND=OFF"),
+              ("zlib", "apt-get install zlib1g-dev", "-DUSHER_BUILD_STAT=OFF"),
               ("Boost.Context", "apt-get install libboost-context-dev", "-DUSHER_BUILD_SIMULATOR=OFF")]
     expect("a line for each package that is missing",
-           done.returncode != 0 and len(lines) == 2 and all(all(w in line for w in ws) for ws, line in zip(wanted, lines)),
+           done.returncode != 0 and len(lines) == len(wanted) and all(all(w in line for w in ws) for ws, line in zip(wanted, lines)),
            done.stderr)
     done = usher("contrary", "-DUSHER_BUILD_COMMAND=OFF", "-DUSHER_BUILD_SIMULATOR=ON")
     expect("a component without what it needs", done.returncode != 0 and
            "Usher: USHER_BUILD_SIMULATOR=ON needs USHER_BUILD_COMMAND=ON\n" in done.stderr, done.stderr)
-    check("library and command need neither cairo nor Boost",
-          usher("small", "-DUSHER_BUILD_SIMULATOR=OFF", "-DUSHER_BUILD_CHARTS=OFF", "-DBUILD_TESTING=OFF",
+    check("library and command need neither cairo nor elfutils nor Boost",
+          usher("small", "-DUSHER_BUILD_SIMULATOR=OFF", "-DUSHER_BUILD_STAT=OFF", "-DUSHER_BUILD_CHARTS=OFF", "-DBUILD_TESTING=OFF",
                 "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON"))
-    check("the libraries need no package", usher("libraries", "-DUSHER_BUILD_COMMAND=OFF", *ABSENT))
+    check("the libraries need no package but sys/sdt.h", usher("libraries", "-DUSHER_BUILD_COMMAND=OFF", *ABSENT))
 
 
 def main():
