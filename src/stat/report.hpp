@@ -29,7 +29,8 @@ struct stack {
   std::vector<frame> frames;
   bool is_cut = false;  ///< it goes on, but could not be followed
 
-  /// The first frame that is the program's: not a wrapper of the C++ library's or of the C library's. Null if there is none.
+  /// The first frame that is the program's: not a wrapper of the C++ library's or of the C library's, nor a function that
+  /// does no more than lock, by its name ("Mutex::Lock", "uv_mutex_lock"). If there is no other, one of those. Null: no frames.
   const frame* place() const;
 };
 

@@ -66,7 +66,77 @@ std::string_view qualified_name(std::string_view function) {
   return function.substr(begin);
 }
 
-bool wraps_locks(const frame& f) {
+/// The words of an identifier: "InstrumentedMutexLock", "uv_mutex_lock" without its arguments. In small letters.
+std::vector<std::string> words_of(std::string_view identifier) {
+  std::vector<std::string> words;
+  bool is_inside = false;
+  for (const char c : identifier.substr(0, identifier.find('<'))) {
+    const bool is_capital = c >= 'A' && c <= 'Z';
+    const bool is_small = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    // "DBMutex" is db, mutex: a capital letter begins a word, but for those of an abbreviation.
+    if (is_small && is_inside && words.back().size() > 1 && (&c)[-1] >= 'A' && (&c)[-1] <= 'Z') {
+      const char first = words.back().back();
+      words.back().pop_back();
+      words.emplace_back(1, first);
+    } else if ((is_capital || is_small) && (!is_inside || (is_capital && !((&c)[-1] >= 'A' && (&c)[-1] <= 'Z')))) {
+      words.emplace_back();
+    }
+    is_inside = is_capital || is_small;
+    if (is_inside) words.back() += static_cast<char>(is_capital ? c - 'A' + 'a' : c);
+  }
+  return words;
+}
+
+template <std::size_t N>
+bool is_among(std::string_view word, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// Whether a function does no more than lock, as its name has it: a member of a class whose name ends in "mutex" or the like,
+/// or mutex_lock() in whatever library. A program has hundreds of mutexes that it locks by one such function.
+bool is_named_like_a_lock(std::string_view name) {
+  static constexpr std::array<std::string_view, 11> locks{
+      "mutex", "cond", "condvar", "condition", "sem", "semaphore", "spinlock", "futex", "lock", "guard", "locker"};
+  static constexpr std::array<std::string_view, 17> uses{
+      "lock",      "unlock",  "trylock", "timedlock", "wait", "timedwait", "signal", "notify", "post",
+      "broadcast", "acquire", "release", "enter",     "exit", "leave",     "try",    "assert"};
+  std::size_t last = std::string_view::npos, before = std::string_view::npos;
+  int depth = 0;
+  for (std::size_t i = 0; i + 1 < name.size(); i++) {
+    if (name[i] == '<' || name[i] == '(' || name[i] == '{') depth++;
+    if (name[i] == '>' || name[i] == ')' || name[i] == '}') depth--;
+    if (depth == 0 && name[i] == ':' && name[i + 1] == ':') {
+      before = last;
+      last = i++;
+    }
+  }
+  if (last != std::string_view::npos) {
+    const std::size_t begin = before == std::string_view::npos ? 0 : before + 2;
+    const std::string_view scope = name.substr(begin, last - begin), member = name.substr(last + 2);
+    std::vector<std::string> in_scope = words_of(scope);
+    while (!in_scope.empty() && (in_scope.back() == "t" || in_scope.back() == "impl" || in_scope.back() == "base"))
+      in_scope.pop_back();
+    if (!in_scope.empty() && is_among(in_scope.back(), locks)) {
+      const std::vector<std::string> in_member = words_of(member);
+      return member.starts_with('~') || words_of(scope) == in_member ||
+             (!in_member.empty() && is_among(in_member.front(), uses)) ||
+             (in_member.size() == 2 && is_among(in_member.back(), uses));
+    }
+    name = member;
+  }
+  if (name.starts_with("PyThread_acquire_lock") || name.starts_with("PyThread_release_lock")) return true;
+  const std::vector<std::string> words = words_of(name);
+  for (std::size_t i = 0; i + 1 < words.size(); i++) {
+    const auto is_lock = [&](std::size_t k) {
+      return is_among(words[k], locks) && words[k] != "lock" && words[k] != "guard";
+    };
+    if ((is_lock(i) && is_among(words[i + 1], uses)) || (is_among(words[i], uses) && is_lock(i + 1))) return true;
+  }
+  return false;
+}
+
+/// Of the C++ library's or the C library's, or of one beside them.
+bool is_of_a_library(const frame& f) {
   const std::string_view name = qualified_name(f.function);
   for (const std::string_view of_libraries :
        {"std::", "__gthread", "__gthrw_", "__gnu_cxx::", "__cxxabiv1::", "boost::"})
@@ -617,7 +687,10 @@ std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, 
 }
 
 const frame* stack::place() const {
-  const auto own = std::find_if_not(frames.begin(), frames.end(), mapped_files::wraps_locks);
+  using namespace mapped_files;
+  for (const frame& f : frames)
+    if (!is_of_a_library(f) && !is_named_like_a_lock(qualified_name(f.function))) return &f;
+  const auto own = std::find_if_not(frames.begin(), frames.end(), is_of_a_library);
   if (own != frames.end()) return &*own;
   return frames.empty() ? nullptr : &frames.front();
 }

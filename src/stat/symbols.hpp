@@ -20,7 +20,7 @@ class symbols {
   symbols(const symbols&) = delete;
   symbols& operator=(const symbols&) = delete;
 
-  /// A chain of return addresses, each looked up one byte before, where the call is.
+  /// A chain of return addresses, each looked up one byte before, where the call is: the frame's address.
   virtual stack resolve(const record::chain& c);
   /// The same of one return address.
   virtual stack resolve(std::uint32_t process, std::uint64_t return_address);

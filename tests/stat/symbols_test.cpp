@@ -395,6 +395,20 @@ TEST(place, wrappers_are_passed_over) {
            "__gthread_mutex_lock",
            "__gnu_cxx::__scoped_lock::__scoped_lock(__gnu_cxx::__mutex&)",
            "boost::unique_lock<boost::mutex>::lock()",
+           "rocksdb::port::Mutex::Lock()",
+           "rocksdb::InstrumentedMutexLock::InstrumentedMutexLock(rocksdb::InstrumentedMutex*)",
+           "rocksdb::InstrumentedMutex::LockInternal()",
+           "kyotocabinet::ScopedMutex::~ScopedMutex()",
+           "DBMutex<int>::lock(int)",
+           "absl::Mutex::Lock()",
+           "folly::detail::mutex_impl::try_lock()",
+           "v8::base::Semaphore::Wait()",
+           "g_mutex_lock",
+           "uv_cond_wait",
+           "inline_mysql_mutex_lock",
+           "je_malloc_mutex_lock_slow",
+           "SDL_LockMutex",
+           "PyThread_acquire_lock_timed",
        })
     EXPECT_EQ(of_functions({wrapper, "work()"}).place()->function, "work()") << wrapper;
 }
@@ -403,6 +417,14 @@ TEST(place, what_is_the_programs) {
   for (const char* own : {
            "worker",
            "my::std::lock()",
+           "LockManager::acquire(int)",
+           "BlockCache::lookup(int)",
+           "Clock::wait()",
+           "lock_over_sleep(int)",
+           "wait_for_lock",
+           "mutex_table",
+           "Semaphores::work()",
+           "Lock::rebuild_index()",
            "server::lock(std::mutex&)",
            "(anonymous namespace)::work(std::mutex&)",
            "std_lock(int)",
@@ -425,6 +447,12 @@ TEST(place, libraries_are_passed_over) {
     s.frames.emplace_back().module = "/opt/libcache.so";
     EXPECT_EQ(s.place()->module, "/opt/libcache.so") << module;
   }
+}
+
+// A program that is nothing but a lock has its lock for a place.
+TEST(place, the_programs_own_lock_if_nothing_else_is) {
+  stack s = of_functions({"std::mutex::lock()", "Mutex::lock()"});
+  EXPECT_EQ(s.place()->function, "Mutex::lock()");
 }
 
 TEST(place, the_innermost_if_all_are_wrappers) {
