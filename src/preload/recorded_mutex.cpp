@@ -46,9 +46,7 @@ bool is_acquired(int result) {
     wait.book(ticks);
     hold_begins(me, o);
   } else if (result == ETIMEDOUT) {
-    add(o.timeouts, 1);
-    add(o.waited, ticks);
-    add(me.slot->waited[0], ticks);
+    wait.book_timeout(ticks);
   }
   return result;
 }

@@ -25,9 +25,7 @@ void come_back(waiting& w, int result, int error) {
     add(o.acquisitions, 1);
     w.wait.book(ticks);
   } else if (error == ETIMEDOUT) {
-    add(o.timeouts, 1);
-    add(o.waited, ticks);
-    add(w.me.slot->waited[unsigned(record::kind::semaphore) - 1], ticks);
+    w.wait.book_timeout(ticks);
   }
 }
 

@@ -391,8 +391,7 @@ std::uint64_t recorded_wait::over() {
   return ticks;
 }
 
-void recorded_wait::book(std::uint64_t ticks) {
-  add(object_.contended, 1);
+void recorded_wait::book_wait(std::uint64_t ticks) {
   add(object_.waited, ticks);
   const auto k = unsigned(kind_) - 1;
   add(me_.slot->waits[k], 1);

@@ -137,10 +137,20 @@ class recorded_wait {
   /// It waits no more, for whatever reason. Returns the ticks that it has waited.
   std::uint64_t over();
   /// It has what it waited for: books `ticks`.
-  void book(std::uint64_t ticks);
+  void book(std::uint64_t ticks) {
+    add(object_.contended, 1);
+    book_wait(ticks);
+  }
+  /// It gave up at its deadline: it waited all the same.
+  void book_timeout(std::uint64_t ticks) {
+    add(object_.timeouts, 1);
+    book_wait(ticks);
+  }
   std::uint64_t ended() const { return ended_; }
 
  private:
+  void book_wait(std::uint64_t ticks);
+
   recorded_thread& me_;
   record::object& object_;
   record::kind kind_;

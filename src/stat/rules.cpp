@@ -196,7 +196,7 @@ const std::array row_rules = {
              no_command},
     row_rule{{"uncontended", "uncontended", "a mutex or semaphore that nobody had to wait for", "nobody waited for it"},
              [](const row_facts& f) {
-               return f.r.what != kind::condition && f.r.seen.contended == 0 && !f.r.seen.waiting_is_hidden;
+               return f.r.what != kind::condition && f.r.seen.waiting.count == 0 && !f.r.seen.waiting_is_hidden;
              },
              [](const row_facts&) -> std::string { return "nobody waited for it"; },
              no_command},
@@ -221,7 +221,7 @@ const std::array row_rules = {
          "threads waited 0.2 % of their time for it: not worth your time"},
         [](const row_facts& f) { return f.r.what != kind::condition && !f.matters(); },
         [](const row_facts& f) {
-          if (f.r.seen.contended == 0)
+          if (f.r.seen.waiting.count == 0)
             return std::string("nobody was seen to wait for it; the C library's pthread_cond_wait hides some waits");
           return fmt::format("threads waited {} of their time for it: not worth your time", small_share_text(f.of_all));
         },

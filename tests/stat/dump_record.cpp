@@ -1,0 +1,116 @@
+// What the library writes, without the report: runs a program with a record and prints each object's entry, a line of JSON
+// each. For whoever works on the recording.
+//
+//     dump_record LIBRARY LOCK [--hold-times] CMD…
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "record/layout.hpp"
+
+namespace {
+using namespace usher::record;
+
+[[noreturn]] void fail(const char* what) {
+  std::perror(what);
+  std::exit(1);
+}
+
+void print_chain(const view& record, const char* name, std::uint32_t index) {
+  if (index >= record.head().room.chains || record.chain(index).ready == 0) return;
+  const auto& chain = record.chain(index);
+  std::printf(", \"%s\": [", name);
+  for (std::uint32_t i = 0; i < chain.length; ++i) {
+    // As addr2line takes it.
+    std::string module = "?";
+    std::uint64_t offset = chain.pc[i];
+    for (std::uint32_t m = 0; m < record.head().modules && m < record.head().room.modules; ++m)
+      if (const auto& one = record.module(m);
+          one.process == chain.process && one.begin <= chain.pc[i] && chain.pc[i] < one.end) {
+        module.assign(record.text() + one.path, one.path_length);
+        offset = chain.pc[i] - one.begin + one.offset;
+      }
+    std::printf("%s\"%s+0x%lx\"", i > 0 ? ", " : "", module.substr(module.rfind('/') + 1).c_str(), offset);
+  }
+  std::printf("%s]", chain.cut ? ", \"…\"" : "");
+}
+
+void print(const view& record) {
+  const auto& head = record.head();
+  std::printf(
+      "{\"processes\": %u, \"threads\": %u, \"modules\": %u, \"details\": %u, \"windows\": %u, \"calls\": %lu, "
+      "\"retired\": %lu, \"dropped\": [%lu, %lu, %lu, %lu, %lu, %lu, %lu]}\n",
+      head.processes.load(), head.threads.load(), head.modules.load(), head.details.load(), head.windows.load(),
+      head.calls.load(), head.retired.load(), head.dropped.objects.load(), head.dropped.details.load(),
+      head.dropped.threads.load(), head.dropped.processes.load(), head.dropped.modules.load(),
+      head.dropped.chains.load(), head.dropped.charges.load());
+  for (std::uint32_t i = 0; i < head.room.objects; ++i) {
+    const auto& o = record.object(i);
+    if (o.key == 0 || o.key == object::vacant) continue;
+    static const char* const kinds[] = {"none", "mutex", "condition", "semaphore"};
+    std::printf(
+        "{\"process\": %u, \"address\": \"%lx\", \"kind\": \"%s\", \"acquisitions\": %lu, \"contended\": %lu, "
+        "\"waited\": %.9f, \"longest\": %.9f, \"held\": %.9f, \"holds\": %u, \"signals\": %lu, "
+        "\"unheard\": %lu, \"most_waiting\": %u, \"waiting\": %lu, \"timeouts\": %u, \"herd\": %u, "
+        "\"owner\": %u, \"flags\": %u",
+        process_of(o.key), address_of(o.key), kinds[o.depth_and_kind & 3], o.acquisitions.load(), o.contended.load(),
+        static_cast<double>(o.waited) * 1e-9, static_cast<double>(o.longest) * 1e-9, static_cast<double>(o.held) * 1e-9,
+        o.holds.load(), o.signals.load(), o.unheard.load(), o.most_waiting.load(), o.waiting & waiting_count,
+        o.timeouts.load(), o.herd.load(), o.owner.load(), o.flags.load());
+    if (o.place != 0) print_chain(record, "place", o.place - 1);
+    std::printf("}\n");
+  }
+  for (std::uint32_t i = 0; i < head.room.charges; ++i) {
+    const auto& c = record.charge(i);
+    if (c.key == 0) continue;
+    std::printf("{\"charge\": \"%s\", \"whom\": %u, \"count\": %lu, \"ticks\": %lu",
+                what_of(c.key) == charged::waiter ? "waiter" : "holder", whom_of(c.key), c.count.load(),
+                c.ticks.load());
+    print_chain(record, "chain", chain_of(c.key));
+    std::printf("}\n");
+  }
+}
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 4) {
+    std::fprintf(stderr, "usage: dump_record LIBRARY LOCK [--hold-times] CMD…\n");
+    return 2;
+  }
+  const bool hold_times = std::strcmp(arguments[3], "--hold-times") == 0;
+  const capacities room;
+  const auto size = view::size_for(room);
+  const int file = memfd_create(file_name, MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) fail("memfd_create");
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) fail("mmap");
+  auto& head = *new (memory) header{};
+  head.magic = magic;
+  head.version = version;
+  head.hold_times = hold_times;
+  head.size = size;
+  head.room = room;
+  head.ticks_are_tsc = 0;
+  head.ticks_a_ms = 1000000;
+  head.enabled = 1;
+  setenv(variable, ("/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file)).c_str(), 1);
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("LD_PRELOAD", arguments[1], 1);
+    setenv("USHER_LOCK", arguments[2], 1);
+    execvp(arguments[3 + hold_times], arguments + 3 + hold_times);
+    fail(arguments[3 + hold_times]);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) fail("waitpid");
+  print(view(memory));
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

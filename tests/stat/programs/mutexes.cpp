@@ -1,0 +1,341 @@
+// Mutexes: a hot one, one that is held long, tables of them, kinds, and calls that do not get one.
+#include <unistd.h>
+
+#include <mutex>
+
+#include "planted.hpp"
+
+namespace planted {
+
+// -- one hot lock among 1,000 of the heap's, all initialised at one place --
+
+namespace {
+struct account {
+  pthread_mutex_t mutex;
+  long balance;
+};
+constexpr int accounts = 1000, hot_account = 617;
+tally hot_figures("hot"), cold_figures("cold");
+
+[[gnu::noinline]] account* open_accounts() {
+  auto* all = new account[accounts]();
+  for (int i = 0; i < accounts; ++i) pthread_mutex_init(&all[i].mutex, nullptr);  // mark: accounts
+  return all;
+}
+
+[[gnu::noinline]] void pay_into_hot(account& one) {
+  const auto called = now();
+  pthread_mutex_lock(&one.mutex);  // mark: hot account waits
+  const auto returned = now();
+  ++one.balance;
+  busy(300 * us);
+  const auto released = now();
+  pthread_mutex_unlock(&one.mutex);  // mark: hot account released
+  hot_figures.round(called, returned, released);
+}
+
+[[gnu::noinline]] void pay_into(account& one) {
+  pthread_mutex_lock(&one.mutex);
+  ++one.balance;
+  pthread_mutex_unlock(&one.mutex);
+}
+}  // namespace
+
+void one_hot() {
+  account* all = open_accounts();
+  constexpr int threads = 4, hot_rounds = 150, cold_rounds = 2;
+  in_threads(threads, [all](int self) {
+    for (int i = 0; i < cold_rounds * accounts; ++i)  // nobody else uses these
+      if (const int mine = i % accounts; mine % threads == self && mine != hot_account) pay_into(all[mine]);
+    for (int i = 0; i < hot_rounds; ++i) {
+      pay_into_hot(all[hot_account]);
+      busy(30 * us);
+    }
+  });
+  hot_figures.say("address", reinterpret_cast<std::uintptr_t>(&all[hot_account].mutex));
+  cold_figures.say("objects", accounts - 1);
+  cold_figures.say("each", cold_rounds);
+}
+
+// -- a convoy: more threads than CPUs, short holds, and now and then the holder gives its CPU away --
+
+namespace {
+pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER;
+tally convoy_figures("queue_mutex");
+long queued = 0;
+}  // namespace
+
+void convoy() {
+  in_threads(4 * static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), [](int) {
+    for (int i = 0; i < 2000; ++i) {
+      const auto called = now();
+      pthread_mutex_lock(&queue_mutex);  // mark: convoy waits
+      const auto returned = now();
+      if (++queued % 16 == 0) sched_yield();
+      const auto released = now();
+      pthread_mutex_unlock(&queue_mutex);  // mark: convoy released
+      convoy_figures.round(called, returned, released);
+    }
+  });
+}
+
+// -- a lock held over a sleep, by the C++ library's guards --
+
+namespace {
+std::mutex ledger;
+tally ledger_figures("ledger");
+
+[[gnu::noinline]] void write_to_disk() {
+  usleep(5000);
+}
+
+[[gnu::noinline]] void update_ledger() {
+  const auto called = now();
+  std::unique_lock guard(ledger);  // mark: ledger waits
+  const auto returned = now();
+  write_to_disk();
+  const auto released = now();
+  guard.unlock();  // mark: ledger released
+  ledger_figures.round(called, returned, released);
+}
+}  // namespace
+
+void held_over_sleep() {
+  in_threads(3, [](int) {
+    for (int i = 0; i < 12; ++i) {
+      update_ledger();
+      usleep(2000);
+    }
+  });
+}
+
+// -- a thread that starves: others, one for each CPU, watch for its release, and whoever sleeps finds it taken --
+
+namespace {
+pthread_mutex_t greedy_mutex = PTHREAD_MUTEX_INITIALIZER;
+tally greedy_figures("greedy_mutex"), starved_figures("starved");
+std::atomic<bool> has_starved{false};
+std::atomic<std::int64_t> starves_since{0};
+
+/// Looks for the moment at which another releases it, until the one that starves has waited for 150 holds.
+[[gnu::noinline]] void take_again_and_again() {
+  while (!has_starved) {
+    while (pthread_mutex_trylock(&greedy_mutex) != 0)
+      if (has_starved) return;
+    const auto returned = now();
+    busy(1 * ms);
+    const auto released = now();
+    pthread_mutex_unlock(&greedy_mutex);                 // mark: greedy released
+    greedy_figures.round(returned, returned, released);  // it did not wait
+    if (starves_since != 0 && released - starves_since > 150 * ms) has_starved = true;
+  }
+}
+
+/// Yields to all others. In case it is served nevertheless, it tries again, for two seconds.
+[[gnu::noinline]] void starve() {
+  const sched_param none{};
+  sched_setscheduler(0, SCHED_IDLE, &none);
+  for (const auto end = now() + 2000 * ms; !has_starved && now() < end;) {
+    const auto called = now();
+    starves_since = called;
+    pthread_mutex_lock(&greedy_mutex);  // mark: starved waits
+    const auto returned = now();
+    starves_since = 0;
+    pthread_mutex_unlock(&greedy_mutex);
+    greedy_figures.round(called, returned, returned);
+    starved_figures.took(called, returned);
+    sleep_for(1 * ms);
+  }
+  has_starved = true;
+  starved_figures.say("thread", static_cast<std::uint64_t>(thread_id()));
+}
+}  // namespace
+
+void starving() {
+  in_threads(1 + static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
+             [](int self) { self > 0 ? take_again_and_again() : starve(); });
+}
+
+// -- tables of 1,024 mutexes --
+
+namespace {
+constexpr unsigned table_size = 1024, hot_index = 77;
+struct bucket {
+  pthread_mutex_t mutex;
+  long entries;
+};
+bucket table[table_size];
+struct heap_bucket {
+  std::mutex mutex;
+  long entries = 0;
+};
+tally table_figures("table"), heap_figures("heap");
+
+/// Every 32nd has to grow, which takes a while.
+void add_entry(long& entries, bool grows) {
+  ++entries;
+  grows ? sleep_for(100 * us) : busy(2 * us);
+}
+
+[[gnu::noinline]] void insert(unsigned i, bool grows) {
+  const auto called = now();
+  pthread_mutex_lock(&table[i].mutex);  // mark: bucket waits
+  const auto returned = now();
+  add_entry(table[i].entries, grows);
+  const auto released = now();
+  pthread_mutex_unlock(&table[i].mutex);  // mark: bucket released
+  table_figures.round(called, returned, released);
+}
+
+[[gnu::noinline]] void insert(heap_bucket& one, bool grows) {
+  const auto called = now();
+  one.mutex.lock();  // mark: heap bucket waits
+  const auto returned = now();
+  add_entry(one.entries, grows);
+  const auto released = now();
+  one.mutex.unlock();  // mark: heap bucket released
+  heap_figures.round(called, returned, released);
+}
+}  // namespace
+
+/// Every bucket four times, by every thread in the same order: they meet, but nowhere more than elsewhere.
+void buckets() {
+  in_threads(4, [](int) {
+    for (unsigned i = 0; i < 4 * table_size; ++i) insert(i * 397 % table_size, i % 32 == 0);
+  });
+}
+
+void heap_buckets() {
+  auto* all = new heap_bucket[table_size];
+  in_threads(4, [all](int) {
+    for (unsigned i = 0; i < 4 * table_size; ++i) insert(all[i * 397 % table_size], i % 32 == 0);
+  });
+}
+
+void hot_bucket() {
+  in_threads(4, [](int) {
+    for (unsigned i = 0; i < 2 * table_size; ++i)
+      i % 2 == 0 ? insert(i * 397 % table_size, false) : insert(hot_index, i % 32 == 1);
+  });
+  table_figures.say("address", reinterpret_cast<std::uintptr_t>(&table[hot_index].mutex));
+  table_figures.say("offset", reinterpret_cast<std::uintptr_t>(&table[hot_index].mutex) -
+                                  reinterpret_cast<std::uintptr_t>(&table[0].mutex));
+}
+
+// -- kinds of mutex, timed locks, trylocks: exact numbers --
+
+namespace {
+pthread_mutex_t recursive_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+pthread_mutex_t checking_mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+pthread_mutex_t adaptive_mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+pthread_mutex_t timed_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t tried_mutex = PTHREAD_MUTEX_INITIALIZER;
+tally recursive_figures("recursive_mutex"), checking_figures("checking_mutex"), adaptive_figures("adaptive_mutex"),
+    timed_figures("timed_mutex"), tried_figures("tried_mutex");
+
+void check(bool as_expected) {
+  if (!as_expected) std::abort();
+}
+
+/// `rounds` times: one thread holds it, `again` times if it is recursive, until another sleeps in its lock call.
+[[gnu::noinline]] void meet(pthread_mutex_t& mutex, tally& figures, int rounds, int again) {
+  std::atomic<int> held{0}, done{0};
+  std::atomic<pid_t> waiter{0};
+  in_threads(2, [&](int self) {
+    for (int i = 1; i <= rounds; ++i) {
+      if (self == 0) {
+        const auto called = now();
+        check(pthread_mutex_lock(&mutex) == 0);
+        const auto returned = now();
+        for (int n = 0; n < again; ++n) check(pthread_mutex_lock(&mutex) == 0);
+        waiter = 0;
+        held = i;
+        await_asleep(waiter);
+        busy(2 * ms);
+        for (int n = 0; n < again; ++n) check(pthread_mutex_unlock(&mutex) == 0);
+        const auto released = now();
+        check(pthread_mutex_unlock(&mutex) == 0);
+        figures.round(called, returned, released);
+        while (done < i) sched_yield();
+      } else {
+        while (held < i) sched_yield();
+        waiter = thread_id();
+        const auto called = now();
+        check(pthread_mutex_lock(&mutex) == 0);  // mark: met
+        const auto returned = now();
+        check(pthread_mutex_unlock(&mutex) == 0);
+        figures.round(called, returned, returned);
+        done = i;
+      }
+    }
+  });
+  figures.say("contended", static_cast<std::uint64_t>(rounds));
+}
+}  // namespace
+
+void kinds() {
+  meet(recursive_mutex, recursive_figures, 20, 2);
+  meet(adaptive_mutex, adaptive_figures, 20, 0);
+  meet(checking_mutex, checking_figures, 20, 0);
+  pthread_mutex_lock(&checking_mutex);
+  for (int i = 0; i < 7; ++i) check(pthread_mutex_lock(&checking_mutex) == EDEADLK);  // nobody had it oftener for that
+  pthread_mutex_unlock(&checking_mutex);
+  check(pthread_mutex_unlock(&checking_mutex) == EPERM);
+  checking_figures.took(0, 0);
+}
+
+void timeouts() {
+  pthread_mutex_lock(&timed_mutex);
+  const auto returned = now();
+  in_threads(3, [](int) {
+    for (int i = 0; i < 5; ++i) {
+      timespec until{};
+      clock_gettime(CLOCK_REALTIME, &until);
+      until.tv_nsec += 10 * ms;
+      until.tv_sec += until.tv_nsec / 1000000000;
+      until.tv_nsec %= 1000000000;
+      const auto called = now();
+      check(pthread_mutex_timedlock(&timed_mutex, &until) == ETIMEDOUT);  // mark: gave up
+      timed_figures.waited(called, now());
+    }
+  });
+  const auto released = now();
+  pthread_mutex_unlock(&timed_mutex);
+  timed_figures.round(returned, returned, released);
+  timed_figures.say("timeouts", 15);
+}
+
+void tries() {
+  pthread_mutex_lock(&tried_mutex);
+  in_threads(3, [](int) {
+    for (int i = 0; i < 1000; ++i) check(pthread_mutex_trylock(&tried_mutex) == EBUSY);
+  });
+  pthread_mutex_unlock(&tried_mutex);
+  for (int i = 0; i < 500; ++i) {
+    check(pthread_mutex_trylock(&tried_mutex) == 0);
+    pthread_mutex_unlock(&tried_mutex);
+  }
+  tried_figures.say("failed", 3000);
+  tried_figures.say("acquisitions", 501);
+}
+
+// -- locks that nobody waits for --
+
+namespace {
+pthread_mutex_t idle_mutex = PTHREAD_MUTEX_INITIALIZER;
+tally idle_figures("idle_mutex");
+}  // namespace
+
+void uncontended() {
+  for (int thread = 0; thread < 2; ++thread)  // one after the other
+    in_threads(1, [](int) {
+      for (int i = 0; i < 50000; ++i) {
+        pthread_mutex_lock(&idle_mutex);
+        pthread_mutex_unlock(&idle_mutex);
+      }
+    });
+  busy(20 * ms);
+  idle_figures.say("acquisitions", 100000);
+}
+
+}  // namespace planted

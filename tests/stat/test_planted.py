@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""`usher stat` names the object, the source line and the verdict where contention was planted; counts are exact where they
+can be counted, times within 5 % of the program's own clock readings."""
+
+import unittest
+
+from planted import PROGRAMS, Planted, lines_of, marked
+
+BOTH = (None, "loiter")  # as the program has them, and under one of our locks
+
+
+def waiting(name, own=None):
+    """For measured(): the waiting of a row, by the program's clock."""
+    def compare(run):
+        row, clock = run.row(name), run.own[own or name]
+        return [("waited", row["waiting"]["total"], clock["waited"]),
+                ("longest", row["waiting"]["longest"], clock["longest"])]
+    return compare
+
+
+def waiting_and_holding(name, own=None):
+    def compare(run):
+        row, clock = run.row(name), run.own[own or name]
+        return [*waiting(name, own)(run), ("held", row["holding"]["total"], clock["held"])]
+    return compare
+
+
+class Mutexes(Planted):
+    def test_one_hot_lock_among_a_thousand(self):
+        mark = "accounts"
+
+        def compare(run):
+            row, own = run.row(mark=mark), run.own["hot"]
+            return [("waited", row["waiting"]["total"], own["waited"]),
+                    ("longest", row["waiting"]["longest"], own["longest"])]
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.measured("one-hot", compare=compare, lock=lock)
+                row, hot, cold = run.row(mark=mark), run.own["hot"], run.own["cold"]
+                self.assertIs(row, run.rows[0])
+                self.assert_exact(row, kind="mutex", by_init=True, objects=cold["objects"] + 1,
+                                  acquisitions=hot["acquisitions"] + cold["objects"] * cold["each"])
+                self.assertEqual(int(row["each"][0]["address"], 16), hot["address"])
+                self.assert_exact(row["each"][0], acquisitions=hot["acquisitions"])
+                self.assertEqual(row["each"][0]["contended"], row["contended"])
+                self.assert_first_line(row["waiters"], "hot account waits")
+                self.assert_first_line(row["holders"], "hot account released")
+                self.assert_verdict(row, "one-of-many", says=row["each"][0]["name"])
+
+    def test_a_convoy(self):
+        run = self.measured("convoy", compare=waiting("queue_mutex"))
+        row = run.row("queue_mutex")
+        self.assert_exact(row, kind="mutex", objects=1, acquisitions=run.own["queue_mutex"]["acquisitions"])
+        self.assert_first_line(row["waiters"], "convoy waits")
+        self.assert_first_line(row["holders"], "convoy released")
+        self.assert_verdict(row, "convoy", "hot-short")
+
+    def test_held_over_a_sleep(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.measured("held-over-sleep", "--hold-times", lock=lock,
+                                    compare=waiting_and_holding("ledger"))
+                row = run.row("ledger")
+                self.assertIs(row, run.rows[0])
+                self.assert_exact(row, kind="mutex", objects=1, acquisitions=36)
+                # Not a line of the C++ library's, but where it was called.
+                self.assert_first_line(row["waiters"], "ledger waits")
+                self.assert_first_line(row["holders"], "ledger released")
+                self.assertTrue(row["holding"]["exact"])
+                self.assertGreater(row["held_share"], 0.7)
+                self.assert_verdict(row, "sleeping-hold", says="mutexes.cpp:")
+
+    def test_a_starving_thread(self):
+        run = self.measured("starving", compare=waiting("greedy_mutex", own="starved"))
+        row, own = run.row("greedy_mutex"), run.own["starved"]
+        self.assert_exact(row, acquisitions=run.own["greedy_mutex"]["acquisitions"])
+        self.assertEqual(row["threads"][0]["tid"], own["thread"])
+        self.assertGreater(row["threads"][0]["waited"], 0.99 * row["waiting"]["total"])
+        self.assert_first_line(row["waiters"], "starved waits")
+        self.assert_first_line(row["holders"], "greedy released")
+        self.assert_verdict(row, "starving", "rare-wait")
+
+    def test_a_table_of_buckets(self):
+        for scenario, options, own in (("buckets", {"name": "table"}, "table"),
+                                       ("heap-buckets", {"mark": "heap bucket waits"}, "heap")):
+            with self.subTest(scenario=scenario):
+                run = self.stat(scenario)
+                row = run.row(**options)
+                self.assert_exact(row, kind="mutex", objects=1024, acquisitions=run.own[own]["acquisitions"])
+                self.assertEqual({each["acquisitions"] for each in row["each"]}, {16})
+                self.assertLessEqual(row["waiting"]["total"], run.own[own]["waited"])
+                self.assert_verdict(row, "spread")
+
+    def test_a_hot_bucket(self):
+        def compare(run):
+            row, own = run.row("table"), run.own["table"]
+            # Uncontended calls take their time, too, by the program's clock.
+            return [("longest", row["waiting"]["longest"], own["longest"])]
+        run = self.measured("hot-bucket", compare=compare)
+        row, own = run.row("table"), run.own["table"]
+        hot = row["each"][0]
+        self.assert_exact(row, objects=1024 // 2 + 1, acquisitions=own["acquisitions"])
+        self.assertEqual(int(hot["address"], 16), own["address"])
+        self.assert_exact(hot, acquisitions=own["acquisitions"] // 2)
+        self.assertIn(f"+{own['offset']:#x}", hot["name"])
+        self.assertGreater(hot["waiting"]["total"], 0.9 * row["waiting"]["total"])
+        self.assert_first_line(row["waiters"], "bucket waits")
+        self.assert_verdict(row, "one-of-many", says=hot["name"])
+
+    def test_kinds_of_mutex(self):
+        names = ("recursive_mutex", "checking_mutex", "adaptive_mutex")
+
+        def compare(run):
+            return [one for name in names for one in waiting_and_holding(name)(run)]
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.measured("kinds", "--hold-times", compare=compare, lock=lock)
+                for name in names:
+                    own = run.own[name]
+                    self.assert_exact(run.row(name), acquisitions=own["acquisitions"], contended=own["contended"],
+                                      most_waiting=1, failed_tries=0)
+                    self.assert_first_line(run.row(name)["waiters"], "met")
+
+    def test_locks_that_time_out(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.measured("timeouts", compare=waiting("timed_mutex"), lock=lock)
+                row = run.row("timed_mutex")
+                self.assert_exact(row, acquisitions=1, timeouts=run.own["timed_mutex"]["timeouts"], most_waiting=3)
+                self.assert_first_line(row["waiters"], "gave up")
+
+    def test_trylocks_that_fail(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("tries", lock=lock)
+                own = run.own["tried_mutex"]
+                self.assert_exact(run.row("tried_mutex"), acquisitions=own["acquisitions"],
+                                  failed_tries=own["failed"], contended=0)
+
+    def test_locks_that_nobody_waits_for(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("uncontended", lock=lock)
+                row = run.row("idle_mutex")
+                self.assert_exact(row, acquisitions=run.own["idle_mutex"]["acquisitions"], contended=0)
+                self.assertEqual(row["waiting"]["total"], 0)
+                self.assert_verdict(row, "uncontended")
+                self.assertEqual(run.report["rule"], "cold")
+
+
+class Conditions(Planted):
+    def test_a_herd(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("herd", lock=lock)
+                row, own = run.row("item_came"), run.own["item_came"]
+                self.assert_exact(row, kind="condition", acquisitions=own["waits"], woken=own["waits"],
+                                  signals=own["broadcasts"], unheard=0, herd=own["herd"])
+                self.assert_first_line(row["waiters"], "herd waits")
+                self.assert_verdict(row, "herd", says="40 threads")
+
+    def test_signals_with_and_without_waiters(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.measured("signals", compare=waiting("signalled"), lock=lock)
+                row, own = run.row("signalled"), run.own["signalled"]
+                self.assert_exact(row, kind="condition", woken=own["heard"], signals=own["signals"],
+                                  unheard=own["unheard"], timeouts=own["timeouts"],
+                                  acquisitions=own["heard"] + own["timeouts"])
+                self.assert_first_line(row["waiters"], "wait for signal")
+
+    def test_two_signals_for_one_waiter(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("signalled-twice", lock=lock)
+                own = run.own["twice"]
+                self.assert_exact(run.row("twice"), acquisitions=own["heard"], woken=own["heard"],
+                                  signals=own["signals"], unheard=own["signals"] - own["heard"])
+
+
+class Semaphores(Planted):
+    def test_few_credits(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.measured("credits", compare=waiting("connections"), lock=lock)
+                row, own = run.row("connections"), run.own["connections"]
+                self.assert_exact(row, kind="semaphore", acquisitions=own["acquisitions"], signals=own["posts"])
+                self.assert_first_line(row["waiters"], "connection waits")
+                self.assert_verdict(row, "no-credits")
+
+    def test_as_a_mutex(self):
+        def compare(run):
+            return [("waited", run.row(mark="door")["waiting"]["total"], run.own["door"]["waited"])]
+        run = self.measured("semaphore-mutex", compare=compare)
+        row, own = run.row(mark="door"), run.own["door"]
+        self.assert_exact(row, kind="semaphore", by_init=True, acquisitions=own["acquisitions"], signals=own["posts"])
+        self.assert_first_line(row["waiters"], "door waits")
+        self.assert_verdict(row, "no-credits")
+
+
+class Deadlocks(Planted):
+    def deadlock(self, scenario, lock):
+        run = self.stat(scenario, "--duration", "1.6", lock=lock, status=None)
+        self.assertEqual(len(run.report["deadlocks"]), 1, run.text + run.error)
+        self.assertEqual(run.report["rule"], "deadlock")
+        self.assertTrue(any(row["rule"] == "deadlock" for row in run.rows))
+        return run, run.report["deadlocks"][0]
+
+    def test_two_in_opposite_order(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run, circle = self.deadlock("opposite-order", lock)
+                by_name = {thread["waits_for"].split("::")[-1]: thread for thread in circle["threads"]}
+                self.assertEqual(set(by_name), {"left", "right"}, circle)
+                self.assert_first_line([by_name["right"]["stack"]], "left, then right")
+                self.assert_first_line([by_name["left"]["stack"]], "right, then left")
+                self.assertGreaterEqual(circle["seconds"], 1)
+                self.assertIn("deadlock", (run.text + run.error).lower())
+
+    def test_a_ring_of_three(self):
+        _, circle = self.deadlock("ring", None)
+        self.assertEqual(len(circle["threads"]), 3)
+        for thread in circle["threads"]:
+            self.assert_first_line([thread["stack"]], "own, then next")
+        self.assertEqual(len({thread["tid"] for thread in circle["threads"]}), 3)
+
+    def test_a_thread_that_waits_for_itself(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                _, circle = self.deadlock("self", lock)
+                self.assertEqual(len(circle["threads"]), 1)
+                self.assertIn("once", circle["threads"][0]["waits_for"])
+                self.assert_first_line([circle["threads"][0]["stack"]], "once more")
+
+    def test_a_long_wait_is_none(self):
+        run = self.stat("no-deadlock")
+        self.assertEqual(run.report["deadlocks"], [])
+        self.assertNotEqual(run.report["rule"], "deadlock")
+
+
+class Elsewhere(Planted):
+    def in_library(self, scenario, rounds):
+        run = self.measured(scenario, compare=waiting("library_mutex"))
+        row = run.row("library_mutex")
+        self.assertIs(row, run.rows[0])
+        self.assertEqual(row["module"].rsplit("/")[-1], "libplanted.so")
+        self.assert_exact(row, acquisitions=45 * rounds)
+        self.assert_first_line(row["waiters"], "library waits")
+        self.assert_first_line(row["holders"], "library released")
+        self.assert_exact(run.row(mark="library's heap mutex"), by_init=True, acquisitions=45 * rounds)
+        return row
+
+    def test_a_hot_lock_inside_a_shared_library(self):
+        self.assert_verdict(self.in_library("in-library", 1), "sleeping-hold", says="library.cpp:")
+
+    def test_a_library_that_is_closed_and_opened_again(self):
+        self.in_library("unloaded", 3)
+
+    def test_the_mutex_of_an_allocator(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.measured("", command=[str(PROGRAMS / "allocator")], compare=waiting("heap_mutex"), lock=lock)
+                row, own = run.row("heap_mutex"), run.own["heap_mutex"]
+                self.assertIs(row, run.rows[0])
+                # The loader allocates before the library has begun.
+                self.assertLessEqual(row["acquisitions"], own["acquisitions"])
+                self.assertGreaterEqual(row["acquisitions"], own["acquisitions"] - own["before_main"])
+                self.assert_first_line(row["waiters"], "heap waits")
+                self.assertTrue(any(marked("allocates") in lines_of(one) for one in row["waiters"]), row["waiters"])
+                self.assert_first_line(row["holders"], "heap released")
+                self.assert_verdict(row, "allocator")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

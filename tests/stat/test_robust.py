@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What `usher stat` must survive, with nothing lost and one clear line: numbers, processes, ends of all sorts."""
+
+import os
+import signal
+import unittest
+
+from planted import PROGRAMS, Planted
+
+BOTH = (None, "loiter")
+
+
+class Numbers(Planted):
+    def test_a_hundred_thousand_mutexes_made_and_destroyed(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("made-and-destroyed", lock=lock)
+                made = run.own["made"]["objects"]
+                self.assert_exact(run.row(mark="made"), by_init=True, objects=made, acquisitions=made, contended=0)
+                self.assert_exact(run.row("shared_mutex"), acquisitions=60)
+                self.assertFalse([one for one in run.report["remarks"] if "--objects" in one], run.report["remarks"])
+
+    def test_more_at_once_than_there_is_room_for(self):
+        run = self.stat("many-at-once")
+        self.assert_exact(run.row("shared_mutex"), acquisitions=60)
+        remarks = [one for one in run.report["remarks"] if "--objects" in one]
+        self.assertEqual(len(remarks), 1, run.report["remarks"])
+        self.assertIn("--objects", run.text + run.error)
+        roomy = self.stat("many-at-once", "--objects", "262144")
+        made = roomy.own["made"]["objects"]
+        self.assert_exact(roomy.row(mark="many"), objects=made, acquisitions=made, contended=0)
+        self.assertFalse([one for one in roomy.report["remarks"] if "--objects" in one], roomy.report["remarks"])
+
+    def test_a_thousand_threads(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("thousand-threads", lock=lock)
+                row = run.row("shared_mutex")
+                self.assert_exact(row, acquisitions=run.own["shared_mutex"]["acquisitions"])
+                self.assertGreaterEqual(run.report["threads"], run.own["shared_mutex"]["threads"])
+                self.assertLessEqual(row["contended"], row["acquisitions"])
+                self.assert_first_line(row["waiters"], "a thousand wait")
+
+
+class Processes(Planted):
+    def test_a_child_contends_for_its_own(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("forked", lock=lock)
+                rows = [row for row in run.rows if "shared_mutex" in row["name"]]
+                own = run.own["shared_mutex"]
+                each = sorted(one["acquisitions"] for row in rows for one in row["each"])
+                self.assertEqual(each, sorted((own["acquisitions"], own["childs"])), run.report)
+                self.assertEqual(run.report["processes"], 2)
+                for row in rows:
+                    self.assert_first_line(row["waiters"], "shared waits")
+
+    def test_a_chain_of_execs(self):
+        run = self.stat("chain 200")
+        rows = [row for row in run.rows if "shared_mutex" in row["name"]]
+        self.assertEqual(sum(row["acquisitions"] for row in rows), 200 * 10 + 60)
+        self.assertEqual(run.report["processes"], 200)
+
+    def test_many_short_processes(self):
+        run = self.stat("processes 200")
+        rows = [row for row in run.rows if "tried_mutex" in row["name"]]
+        self.assertEqual(sum(row["acquisitions"] for row in rows), 200 * 501)
+        self.assertEqual(sum(row["failed_tries"] for row in rows), 200 * 3000)
+        self.assert_exact(run.row("shared_mutex"), acquisitions=60)
+
+
+class Ends(Planted):
+    def test_the_table_survives_the_program(self):
+        for scenario, ends in (("aborts", signal.SIGABRT), ("killed", signal.SIGKILL)):
+            for lock in BOTH:
+                with self.subTest(scenario=scenario, lock=lock):
+                    run = self.stat(scenario, lock=lock, status=128 + ends)
+                    row = run.row("shared_mutex")
+                    self.assert_exact(row, acquisitions=run.own["shared_mutex"]["acquisitions"])
+                    self.assertGreater(row["contended"], 0)
+                    self.assert_first_line(row["waiters"], "shared waits")
+                    self.assertIn("shared_mutex", run.text + run.error)
+
+    def test_a_full_disk(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full here")
+        for option in ("--json", "--pprof", "--folded"):
+            with self.subTest(option=option):
+                run = self.stat("aborts", option, "/dev/full", status=None)
+                self.assertNotEqual(run.status, 0)
+                wrong = [line for line in run.error.splitlines() if "/dev/full" in line]
+                self.assertEqual(len(wrong), 1, run.error)
+                self.assertIn("shared_mutex", run.text + run.error)  # the table is shown all the same
+
+    def test_a_program_without_symbols(self):
+        run = self.stat("", command=[str(PROGRAMS / "planted_stripped"), "held-over-sleep"])
+        row = run.rows[0]
+        self.assert_exact(row, kind="mutex", acquisitions=36)
+        self.assertIn("planted_stripped", row["name"])  # and an offset that addr2line takes
+        self.assertTrue(row["waiters"] and row["waiters"][0]["frames"], row)
+
+    def test_programs_without_locks(self):
+        for command in (["true"], [str(PROGRAMS / "planted"), "nothing"]):
+            with self.subTest(command=command):
+                run = self.stat("", command=command)
+                self.assertEqual(run.report["rows"], [])
+                self.assertEqual(len([line for line in (run.text + run.error).splitlines() if line.strip()]), 1)
+
+
+class Interrupted(Planted):
+    def test_handlers_that_post(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("handler-posts", lock=lock)
+                self.assert_exact(run.row("posted"), kind="semaphore", signals=run.own["posted"]["posts"],
+                                  acquisitions=run.own["posted"]["posts"])
+
+    def test_threads_that_are_cancelled_while_they_wait(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("cancelled", lock=lock)
+                own = run.own["never"]
+                self.assert_exact(run.row("never_posted"), acquisitions=1)
+                self.assert_exact(run.row("never_signalled"), acquisitions=own["waits"], woken=0, signals=0)
+                self.assertEqual(run.report["deadlocks"], [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
