@@ -13,7 +13,7 @@ pthread_once_t once = PTHREAD_ONCE_INIT;
 void make_heap_mutex() {
   library_heap_mutex = new pthread_mutex_t;
   const int result = pthread_mutex_init(library_heap_mutex, nullptr);  // mark: library's heap mutex
-  if (result != 0) std::abort();  // and so the call is not this function's last
+  if (result != 0) std::abort();                                       // and so the call is not this function's last
 }
 }  // namespace
 

@@ -117,17 +117,17 @@ tally greedy_figures("greedy_mutex"), starved_figures("starved");
 std::atomic<bool> has_starved{false};
 std::atomic<std::int64_t> starves_since{0};
 
-/// Looks for the moment at which another releases it, until the one that starves has waited for 150 holds.
+/// Looks for the moment at which another releases it, until the one that starves has waited for hundreds of holds.
 [[gnu::noinline]] void take_again_and_again() {
   while (!has_starved) {
     while (pthread_mutex_trylock(&greedy_mutex) != 0)
       if (has_starved) return;
     const auto returned = now();
-    busy(1 * ms);
+    busy(300 * us);
     const auto released = now();
     pthread_mutex_unlock(&greedy_mutex);                 // mark: greedy released
     greedy_figures.round(returned, returned, released);  // it did not wait
-    if (starves_since != 0 && released - starves_since > 150 * ms) has_starved = true;
+    if (starves_since != 0 && released - starves_since > 200 * ms) has_starved = true;
   }
 }
 
