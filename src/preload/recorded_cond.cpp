@@ -45,6 +45,7 @@ struct waiting {
 
 /// The thread waits no more, and has the mutex.
 void come_back(waiting& w, int result) {
+  if (!w.wait.is_ours()) return;
   const std::uint64_t ticks = w.wait.over();
   recorded_thread& me = w.me;
   record::object& o = w.condition;

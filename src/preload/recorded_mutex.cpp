@@ -41,6 +41,7 @@ bool is_acquired(int result) {
   }
   recorded_wait wait(me, o, record::kind::mutex, caller);
   const int result = lock();
+  if (!wait.is_ours()) return result;
   const std::uint64_t ticks = wait.over();
   if (is_acquired(result)) {
     wait.book(ticks);

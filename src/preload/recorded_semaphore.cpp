@@ -19,6 +19,7 @@ struct waiting {
 };
 
 void come_back(waiting& w, int result, int error) {
+  if (!w.wait.is_ours()) return;
   const std::uint64_t ticks = w.wait.over();
   record::object& o = w.semaphore;
   if (result == 0) {

@@ -254,7 +254,10 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
 
 void end_object(recorded_thread& me, record::object& o) {
   const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
-  if ((flags & record::is_static) != 0) {
+  // Those that were woken may be on their way out, which a condition variable allows: the entry stays theirs, and is the next
+  // object's of the address.
+  const bool is_left = (o.waiting.load(std::memory_order_relaxed) & record::waiting_count) == 0;
+  if ((flags & record::is_static) != 0 || !is_left) {
     o.owner.store(0, std::memory_order_relaxed);
     return;
   }
@@ -360,7 +363,7 @@ void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t 
 // ---- a wait ------------------------------------------------------------------------------------------------
 
 recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller)
-    : me_(me), object_(o), kind_(kind), began_(me.of->ticks()) {
+    : me_(me), object_(o), kind_(kind), stamp_(me.stamp), began_(me.of->ticks()) {
   recorder& r = *me.of;
   const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);
   raise_to(o.most_waiting, std::uint32_t(before & record::waiting_count) + 1);

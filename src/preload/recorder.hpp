@@ -136,6 +136,8 @@ class recorded_wait {
   recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
   /// It waits no more, for whatever reason. Returns the ticks that it has waited.
   std::uint64_t over();
+  /// False in a child that a signal handler has forked meanwhile: the wait is the parent's, who books it.
+  bool is_ours() const { return stamp_ == native::fork_stamp(); }
   /// It has what it waited for: books `ticks`.
   void book(std::uint64_t ticks) {
     add(object_.contended, 1);
@@ -154,7 +156,7 @@ class recorded_wait {
   recorded_thread& me_;
   record::object& object_;
   record::kind kind_;
-  std::uint32_t chain_ = 0;
+  std::uint32_t stamp_, chain_ = 0;
   std::uint64_t began_, ended_ = 0;
 };
 
