@@ -19,19 +19,21 @@ namespace usher::cli::stat {
 namespace {
 
 // Chosen, all of them; the column "when" says them in words.
-constexpr double worth_of_all = 0.01;     // of all threads' time
-constexpr double worth_of_thread = 0.05;  // of the record's time, waited by one thread
-constexpr double long_wait = 0.1;         // seconds
-constexpr double rare_factor = 100;       // longest wait to 99 %
-constexpr double beyond_holds = 10;       // longest wait to longest hold
-constexpr double passed_over = 20;        // longest wait to hold × waiters
-constexpr double of_one_thread = 0.75;    // of the waiting
+constexpr double worth_of_all = 0.01;      // of all threads' time
+constexpr double worth_of_thread = 0.05;   // of the record's time, waited by one thread
+constexpr double long_wait = 0.1;          // seconds
+constexpr double rare_factor = 100;        // longest wait to 99 %
+constexpr double beyond_holds = 10;        // longest wait to longest hold
+constexpr double beyond_longest_hold = 3;  // longest wait to longest hold, where one thread waits most
+constexpr double passed_over = 20;         // longest wait to hold × waiters
+constexpr double of_one_thread = 0.75;     // of the waiting
 constexpr std::uint64_t enough_locked = 100;
 constexpr double in_allocator = 0.5;  // of what waiters were charged
 constexpr std::uint64_t many_objects = 8;
-constexpr double of_one_object = 0.5;  // of the waiting
-constexpr double slow_hold = 1e-3;     // seconds
-constexpr double mostly_held = 0.8;    // of the time
+constexpr double of_one_object = 0.5;   // of the waiting
+constexpr double slow_hold = 1e-3;      // seconds
+constexpr double mostly_held = 0.8;     // of the time
+constexpr double held_in_median = 0.5;  // of the time, if all holds took the median
 constexpr std::size_t spread_over = 4;
 constexpr double wake_factor = 4;     // mean wait to hold × waiters
 constexpr double wake_cost = 20e-6;   // seconds
@@ -172,9 +174,16 @@ bool is_mutex(const row_facts& f) {
 }
 
 /// A wait that holds, however long, do not explain.
-bool outlasts_holds(const row_facts& f) {
+bool outlasts_holds(const row_facts& f, double factor) {
   const counts& c = f.r.seen;
-  return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= beyond_holds * c.holding.longest;
+  return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= factor * c.holding.longest;
+}
+
+/// Not the work of one timed hold that was interrupted and stands for 64.
+bool is_sound(const row_facts& f) {
+  const counts& c = f.r.seen;
+  if (c.holding_is_exact || !c.holding.median || f.mean_hold >= short_hold) return true;
+  return *c.holding.median / f.mean_hold * *c.held_share >= held_in_median;
 }
 
 struct row_rule {
@@ -205,7 +214,7 @@ const std::array row_rules = {
               "one wait took 230 ms, 99 % took less than 40 µs: others overtake; a lock that bounds waiting may help"},
              [](const row_facts& f) {
                const counts& c = f.r.seen;
-               return is_mutex(f) && outlasts_holds(f) && c.waiting.p99 && *c.waiting.p99 > 0 &&
+               return is_mutex(f) && outlasts_holds(f, beyond_holds) && c.waiting.p99 && *c.waiting.p99 > 0 &&
                       c.waiting.longest >= rare_factor * *c.waiting.p99;
              },
              [](const row_facts& f) {
@@ -252,7 +261,7 @@ const std::array row_rules = {
              no_command},
     row_rule{
         {"starving", "a thread starves",
-         "one thread has 75 % of the waiting or more; its longest wait was 100 ms or more, 10 times the longest hold, "
+         "one thread has 75 % of the waiting or more; its longest wait was 100 ms or more, 3 times the longest hold, "
          "and "
          "20 times what the holds of all waiters take",
          "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it; try a lock that "
@@ -260,8 +269,9 @@ const std::array row_rules = {
          "waiting"},
         [](const row_facts& f) {
           const counts& c = f.r.seen;
-          return is_mutex(f) && outlasts_holds(f) && c.acquisitions >= enough_locked && !c.threads.empty() &&
-                 part_of_first_thread(c) >= of_one_thread && c.waiting.longest >= passed_over * f.mean_hold * f.waiters;
+          return is_mutex(f) && outlasts_holds(f, beyond_longest_hold) && c.acquisitions >= enough_locked &&
+                 !c.threads.empty() && part_of_first_thread(c) >= of_one_thread &&
+                 c.waiting.longest >= passed_over * f.mean_hold * f.waiters;
         },
         [](const row_facts& f) {
           const counts& c = f.r.seen;
@@ -288,10 +298,12 @@ const std::array row_rules = {
               f.r.seen.held_share ? ", " + held_text(f.r.seen) + " of the time" : "", holder_place(f.r));
         },
         no_command},
-    row_rule{{"long-hold", "held too long", "the mutex is held 80 % of the time or more",
+    row_rule{{"long-hold", "held too long",
+              "the mutex is held 80 % of the time or more; where that is an estimate of holds below 10 µs, their "
+              "median alone makes it 50 % or more",
               "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); no lock helps"},
              [](const row_facts& f) {
-               return is_mutex(f) && f.holds_known() && f.r.seen.held_share.value_or(0) >= mostly_held;
+               return is_mutex(f) && f.holds_known() && f.r.seen.held_share.value_or(0) >= mostly_held && is_sound(f);
              },
              [](const row_facts& f) {
                return fmt::format("held {} of the time: shorten the critical section at {}; no lock helps",
@@ -426,10 +438,12 @@ const std::array row_rules = {
 /// After all rows have been judged.
 struct program_facts {
   const report& r;
-  double of_all = 0;             ///< waited for mutexes, of all threads' time
-  const row* hottest = nullptr;  ///< mutex that matters
-  const row* credits = nullptr;  ///< semaphore that matters
-  const row* herd = nullptr;     ///< condition variable with something to say
+  double of_all = 0;               ///< waited for mutexes, of all threads' time
+  const row* hottest = nullptr;    ///< mutex that matters
+  const row* credits = nullptr;    ///< semaphore that matters
+  const row* herd = nullptr;       ///< condition variable with something to say
+  const row* waited_at = nullptr;  ///< the first condition variable
+  double to_run = 0;               ///< from signals to running, of all threads' time
 };
 
 bool says(const row& r, std::initializer_list<const char*> rules) {
@@ -438,10 +452,14 @@ bool says(const row& r, std::initializer_list<const char*> rules) {
 
 program_facts facts_of(const report& r) {
   program_facts f{r};
-  if (r.thread_seconds > 0) f.of_all = r.waited[int(kind::mutex) - 1] / r.thread_seconds;
+  if (r.thread_seconds > 0) {
+    f.of_all = r.waited[int(kind::mutex) - 1] / r.thread_seconds;
+    f.to_run = r.waited[int(kind::condition) - 1] / r.thread_seconds;
+  }
   for (const row& i : r.rows) {
     if (i.what == kind::mutex && f.hottest == nullptr && !says(i, {"cool", "uncontended"})) f.hottest = &i;
     if (i.what == kind::semaphore && f.credits == nullptr && says(i, {"no-credits"})) f.credits = &i;
+    if (i.what == kind::condition && f.waited_at == nullptr) f.waited_at = &i;
     if (i.what == kind::condition && f.herd == nullptr && says(i, {"herd", "slow-wake"})) f.herd = &i;
   }
   return f;
@@ -497,7 +515,10 @@ const std::array program_rules = {
                        c.threads.front().waited >= worth_of_thread * f.r.seconds)
                      text += fmt::format(", but thread {} waited {}", c.threads.front().tid,
                                          time_text(c.threads.front().waited));
-                   if (all > 0) text += fmt::format(", {} of that for {}", share_text(c.waiting.total / all), h.name);
+                   if (all > 0)
+                     text +=
+                         fmt::format(", {} of that for {}",
+                                     c.waiting.total > 0.995 * all ? "all" : share_text(c.waiting.total / all), h.name);
                    return text + ": " + h.verdict;
                  },
                  [](const program_facts& f) { return next_of(f.hottest); }},
@@ -510,6 +531,21 @@ const std::array program_rules = {
                                       f.credits->name, f.credits->verdict);
                  },
                  [](const program_facts& f) { return next_of(f.herd); }},
+    program_rule{
+        {"wake-ups", "slow to wake", "1 % of all threads' time or more was from signals to running",
+         "threads waited 0.1 % of their time for locks, and 12 % from signals to running, for a CPU or for the mutex; "
+         "most for NAME: its verdict"},
+        [](const program_facts& f) { return f.waited_at != nullptr && f.to_run >= worth_of_all; },
+        [](const program_facts& f) {
+          const row& c = f.herd != nullptr ? *f.herd : *f.waited_at;
+          std::string text = fmt::format("{}, and {} from signals to running, for a CPU or for the mutex; most for {}",
+                                         waited_text(f), share_text(f.to_run), f.waited_at->name);
+          if (!says(c, {"condition"})) text += fmt::format("{}: {}", &c == f.waited_at ? "" : "; " + c.name, c.verdict);
+          return text;
+        },
+        [](const program_facts& f) {
+          return f.herd != nullptr ? f.herd->command : try_command(f.r, {"loiter", "mcscr", "ttas"});
+        }},
     program_rule{{"cold", "cold", "any other program",
                   "threads waited 0.01 % of their time for locks: no lock can make this program faster"},
                  [](const program_facts&) { return true; },

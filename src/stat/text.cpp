@@ -179,13 +179,24 @@ std::string frame_line(const frame& f, std::size_t indent) {
                      shortened(source, page_width - indent - 4));
 }
 
+/// A template of the C++ library's between two functions of the program's.
+bool is_library_wrapper(const frame& f) {
+  const std::string name = short_name(f.function);
+  return name.starts_with("std::") || name.starts_with("__gthread") || name.starts_with("__gnu_cxx::");
+}
+
 std::string stack_text(const stack& s, std::size_t indent, bool all) {
+  std::vector<const frame*> frames;
+  for (const frame& f : s.frames)
+    if (all || !is_library_wrapper(f)) frames.push_back(&f);
+  if (frames.empty())
+    for (const frame& f : s.frames) frames.push_back(&f);
   std::string text;
-  const std::size_t shown = all ? s.frames.size() : std::min(s.frames.size(), frames_shown);
-  for (std::size_t i = 0; i < shown; i++) text += frame_line(s.frames[i], indent);
+  const std::size_t shown = all ? frames.size() : std::min(frames.size(), frames_shown);
+  for (std::size_t i = 0; i < shown; i++) text += frame_line(*frames[i], indent);
   const std::string blanks(indent, ' ');
-  if (shown < s.frames.size()) {
-    text += fmt::format("{}… {} more\n", blanks, with_noun(s.frames.size() - shown, "frame"));
+  if (shown < frames.size()) {
+    text += fmt::format("{}… {} more\n", blanks, with_noun(frames.size() - shown, "frame"));
   } else if (s.is_cut) {
     text += blanks + "… (could not be followed further)\n";
   }

@@ -232,7 +232,7 @@ TEST(rules, starving) {
   EXPECT_EQ(r.command, "usher stat --lock loiter -- ./server --name 'a b'");
   for (const auto& spoil : std::vector<std::function<void(row&)>>{
            [](row& x) { x.seen.threads[0].waited = 5.9; }, [](row& x) { x.seen.waiting.longest = 0.09; },
-           [](row& x) { x.seen.holding.longest = 0.035; },
+           [](row& x) { x.seen.holding.longest = 0.12; },
            [](row& x) { x.seen.acquisitions = 99, x.seen.holding.total = 0.00198; },
            [](row& x) { x.seen.holding.total = 0.018 * 250'000; },  // so long a hold that twenty are more
        })
@@ -279,6 +279,15 @@ TEST(rules, long_hold) {
   EXPECT_EQ(verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(); }).verdict,
             "held about 80 % of the time: shorten the critical section at queue_mutex; no lock helps");
   EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.79; }), "hot");
+  const auto short_holds = [](double median) {
+    return [median](row& x) {
+      x.seen.held_share = 0.84;
+      x.seen.holding.total = 250'000 * 1e-6;
+      x.seen.holding.median = median;
+    };
+  };
+  EXPECT_EQ(rule_of(short_holds(0.6e-6)), "long-hold");
+  EXPECT_NE(rule_of(short_holds(0.59e-6)), "long-hold");  // a few samples make most of it
 }
 
 TEST(rules, spread) {
@@ -399,6 +408,28 @@ TEST(rules_of_programs, hot_mutex) {
       judged({mutex()}, [](report& x) { x.lock = "loiter"; }).verdict.starts_with("under loiter threads waited"));
 }
 
+TEST(rules_of_programs, wake_ups) {
+  row cold = mutex();
+  cold.seen.waiting.total = 0;
+  cold.seen.contended = 0;
+  row c = of_kind(kind::condition);
+  c.name = "item_came";
+  c.seen.waiting.total = 0.8;
+  const report r = judged({cold, c});
+  EXPECT_EQ(r.rule, "wake-ups");
+  EXPECT_EQ(
+      r.verdict,
+      "threads waited 0 % of their time for locks, and 1.0 % from signals to running, for a CPU or for the mutex; most "
+      "for item_came");
+  EXPECT_TRUE(r.next.starts_with("usher try"));
+  c.seen.signals = 100, c.seen.woken = 4000, c.seen.herd = 40;
+  EXPECT_TRUE(
+      judged({cold, c}).verdict.ends_with("most for item_came: 40 threads wake for each broadcast: if only one of them "
+                                          "can go on, signal one"));
+  c.seen.waiting.total = 0.79;
+  EXPECT_EQ(judged({cold, c}).rule, "cold");
+}
+
 row cool() {
   row r = mutex();
   r.seen.waiting.total = 0.008;
@@ -424,8 +455,11 @@ TEST(rules_of_programs, cold) {
   row herd = of_kind(kind::condition);
   herd.name = "item_came";
   herd.seen.signals = 100, herd.seen.woken = 4000, herd.seen.herd = 40;
+  herd.seen.waiting.total = 0.1;
   EXPECT_NE(judged({cool(), herd}).verdict.find("item_came: 40 threads wake"), std::string::npos);
-  EXPECT_EQ(judged({cool(), of_kind(kind::condition)}).rule, "cold");  // waiting for work is not the lock's fault
+  row waits = herd;
+  waits.seen.woken = 4;
+  EXPECT_EQ(judged({cool(), waits}).rule, "cold");  // waiting for work is not the lock's fault
 }
 
 TEST(rules_of_programs, credits) {
