@@ -523,12 +523,16 @@ const std::array program_rules = {
                  },
                  [](const program_facts& f) { return next_of(f.hottest); }},
     program_rule{{"credits", "out of credits", "the verdict of a semaphore says more than that it is not in the way",
-                  "threads waited 0.1 % of their time for locks: no lock can make this program faster; NAME ran out of "
-                  "credits"},
+                  "threads waited 0.1 % of their time for locks, and 24 % for credits of NAME: for work, if it counts "
+                  "work; else "
+                  "there are too few"},
                  [](const program_facts& f) { return f.credits != nullptr; },
                  [](const program_facts& f) {
-                   return fmt::format("{}: no lock can make this program faster. {}: {}", waited_text(f),
-                                      f.credits->name, f.credits->verdict);
+                   return fmt::format(
+                       "{}, and {} for credits of {}: for work, if it counts work; else there are too few",
+                       waited_text(f),
+                       share_text(f.r.thread_seconds > 0 ? f.credits->seen.waiting.total / f.r.thread_seconds : 0),
+                       f.credits->name);
                  },
                  [](const program_facts& f) { return next_of(f.herd); }},
     program_rule{

@@ -463,7 +463,12 @@ TEST(rules_of_programs, cold) {
 }
 
 TEST(rules_of_programs, credits) {
-  EXPECT_EQ(judged({of_kind(kind::semaphore), cool()}).rule, "credits");
+  const report r = judged({of_kind(kind::semaphore), cool()});
+  EXPECT_EQ(r.rule, "credits");
+  EXPECT_EQ(r.verdict,
+            "threads waited 0.01 % of their time for locks, and 10 % for credits of queue_mutex: for work, if it "
+            "counts work; "
+            "else there are too few");
   EXPECT_EQ(judged({of_kind(kind::semaphore), mutex()}).rule, "hot-mutex");
 }
 
