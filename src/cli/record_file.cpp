@@ -168,6 +168,12 @@ void record_file::fill(const record_options& o, bool take_memory_now) {
   h.enabled.store(1);
 }
 
+void record_file::hide() {
+  if (to_be_removed_.empty() || view().head().opened.load(relaxed) == 0) return;
+  unlink(to_be_removed_.c_str());
+  to_be_removed_.clear();
+}
+
 record_file::~record_file() {
   if (!to_be_removed_.empty()) unlink(to_be_removed_.c_str());
   munmap(memory_, size_);

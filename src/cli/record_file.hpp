@@ -65,6 +65,8 @@ class record_file {
   const tick_clock& clock() const { return clock_; }
   int descriptor() const { return descriptor_; }
   const std::string& path() const { return path_; }  ///< for USHER_STAT
+  /// Takes its name away, where it has one, once a process has opened it: who is killed leaves nothing behind.
+  void hide();
   /// The library records nothing more.
   void disable() { view().head().enabled.store(0); }
 

@@ -224,6 +224,7 @@ int recording::attach(const stat::signal_queue& signals) {
   int status = 0;
   look_timer timer(watch_);
   while (!process.has_ended() && !is_over(limit)) {
+    file_.hide();
     if (timer.is_due()) timer.look();
     const auto signal = signals.next(timer.left(limit));
     if (!signal || signal->si_signo == SIGCHLD || signals.was_ignored(signal->si_signo)) continue;

@@ -9,6 +9,7 @@ needs_charts = unittest.skipUnless(
     "there is no libusher-draw.so: USHER_BUILD_CHARTS=OFF")
 needs_simulator = unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(_usher), "usher_bench")),
                                       "there is no usher_bench: USHER_BUILD_SIMULATOR=OFF")
+has_stat = os.path.exists(os.path.join(os.path.dirname(_usher), "usher_stat"))
 
 
 class Refusals:

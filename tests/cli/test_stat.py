@@ -426,6 +426,21 @@ class Stat(Refusals, unittest.TestCase):
         program.kill()
         self.assertEqual(self.finished(process).returncode, 0)
 
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become another user")
+    def test_a_process_of_another_user_that_root_records(self):
+        """It may not open what is root's: the record has a name in /dev/shm for a while."""
+        folder = tempfile.mkdtemp(prefix="usher-stat-", dir="/var/tmp")
+        self.addCleanup(shutil.rmtree, folder, True)
+        os.chmod(folder, 0o755)
+        mine = {name: shutil.copy(path, folder) for name, path in (("program", self.locking()), ("library", LIBRARY))}
+        program = self.started("setpriv", "--reuid", "65534", "--clear-groups", "env", "USHER_LOCK=pthread",
+                               "LD_PRELOAD=" + mine["library"], mine["program"], "1000", "on")
+        self.assertEqual(program.stdout.readline(), "counted 2000\n")
+        done = self.stat("-p", str(program.pid), "--duration", "0.5")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertIn("mutex", done.stdout)
+        self.assertEqual([f for f in os.listdir("/dev/shm") if f.startswith("usher-stat-")], [])
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

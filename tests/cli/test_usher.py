@@ -25,7 +25,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "tools"))
 import catalog
-from refusals import needs_simulator
+from refusals import has_stat, needs_simulator
 
 USHER = os.environ["USHER_BIN"]
 REAL_LIBRARY = os.environ.get("USHER_LIB", "")
@@ -515,7 +515,8 @@ class Run(Usher):
 
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
                  "bash": text("src", "cli", "completion", "usher.bash"), "zsh": text("src", "cli", "completion", "_usher")}
-        for subcommand in ("list", "run", "try", "check", "sim", "sim calibrate", "sim validate", "bench"):
+        stat = ["stat"] if has_stat else []
+        for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench"):
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]
             options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
             self.assertGreater(len(options), 0, said)

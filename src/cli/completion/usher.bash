@@ -16,7 +16,7 @@ _usher() {
     fi
   done
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "list run try check sim bench --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "list run try stat check sim bench --help --version" -- "$word")
     return
   fi
   case $before in
@@ -28,7 +28,7 @@ _usher() {
       [[ $word == *,* ]] && head=${word%,*},
       mapfile -t COMPREPLY < <(compgen -P "$head" -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "${word##*,}")
       return ;;
-    --json | --chart) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --json | --chart | --pprof | --folded) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --forms) mapfile -t COMPREPLY < <(compgen -W "plain spin park" -- "$word"); return ;;
     --scheduler) mapfile -t COMPREPLY < <(compgen -W "random bound full" -- "$word"); return ;;
     --machine) mapfile -t COMPREPLY < <(compgen -f -W "$(usher sim --list 2> /dev/null | sed -n '/^Machines/,$s/^    \([^ ]*\) .*/\1/p')" -- "$word"); return ;;
@@ -42,6 +42,8 @@ _usher() {
     --seeds | --jitter | --others | --ms | --warm-up | --seconds | --set | --set-machine | --vary | --point | --trace) return ;;
     --threads) mapfile -t COMPREPLY < <(compgen -W "2 3 4" -- "$word"); return ;;
     --executions | --seed | --client | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
+    -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
+    --top | --duration | --objects) return ;;
     --before | --until | --ready | --metric | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
   esac
   local options
@@ -49,6 +51,7 @@ _usher() {
     list) options="--all --json --help" ;;
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
     try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --chart --plot --quiet --help --" ;;
+    stat) options="--lock --pid --top --duration --details --hold-times --objects --json --pprof --folded --output --help --" ;;
     check)
       options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --quiet --help"
       [[ $word == -* ]] || options="wrong $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
