@@ -16,7 +16,7 @@
 #include <ctime>
 #include <fstream>
 #include <stdexcept>
-#include <unordered_set>
+#include <unordered_map>
 
 namespace usher::cli {
 namespace {
@@ -42,8 +42,8 @@ bool is_tsc_steady() {
   return false;
 }
 
-[[noreturn]] void fail_to_make(const std::string& what, int error) {
-  throw std::runtime_error(fmt::format("cannot make {}: {}", what, std::strerror(error)));
+[[noreturn]] void fail_to_make(const std::string& what, int error, const char* advice = "") {
+  throw std::runtime_error(fmt::format("cannot make {}: {}{}", what, std::strerror(error), advice));
 }
 
 /// Of a process: whether it has ended, waited for or not; whether its first thread has.
@@ -152,9 +152,9 @@ void record_file::fill(const record_options& o, bool take_memory_now) {
   if (error != 0) {
     if (!to_be_removed_.empty()) unlink(to_be_removed_.c_str());
     close(descriptor_);
-    fail_to_make(fmt::format("a record of {} MiB{}{} (--objects says how large)", size_ >> 20,
-                             to_be_removed_.empty() ? "" : " as ", to_be_removed_),
-                 error);
+    fail_to_make(
+        fmt::format("a record of {} MiB{}{}", size_ >> 20, to_be_removed_.empty() ? "" : " as ", to_be_removed_), error,
+        " (--objects with a smaller number makes it smaller)");
   }
   memory_ = memory;
   record::header& h = view().head();
@@ -184,22 +184,21 @@ record_file::~record_file() {
 
 void census::look_at_processes(std::uint64_t now) {
   const record::header& h = record_.head();
-  living_ = 0;
-  // Of one number the last is the one that may live: others were ended by exec.
-  std::unordered_set<std::uint32_t> later;
-  std::uint64_t began_later = now;
+  // Of one number the last is the one that may live: those before it were ended by exec.
+  std::unordered_map<std::uint32_t, std::uint64_t> later;  // when it began
   for (std::uint32_t i = taken(h.processes, h.room.processes); i-- > 0;) {
     record::process_slot& p = record_.process(i);
     const std::uint32_t pid = p.pid.load(relaxed);
     if (pid == 0) continue;
-    const bool replaced = !later.insert(pid).second;
+    const std::uint64_t began = p.began.load(relaxed);
+    const auto next = later.find(pid);
     if (p.ended.load(relaxed) == 0) {
-      if (replaced || look_up_life(static_cast<pid_t>(pid)).is_over)
-        p.ended.store(replaced ? std::min(now, std::max(began_later, p.began.load(relaxed))) : now, relaxed);
-      else
-        living_++;
+      if (next != later.end())
+        p.ended.store(std::max(began, next->second), relaxed);
+      else if (look_up_life(static_cast<pid_t>(pid)).is_over)
+        p.ended.store(now, relaxed);
     }
-    began_later = p.began.load(relaxed);
+    later[pid] = began;
   }
 }
 
@@ -234,6 +233,17 @@ void census::look(std::uint64_t now) {
       t.last.store(now, relaxed);
     }
   }
+}
+
+unsigned census::living_processes() const {
+  const record::header& h = record_.head();
+  unsigned n = 0;
+  for (std::uint32_t i = taken(h.processes, h.room.processes); i-- > 0;) {
+    const record::process_slot& p = record_.process(i);
+    const auto pid = static_cast<pid_t>(p.pid.load(relaxed));
+    n += pid != 0 && p.ended.load(relaxed) == 0 && !look_up_life(pid).is_over;
+  }
+  return n;
 }
 
 void census::finish(std::uint64_t now) {

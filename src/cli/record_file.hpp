@@ -87,13 +87,13 @@ class census {
   void look(std::uint64_t now);
   /// The last look: who lives, has lived until now.
   void finish(std::uint64_t now);
-  unsigned living_processes() const { return living_; }  ///< at the last look
+  /// Of the processes that lived at the last look, those that do so at this moment.
+  unsigned living_processes() const;
 
  private:
   void look_at_processes(std::uint64_t now);
 
   record::view record_;
-  unsigned living_ = 0;
 };
 
 /// What a record counts, of everything together.

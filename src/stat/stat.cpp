@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -144,6 +145,7 @@ class recording {
 
  private:
   void end_recording();
+  std::string lock_of_processes() const;
   int write_report(int status);
   std::string nothing_to_show(const stat::report& r) const;
 
@@ -202,11 +204,13 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   end_recording();
   signals.let_go();
   if (const unsigned n = watch_.living_processes(); n != 0)
-    remarks_.push_back(fmt::format(
-        "{} process{} that the command has started {} on, and what {} from here on is not recorded. Of a program that "
-        "goes into "
-        "the background by itself, keep it in the foreground, or start it by usher run and use usher stat -p.",
-        n, n == 1 ? "" : "es", n == 1 ? "runs" : "run", n == 1 ? "it does" : "they do"));
+    remarks_.push_back(
+        fmt::format("{} process{} that the command has started {} on, and what {} from here on is not recorded. A "
+                    "program that goes into the "
+                    "background by itself is recorded if an option of its own keeps it in the foreground, or by usher "
+                    "stat -p if it was "
+                    "started by usher run.",
+                    n, n == 1 ? "" : "es", n == 1 ? "runs" : "run", n == 1 ? "it does" : "they do"));
   // That it ended was our wish, then.
   const bool by_us = kill_at && (program.died_of() == SIGTERM || (killed && program.died_of() == SIGKILL));
   return write_report(by_us ? 0 : program.exit_status());
@@ -233,7 +237,6 @@ int recording::attach(const stat::signal_queue& signals) {
   }
   end_recording();
   signals.let_go();
-  lock_ = file_.view().process(0).lock;
   return write_report(status);
 }
 
@@ -264,6 +267,20 @@ std::string recording::nothing_to_show(const stat::report& r) const {
       times);
 }
 
+/// Which lock they had, if all had the same: a command may be `usher run --lock twa -- ...` itself. Else empty.
+std::string recording::lock_of_processes() const {
+  const record::header& h = file_.view().head();
+  std::string one;
+  for (std::uint32_t i = std::min(h.processes.load(), h.room.processes); i-- > 0;) {
+    const record::process_slot& p = file_.view().process(i);
+    if (p.pid.load() == 0) continue;
+    const std::string its(p.lock, strnlen(p.lock, sizeof p.lock));
+    if (!one.empty() && its != one) return "";
+    one = its;
+  }
+  return one;
+}
+
 /// Everything that was asked for, as far as it can be written.
 int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
@@ -274,7 +291,8 @@ int recording::write_report(int status) {
       stat::read_report(file_.view(), time, names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
   r.command = command_;
   r.pid = pid_;
-  r.lock = lock_;
+  const std::string lock = lock_of_processes();
+  r.lock = lock.empty() ? lock_ : lock;
   r.usher = USHER_VERSION;
   r.seconds = time.seconds(time.end - time.begin);
   r.deadlocks = watch_.deadlocks();

@@ -335,6 +335,14 @@ class Stat(Refusals, unittest.TestCase):
 
     # The table, whatever happens
 
+    def test_the_lock_is_the_one_that_programs_had(self):
+        for words, lock in ((["--lock", "twa", "--"], "twa"), (["--", USHER, "run", "--lock", "mcs", "--"], "mcs"), (["--"], "pthread")):
+            file = self.file("json")
+            done = self.stat("--json", file, *words, self.locking(), "1000")
+            self.assertEqual(done.returncode, 0, done)
+            with open(file) as report:
+                self.assertEqual(json.load(report)["lock"], lock)
+
     def test_the_table_is_on_standard_error(self):
         done = self.stat("--", self.locking(), "1000")
         self.assertEqual((done.returncode, done.stdout), (0, "counted 2000\n"))
