@@ -48,6 +48,8 @@ bool is_acquired(int result) {
     hold_begins(me, o);
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
+    // The sum of those who wait has lost it: so has what the holder will subtract.
+    o.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
   }
   return result;
 }
@@ -125,14 +127,15 @@ int recorded_unlock(pthread_mutex_t* m) {
     o->depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
     return table.unlock(m);
   }
-  if (o->hold_begin.load(std::memory_order_relaxed) != 0 || o->waiting.load(std::memory_order_relaxed) != 0)
-      [[unlikely]] {
+  const bool is_slow =
+      (o->hold_begin.load(std::memory_order_relaxed) | o->waited_before.load(std::memory_order_relaxed)) != 0 ||
+      o->waiting.load(std::memory_order_relaxed) != 0;
+  if (is_slow) [[unlikely]] {
     const held_charge c = hold_ends_slowly(*me, *o);
     const int result = table.unlock(m);
     charge_holder(*me, *o, c);
     return result;
   }
-  o->waited_before.store(0, std::memory_order_relaxed);
   o->owner.store(0, std::memory_order_relaxed);
   return table.unlock(m);
 }
@@ -241,11 +244,12 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     o.countdown.store(n << 16 | n, std::memory_order_relaxed);
     o.hold_begin.store(0, std::memory_order_relaxed);
   }
-  if (const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed); (waiting & record::waiting_count) != 0) {
+  const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed),
+                      before = o.waited_before.load(std::memory_order_relaxed);
+  if ((waiting & record::waiting_count) != 0 || before != 0) {
     constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
-    const std::uint64_t ticks =
-        (record::waited_so_far(waiting, now) - o.waited_before.load(std::memory_order_relaxed)) % modulus;
-    if (ticks < modulus / 2) charge.ticks = ticks;  // else a waiter gave up meanwhile
+    const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
+    if (ticks < modulus / 2) charge.ticks = ticks;  // else a waiter gives up this very moment
   }
   o.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);

@@ -123,7 +123,8 @@ struct alignas(128) object {
   word32 owner;         ///< thread + 1; 0: free, or not known
   word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
   word64 hold_begin;    ///< ticks; 0: this hold is not timed
-  word64 waited_before;   ///< of those who wait now, before this hold began: see `waiting`
+  word64 waited_before;  ///< of those who wait now, before this hold began: see `waiting`. Less what those have waited
+      ///< who gave up during the hold: these subtract it, the one write here that is not the holder's
   word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
   word32 holds;           ///< that number, of all timed holds: held / holds is the mean
   word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
