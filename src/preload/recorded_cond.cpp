@@ -35,6 +35,19 @@ std::uint64_t answer(record::detail& d, std::uint64_t now, std::uint64_t most) {
   return ticks < most ? ticks : most;  // two signals at once may find each other's time
 }
 
+/// A waiter has left without an answer. More signals than there are waiters nobody will hear: the next waiter would take the
+/// oldest for its own.
+void forget_unanswered(record::object& o, record::detail& d) {
+  const std::uint64_t waiters = o.waiting.load(std::memory_order_relaxed) & record::waiting_count;
+  std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::uint64_t sent = d.sent.load(std::memory_order_acquire);
+    if (sent <= heard + waiters) return;
+    if (d.heard.compare_exchange_weak(heard, sent - waiters, std::memory_order_relaxed))
+      return add(o.unheard, sent - waiters - heard);
+  }
+}
+
 struct waiting {
   cond_call& call;
   recorded_thread& me;
@@ -54,12 +67,12 @@ void come_back(waiting& w, int result) {
     if (selected().passes_through) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
     hold_begins(me, *w.mutex);
   }
-  if (result == ETIMEDOUT) {
-    add(o.timeouts, 1);
+  record::detail* const d = detail_of(me, o);
+  if (result == ETIMEDOUT) add(o.timeouts, 1);
+  if (result != 0) {
+    if (d != nullptr) forget_unanswered(o, *d);
     return;
   }
-  if (result != 0) return;
-  record::detail* const d = detail_of(me, o);
   w.wait.book(d != nullptr ? answer(*d, w.wait.ended(), ticks) : 0);
 }
 
