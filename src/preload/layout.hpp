@@ -107,6 +107,10 @@ inline std::uint32_t epoch_of(std::uint64_t kind_and_epoch) {
 inline bool is_ours(int kind) {
   return (kind & ~0x303) == 0;
 }
+/// By several processes.
+inline bool is_shared(int kind) {
+  return (kind & 0x80) != 0;
+}
 inline int type_of(int kind) {
   return kind & 3;
 }

@@ -68,8 +68,10 @@ int recorded_lock(pthread_mutex_t* m) {
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return table.lock(m);
-  // The C library's own trylock is dearer than its lock where there is one thread; which cannot have to wait but for itself.
-  const bool plainly = table.passes_through && is_alone() && o->owner.load(std::memory_order_relaxed) == 0;
+  // The C library's own trylock is dearer than its lock where there is one thread; which cannot have to wait but for itself, or
+  // for another process.
+  const bool plainly = table.passes_through && is_alone() && o->owner.load(std::memory_order_relaxed) == 0 &&
+                       !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
   const int result = plainly ? table.lock(m) : table.trylock(m);
   if (is_acquired(result)) {
     hold_begins(*me, *o);
