@@ -146,7 +146,12 @@ void record_init(pthread_mutex_t* m) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) return;
   if (record::object* const before = me->find(m)) end_object(*me, *before);
-  begin_object(*me, m, record::kind::mutex, is_recursive(m), true, 0);
+  const bool recursive = is_recursive(m);
+  record::object* const o = begin_object(*me, m, record::kind::mutex, recursive, true, 0);
+  // A static one keeps its entry, but may be of another kind now.
+  if (o != nullptr)
+    o->depth_and_kind.store((recursive ? recursive_kind : 0) | std::uint32_t(record::kind::mutex),
+                            std::memory_order_relaxed);
 }
 
 void record_destroy(pthread_mutex_t* m) {
