@@ -39,7 +39,7 @@ struct held_charge {
 [[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);
 [[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, record::object& o, const held_charge& c);
 
-/// The hold ends in a call that is not an unlock: its charge is booked without a chain.
-void hold_ends(recorded_thread& me, record::object& o);
+/// The hold ends in a wait for a condition, whose chain is `chain`: 0 if none was taken, then the next hold is charged.
+void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain);
 
 }  // namespace usher::preload

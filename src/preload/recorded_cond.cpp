@@ -100,8 +100,8 @@ int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
   add(o->acquisitions, 1);
   detail_of(*me, *o);
   record::object* const mutex = me->find(call.mutex);
-  if (mutex != nullptr && selected().passes_through) hold_ends(*me, *mutex);
   waiting w{call, *me, *o, mutex, recorded_wait(*me, *o, record::kind::condition, caller)};
+  if (mutex != nullptr && selected().passes_through) hold_ends(*me, *mutex, w.wait.chain());
   const int result = usher_call_with_cleanup(run, &w, on_cancel);
   come_back(w, result);
   usher_restore_cancellation(type);

@@ -263,11 +263,16 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   return charge;
 }
 
-void hold_ends(recorded_thread& me, record::object& o) {
+void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
   const held_charge c = hold_ends_slowly(me, o);
   if (c.ticks == 0) return;
-  if (record::detail* const d = detail_of(me, o)) add(d->uncharged_held, c.ticks);
+  record::detail* const d = detail_of(me, o);
+  if (d == nullptr) return;
+  add(d->uncharged_held, c.ticks);
+  if (chain == 0) return;
+  const std::uint64_t ticks = d->uncharged_held.exchange(0, std::memory_order_relaxed);
+  charge(*me.of, record::charged::holder, record::kind::mutex, c.whom, chain, 1, ticks);
 }
 
 void charge_holder(recorded_thread& me, record::object& o, const held_charge& c) {

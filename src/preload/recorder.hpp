@@ -149,6 +149,7 @@ class recorded_wait {
     book_wait(ticks);
   }
   std::uint64_t ended() const { return ended_; }
+  std::uint32_t chain() const { return chain_; }  ///< + 1; 0: none was taken
 
  private:
   void book_wait(std::uint64_t ticks);
