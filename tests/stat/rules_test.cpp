@@ -120,7 +120,7 @@ TEST(rules, uncontended) {
             "cool");  // nobody knows
   EXPECT_NE(rule_of([&](row& r) {
               none(r);
-              r.seen.contended = 1;
+              r.seen.waiting.count = 1;  // a call that timed out, even
             }),
             "uncontended");
 }
@@ -410,7 +410,7 @@ TEST(rules_of_programs, hot_mutex) {
 
 TEST(rules_of_programs, wake_ups) {
   row cold = mutex();
-  cold.seen.waiting.total = 0;
+  cold.seen.waiting = {};
   cold.seen.contended = 0;
   row c = of_kind(kind::condition);
   c.name = "item_came";
