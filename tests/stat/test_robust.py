@@ -115,6 +115,23 @@ class Interrupted(Planted):
                 self.assert_exact(run.row("posted"), kind="semaphore", signals=run.own["posted"]["posts"],
                                   acquisitions=run.own["posted"]["posts"])
 
+    def test_a_handler_that_forks(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("handler-forks", lock=lock)
+                row = run.row("between")
+                posts = run.own["between"]["posts"]
+                self.assert_exact(row, acquisitions=posts, signals=posts, still_waiting=0, most_waiting=1)
+                self.assertLessEqual(row["contended"], posts)
+
+    def test_condition_variables_that_are_left_in_haste(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("left-in-haste", lock=lock)
+                own = run.own["left"]
+                self.assert_exact(run.row(mark="door of a room"), acquisitions=own["waits"], woken=own["waits"],
+                                  signals=own["broadcasts"], unheard=0, still_waiting=0)
+
     def test_threads_that_are_cancelled_while_they_wait(self):
         for lock in BOTH:
             with self.subTest(lock=lock):

@@ -139,4 +139,47 @@ void signalled_twice() {
   twice_figures.say("heard", rounds);
 }
 
+// -- destroyed as soon as all are woken, which POSIX allows: some are still on their way out --
+
+namespace {
+tally left_figures("left");
+}  // namespace
+
+void left_in_haste() {
+  constexpr int threads = 4, rounds = 150;
+  struct room {
+    pthread_mutex_t mutex;
+    pthread_cond_t door;
+    int inside;
+    bool is_open;
+  };
+  for (int i = 0; i < rounds; ++i) {
+    auto* one = new room();
+    pthread_mutex_init(&one->mutex, nullptr);
+    pthread_cond_init(&one->door, nullptr);  // mark: door of a room
+    in_threads(threads + 1, [one](int self) {
+      pthread_mutex_lock(&one->mutex);
+      if (self > 0) {
+        ++one->inside;
+        while (!one->is_open) pthread_cond_wait(&one->door, &one->mutex);
+      } else {
+        for (; one->inside < threads; pthread_mutex_lock(&one->mutex)) {
+          pthread_mutex_unlock(&one->mutex);
+          sched_yield();
+        }
+        one->is_open = true;
+        pthread_cond_broadcast(&one->door);
+        pthread_mutex_unlock(&one->mutex);
+        pthread_cond_destroy(&one->door);
+        return;
+      }
+      pthread_mutex_unlock(&one->mutex);
+    });
+    pthread_mutex_destroy(&one->mutex);
+    delete one;
+  }
+  left_figures.say("waits", threads * rounds);
+  left_figures.say("broadcasts", rounds);
+}
+
 }  // namespace planted

@@ -1,6 +1,7 @@
 // Mutexes: a hot one, one that is held long, tables of them, kinds, and calls that do not get one.
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "planted.hpp"
@@ -115,9 +116,11 @@ namespace {
 pthread_mutex_t greedy_mutex = PTHREAD_MUTEX_INITIALIZER;
 tally greedy_figures("greedy_mutex"), starved_figures("starved");
 std::atomic<bool> has_starved{false};
-std::atomic<std::int64_t> starves_since{0};
+std::atomic<std::int64_t> starves_since{0}, longest_hold{0};
+std::atomic<int> holds{0};
 
-/// Looks for the moment at which another releases it, until the one that starves has waited for hundreds of holds.
+/// Looks for the moment at which another releases it, until the one that starves has waited for many holds, and for
+/// much longer than any of them took.
 [[gnu::noinline]] void take_again_and_again() {
   while (!has_starved) {
     while (pthread_mutex_trylock(&greedy_mutex) != 0)
@@ -127,15 +130,18 @@ std::atomic<std::int64_t> starves_since{0};
     const auto released = now();
     pthread_mutex_unlock(&greedy_mutex);                 // mark: greedy released
     greedy_figures.round(returned, returned, released);  // it did not wait
-    if (starves_since != 0 && released - starves_since > 200 * ms) has_starved = true;
+    ++holds;
+    longest_hold = std::max(longest_hold.load(), released - returned);
+    if (starves_since != 0 && released - starves_since > std::max(150 * ms, 15 * longest_hold.load()) && holds > 120)
+      has_starved = true;
   }
 }
 
-/// Yields to all others. In case it is served nevertheless, it tries again, for two seconds.
+/// Yields to all others. In case it is served nevertheless, it tries again, for three seconds.
 [[gnu::noinline]] void starve() {
   const sched_param none{};
   sched_setscheduler(0, SCHED_IDLE, &none);
-  for (const auto end = now() + 2000 * ms; !has_starved && now() < end;) {
+  for (const auto end = now() + 3000 * ms; !has_starved && now() < end;) {
     const auto called = now();
     starves_since = called;
     pthread_mutex_lock(&greedy_mutex);  // mark: starved waits

@@ -157,6 +157,7 @@ int main(int count, char** arguments) {
       {"herd", herd},
       {"signals", signals},
       {"signalled-twice", signalled_twice},
+      {"left-in-haste", left_in_haste},
       {"credits", credits},
       {"semaphore-mutex", semaphore_mutex},
       {"opposite-order", opposite_order},
@@ -174,6 +175,7 @@ int main(int count, char** arguments) {
       {"aborts", aborts},
       {"killed", killed},
       {"handler-posts", handler_posts},
+      {"handler-forks", handler_forks},
       {"cancelled", cancelled},
       {"nothing", nothing},
   };

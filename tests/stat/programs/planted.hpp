@@ -71,12 +71,12 @@ inline constexpr std::int64_t us = 1000, ms = 1000000;
 // The scenarios, by source.
 void one_hot(), convoy(), held_over_sleep(), starving(), buckets(), heap_buckets(), hot_bucket(), kinds(), timeouts(),
     tries(), uncontended();
-void herd(), signals(), signalled_twice();
+void herd(), signals(), signalled_twice(), left_in_haste();
 void credits(), semaphore_mutex();
 void opposite_order(), ring(), self(), no_deadlock();
 void in_library(), unloaded();
 void made_and_destroyed(), many_at_once(), thousand_threads(), forked(), chain(), processes(), aborts(), killed(),
-    handler_posts(), cancelled(), nothing();
+    handler_posts(), handler_forks(), cancelled(), nothing();
 
 /// What stands behind the scenario's name on the command line, and this program's path.
 extern int argument;

@@ -1,9 +1,11 @@
 // What a recording must survive: numbers, processes, ends of all sorts, handlers, cancellation.
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -85,6 +87,7 @@ void thousand_threads() {
         pthread_mutex_lock(&shared_mutex);  // mark: a thousand wait
         const auto returned = now();
         busy(10 * us);
+        if (i == 0) sched_yield();  // so that others find it taken, even on one CPU
         const auto released = now();
         pthread_mutex_unlock(&shared_mutex);
         shared_figures.round(called, returned, released);
@@ -201,6 +204,46 @@ void handler_posts() {
     }
   });
   posted_figures.say("posts", static_cast<std::uint64_t>(all));
+}
+
+namespace {
+sem_t between;
+tally between_figures("between");
+
+void fork_here(int) {
+  const int saved = errno;
+  if (const pid_t child = fork(); child > 0) waitpid(child, nullptr, 0);
+  // The child goes on where the parent waits.
+  errno = saved;
+}
+}  // namespace
+
+/// A handler forks while its thread waits: parent and child both come back from the wait.
+void handler_forks() {
+  constexpr int rounds = 10;
+  struct sigaction action {};
+  action.sa_handler = fork_here;
+  sigaction(SIGUSR1, &action, nullptr);
+  sem_init(&between, 0, 0);
+  for (int i = 0; i < rounds; ++i) {
+    std::atomic<pid_t> waiter{0};
+    const pid_t parent = getpid();
+    in_threads(2, [&](int self) {
+      if (self == 0) {
+        waiter = thread_id();
+        const int result = sem_wait(&between);  // mark: forks in between
+        if (getpid() != parent) _exit(0);
+        while (result != 0 && sem_wait(&between) != 0) {
+        }
+      } else {
+        await_asleep(waiter);
+        syscall(SYS_tgkill, parent, waiter.load(), SIGUSR1);
+        sleep_for(2 * ms);
+        sem_post(&between);
+      }
+    });
+  }
+  between_figures.say("posts", rounds);
 }
 
 // -- cancellation --
