@@ -49,12 +49,15 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "one-of-many", says=row["each"][0]["name"])
 
     def test_a_convoy(self):
-        run = self.measured("convoy", compare=waiting("queue_mutex"))
+        # With a sample of the holds, one in which the holder lost its CPU stands for many. And on a busy machine it may.
+        rules = "convoy", "hot-short"
+        run = self.measured("convoy", "--hold-times", compare=waiting("queue_mutex"),
+                            succeeded=lambda run: run.row("queue_mutex")["rule"] in rules)
         row = run.row("queue_mutex")
         self.assert_exact(row, kind="mutex", objects=1, acquisitions=run.own["queue_mutex"]["acquisitions"])
         self.assert_first_line(row["waiters"], "convoy waits")
         self.assert_first_line(row["holders"], "convoy released")
-        self.assert_verdict(row, "convoy", "hot-short")
+        self.assert_verdict(row, *rules)
 
     def test_held_over_a_sleep(self):
         for lock in BOTH:
@@ -87,7 +90,9 @@ class Mutexes(Planted):
         for scenario, options, own in (("buckets", {"name": "table"}, "table"),
                                        ("heap-buckets", {"mark": "heap bucket waits"}, "heap")):
             with self.subTest(scenario=scenario):
-                run = self.stat(scenario)
+                # A holder that loses its CPU makes one of them hot.
+                run = self.measured(scenario, compare=lambda run: [],
+                                    succeeded=lambda run, options=options: run.row(**options)["rule"] == "spread")
                 row = run.row(**options)
                 self.assert_exact(row, kind="mutex", objects=1024, acquisitions=run.own[own]["acquisitions"])
                 self.assertEqual({each["acquisitions"] for each in row["each"]}, {16})
