@@ -30,6 +30,16 @@ bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
 }
 
+/// How the thread has waited, of which a lock of ours keeps count.
+void note_ways(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
+  record::detail* const d = detail_of(me, o);
+  if (d == nullptr) return;
+  const native_detail::wait_tally& now = native_detail::own_waits;
+  add(d->polls, now.polls - before.polls);
+  add(d->sleeps, now.sleeps - before.sleeps);
+  add(d->grants, now.grants - before.grants);
+}
+
 /// Waits for it by one of the two functions.
 [[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, clockid_t clock,
                                const timespec* until, bool timed, std::uint64_t caller) {
@@ -40,9 +50,11 @@ bool is_acquired(int result) {
     return lock();
   }
   recorded_wait wait(me, o, record::kind::mutex, caller);
+  const native_detail::wait_tally before = native_detail::own_waits;
   const int result = lock();
   if (!wait.is_ours()) return result;
   const std::uint64_t ticks = wait.over();
+  if (!table.passes_through) note_ways(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
     hold_begins(me, o);
@@ -175,9 +187,12 @@ bool has_window(const recorded_thread& me, const record::object& o) {
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t hold, std::uint64_t now) {
   constexpr std::uint64_t long_hold = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
   if (me.of->hold_times != 0 || hold >= long_hold || has_window(me, o)) return 1;
-  const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed);
-  if (n < 16) return 1;
-  return 32 + std::uint32_t((now * 0x9e3779b97f4a7c15u) >> 58);
+  // The first ones all, then fewer: of a program that ends soon a few must not stand for many.
+  constexpr std::uint64_t most = 64;
+  const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
+  if (n <= 1) return 1;
+  const std::uint64_t mean = n < most ? n : most;
+  return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
 }
 
 /// A window of successive owners, now and then, of a mutex that is contended.
@@ -202,6 +217,10 @@ void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
     r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
     d.windows.store(d.windows.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     d.window.store(w, std::memory_order_relaxed);
+    // From now on each hold comes here. The next timed one stands for those so far.
+    const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
+                        left = countdown & 0xffff;
+    if (left > 1) o.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
   }
   record::window& window = r.file.window(w - 1);
   const std::uint32_t n = window.count.load(std::memory_order_relaxed);
@@ -213,20 +232,24 @@ void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
 
 }  // namespace
 
+// Two kinds of holds: those that begin while others wait, which come here anyway and are all timed; and the rest, of which a
+// timed one stands for those since the last. The lowest bit of hold_begin says that it is of the first kind.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed);
-  if ((waiting & record::waiting_count) != 0)
-    o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
   const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
-  if ((countdown & 0xffff) <= 1) {  // while a window is written, each time
+  if ((waiting & record::waiting_count) != 0) {
+    o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
+    o.hold_begin.store(now | 1, std::memory_order_relaxed);
+  } else if ((countdown & 0xffff) <= 1) {  // while a window is written, each time
     if (has_ended(r)) return end_recording(r);
-    o.hold_begin.store(now, std::memory_order_relaxed);
-    note_owner(me, o, now);
+    o.hold_begin.store(now & ~std::uint64_t{1}, std::memory_order_relaxed);
   } else {
     o.countdown.store(countdown - 1, std::memory_order_relaxed);
+    return;
   }
+  note_owner(me, o, now);
 }
 
 held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
@@ -235,7 +258,8 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   held_charge charge{0, whom_to_charge(me, o), now};
   if (const std::uint64_t begin = o.hold_begin.load(std::memory_order_relaxed); begin != 0) {
     const std::uint64_t hold = now > begin ? now - begin : 0;
-    const std::uint32_t stands_for = o.countdown.load(std::memory_order_relaxed) >> 16;
+    const bool is_one = (begin & 1) != 0;
+    const std::uint32_t stands_for = is_one ? 1 : o.countdown.load(std::memory_order_relaxed) >> 16;
     std::uint64_t held = o.held.load(std::memory_order_relaxed) + hold * stands_for;
     std::uint32_t holds = o.holds.load(std::memory_order_relaxed);
     if (holds > 0x80000000u && r.hold_times == 0) held /= 2, holds /= 2;  // the mean stays
@@ -247,8 +271,10 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
       add(d.holds[record::duration_buckets::of(hold) / 2], stands_for);
       raise_to(d.longest_hold, hold);
     }
-    const std::uint32_t n = next_interval(me, o, hold, now);
-    o.countdown.store(n << 16 | n, std::memory_order_relaxed);
+    if (!is_one) {
+      const std::uint32_t n = next_interval(me, o, hold, now);
+      o.countdown.store(n << 16 | n, std::memory_order_relaxed);
+    }
     o.hold_begin.store(0, std::memory_order_relaxed);
   }
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed),

@@ -212,6 +212,7 @@ struct alignas(4096) detail {
   word64 next_window;                        ///< ticks: no window before
   word32 window;                             ///< + 1, of the one that is being written; 0: none
   word32 windows;                            ///< how many it has had
+  word64 polls, sleeps, grants;              ///< of waits under locks of ours: native/wait_tally.hpp
   word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
   /// Of a condition: when signals were sent that have not been answered: a ring, by `sent` and `heard`.

@@ -103,6 +103,8 @@ void add(json& j, kind what, const counts& c) {
       j["holding"]["exact"] = c.holding_is_exact;
     }
     j["held_share"] = or_null(c.held_share);
+    j["ways"] = nullptr;
+    if (c.ways) j["ways"] = {{"polls", c.ways->polls}, {"sleeps", c.ways->sleeps}, {"hand_overs", c.ways->grants}};
   } else {
     j["signals"] = c.signals;
   }

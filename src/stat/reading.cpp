@@ -43,6 +43,7 @@ struct tally {
   std::uint32_t most_waiting = 0, still_waiting = 0, herd = 0;
   std::uint64_t timeouts = 0, signals = 0, unheard = 0;
   bool hidden = false, more_threads = false;
+  std::optional<ways_of_waiting> ways;
   std::vector<std::uint64_t> wait_sizes, hold_sizes;  ///< by duration_buckets; of holds two in one. Empty: none
   std::unordered_map<std::uint32_t, thread_sum> threads;
 
@@ -66,6 +67,12 @@ struct tally {
     signals += t.signals;
     unheard += t.unheard;
     hidden = hidden || t.hidden;
+    if (t.ways) {
+      if (!ways) ways.emplace();
+      ways->polls += t.ways->polls;
+      ways->sleeps += t.ways->sleeps;
+      ways->grants += t.ways->grants;
+    }
     more_threads = more_threads || t.more_threads;
     add_sizes(wait_sizes, t.wait_sizes);
     add_sizes(hold_sizes, t.hold_sizes);
@@ -340,6 +347,9 @@ void reader::add_detail(tally& t, std::uint32_t object, const record::object& o)
   t.hold_sizes.resize(duration_buckets::count / 2);
   for (std::size_t i = 0; i < t.hold_sizes.size(); i++) t.hold_sizes[i] = get(d.holds[i]);
   t.longest_hold = get(d.longest_hold);
+  // Mutexes of kinds that stay the C library's count nothing.
+  const ways_of_waiting ways{get(d.polls), get(d.sleeps), get(d.grants)};
+  if (ways.polls + ways.sleeps + ways.grants != 0) t.ways = ways;
   t.more_threads = get(d.many) != 0;
   for (const auto& thread : d.threads) {
     const std::uint32_t who = get(thread.index);
@@ -426,6 +436,7 @@ counts reader::as_counts(const tally& t, kind what) const {
   c.herd = t.herd;
   if (what == kind::condition) c.woken = t.contended;
   c.waiting_is_hidden = t.hidden;
+  c.ways = t.ways;
   for (const auto& [index, sum] : t.threads) c.threads.push_back({tid(index), sum.waits, seconds(sum.ticks)});
   std::sort(c.threads.begin(), c.threads.end(),
             [](const auto& a, const auto& b) { return std::tie(b.waited, a.tid) < std::tie(a.waited, b.tid); });

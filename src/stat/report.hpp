@@ -65,6 +65,13 @@ struct thread_share {
   double waited = 0;
 };
 
+/// How threads waited, of which our own locks keep count.
+struct ways_of_waiting {
+  std::uint64_t polls = 0;   ///< looks at a word that was not yet as hoped
+  std::uint64_t sleeps = 0;  ///< calls of the kernel to sleep
+  std::uint64_t grants = 0;  ///< hand-overs: waits that another thread ended by a grant to the waiter's queue node
+};
+
 /// What is counted of one object, or of all of a row.
 struct counts {
   std::uint64_t acquisitions = 0;  ///< condition: waits. Semaphore: credits taken
@@ -80,6 +87,7 @@ struct counts {
   std::uint64_t signals = 0, unheard = 0;  ///< condition: signals and broadcasts, and those without a waiter; posts
   std::uint32_t herd = 0;                  ///< condition: the most that one broadcast woke
   std::uint64_t woken = 0;                 ///< condition: waits that a signal or broadcast ended
+  std::optional<ways_of_waiting> ways;     ///< mutex: nullopt under the C library's locks, which do not say
   bool waiting_is_hidden = false;     ///< some of it is inside the C library's pthread_cond_wait, and nobody saw it
   std::vector<thread_share> threads;  ///< most waiting first
   bool has_more_threads = false;

@@ -252,6 +252,9 @@ std::string counts_text(kind what, const counts& c) {
          (c.most_waiting > 0 ? fmt::format("; {} at once", with_noun(c.most_waiting, "thread")) : "") +
          some(c.still_waiting, "still waiting"));
   }
+  if (c.ways)
+    line(fmt::format("waiters looked {} times, slept {} times; {}", exact_count(c.ways->polls),
+                     exact_count(c.ways->sleeps), with_noun(c.ways->grants, "hand-over")));
   if (what == kind::mutex && c.holding.count != 0)
     line(durations_text(c.holding, c.holding_is_exact ? "held" : "held about") +
          (c.holding_is_exact ? "" : fmt::format(" ({} timed)", with_noun(c.holding.count, "hold"))));

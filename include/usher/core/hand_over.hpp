@@ -24,6 +24,7 @@ void prepare(node_handle h) {
 /// Waits until the node is granted.
 template <platform P, class W>
 [[gnu::cold]] void wait_for_grant(node_handle h) {
+  if constexpr (requires { P::count_grant(); }) P::count_grant();
   auto& flag = P::node(h).flag;
   if (W::poll(flag, [](std::uint32_t f) { return f == flag_granted; })) return;
   if constexpr (W::parks) {

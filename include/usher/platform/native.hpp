@@ -67,6 +67,7 @@ struct native : private native_detail::process,
 
   static std::uint64_t now() { return native_detail::now(); }
   using polling::await, polling::pause, polling::backoff;
+  static void count_grant() { native_detail::count_grant(); }
 
   using fences::fence_light, fences::fence_heavy, fences::prepare_heavy_fences;
   using sleeping::key_of, sleeping::wake;

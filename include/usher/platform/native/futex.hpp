@@ -16,6 +16,7 @@
 
 #include "usher/core/platform.hpp"
 #include "usher/platform/native/probes.hpp"
+#include "usher/platform/native/wait_tally.hpp"
 
 namespace usher::inline v1::native_detail {
 
@@ -29,12 +30,14 @@ inline std::uint64_t now() {
 struct sleeping {
   static void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask) {
     USHER_PROBE1(sleep, key_of(word).word);
+    count_sleep();
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr, mask);
   }
 
   /// A word of 64 bits is watched by its upper half.
   static void park(const std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint32_t mask) {
     USHER_PROBE1(sleep, key_of(word).word);
+    count_sleep();
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, std::uint32_t(expected >> 32), nullptr, mask);
   }
 
@@ -43,6 +46,7 @@ struct sleeping {
     const std::uint64_t end = now() + ns;  // FUTEX_WAIT_BITSET takes an absolute time
     const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
     USHER_PROBE1(sleep, key_of(word).word);
+    count_sleep();
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
   }
 

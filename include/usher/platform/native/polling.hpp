@@ -15,6 +15,7 @@
 #include "usher/platform/monitor.hpp"
 #include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/wait_tally.hpp"
 
 namespace usher::inline v1::native_detail {
 
@@ -30,9 +31,12 @@ struct polling {
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, look::endless<look::by::polling>)
       -> decltype(word.load()) {
-    for (;;) {
+    for (std::uint64_t looks = 0;; looks++) {
       const auto v = word.load(order);
-      if (pred(v)) return v;
+      if (pred(v)) {
+        count_polls(looks);
+        return v;
+      }
       pause();
     }
   }
@@ -122,11 +126,17 @@ struct polling {
     std::uint64_t end = 0;
     for (unsigned i = 0;; i++) {
       const auto v = word.load(order);
-      if (pred(v)) return v;
+      if (pred(v)) {
+        count_polls(i);
+        return v;
+      }
       if (i % 8 == 0) {  // a look at the clock costs about as much as eight looks at the word
         const std::uint64_t t = ns != 0 ? now() : 0;
         if (i == 0) end = t + ns;
-        if (t >= end) return std::nullopt;
+        if (t >= end) {
+          count_polls(i + 1);
+          return std::nullopt;
+        }
       }
       relax(i);
     }
