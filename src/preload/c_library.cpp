@@ -209,8 +209,13 @@ int sem_post(sem_t* s) {
 int sem_getvalue(sem_t* s, int* value) {
   return call(found_sem_getvalue, s, value);
 }
-void find_sem_post() {
-  found_sem_post.found();
+void find_all() {
+  const auto find = [](auto&... f) { (f.found(), ...); };
+  find(found_timedlock, found_clocklock);
+  find(found_cond_init, found_cond_destroy, found_cond_wait, found_cond_timedwait, found_cond_clockwait,
+       found_cond_signal, found_cond_broadcast);
+  find(found_sem_init, found_sem_destroy, found_sem_wait, found_sem_trywait, found_sem_timedwait, found_sem_clockwait,
+       found_sem_post, found_sem_getvalue);
 }
 
 void in_children(void (*f)()) {

@@ -32,8 +32,9 @@ int sem_clockwait(sem_t*, clockid_t, const timespec*);
 int sem_post(sem_t*);
 int sem_getvalue(sem_t*, int*);
 
-/// Ahead of time: sem_post() may be called from a signal handler, where dlsym() may not.
-void find_sem_post();
+/// Looks up ahead of time what is looked up: sem_post() may be called from a signal handler, where dlsym() may not; and dlsym()
+/// waits for a dlopen() in another thread, whose constructors may wait for this one.
+void find_all();
 
 /// Has f called in every child that fork() makes (not _Fork() nor clone()).
 void in_children(void (*f)());

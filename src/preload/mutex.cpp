@@ -60,7 +60,7 @@ void at_fork_in_child() {
 /// a mistake in USHER_LOCK is said also by a program that never locks. And what must not, or cannot, be done later.
 [[gnu::constructor]] void at_start() {
   connect();
-  c_library::find_sem_post();
+  c_library::find_all();
   c_library::in_children(at_fork_in_child);
   if (!selected().passes_through) native::prepare_heavy_fences();
 }
