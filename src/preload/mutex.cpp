@@ -27,14 +27,10 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_lock{first_lock};
 constinit std::atomic<int (*)(pthread_mutex_t*)> to_trylock{first_trylock};
 constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
 
-[[gnu::cold]] const mutex_table& connect() {
-  const mutex_table& t = selected();
+[[gnu::cold]] void connect() {
+  selected();
   settle_owner();
-  const bool recorded = is_recorded();
-  to_lock.store(recorded ? recorded_lock : t.lock, std::memory_order_relaxed);
-  to_trylock.store(recorded ? recorded_trylock : t.trylock, std::memory_order_relaxed);
-  to_unlock.store(recorded ? recorded_unlock : t.unlock, std::memory_order_relaxed);
-  return t;
+  connect_mutexes();
 }
 [[gnu::cold]] int first_lock(pthread_mutex_t* m) {
   connect();
@@ -75,6 +71,15 @@ constexpr attach_point switches() {
 }
 
 }  // namespace
+
+void connect_mutexes() {
+  const mutex_table& t = selected();
+  as_recorded([&t](bool recorded) {
+    to_lock.store(recorded ? recorded_lock : t.lock, std::memory_order_relaxed);
+    to_trylock.store(recorded ? recorded_trylock : t.trylock, std::memory_order_relaxed);
+    to_unlock.store(recorded ? recorded_unlock : t.unlock, std::memory_order_relaxed);
+  });
+}
 
 void end_recording(recorder& r) {
   recorder* seen = &r;

@@ -51,6 +51,19 @@ inline bool is_recorded() {
   return current_recorder.load(std::memory_order_relaxed) != nullptr;
 }
 
+/// set(whether it is recorded), and again if that has changed meanwhile: several threads may come here at once, while one of
+/// them begins or ends a recording. Whoever looks before the change has also written before the one who made it.
+template <class F>
+void as_recorded(F set) {
+  const recorder* seen;
+  do {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    seen = current_recorder.load(std::memory_order_relaxed);
+    set(seen != nullptr);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } while (current_recorder.load(std::memory_order_relaxed) != seen);
+}
+
 struct recorded_thread {
   recorder* of;
   record::thread_slot* slot;  ///< null: it found none, and is not recorded

@@ -138,6 +138,12 @@ const mutex_table* find(std::string_view name) {
 
 constinit std::atomic<const mutex_table*> chosen{nullptr};
 
+/// Others may have found meanwhile that nothing is recorded, and have connected their calls accordingly.
+void begin_recording(const char* path, const mutex_table& table) {
+  record_in(path, table);
+  if (is_recorded()) connect_mutexes();
+}
+
 [[gnu::cold, gnu::noinline]] const mutex_table& choose() {
   const std::string_view name = variable("USHER_LOCK");
   const mutex_table* found = find(name);
@@ -161,7 +167,7 @@ constinit std::atomic<const mutex_table*> chosen{nullptr};
   if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
   // One thread a process comes here.
   if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
-    record_in(file.data(), *table);  // the path ends where the variable does
+    begin_recording(file.data(), *table);  // the path ends where the variable does
   settle_owner();
   if (found == nullptr) complain_of_lock(name);
   if (refused) complain_of_none(found->name);
@@ -179,9 +185,10 @@ void settle_owner() {
   std::uint32_t wanted = 1;
   if (usher_attach_v1.wanted.load(std::memory_order_acquire) == 1 &&
       usher_attach_v1.wanted.compare_exchange_strong(wanted, 0, std::memory_order_acq_rel) && c_library::is_glibc())
-    record_in(usher_attach_v1.path, table);
+    begin_recording(usher_attach_v1.path, table);
   const owner plain = table.passes_through ? owner::c_library : owner::usher;
-  owner_of_all.store(is_recorded() ? owner::recorded : plain, std::memory_order_release);
+  as_recorded(
+      [plain](bool recorded) { owner_of_all.store(recorded ? owner::recorded : plain, std::memory_order_release); });
 }
 
 const mutex_table& selected() {

@@ -15,6 +15,9 @@ const mutex_table& selected();
 enum class owner { undecided, usher, recorded, c_library };
 extern constinit std::atomic<owner> owner_of_all;
 
+/// Has the pointers of the exported mutex functions lead to the selected table's, or to those that record.
+void connect_mutexes();
+
 /// Decides owner_of_all; and begins to record if `usher stat -p` has asked for it (attach.hpp).
 void settle_owner();
 
