@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -132,7 +133,10 @@ void read_mappings(recorder& r, std::uint32_t process) {
 
 void learn_modules(recorder& r, const recorded_thread& me, std::uint64_t address) {
   const std::uint32_t process = std::uint32_t(me.key_base >> 48) - 1;
-  const bool known = is_known(r, process, address);
+  // What lies in no module, as code that was made at run time, is in no mapping of a file. Nor may a sandbox in which such code
+  // runs let a file be opened.
+  const bool known =
+      is_known(r, process, address) || (modules_are_told() && !is_in_module(std::bit_cast<const void*>(address)));
   if (known && r.maps_are_due.load(std::memory_order_relaxed) == 0) return;
   const std::uint64_t now = r.ticks();
   std::uint64_t next = r.next_maps.load(std::memory_order_relaxed);
@@ -146,6 +150,31 @@ void learn_modules(recorder& r, const recorded_thread& me, std::uint64_t address
   constexpr std::uint64_t rest = 50;
   const std::uint64_t then = r.ticks();
   r.next_maps.store(then + rest * (then - now), std::memory_order_relaxed);
+}
+
+bool inherit_modules(recorder& r, std::uint32_t parent, std::uint32_t child) {
+  const std::uint32_t room = r.head->room.modules, taken = r.head->modules.load(std::memory_order_acquire);
+  bool any = false;
+  for (std::uint32_t i = 0, n = taken < room ? taken : room; i < n; i++) {
+    const record::module_slot& from = r.file.module(i);
+    if (from.ready.load(std::memory_order_acquire) == 0 || from.process != parent) continue;
+    const std::uint32_t at = r.head->modules.fetch_add(1, std::memory_order_relaxed);
+    if (at >= room) {
+      add(r.head->dropped.modules, 1);
+      return true;
+    }
+    record::module_slot& to = r.file.module(at);
+    to.process = child;
+    to.begin = from.begin;
+    to.end = from.end;
+    to.offset = from.offset;
+    to.path = from.path;
+    to.path_length = from.path_length;
+    to.inode = from.inode;
+    to.ready.store(1, std::memory_order_release);
+    any = true;
+  }
+  return any;
 }
 
 }  // namespace usher::preload

@@ -48,16 +48,22 @@ std::uint32_t own_process(recorder& r, std::uint32_t stamp) {
     return 0;
   }
   record::process_slot& p = r.file.process(index);
-  p.parent.store(std::uint32_t(seen), std::memory_order_relaxed);
+  const std::uint32_t parent = std::uint32_t(seen);
+  p.parent.store(parent, std::memory_order_relaxed);
   p.began.store(r.ticks(), std::memory_order_relaxed);
   const mutex_table& table = selected();
   p.library.store(table.passes_through ? 0 : 1, std::memory_order_relaxed);
   copy_text(p.lock, table.name);
-  read_command(p.command);
+  // A child has the name and the mappings of its parent: it may have put itself into a sandbox where a file that is opened is
+  // its death.
+  if (parent != 0 && parent <= r.head->room.processes)
+    std::memcpy(p.command, r.file.process(parent - 1).command, sizeof p.command);
+  else
+    read_command(p.command);
   p.pid.store(std::uint32_t(syscall(SYS_getpid)), std::memory_order_release);
   // In a child the parent's times stand there.
   r.next_maps.store(0, std::memory_order_relaxed);
-  r.maps_are_due.store(1, std::memory_order_relaxed);
+  if (parent == 0 || !inherit_modules(r, parent - 1, index)) r.maps_are_due.store(1, std::memory_order_relaxed);
   return index + 1;
 }
 
@@ -248,7 +254,7 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   o->flags.store((in_module ? record::is_static : 0u) | (from_init ? record::from_init : 0u),
                  std::memory_order_relaxed);
   if (in_module)
-    learn_modules(r, me, caller);
+    learn_modules(r, me, caller != 0 ? caller : reinterpret_cast<std::uintptr_t>(address));
   else
     o->place.store(take_chain(me), std::memory_order_relaxed);
   return o;

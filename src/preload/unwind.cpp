@@ -286,6 +286,14 @@ step take_step(const module_found& m, std::uint64_t address, registers& regs, re
 
 }  // namespace
 
+bool modules_are_told() {
+#if defined(DLFO_EH_SEGMENT_TYPE)
+  return _dl_find_object != nullptr;
+#else
+  return false;
+#endif
+}
+
 bool is_in_module(const void* address) {
 #if defined(DLFO_EH_SEGMENT_TYPE)
   dl_find_object object;

@@ -69,6 +69,9 @@ struct stack_bounds {
 /// The calling thread's chain without frames of the module that capture() is in (libusher.so).
 void capture(call_chain& into, stack_bounds& stack);
 
+/// Whether is_in_module() can know.
+bool modules_are_told();
+
 /// Whether an address lies in a loaded module's image (static object); false if it can't be known.
 bool is_in_module(const void* address);
 
