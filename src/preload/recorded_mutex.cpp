@@ -66,8 +66,17 @@ void note_ways(recorded_thread& me, record::object& o, const native_detail::wait
   return result;
 }
 
-bool is_alone() {
-  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0;
+/// Whether none but the calling thread can have the mutex: there is one thread, and it is no other process's, too.
+bool is_alone(pthread_mutex_t* m) {
+  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0 &&
+         !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
+}
+
+/// Whether an unlock by a thread that does not have the mutex is an error.
+bool is_owners_alone(pthread_mutex_t* m) {
+  constexpr int robust_or_inheriting = 0x30;  // the C library's flags
+  const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
+  return has_owner(kind) || (kind & robust_or_inheriting) != 0;
 }
 
 }  // namespace
@@ -80,10 +89,8 @@ int recorded_lock(pthread_mutex_t* m) {
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return table.lock(m);
-  // The C library's own trylock is dearer than its lock where there is one thread; which cannot have to wait but for itself, or
-  // for another process.
-  const bool plainly = table.passes_through && is_alone() && o->owner.load(std::memory_order_relaxed) == 0 &&
-                       !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
+  // The C library's own trylock is dearer than its lock where there is one thread; which cannot have to wait but for itself.
+  const bool plainly = table.passes_through && is_alone(m) && o->owner.load(std::memory_order_relaxed) == 0;
   const int result = plainly ? table.lock(m) : table.trylock(m);
   if (is_acquired(result)) {
     hold_begins(*me, *o);
@@ -124,17 +131,15 @@ int recorded_unlock(pthread_mutex_t* m) {
   record::object* const o = me != nullptr ? me->find(m) : nullptr;
   if (o == nullptr) [[unlikely]]
     return table.unlock(m);
-  std::uint32_t owner = o->owner.load(std::memory_order_relaxed);
+  const std::uint32_t owner = o->owner.load(std::memory_order_relaxed);
   if (owner != me->name) [[unlikely]] {
-    // This hold has no end of its own, if it is another thread's that is ended here.
-    if (owner != 0) {
-      o->hold_begin.store(0, std::memory_order_relaxed);
-      o->waited_before.store(0, std::memory_order_relaxed);
-    }
-    const int result = table.unlock(m);
-    // Another thread's, which most kinds allow. The next owner may be there already.
-    if (result == 0 && owner != 0) o->owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
-    return result;
+    // Another thread's hold, which most kinds allow to be ended here. It is not charged, as its end has no chain of its own.
+    // Before the release: the next owner may be the same thread again.
+    if (owner == 0 || is_owners_alone(m)) return table.unlock(m);
+    o->hold_begin.store(0, std::memory_order_relaxed);
+    o->waited_before.store(0, std::memory_order_relaxed);
+    o->owner.store(0, std::memory_order_relaxed);
+    return table.unlock(m);
   }
   const std::uint32_t depth = o->depth_and_kind.load(std::memory_order_relaxed);
   if (depth >= one_deeper) [[unlikely]] {
@@ -224,6 +229,8 @@ void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   }
   record::window& window = r.file.window(w - 1);
   const std::uint32_t n = window.count.load(std::memory_order_relaxed);
+  if (n >= record::window::length)
+    return d.window.store(0, std::memory_order_relaxed);  // left by a jump out of a handler
   window.owners[n].store(std::uint16_t(me.name - 1), std::memory_order_relaxed);
   window.end.store(now, std::memory_order_relaxed);
   window.count.store(n + 1, std::memory_order_release);
