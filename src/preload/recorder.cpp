@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "preload/inherited_file.hpp"
 #include "preload/layout.hpp"
@@ -95,29 +96,42 @@ std::uint32_t own_slot(recorder& r) {
   return 0;
 }
 
+/// The entry of a key: one that is there, or a free one that it gets. Null: there is no room.
+record::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
+  const std::uint32_t mask = r.most_objects - 1;
+  for (;;) {
+    record::object* vacant = nullptr;
+    std::uint32_t i = record::first_place(key, r.most_objects);
+    for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
+      const std::uint64_t seen = r.objects[i].key.load(std::memory_order_acquire);
+      if (seen == key) return &r.objects[i];
+      if ((seen == 0 || seen == record::object::vacant) && vacant == nullptr) vacant = &r.objects[i];
+      if (seen == 0) break;
+    }
+    if (vacant == nullptr) return nullptr;
+    std::uint64_t seen = vacant->key.load(std::memory_order_relaxed);
+    if (seen != 0 && seen != record::object::vacant) continue;
+    if (vacant->key.compare_exchange_strong(seen, key, std::memory_order_acq_rel)) {
+      is_new = true;
+      return vacant;
+    }
+  }
+}
+
 /// The object that stands for those of a place that are gone.
 record::object* sum_of_place(recorded_thread& me, const record::object& o, record::kind kind) {
   const std::uint32_t place = o.place.load(std::memory_order_relaxed);
   // No object has such an address: it is the kernel's half.
   const std::uint64_t key = me.key_base | (std::uint64_t{1} << 47) | std::uint64_t{place} << 4 | std::uint64_t(kind);
-  recorder& r = *me.of;
-  const std::uint32_t mask = r.most_objects - 1;
-  std::uint32_t i = record::first_place(key, r.most_objects);
-  for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
-    record::object& sum = r.objects[i];
-    std::uint64_t seen = sum.key.load(std::memory_order_acquire);
-    if (seen == key) return &sum;
-    if (seen != 0) continue;
-    if (sum.key.compare_exchange_strong(seen, key, std::memory_order_acq_rel)) {
-      sum.depth_and_kind.store(std::uint32_t(kind), std::memory_order_relaxed);
-      sum.place.store(place, std::memory_order_relaxed);
-      sum.flags.store(record::is_sum | (o.flags.load(std::memory_order_relaxed) & record::from_init),
-                      std::memory_order_relaxed);
-      return &sum;
-    }
-    if (seen == key) return &sum;
+  bool is_new = false;
+  record::object* const sum = entry_for(*me.of, key, is_new);
+  if (sum != nullptr && is_new) {
+    sum->depth_and_kind.store(std::uint32_t(kind), std::memory_order_relaxed);
+    sum->place.store(place, std::memory_order_relaxed);
+    sum->flags.store(record::is_sum | (o.flags.load(std::memory_order_relaxed) & record::from_init),
+                     std::memory_order_relaxed);
   }
-  return nullptr;
+  return sum;
 }
 
 void add_details(record::detail& to, record::detail& from) {
@@ -209,7 +223,13 @@ recorded_thread* begin_thread(recorder& r) {
     slot.over.store(0, std::memory_order_release);
     then.slot = &slot;
   }
+  // A handler may call at any moment: until all is there it finds none of it valid.
+  std::atomic_ref(me.stamp).store(0, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const std::uint32_t valid = std::exchange(then.stamp, 0);
   me = then;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::atomic_ref(me.stamp).store(valid, std::memory_order_relaxed);
   errno = saved;
   if (me.slot == nullptr) {
     add(r.head->calls, 1);
@@ -226,28 +246,10 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
     return nullptr;
   }
   const std::uint64_t key = me.key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
-  const std::uint32_t mask = r.most_objects - 1;
-  record::object* o = nullptr;
-  for (;;) {
-    record::object* vacant = nullptr;
-    std::uint32_t i = record::first_place(key, r.most_objects);
-    for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
-      const std::uint64_t seen = r.objects[i].key.load(std::memory_order_acquire);
-      if (seen == key) return &r.objects[i];
-      if ((seen == 0 || seen == record::object::vacant) && vacant == nullptr) vacant = &r.objects[i];
-      if (seen == 0) break;
-    }
-    if (vacant == nullptr) {
-      add(r.head->dropped.objects, 1);
-      return nullptr;
-    }
-    std::uint64_t seen = vacant->key.load(std::memory_order_relaxed);
-    if (seen != 0 && seen != record::object::vacant) continue;
-    if (vacant->key.compare_exchange_strong(seen, key, std::memory_order_acq_rel)) {
-      o = vacant;
-      break;
-    }
-  }
+  bool is_new = false;
+  record::object* const o = entry_for(r, key, is_new);
+  if (o == nullptr) add(r.head->dropped.objects, 1);
+  if (!is_new) return o;
   o->countdown.store(1 << 16 | 1, std::memory_order_relaxed);
   o->depth_and_kind.store((recursive ? 1u << 8 : 0u) | std::uint32_t(kind), std::memory_order_relaxed);
   const bool in_module = is_in_module(address);
@@ -371,15 +373,14 @@ void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t 
 // ---- a wait ------------------------------------------------------------------------------------------------
 
 recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller)
-    : me_(me), object_(o), kind_(kind), stamp_(me.stamp), began_(me.of->ticks()) {
-  recorder& r = *me.of;
+    : me_(me), of_(*me.of), slot_(*me.slot), object_(o), kind_(kind), stamp_(me.stamp), began_(of_.ticks()) {
+  recorder& r = of_;
   const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);
   raise_to(o.most_waiting, std::uint32_t(before & record::waiting_count) + 1);
-  record::thread_slot& slot = *me.slot;
-  slot.caller.store(caller, std::memory_order_relaxed);
-  slot.since.store(began_, std::memory_order_relaxed);
-  slot.chain.store(0, std::memory_order_relaxed);
-  slot.waits_for.store(me.index(o) + 1, std::memory_order_release);
+  slot_.caller.store(caller, std::memory_order_relaxed);
+  slot_.since.store(began_, std::memory_order_relaxed);
+  slot_.chain.store(0, std::memory_order_relaxed);
+  slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
   USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
   // A thread's chain once a millisecond; and where its holder waits as well, which may be a deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
@@ -388,15 +389,26 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   if (began_ >= me.next_sample || holder_waits) {
     chain_ = take_chain(me);
     me.next_sample = began_ + r.ticks_a_ms;
-    slot.chain.store(chain_, std::memory_order_release);
+    slot_.chain.store(chain_, std::memory_order_release);
   }
 }
 
-std::uint64_t recorded_wait::over() {
-  ended_ = me_.of->ticks();
+bool recorded_wait::is_ours() {
+  if (stamp_ != native::fork_stamp()) return false;
+  if (me_.of == &of_ && me_.slot == &slot_) return true;
+  leave();
+  return false;
+}
+
+void recorded_wait::leave() {
   object_.waiting.fetch_sub(record::arrival(began_), std::memory_order_relaxed);
-  me_.slot->waits_for.store(0, std::memory_order_release);
-  me_.slot->last.store(ended_, std::memory_order_relaxed);
+  slot_.waits_for.store(0, std::memory_order_release);
+}
+
+std::uint64_t recorded_wait::over() {
+  ended_ = of_.ticks();
+  leave();
+  slot_.last.store(ended_, std::memory_order_relaxed);
   const std::uint64_t ticks = ended_ > began_ ? ended_ - began_ : 0;
   USHER_PROBE3(wait_end, int(kind_), record::address_of(object_.key.load(std::memory_order_relaxed)), ticks);
   return ticks;

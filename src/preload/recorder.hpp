@@ -149,8 +149,9 @@ class recorded_wait {
   recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
   /// It waits no more, for whatever reason. Returns the ticks that it has waited.
   std::uint64_t over();
-  /// False in a child that a signal handler has forked meanwhile: the wait is the parent's, who books it.
-  bool is_ours() const { return stamp_ == native::fork_stamp(); }
+  /// False in a child that a signal handler has forked meanwhile: the wait is the parent's, who books it. And where another
+  /// recording has begun meanwhile: it is over, and not booked.
+  bool is_ours();
   /// It has what it waited for: books `ticks`.
   void book(std::uint64_t ticks) {
     add(object_.contended, 1);
@@ -167,7 +168,12 @@ class recorded_wait {
  private:
   void book_wait(std::uint64_t ticks);
 
+  /// Takes it off those that wait.
+  void leave();
+
   recorded_thread& me_;
+  recorder& of_;  ///< me_'s may be another one when the wait is over
+  record::thread_slot& slot_;
   record::object& object_;
   record::kind kind_;
   std::uint32_t stamp_, chain_ = 0;
