@@ -50,6 +50,7 @@ void note_ways(recorded_thread& me, record::object& o, const native_detail::wait
     return lock();
   }
   recorded_wait wait(me, o, record::kind::mutex, caller);
+  detail_of(me, o);  // before the hold that is waited for has ended, which may be the longest
   const native_detail::wait_tally before = native_detail::own_waits;
   const int result = lock();
   if (!wait.is_ours()) return result;
@@ -187,11 +188,11 @@ bool has_window(const recorded_thread& me, const record::object& o) {
   return at != 0 && at != no_room && me.of->file.detail(at - 1).window.load(std::memory_order_relaxed) != 0;
 }
 
-/// How many acquisitions the next timed hold stands for: as few as cost nothing beside a hold of that length, else about 64,
+/// How many acquisitions the next timed hold stands for: one where they are so far apart that this costs nothing, else about 64,
 /// by chance, so that it keeps no step with the program.
-std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t hold, std::uint64_t now) {
-  constexpr std::uint64_t long_hold = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
-  if (me.of->hold_times != 0 || hold >= long_hold || has_window(me, o)) return 1;
+std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
+  constexpr std::uint64_t enough = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
+  if (me.of->hold_times != 0 || apart >= enough || has_window(me, o)) return 1;
   // The first ones all, then fewer: of a program that ends soon a few must not stand for many.
   constexpr std::uint64_t most = 64;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
@@ -273,13 +274,19 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     o.held.store(held, std::memory_order_relaxed);
     o.holds.store(holds + stands_for, std::memory_order_relaxed);
     const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
+    std::uint64_t apart = hold;
     if (at != 0 && at != no_room) {
       record::detail& d = r.file.detail(at - 1);
       add(d.holds[record::duration_buckets::of(hold) / 2], stands_for);
       raise_to(d.longest_hold, hold);
+      if (!is_one) {
+        if (const std::uint64_t before = d.timed_at.load(std::memory_order_relaxed); before != 0 && now > before)
+          apart = (now - before) / (stands_for + 1);
+        d.timed_at.store(now, std::memory_order_relaxed);
+      }
     }
     if (!is_one) {
-      const std::uint32_t n = next_interval(me, o, hold, now);
+      const std::uint32_t n = next_interval(me, o, apart, now);
       o.countdown.store(n << 16 | n, std::memory_order_relaxed);
     }
     o.hold_begin.store(0, std::memory_order_relaxed);

@@ -150,8 +150,9 @@ void add_details(record::detail& to, record::detail& from) {
     t.waits.store(0, std::memory_order_relaxed);
     t.waited.store(0, std::memory_order_relaxed);
   }
-  for (record::word64* w : {&from.longest_waiter, &from.next_window, &from.sent, &from.heard})
+  for (record::word64* w : {&from.timed_at, &from.longest_waiter, &from.next_window, &from.sent, &from.heard})
     w->store(0, std::memory_order_relaxed);
+  from.many.store(0, std::memory_order_relaxed);
   from.window.store(0, std::memory_order_relaxed);
   from.windows.store(0, std::memory_order_relaxed);
 }

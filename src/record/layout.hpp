@@ -208,6 +208,7 @@ struct alignas(4096) detail {
   word32 object;                             ///< + 1: whose
   word32 many;                               ///< 1: more threads waited than are listed
   word64 longest_hold;                       ///< ticks, of the timed ones
+  word64 timed_at;                           ///< ticks: when the last timed hold ended
   word64 longest_waiter;                     ///< thread of the longest wait + 1
   word64 next_window;                        ///< ticks: no window before
   word32 window;                             ///< + 1, of the one that is being written; 0: none
