@@ -42,7 +42,7 @@ MORE = [
          needs=[("memcached", "memcached"), ("memcslap", "libmemcached-tools")],
          before="rm -f memcached.sock",
          ready="test -S memcached.sock",
-         until="memcslap --servers=memcached.sock --concurrency={clients} --execute-number={count} --test=set",
+         until="memcslap --servers=$PWD/memcached.sock --concurrency={clients} --execute-number={count} --test=set",
          count=lambda threads: 50000 // (4 * threads + 16)),
     Case("node", "Node.js",
          "workers that wait for each other by Atomics.wait, messages between them, and libuv's pool of threads",
