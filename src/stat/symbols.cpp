@@ -92,11 +92,13 @@ bool is_among(std::string_view word, const std::array<std::string_view, N>& word
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Whether a function does no more than lock, as its name has it: a member of a class whose name ends in "mutex" or the like,
-/// or mutex_lock() in whatever library. A program has hundreds of mutexes that it locks by one such function.
+/// Whether a function does no more than lock, or make a lock, as its name has it: a member of a class whose name ends in "mutex"
+/// or the like, or mutex_lock() in whatever library. A program has hundreds of mutexes that it locks by one such function.
 bool is_named_like_a_lock(std::string_view name) {
-  static constexpr std::array<std::string_view, 11> locks{
-      "mutex", "cond", "condvar", "condition", "sem", "semaphore", "spinlock", "futex", "lock", "guard", "locker"};
+  static constexpr std::array<std::string_view, 12> locks{"mutex", "cond",      "condvar",  "condition",
+                                                          "sem",   "semaphore", "spinlock", "futex",
+                                                          "lock",  "guard",     "locker",   "monitor"};
+  static constexpr std::array<std::string_view, 5> makes{"init", "create", "new", "alloc", "allocate"};
   static constexpr std::array<std::string_view, 17> uses{
       "lock",      "unlock",  "trylock", "timedlock", "wait", "timedwait", "signal", "notify", "post",
       "broadcast", "acquire", "release", "enter",     "exit", "leave",     "try",    "assert"};
@@ -116,6 +118,7 @@ bool is_named_like_a_lock(std::string_view name) {
     std::vector<std::string> in_scope = words_of(scope);
     while (!in_scope.empty() && (in_scope.back() == "t" || in_scope.back() == "impl" || in_scope.back() == "base"))
       in_scope.pop_back();
+    if (in_scope.size() > 1 && (in_scope.back() == "var" || in_scope.back() == "variable")) in_scope.pop_back();
     if (!in_scope.empty() && is_among(in_scope.back(), locks)) {
       const std::vector<std::string> in_member = words_of(member);
       return member.starts_with('~') || words_of(scope) == in_member ||
@@ -124,13 +127,16 @@ bool is_named_like_a_lock(std::string_view name) {
     }
     name = member;
   }
-  if (name.starts_with("PyThread_acquire_lock") || name.starts_with("PyThread_release_lock")) return true;
+  for (const std::string_view of_python : {"PyThread_allocate_lock", "PyThread_acquire_lock", "PyThread_release_lock"})
+    if (name.starts_with(of_python)) return true;
   const std::vector<std::string> words = words_of(name);
   for (std::size_t i = 0; i + 1 < words.size(); i++) {
     const auto is_lock = [&](std::size_t k) {
       return is_among(words[k], locks) && words[k] != "lock" && words[k] != "guard";
     };
     if ((is_lock(i) && is_among(words[i + 1], uses)) || (is_among(words[i], uses) && is_lock(i + 1))) return true;
+    // uv_mutex_init(); but mutex_init() may make all that the program has.
+    if (words.size() > 2 && is_lock(i) && is_among(words[i + 1], makes)) return true;
   }
   return false;
 }

@@ -409,6 +409,12 @@ TEST(place, wrappers_are_passed_over) {
            "je_malloc_mutex_lock_slow",
            "SDL_LockMutex",
            "PyThread_acquire_lock_timed",
+           "PyThread_allocate_lock",
+           "uv_mutex_init",
+           "uv__sem_init",
+           "rocksdb::port::CondVar::CondVar(rocksdb::port::Mutex*)",
+           "v8::base::ConditionVariable::ConditionVariable()",
+           "os::PlatformMonitor::PlatformMonitor()",
        })
     EXPECT_EQ(of_functions({wrapper, "work()"}).place()->function, "work()") << wrapper;
 }
@@ -423,6 +429,9 @@ TEST(place, what_is_the_programs) {
            "lock_over_sleep(int)",
            "wait_for_lock",
            "mutex_table",
+           "mutex_init()",
+           "Variable::Variable()",
+           "tdc_init",
            "Semaphores::work()",
            "Lock::rebuild_index()",
            "server::lock(std::mutex&)",
