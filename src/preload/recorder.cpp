@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -276,6 +277,10 @@ void end_object(recorded_thread& me, record::object& o) {
   record::object* const sum = sum_of_place(me, o, kind);
   if (sum == nullptr) return;  // it stays as it is, until its address is used again
   add(sum->owner, 1);
+  if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
+    const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;  // of a tick, the mean
+    raise_to(sum->hold_begin, std::max(holds, o.acquisitions.load(std::memory_order_relaxed)) * sixteenths >> 4);
+  }
   for (record::word64 record::object::*w :
        {&record::object::acquisitions, &record::object::held, &record::object::contended, &record::object::waited,
         &record::object::signals, &record::object::unheard})
@@ -420,6 +425,9 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
   const auto k = unsigned(kind_) - 1;
   add(me_.slot->waits[k], 1);
   add(me_.slot->waited[k], ticks);
+  // What has waited so long says where, though it has said so of another wait a moment before.
+  constexpr std::uint64_t long_wait = 10;  // ms; chosen: a chain is less than a thousandth of it
+  if (chain_ == 0 && ticks >= long_wait * me_.of->ticks_a_ms) chain_ = take_chain(me_);
   record::detail* const d = detail_of(me_, object_);
   const bool longest = ticks > object_.longest.load(std::memory_order_relaxed);
   raise_to(object_.longest, ticks);

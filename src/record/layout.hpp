@@ -110,9 +110,11 @@ enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 
 /// In object::flags.
 enum object_flags : std::uint32_t {
-  is_static = 1,        ///< lies in a module: its own place
-  from_init = 2,        ///< the place is the chain of its initialisation, not of its first use
-  is_sum = 4,           ///< no object: those of a place that were destroyed, together; `owner` says how many
+  is_static = 1,  ///< lies in a module: its own place
+  from_init = 2,  ///< the place is the chain of its initialisation, not of its first use
+  /// No object: those of a place that were destroyed, together; `owner` says how many, `hold_begin` for how many ticks the one
+  /// was held that was held most.
+  is_sum = 4,
   any_wait_hidden = 8,  ///< relocked inside the C library's pthread_cond_wait: acquisitions whose waiting nobody saw
 };
 

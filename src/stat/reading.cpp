@@ -378,9 +378,10 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
     t.holds++;
     if (!t.hold_sizes.empty()) t.hold_sizes[duration_buckets::of(open) / 2]++;
   }
-  if (is_sum) return;  // nobody knows how long they lived
   const double life = seconds(end - begin);
-  if (t.holding_known && life > 0) t.held_share = std::min(1.0, t.held_in_all / life);
+  // Of those that are gone, the one that was held most: of the process's time, too.
+  const double held = is_sum ? seconds(get(o.hold_begin)) : t.held_in_all;
+  if (t.holding_known && life > 0 && (!is_sum || held > 0)) t.held_share = std::min(1.0, held / life);
 }
 
 tally reader::tally_of(std::uint32_t object) {
