@@ -34,10 +34,15 @@ constexpr double of_one_object = 0.5;   // of the waiting
 constexpr double slow_hold = 1e-3;      // seconds
 constexpr double mostly_held = 0.8;     // of the time
 constexpr double held_in_median = 0.5;  // of the time, if all holds took the median
+constexpr double stands_for = 64;       // holds, about, of a timed one: preload/recorded_mutex.cpp
+constexpr double of_one_hold = 0.05;    // of all that it was held
 constexpr std::size_t spread_over = 4;
-constexpr double wake_factor = 4;     // mean wait to hold × waiters
-constexpr double wake_cost = 20e-6;   // seconds
-constexpr double short_hold = 10e-6;  // seconds
+constexpr std::uint64_t seldom = 100;     // waits for one object
+constexpr double long_for_a_gate = 1e-3;  // seconds, of a wait
+constexpr double at_once = 0.9;           // of the credits
+constexpr double wake_factor = 4;         // mean wait to hold × waiters
+constexpr double wake_cost = 20e-6;       // seconds
+constexpr double short_hold = 10e-6;      // seconds
 constexpr std::uint64_t enough_woken = 100;
 constexpr double herd_size = 4;     // woken by one signal
 constexpr double slow_wake = 1e-3;  // seconds
@@ -165,6 +170,26 @@ std::uint64_t objects_waited_for(const row& r) {
       std::count_if(r.each.begin(), r.each.end(), [](const object_row& o) { return o.seen.waiting.total > 0; }));
 }
 
+/// Each object is waited for by one thread only, seldom and long.
+bool is_gate(const row_facts& f) {
+  if (f.mean_wait < long_for_a_gate || f.r.seen.waiting.total <= 0 || f.r.seen.waiting_is_hidden) return false;
+  double known = 0;
+  for (const object_row& o : f.r.each) {
+    const counts& c = o.seen;
+    if (c.waiting.total <= 0) continue;
+    if (c.threads.size() != 1 || c.has_more_threads || c.contended > seldom) return false;
+    known += c.waiting.total;
+  }
+  return known >= 0.99 * f.r.seen.waiting.total;  // the rest is of objects that are gone
+}
+
+/// Whoever takes a credit gives it back, and it is most often there.
+bool is_used_as_lock(const counts& c) {
+  const auto taken = static_cast<double>(c.acquisitions), posted = static_cast<double>(c.signals);
+  return c.contended >= seldom && taken - static_cast<double>(c.contended) >= at_once * taken &&
+         std::abs(taken - posted) <= 0.01 * taken && c.threads.size() > 1;
+}
+
 double part_of_first_thread(const counts& c) {
   return c.waiting.total > 0 && !c.threads.empty() ? c.threads.front().waited / c.waiting.total : 0;
 }
@@ -179,10 +204,11 @@ bool outlasts_holds(const row_facts& f, double factor) {
   return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= factor * c.holding.longest;
 }
 
-/// Not the work of one timed hold that was interrupted and stands for 64.
+/// Not the work of a few timed holds that were interrupted and stand for 64 each.
 bool is_sound(const row_facts& f) {
   const counts& c = f.r.seen;
   if (c.holding_is_exact || !c.holding.median || f.mean_hold >= short_hold) return true;
+  if (stands_for * c.holding.longest <= of_one_hold * c.holding.total) return true;
   return *c.holding.median / f.mean_hold * *c.held_share >= held_in_median;
 }
 
@@ -300,7 +326,7 @@ const std::array row_rules = {
         no_command},
     row_rule{{"long-hold", "held too long",
               "the mutex is held 80 % of the time or more; where that is an estimate of holds below 10 µs, their "
-              "median alone makes it 50 % or more",
+              "median alone makes it 50 % or more, or the longest 5 % at most",
               "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); no lock helps"},
              [](const row_facts& f) {
                return is_mutex(f) && f.holds_known() && f.r.seen.held_share.value_or(0) >= mostly_held && is_sound(f);
@@ -310,6 +336,20 @@ const std::array row_rules = {
                                   held_text(f.r.seen), holder_place(f.r));
              },
              no_command},
+    row_rule{
+        {"gate", "stops a thread",
+         "each object of the row is waited for by one thread only, 100 times at most; the mean wait is 1 ms or more",
+         "one thread waits for it, 14 times in all, 100 ms at a time: it stops that thread, or its holder lost the "
+         "CPU; no lock helps"},
+        [](const row_facts& f) { return is_mutex(f) && is_gate(f); },
+        [](const row_facts& f) {
+          return fmt::format(
+              "one thread waits for {}, {} in all, {} at a time: it stops that thread, or its holder lost the CPU; "
+              "no lock helps",
+              objects_waited_for(f.r) > 1 ? "each" : "it", with_noun(f.r.seen.waiting.count, "time"),
+              time_text(f.mean_wait));
+        },
+        no_command},
     row_rule{{"spread", "make more of them",
               "4 objects of the row or more were waited for, none for half of the time or more",
               "the waiting is spread over 60 of 64: more of them (buckets, shards) make it less"},
@@ -363,6 +403,22 @@ const std::array row_rules = {
              [](const row_facts& f) {
                return try_command(f.all, {"loiter", "mcscr", "twa", "fairlock", "ttas"});
              }},
+    row_rule{
+        {"semaphore-lock", "used as a lock",
+         "a semaphore; 90 % of the credits or more were had at once, as many were posted as taken, and threads waited "
+         "100 times or more",
+         "threads waited 31 % of their time for it, and 99 % of its credits were there at once: it is used as a lock, "
+         "or to share a pool; shorten what is done with the credit, or have more"},
+        [](const row_facts& f) { return f.r.what == kind::semaphore && is_used_as_lock(f.r.seen); },
+        [](const row_facts& f) {
+          const counts& c = f.r.seen;
+          const double missed = static_cast<double>(c.contended) / static_cast<double>(c.acquisitions);
+          return fmt::format(
+              "threads waited {} of their time for it, and {} of its credits were there at once: it is used as a "
+              "lock, or to share a pool; shorten what is done with the credit, or have more",
+              share_text(f.of_all), missed < 0.005 ? "all but " + small_share_text(missed) : share_text(1 - missed));
+        },
+        no_command},
     row_rule{{"no-credits", "out of credits", "any other semaphore that is waited for",
               "threads waited 31 % of their time for credits: for work, if it counts work; else there are too few"},
              [](const row_facts& f) { return f.r.what == kind::semaphore; },
@@ -458,7 +514,7 @@ program_facts facts_of(const report& r) {
   }
   for (const row& i : r.rows) {
     if (i.what == kind::mutex && f.hottest == nullptr && !says(i, {"cool", "uncontended"})) f.hottest = &i;
-    if (i.what == kind::semaphore && f.credits == nullptr && says(i, {"no-credits"})) f.credits = &i;
+    if (i.what == kind::semaphore && f.credits == nullptr && says(i, {"no-credits", "semaphore-lock"})) f.credits = &i;
     if (i.what == kind::condition && f.waited_at == nullptr) f.waited_at = &i;
     if (i.what == kind::condition && f.herd == nullptr && says(i, {"herd", "slow-wake"})) f.herd = &i;
   }
@@ -528,6 +584,8 @@ const std::array program_rules = {
                   "there are too few"},
                  [](const program_facts& f) { return f.credits != nullptr; },
                  [](const program_facts& f) {
+                   if (says(*f.credits, {"semaphore-lock"}))
+                     return fmt::format("{}, but {}: {}", waited_text(f), f.credits->name, f.credits->verdict);
                    return fmt::format(
                        "{}, and {} for credits of {}: for work, if it counts work; else there are too few",
                        waited_text(f),

@@ -279,15 +279,51 @@ TEST(rules, long_hold) {
   EXPECT_EQ(verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(); }).verdict,
             "held about 80 % of the time: shorten the critical section at queue_mutex; no lock helps");
   EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.79; }), "hot");
-  const auto short_holds = [](double median) {
-    return [median](row& x) {
+  const auto short_holds = [](double median, double longest = 1e-3) {
+    return [=](row& x) {
       x.seen.held_share = 0.84;
       x.seen.holding.total = 250'000 * 1e-6;
       x.seen.holding.median = median;
+      x.seen.holding.longest = longest;
     };
   };
   EXPECT_EQ(rule_of(short_holds(0.6e-6)), "long-hold");
   EXPECT_NE(rule_of(short_holds(0.59e-6)), "long-hold");  // a few samples make most of it
+  EXPECT_EQ(rule_of(short_holds(0.59e-6, 0.19e-3)), "long-hold");
+}
+
+/// Of so many, each is waited for by a thread of its own, 14 times.
+row gates(int n) {
+  row r = mutex();
+  r.objects = n;
+  r.each.clear();
+  r.seen.threads.clear();
+  r.seen.contended = r.seen.waiting.count = 14 * n;
+  r.seen.waiting.total = 1.4 * n;
+  r.seen.waiting.longest = *(r.seen.waiting.p99 = 0.1);
+  for (int i = 0; i < n; i++) {
+    counts c = r.seen;
+    c.contended = c.waiting.count = 14;
+    c.waiting.total = 1.4;
+    c.threads = {{11 + i, 14, 1.4}};
+    r.seen.threads.push_back(c.threads[0]);
+    r.each.push_back({std::uint64_t(0x1000 + 64 * i), 100, "gate", c, {}});
+  }
+  return r;
+}
+
+TEST(rules, gate) {
+  const row r = verdict([](row&) {}, gates(7));
+  EXPECT_EQ(r.rule, "gate");
+  EXPECT_EQ(
+      r.verdict,
+      "one thread waits for each, 98 times in all, 100 ms at a time: it stops that thread, or its holder lost the "
+      "CPU; no lock helps");
+  EXPECT_EQ(rule_of([](row& x) { x.each[6].seen.threads.push_back({99, 1, 0.1}); }, gates(7)), "spread");
+  EXPECT_EQ(rule_of([](row& x) { x.each[6].seen.contended = 101; }, gates(7)), "spread");
+  EXPECT_EQ(rule_of([](row& x) { x.seen.waiting.count = 9801; }, gates(7)), "spread");
+  EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.8; }, gates(7)), "long-hold");
+  EXPECT_NE(rule_of([](row& x) { x.seen.waiting.total += 1; }, gates(7)), "gate");  // of those that are gone
 }
 
 TEST(rules, spread) {
@@ -332,6 +368,35 @@ TEST(rules, hot_short) {
 
 TEST(rules, no_credits) {
   EXPECT_EQ(rule_of([](row&) {}, of_kind(kind::semaphore)), "no-credits");
+}
+
+TEST(rules, semaphore_lock) {
+  const auto lock = [](row& x) {
+    x.seen.acquisitions = x.seen.signals = 2'000'000;
+    x.seen.contended = 200'000;
+  };
+  const row r = verdict(lock, of_kind(kind::semaphore));
+  EXPECT_EQ(r.rule, "semaphore-lock");
+  EXPECT_EQ(
+      r.verdict,
+      "threads waited 10 % of their time for it, and 90 % of its credits were there at once: it is used as a lock, "
+      "or to share a pool; shorten what is done with the credit, or have more");
+  for (const auto& spoil : std::vector<std::function<void(row&)>>{
+           [](row& x) { x.seen.contended = 200'001; },
+           [](row& x) { x.seen.contended = 99; },
+           [](row& x) { x.seen.signals = 1'979'999; },
+           [](row& x) { x.seen.threads.resize(1); },
+       })
+    EXPECT_EQ(rule_of(
+                  [&](row& x) {
+                    lock(x);
+                    spoil(x);
+                  },
+                  of_kind(kind::semaphore)),
+              "no-credits");
+  report all = judged({verdict(lock, of_kind(kind::semaphore))});
+  EXPECT_EQ(all.rule, "credits");
+  EXPECT_NE(all.verdict.find("used as a lock"), std::string::npos) << all.verdict;
 }
 
 TEST(rules, herd) {
