@@ -47,7 +47,7 @@ MORE = [
     Case("node", "Node.js",
          "workers that wait for each other by Atomics.wait, messages between them, and libuv's pool of threads",
          "node tools/compat/contention.mjs {threads} {count}",
-         "", "s", lower=True, count=400000,
+         "", "s", lower=True, count=2500000,
          needs=[("node", "nodejs")]),
     Case("java", "Java",
          "monitors, locks with conditions, executors, queues: the virtual machine parks threads on mutexes",
