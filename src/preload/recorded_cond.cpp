@@ -11,7 +11,7 @@ namespace usher::preload {
 namespace {
 
 record::object* entry_of(recorded_thread& me, pthread_cond_t* c, std::uint64_t caller) {
-  return find_or_begin(me, c, record::kind::condition, false, caller);
+  return find_or_begin(me, c, record::kind::condition, caller);
 }
 
 /// When signals were sent that no waiter has answered yet: the latest sixteen. Which waiter answers which is not known, so they

@@ -20,9 +20,11 @@ bool is_recursive(pthread_mutex_t* m) {
 
 record::object* entry_of(recorded_thread& me, pthread_mutex_t* m, std::uint64_t caller) {
   record::object* const o = me.find(m);
-  if (o != nullptr) [[likely]]
-    return o;
-  return begin_object(me, m, record::kind::mutex, is_recursive(m), false, caller);
+  if (o == nullptr) [[unlikely]]
+    return begin_object(me, m, record::kind::mutex, is_recursive(m), false, caller);
+  if (is_another(*o, record::kind::mutex)) [[unlikely]]
+    return begin_anew(me, *o, m, record::kind::mutex, is_recursive(m), caller);
+  return o;
 }
 
 /// What a lock has given: the mutex, also where its last owner died.

@@ -8,7 +8,7 @@ namespace usher::preload {
 namespace {
 
 record::object* entry_of(recorded_thread& me, sem_t* s, std::uint64_t caller) {
-  return find_or_begin(me, s, record::kind::semaphore, false, caller);
+  return find_or_begin(me, s, record::kind::semaphore, caller);
 }
 
 struct waiting {

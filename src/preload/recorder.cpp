@@ -264,6 +264,14 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   return o;
 }
 
+record::object* begin_anew(recorded_thread& me, record::object& before, const void* address, record::kind kind,
+                           bool recursive, std::uint64_t caller) {
+  if ((before.depth_and_kind.load(std::memory_order_relaxed) & 0xff) == 0) return &before;  // is just being filled in
+  end_object(me, before);
+  record::object* const o = begin_object(me, address, kind, recursive, false, caller);
+  return o != nullptr && !is_another(*o, kind) ? o : nullptr;
+}
+
 void end_object(recorded_thread& me, record::object& o) {
   const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
   // Those that were woken may be on their way out, which a condition variable allows: the entry stays theirs, and is the next

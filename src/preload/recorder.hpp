@@ -109,10 +109,21 @@ inline recorded_thread* recorded_self() {
 [[gnu::cold, gnu::noinline]] record::object* begin_object(recorded_thread& me, const void* address, record::kind kind,
                                                           bool recursive, bool from_init, std::uint64_t caller);
 
-inline record::object* find_or_begin(recorded_thread& me, const void* address, record::kind kind, bool recursive,
+/// Whether it is of another kind: memory has been used again, which std::mutex and std::condition_variable do not tell of.
+inline bool is_another(const record::object& o, record::kind kind) {
+  return (o.depth_and_kind.load(std::memory_order_relaxed) & 0xff) != std::uint32_t(kind);
+}
+/// The entry ends with the object that it was for, as far as that can be seen; and one begins.
+[[gnu::cold, gnu::noinline]] record::object* begin_anew(recorded_thread& me, record::object& before,
+                                                        const void* address, record::kind kind, bool recursive,
+                                                        std::uint64_t caller);
+
+inline record::object* find_or_begin(recorded_thread& me, const void* address, record::kind kind,
                                      std::uint64_t caller) {
   record::object* const o = me.find(address);
-  return o != nullptr ? o : begin_object(me, address, kind, recursive, false, caller);
+  if (o == nullptr) [[unlikely]]
+    return begin_object(me, address, kind, false, false, caller);
+  return is_another(*o, kind) ? begin_anew(me, *o, address, kind, false, caller) : o;
 }
 
 /// The object is destroyed: its figures go to the sum of its place. A static one keeps its entry.
