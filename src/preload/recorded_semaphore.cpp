@@ -3,6 +3,7 @@
 
 #include "preload/cancellable_wait.h"
 #include "preload/recording.hpp"
+#include "preload/timeouts.hpp"
 
 namespace usher::preload {
 namespace {
@@ -49,6 +50,10 @@ int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
     end_recording(*me->of);
     return call.wait_plainly(call);
   }
+  // What is no time or clock is an error also where there is a credit, here as in the C library.
+  if ((call.which != sem_call::how::wait && !is_time(*call.until)) ||
+      (call.which == sem_call::how::clock && !is_waitable(call.clock)))
+    return call.wait_plainly(call);
   pthread_testcancel();  // a cancellation point, also where it need not wait
   const int saved = errno;
   if (call.try_plainly(call.semaphore) == 0) {

@@ -178,11 +178,12 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   add(least->waited, ticks);
 }
 
-void open_file(int descriptor, const mutex_table& table) {
+/// False if it is not one that is recorded into.
+bool open_file(int descriptor, const mutex_table& table) {
   const long size = syscall(SYS_lseek, descriptor, 0, SEEK_END);
-  if (size < long{sizeof(record::header)}) return;
+  if (size < long{sizeof(record::header)}) return false;
   void* const memory = mmap(nullptr, std::size_t(size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (memory == MAP_FAILED) return;
+  if (memory == MAP_FAILED) return false;
   const record::view file(memory);
   record::header& head = file.head();
   void* const own = mmap(nullptr, sizeof(recorder), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -190,7 +191,7 @@ void open_file(int descriptor, const mutex_table& table) {
       record::view::size_for(head.room) != head.size || own == MAP_FAILED || table.lock == nullptr) {
     munmap(memory, std::size_t(size));
     if (own != MAP_FAILED) munmap(own, sizeof(recorder));
-    return;
+    return false;
   }
   auto* const r = ::new (own) recorder{};
   r->file = file;
@@ -202,6 +203,7 @@ void open_file(int descriptor, const mutex_table& table) {
   r->tsc = head.ticks_are_tsc != 0;
   add(head.opened, 1);
   current_recorder.store(r, std::memory_order_release);
+  return true;
 }
 
 }  // namespace
@@ -459,14 +461,17 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
 
 void record_in(const char* path, const mutex_table& table) {
   const int saved = errno;
-  // Not open(), which is a cancellation point.
-  const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
+  // Not open(), which is a cancellation point. And what is there may be any file, if the launcher is gone, or has another number
+  // here: a terminal, a pipe.
+  bool is_open = false;
+  const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor >= 0) {
-    open_file(static_cast<int>(descriptor), table);
+    is_open = open_file(static_cast<int>(descriptor), table);
     syscall(SYS_close, descriptor);
-  } else if (const int own = inherited_file(path, record::file_name); own >= 0) {
-    open_file(own, table);  // and stays open, for those that this process starts
   }
+  if (!is_open)
+    if (const int own = inherited_file(path, record::file_name); own >= 0)
+      open_file(own, table);  // and stays open, for those that this process starts
   errno = saved;
 }
 
