@@ -160,9 +160,10 @@ constexpr std::uint32_t process_of(std::uint64_t key) {
 constexpr std::uint64_t address_of(std::uint64_t key) {
   return key & 0xffffffffffffu;
 }
-/// Where in the table the search for a key begins; it goes on to the next place, `longest_search` times at most.
+/// Where in the table the search for a key begins; it goes on to the next place, `longest_search` times at most. The uppermost
+/// bits of the product, for the process is in the uppermost of the key, and has no part in those below bit 48.
 constexpr std::uint32_t first_place(std::uint64_t key, std::uint32_t objects) {
-  return std::uint32_t((key * 0x9e3779b97f4a7c15u) >> 32) & (objects - 1);
+  return std::uint32_t((key * 0x9e3779b97f4a7c15u) >> 42) & (objects - 1);
 }
 inline constexpr std::uint32_t longest_search = 32;
 
