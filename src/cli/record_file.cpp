@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include <algorithm>
 #include <bit>
@@ -18,6 +17,10 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
 namespace usher::cli {
 namespace {
 
@@ -27,9 +30,20 @@ std::uint64_t monotonic_ns() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
+std::uint64_t read_tsc() {
+#if defined(__x86_64__)
+  return __rdtsc();
+#else
+  return 0;
+#endif
+}
+
 /// Whether the time stamp counter has one rate, always runs, and is what the kernel's own clock is made of: then it is the same
 /// on all CPUs.
 bool is_tsc_steady() {
+#if !defined(__x86_64__)
+  return false;
+#endif
   std::string source;
   std::ifstream("/sys/devices/system/clocksource/clocksource0/current_clocksource") >> source;
   if (source != "tsc" && source != "kvm-clock") return false;
@@ -88,7 +102,7 @@ tick_clock::tick_clock() : is_tsc_(is_tsc_steady()) {
 }
 
 std::uint64_t tick_clock::now() const {
-  return is_tsc_ ? __rdtsc() : monotonic_ns();
+  return is_tsc_ ? read_tsc() : monotonic_ns();
 }
 
 /// Of some attempts the one that was interrupted least.
@@ -96,7 +110,7 @@ tick_clock::reading tick_clock::read_both() {
   reading best{};
   std::uint64_t least = ~std::uint64_t{0};
   for (int i = 0; i < 8; i++) {
-    const std::uint64_t before = __rdtsc(), ns = monotonic_ns(), took = __rdtsc() - before;
+    const std::uint64_t before = read_tsc(), ns = monotonic_ns(), took = read_tsc() - before;
     if (took < least) {
       least = took;
       best = {before + took / 2, ns};

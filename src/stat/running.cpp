@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -87,7 +88,14 @@ std::string why_not(pid_t pid) {
   if (!group.empty() && group != std::to_string(pid))
     return fmt::format("{} is a thread of process {}: usher stat -p {}", pid, group, group);
   const std::string state = status_field(std::to_string(pid), "State");
-  if (state.starts_with('Z') || state.starts_with('X')) return fmt::format("process {} has ended already", pid);
+  if (state.starts_with('Z') || state.starts_with('X')) {
+    if (std::atoi(status_field(std::to_string(pid), "Threads").c_str()) > 1)
+      return fmt::format(
+          "the first thread of process {} has ended, and by it the others are looked for: start it by usher stat -- "
+          "CMD",
+          pid);
+    return fmt::format("process {} has ended already", pid);
+  }
 
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   const auto user = ids(pid, "Uid");
@@ -109,6 +117,11 @@ std::string why_not(pid_t pid) {
       "keeps the C "
       "library's locks) or usher stat -- CMD",
       pid, name_of(pid));
+}
+
+bool is_stopped(pid_t pid) {
+  const std::string state = status_field(std::to_string(pid), "State");
+  return state.starts_with('T') || state.starts_with('t');
 }
 
 std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o) {

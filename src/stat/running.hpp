@@ -14,6 +14,9 @@ namespace usher::cli::stat {
 /// Why the process cannot be recorded, one line; empty: nothing is known against it.
 std::string why_not(pid_t pid);
 
+/// By a signal, or a debugger: it makes no calls until it goes on.
+bool is_stopped(pid_t pid);
+
 /// A record that the process can open: in memory if it is as we are, else in its own /dev/shm. Throws std::runtime_error.
 std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o);
 

@@ -245,11 +245,14 @@ std::string recording::nothing_to_show(const stat::report& r) const {
   const bool of_process = options_.pid_given->count() != 0;
   const recorded_calls calls = sum_of(file_.view());
   if (calls.processes == 0)
-    return of_process ? fmt::format("nothing was recorded: process {} could not open the record", pid_)
-                      : fmt::format(
-                            "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
-                            "program, or one that clears LD_PRELOAD)",
-                            command_[0]);
+    return of_process && stat::is_stopped(pid_)
+               ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)
+           : of_process
+               ? fmt::format("nothing was recorded: process {} made no call, or could not open the record", pid_)
+               : fmt::format(
+                     "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
+                     "program, or one that clears LD_PRELOAD)",
+                     command_[0]);
   // Libraries take a handful of locks when they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
