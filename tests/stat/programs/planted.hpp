@@ -73,6 +73,7 @@ void one_hot(), convoy(), held_over_sleep(), starving(), buckets(), heap_buckets
     tries(), uncontended();
 void herd(), signals(), signalled_twice(), left_in_haste();
 void credits(), semaphore_mutex();
+void gives_up(), late_signal(), between_processes(), another_kind(), held_until_a_wait(), long_and_short();
 void opposite_order(), ring(), self(), no_deadlock();
 void in_library(), unloaded();
 void made_and_destroyed(), many_at_once(), thousand_threads(), forked(), chain(), processes(), aborts(), killed(),
