@@ -100,6 +100,7 @@ void add(json& j, kind what, const counts& c) {
     j["holding"] = nullptr;
     if (c.holding.count != 0) {
       j["holding"] = json_of(c.holding);
+      if (c.holding.longest == 0) j["holding"]["longest"] = nullptr;  // nobody ever waited: no page for it
       j["holding"]["exact"] = c.holding_is_exact;
     }
     j["held_share"] = or_null(c.held_share);
