@@ -2,6 +2,8 @@
 // nothing, and nothing is included.
 #pragma once
 
+#include "usher/core/cxx20.hpp"
+
 #if defined(USHER_WITH_PROBES)
 #include <sys/sdt.h>
 #define USHER_PROBE1(name, a) DTRACE_PROBE1(usher, name, a)

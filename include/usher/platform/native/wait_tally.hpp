@@ -2,6 +2,8 @@
 // with USHER_COUNT_WAITS. Elsewhere nothing, and no thread-local storage.
 #pragma once
 
+#include "usher/core/cxx20.hpp"
+
 #include <cstdint>
 
 namespace usher::inline v1::native_detail {
