@@ -85,10 +85,10 @@ bool is_owners_alone(pthread_mutex_t* m) {
 }  // namespace
 
 int recorded_lock(pthread_mutex_t* m) {
-  const mutex_table& table = selected();
   recorded_thread* const me = recorded_self();
   if (me == nullptr) [[unlikely]]
-    return table.lock(m);
+    return selected().lock(m);
+  const mutex_table& table = *me->table;
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return table.lock(m);
@@ -129,9 +129,11 @@ int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
 }
 
 int recorded_unlock(pthread_mutex_t* m) {
-  const mutex_table& table = selected();
   recorded_thread* const me = recorded_self();
-  record::object* const o = me != nullptr ? me->find(m) : nullptr;
+  if (me == nullptr) [[unlikely]]
+    return selected().unlock(m);
+  const mutex_table& table = *me->table;
+  record::object* const o = me->find(m);
   if (o == nullptr) [[unlikely]]
     return table.unlock(m);
   const std::uint32_t owner = o->owner.load(std::memory_order_relaxed);

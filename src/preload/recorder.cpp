@@ -216,7 +216,16 @@ recorded_thread* begin_thread(recorder& r) {
   const std::uint32_t stamp = native::fork_stamp();
   const std::uint32_t process = own_process(r, stamp);
   const std::uint32_t name = process != 0 ? own_slot(r) : 0;
-  recorded_thread then{&r, nullptr, std::uint64_t{process} << 48, stamp, name, 0, {}};
+  recorded_thread then{.of = &r,
+                       .slot = nullptr,
+                       .key_base = std::uint64_t{process} << 48,
+                       .stamp = stamp,
+                       .name = name,
+                       .objects = r.objects,
+                       .table = &selected(),
+                       .last_object = r.most_objects - 1,
+                       .next_sample = 0,
+                       .stack = {}};
   if (name != 0) {
     record::thread_slot& slot = r.file.thread(name - 1);
     const std::uint64_t now = r.ticks();

@@ -64,21 +64,24 @@ void as_recorded(F set) {
   } while (current_recorder.load(std::memory_order_relaxed) != seen);
 }
 
-struct recorded_thread {
+struct alignas(64) recorded_thread {
   recorder* of;
   record::thread_slot* slot;  ///< null: it found none, and is not recorded
   std::uint64_t key_base;     ///< what keys of its process have above the address
   std::uint32_t stamp;        ///< fork stamp for which all of this is so
   std::uint32_t name;         ///< slot + 1, as `owner` has it
+  // What a lock call needs of the recorder and of the selection, on the line that it reads anyway.
+  record::object* objects;
+  const mutex_table* table;
+  std::uint32_t last_object;  ///< of the table, which has a power of two of them
   std::uint64_t next_sample;  ///< ticks: no waiter's chain before
   stack_bounds stack;
 
   record::object* find(const void* address) const {
     const std::uint64_t key = key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
-    const std::uint32_t mask = of->most_objects - 1;
-    std::uint32_t i = record::first_place(key, of->most_objects);
-    for (std::uint32_t n = 0; n < record::longest_search; n++, i = (i + 1) & mask) {
-      record::object& o = of->objects[i];
+    std::uint32_t i = record::first_place(key, last_object + 1);
+    for (std::uint32_t n = 0; n < record::longest_search; n++, i = (i + 1) & last_object) {
+      record::object& o = objects[i];
       const std::uint64_t seen = o.key.load(std::memory_order_acquire);
       if (seen == key) [[likely]]
         return &o;
@@ -86,7 +89,7 @@ struct recorded_thread {
     }
     return nullptr;
   }
-  std::uint32_t index(const record::object& o) const { return std::uint32_t(&o - of->objects); }
+  std::uint32_t index(const record::object& o) const { return std::uint32_t(&o - objects); }
 };
 
 inline constinit thread_local recorded_thread this_thread{};
