@@ -31,13 +31,13 @@ inline void hold_begins(recorded_thread& me, record::object& o) {
 }
 
 struct held_charge {
-  std::uint64_t ticks;  ///< that others waited
-  std::uint32_t whom;
-  std::uint64_t now;
+  std::uint64_t due =
+      0;  ///< ticks that others waited, for the chain that releases it; 0: another hold's chain will answer
+  std::uint32_t whom = 0;
 };
-/// Before the release; and after it.
+/// Before the release, so that it is the only one who writes what a holder writes; and after it.
 [[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);
-[[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, record::object& o, const held_charge& c);
+[[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, const held_charge& c);
 
 /// The hold ends in a wait for a condition, whose chain is `chain`: 0 if none was taken, then the next hold is charged.
 void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain);

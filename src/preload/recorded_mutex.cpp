@@ -157,7 +157,7 @@ int recorded_unlock(pthread_mutex_t* m) {
   if (is_slow) [[unlikely]] {
     const held_charge c = hold_ends_slowly(*me, *o);
     const int result = table.unlock(m);
-    charge_holder(*me, *o, c);
+    if (c.due != 0) charge_holder(*me, c);
     return result;
   }
   o->owner.store(0, std::memory_order_relaxed);
@@ -189,7 +189,7 @@ namespace {
 /// Whether a window of successive owners is being written.
 bool has_window(const recorded_thread& me, const record::object& o) {
   const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
-  return at != 0 && at != no_room && me.of->file.detail(at - 1).window.load(std::memory_order_relaxed) != 0;
+  return at != 0 && at != no_room && me.of->details[at - 1].window.load(std::memory_order_relaxed) != 0;
 }
 
 /// How many acquisitions the next timed hold stands for: one where they are so far apart that this costs nothing, else about 64,
@@ -210,7 +210,7 @@ void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
   if (at == 0 || at == no_room) return;
   recorder& r = *me.of;
-  record::detail& d = r.file.detail(at - 1);
+  record::detail& d = r.details[at - 1];
   std::uint32_t w = d.window.load(std::memory_order_relaxed);
   if (w == 0) {
     constexpr std::uint32_t most_windows = 8;
@@ -244,6 +244,23 @@ void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
 
 }  // namespace
 
+namespace {
+
+/// What others waited during this hold: for its chain, a thousand times a second, or for that of the next one that is asked for.
+held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
+  record::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
+  if (d == nullptr) return {};
+  const std::uint64_t all = d->uncharged_held.load(std::memory_order_relaxed) + ticks;
+  record::word64& sample = me.of->head->next_holder_sample;
+  std::uint64_t next = sample.load(std::memory_order_relaxed);
+  const bool is_due =
+      now >= next && sample.compare_exchange_strong(next, now + me.of->ticks_a_ms, std::memory_order_relaxed);
+  d->uncharged_held.store(is_due ? 0 : all, std::memory_order_relaxed);
+  return is_due ? held_charge{all, whom_to_charge(me, o)} : held_charge{};
+}
+
+}  // namespace
+
 // Two kinds of holds: those that begin while others wait, which come here anyway and are all timed; and the rest, of which a
 // timed one stands for those since the last. The lowest bit of hold_begin says that it is of the first kind.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
@@ -267,7 +284,6 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
 held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
-  held_charge charge{0, whom_to_charge(me, o), now};
   if (const std::uint64_t begin = o.hold_begin.load(std::memory_order_relaxed); begin != 0) {
     const std::uint64_t hold = now > begin ? now - begin : 0;
     const bool is_one = (begin & 1) != 0;
@@ -280,9 +296,10 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
     std::uint64_t apart = hold;
     if (at != 0 && at != no_room) {
-      record::detail& d = r.file.detail(at - 1);
-      add(d.holds[record::duration_buckets::of(hold) / 2], stands_for);
-      raise_to(d.longest_hold, hold);
+      record::detail& d = r.details[at - 1];
+      record::word32& bucket = d.holds[record::duration_buckets::of(hold) / 2];
+      bucket.store(bucket.load(std::memory_order_relaxed) + stands_for, std::memory_order_relaxed);
+      if (hold > d.longest_hold.load(std::memory_order_relaxed)) d.longest_hold.store(hold, std::memory_order_relaxed);
       if (!is_one) {
         if (const std::uint64_t before = d.timed_at.load(std::memory_order_relaxed); before != 0 && now > before)
           apart = (now - before) / (stands_for + 1);
@@ -297,10 +314,11 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   }
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed),
                       before = o.waited_before.load(std::memory_order_relaxed);
+  held_charge charge;
   if ((waiting & record::waiting_count) != 0 || before != 0) {
     constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
     const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
-    if (ticks < modulus / 2) charge.ticks = ticks;  // else a waiter gives up this very moment
+    if (ticks < modulus / 2) charge = add_charge(me, o, ticks, now);  // else a waiter gives up this very moment
   }
   o.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);
@@ -309,28 +327,17 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
 
 void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
-  const held_charge c = hold_ends_slowly(me, o);
-  if (c.ticks == 0) return;
-  record::detail* const d = detail_of(me, o);
-  if (d == nullptr) return;
-  add(d->uncharged_held, c.ticks);
-  if (chain == 0) return;
-  const std::uint64_t ticks = d->uncharged_held.exchange(0, std::memory_order_relaxed);
-  charge(*me.of, record::charged::holder, record::kind::mutex, c.whom, chain, 1, ticks);
+  held_charge c = hold_ends_slowly(me, o);
+  const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
+  if (at == 0 || at == no_room) return;
+  record::word64& others = me.of->details[at - 1].uncharged_held;
+  c.due += others.load(std::memory_order_relaxed);
+  others.store(chain == 0 ? c.due : 0, std::memory_order_relaxed);
+  if (c.due != 0) charge(*me.of, record::charged::holder, record::kind::mutex, whom_to_charge(me, o), chain, 1, c.due);
 }
 
-void charge_holder(recorded_thread& me, record::object& o, const held_charge& c) {
-  if (c.ticks == 0) return;
-  record::detail* const d = detail_of(me, o);
-  if (d == nullptr) return;
-  add(d->uncharged_held, c.ticks);
-  recorder& r = *me.of;
-  std::uint64_t next = r.head->next_holder_sample.load(std::memory_order_relaxed);
-  if (c.now < next ||
-      !r.head->next_holder_sample.compare_exchange_strong(next, c.now + r.ticks_a_ms, std::memory_order_relaxed))
-    return;
-  const std::uint64_t ticks = d->uncharged_held.exchange(0, std::memory_order_relaxed);
-  charge(r, record::charged::holder, record::kind::mutex, c.whom, take_chain(me), 1, ticks);
+void charge_holder(recorded_thread& me, const held_charge& c) {
+  charge(*me.of, record::charged::holder, record::kind::mutex, c.whom, take_chain(me), 1, c.due);
 }
 
 }  // namespace usher::preload

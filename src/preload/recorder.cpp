@@ -197,6 +197,7 @@ bool open_file(int descriptor, const mutex_table& table) {
   r->file = file;
   r->head = &head;
   r->objects = &file.object(0);
+  r->details = &file.detail(0);
   r->most_objects = head.room.objects;
   r->hold_times = head.hold_times;
   r->ticks_a_ms = head.ticks_a_ms;
@@ -335,7 +336,7 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
     }
     if (d == no_room) return nullptr;
   }
-  return &me.of->file.detail(d - 1);
+  return &me.of->details[d - 1];
 }
 
 std::uint32_t take_chain(recorded_thread& me) {

@@ -28,6 +28,7 @@ struct recorder {
   record::view file;
   record::header* head;
   record::object* objects;
+  record::detail* details;
   std::uint32_t most_objects;
   std::uint32_t hold_times;
   std::uint64_t ticks_a_ms;
