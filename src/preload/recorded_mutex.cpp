@@ -151,9 +151,15 @@ int recorded_unlock(pthread_mutex_t* m) {
     o->depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
     return table.unlock(m);
   }
-  const bool is_slow =
-      (o->hold_begin.load(std::memory_order_relaxed) | o->waited_before.load(std::memory_order_relaxed)) != 0 ||
-      o->waiting.load(std::memory_order_relaxed) != 0;
+  const std::uint64_t begun = o->hold_begin.load(std::memory_order_relaxed);
+  if (begun == record::object::not_timed) {
+    o->hold_begin.store(0, std::memory_order_relaxed);
+    o->waited_before.store(0, std::memory_order_relaxed);
+    o->owner.store(0, std::memory_order_relaxed);
+    return table.unlock(m);
+  }
+  const bool is_slow = (begun | o->waited_before.load(std::memory_order_relaxed)) != 0 ||
+                       o->waiting.load(std::memory_order_relaxed) != 0;
   if (is_slow) [[unlikely]] {
     const held_charge c = hold_ends_slowly(*me, *o);
     const int result = table.unlock(m);
@@ -192,10 +198,11 @@ bool has_window(const recorded_thread& me, const record::object& o) {
   return at != 0 && at != no_room && me.of->details[at - 1].window.load(std::memory_order_relaxed) != 0;
 }
 
+constexpr std::uint64_t enough = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
+
 /// How many acquisitions the next timed hold stands for: one where they are so far apart that this costs nothing, else about 64,
 /// by chance, so that it keeps no step with the program.
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
-  constexpr std::uint64_t enough = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
   if (me.of->hold_times != 0 || apart >= enough || has_window(me, o)) return 1;
   // The first ones all, then fewer: of a program that ends soon a few must not stand for many.
   constexpr std::uint64_t most = 64;
@@ -261,8 +268,8 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 
 }  // namespace
 
-// Two kinds of holds: those that begin while others wait, which come here anyway and are all timed; and the rest, of which a
-// timed one stands for those since the last. The lowest bit of hold_begin says that it is of the first kind.
+// Two kinds of holds: those that begin while others wait, of which a timed one stands for itself or for eight; and the rest, of
+// which one stands for those since the last. The lowest bits of hold_begin say that it is of the first kind, and whether for eight.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
@@ -270,10 +277,11 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
   const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
   if ((waiting & record::waiting_count) != 0) {
     o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
-    o.hold_begin.store(now | 1, std::memory_order_relaxed);
+    const bool is_one = countdown < beside_waiters << 16 || (countdown & 0xffff) <= 1;
+    o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
   } else if ((countdown & 0xffff) <= 1) {  // while a window is written, each time
     if (has_ended(r)) return end_recording(r);
-    o.hold_begin.store(now & ~std::uint64_t{1}, std::memory_order_relaxed);
+    o.hold_begin.store(now & ~std::uint64_t{3}, std::memory_order_relaxed);
   } else {
     o.countdown.store(countdown - 1, std::memory_order_relaxed);
     return;
@@ -283,11 +291,13 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
 
 held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
-  const std::uint64_t now = r.ticks();
-  if (const std::uint64_t begin = o.hold_begin.load(std::memory_order_relaxed); begin != 0) {
+  const std::uint64_t now = r.ticks(), begin = o.hold_begin.load(std::memory_order_relaxed);
+  const bool is_beside_waiters = (begin & 1) != 0;
+  std::uint32_t stands_for = 1;
+  if (begin != 0 && begin != record::object::not_timed) {
     const std::uint64_t hold = now > begin ? now - begin : 0;
-    const bool is_one = (begin & 1) != 0;
-    const std::uint32_t stands_for = is_one ? 1 : o.countdown.load(std::memory_order_relaxed) >> 16;
+    const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
+    stands_for = !is_beside_waiters ? countdown >> 16 : (begin & 2) != 0 ? beside_waiters : 1;
     std::uint64_t held = o.held.load(std::memory_order_relaxed) + hold * stands_for;
     std::uint32_t holds = o.holds.load(std::memory_order_relaxed);
     if (holds > 0x80000000u && r.hold_times == 0) held /= 2, holds /= 2;  // the mean stays
@@ -300,25 +310,27 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
       record::word32& bucket = d.holds[record::duration_buckets::of(hold) / 2];
       bucket.store(bucket.load(std::memory_order_relaxed) + stands_for, std::memory_order_relaxed);
       if (hold > d.longest_hold.load(std::memory_order_relaxed)) d.longest_hold.store(hold, std::memory_order_relaxed);
-      if (!is_one) {
+      if (!is_beside_waiters) {
         if (const std::uint64_t before = d.timed_at.load(std::memory_order_relaxed); before != 0 && now > before)
           apart = (now - before) / (stands_for + 1);
         d.timed_at.store(now, std::memory_order_relaxed);
       }
     }
-    if (!is_one) {
+    if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= enough) {
       const std::uint32_t n = next_interval(me, o, apart, now);
       o.countdown.store(n << 16 | n, std::memory_order_relaxed);
     }
-    o.hold_begin.store(0, std::memory_order_relaxed);
   }
+  o.hold_begin.store(0, std::memory_order_relaxed);
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed),
                       before = o.waited_before.load(std::memory_order_relaxed);
   held_charge charge;
-  if ((waiting & record::waiting_count) != 0 || before != 0) {
+  const bool is_charged = (waiting & record::waiting_count) != 0 || before != 0;
+  if (is_charged && begin != record::object::not_timed) {
     constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
     const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
-    if (ticks < modulus / 2) charge = add_charge(me, o, ticks, now);  // else a waiter gives up this very moment
+    // Else a waiter gives up this very moment.
+    if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters ? stands_for : 1), now);
   }
   o.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);

@@ -147,6 +147,7 @@ struct alignas(128) object {
   word32 herd;    ///< condition: the most that one broadcast has woken
 
   static constexpr std::uint64_t vacant = 1;
+  static constexpr std::uint64_t not_timed = 2;  ///< in `hold_begin`: others wait, but this hold is not of the sample
 };
 static_assert(sizeof(object) == 128);
 

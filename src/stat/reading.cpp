@@ -363,7 +363,8 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
   t.held = get(o.held);
   t.holds = get(o.holds);
   const bool is_sum = (get(o.flags) & record::is_sum) != 0;  // of objects that are gone
-  const std::uint64_t hold_begin = is_sum ? 0 : get(o.hold_begin);
+  const std::uint64_t begun = get(o.hold_begin);
+  const std::uint64_t hold_begin = is_sum || begun == record::object::not_timed ? 0 : begun;
   const bool is_open = get(o.owner) != 0 && hold_begin != 0 && hold_begin <= end;
   const std::uint64_t open = is_open ? end - std::max(hold_begin, begin) : 0;
   t.longest_hold = std::max(t.longest_hold, open);
