@@ -223,7 +223,9 @@ CASE_FOR(ten_thousand_threads, struct march, march, marches) {
   }
   const long growth = resident_kib() - after_two_thousand;
   // A lock that is never released may cost its node (64 bytes), not a thread's whole record.
-  const long allowed = march->body == march_and_forget ? 1500 : 300;
+  // Where `usher stat` records, 4096 threads have a slot of 128 bytes in its file.
+  const long recorded = getenv("USHER_STAT") != NULL ? 600 : 0;
+  const long allowed = (march->body == march_and_forget ? 1500 : 300) + recorded;
   if (growth > allowed) fail_case(__FILE__, __LINE__, "grew by %ld KiB from 2000 to 10000 threads", growth);
   for (int i = 0; i < 3; ++i) CHECK_OK(try_elsewhere(&parade.mutexes[i]));
 }
