@@ -120,6 +120,17 @@ def without_folder(text, folder):
     return text.replace(str(folder) + "/", "").replace(str(TREE) + "/", "")
 
 
+def shortened(result):
+    """The first rows of a result, and of each row what has weight: Java's has two megabytes otherwise."""
+    for row in result["rows"]:
+        for key, most in (("each", 5), ("waiters", 3), ("holders", 3), ("threads", 10)):
+            if isinstance(row.get(key), list):
+                row[key] = row[key][:most]
+        for each in row.get("each") or []:
+            each["threads"] = (each.get("threads") or [])[:3]
+    return result | {"rows": [row for i, row in enumerate(result["rows"]) if i < 20]}
+
+
 def put(target, document):
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(".part")
@@ -149,7 +160,7 @@ def record(case, threads, build, folder, options):
                 "load": case.until.format(**v), "prepare": case.preparation(options), "seconds": options.seconds,
                 "machine": try_cases.machine(), "compiler": harness.compiler(build), "commit": harness.commit(),
                 "date": harness.today(), "others_cpu_share": round(others.share(), 4), "packages": versions(case),
-                "text": without_folder(text, folder).splitlines(), "result": result}
+                "text": without_folder(text, folder).splitlines(), "result": shortened(result)}
     put(options.out / f"{case.name}.json", document)
     return document
 
