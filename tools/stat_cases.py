@@ -83,14 +83,24 @@ def await_ready(text, process, build, folder):
             raise Failed(f"not ready after {READY_WITHIN} s: `{text}`")
 
 
-def run_once(case, prefix, threads, build, folder, options):
+# Says on stderr what CPU time the program took, without what looks on.
+TIMED = ["sh", "-c", '"$@"; status=$?; echo "CPU time:" >&2; times >&2; exit $status', "sh"]
+
+
+def cpu_seconds(text):
+    found = re.search(r"^CPU time:\n.*\n(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", text, re.M)
+    return sum(float(part) * unit for part, unit in zip(found.groups(), (60, 1, 60, 1))) if found else 0.0
+
+
+def run_once(case, prefix, threads, build, folder, options, with_cpu=False):
     """The program behind the words of `prefix` once, a server with its load. Its figure, or the seconds that it took where
-    it prints none."""
+    it prints none. With the CPU time that it took, of a server 0: not known."""
     v = case.values(threads, options.seconds)
     limit = 30 + 10 * options.seconds
     if case.before:
         shell(case.before.format(**v), 60, build, folder)
-    process = Process(prefix + shlex.split(case.command.format(**v)), environment(build, case), folder)
+    timed = TIMED if with_cpu and not case.until else []
+    process = Process(prefix + timed + shlex.split(case.command.format(**v)), environment(build, case), folder)
     load = None
     try:
         if case.until:
@@ -112,7 +122,8 @@ def run_once(case, prefix, threads, build, folder, options):
     found = re.search(case.metric, (load or outcome).stdout, re.M)
     if not found:
         raise Failed("no figure in its output")
-    return float(found.group(1))
+    figure = float(found.group(1))
+    return (figure, cpu_seconds(outcome.stderr)) if with_cpu else figure
 
 
 def without_folder(text, folder):
@@ -179,15 +190,17 @@ def measure_costs(case, threads, build, folder, options):
     """Interleaved rounds of all ways, each round in another order, after one round that does not count."""
     others = harness.OthersShare()
     ways = list(WAYS)
-    figures = {way: [] for way in ways}
+    figures, cpu = {way: [] for way in ways}, {way: [] for way in ways}
     for number in range(options.rounds + 1):
         turn = number % len(ways)
         for way in ways[turn:] + ways[:turn]:
-            figure = run_once(case, prefix_of(way, build), threads, build, folder, options)
+            figure, seconds = run_once(case, prefix_of(way, build), threads, build, folder, options, True)
             if number > 0:
                 figures[way].append(figure)
+                cpu[way].append(seconds)
     return {"case": case.name, "threads": threads, "unit": case.unit, "lower": case.lower,
             "command": published(case, threads, options, []).replace("-- ", "", 1), "figures": figures,
+            "cpu_seconds": cpu,
             "date": harness.today(), "commit": harness.commit(), "compiler": harness.compiler(build),
             "machine": try_cases.machine(), "packages": versions(case), "others_cpu_share": round(others.share(), 4)}
 
@@ -203,6 +216,16 @@ def ratio(row, way, base="without"):
     return statistics.median(above) / statistics.median(below), pairs[cut], pairs[-1 - cut]
 
 
+def cpu_ratio(row, way, base="without"):
+    """Work for a second of CPU time, of the medians: what others take of the CPUs is not in it."""
+    def per_second(which):
+        pairs = zip(row["figures"][which], row.get("cpu_seconds", {}).get(which, []))
+        each = [(1 if row["lower"] else figure) / seconds for figure, seconds in pairs if seconds > 0]
+        return statistics.median(each) if each else None
+    above, below = per_second(way), per_second(base)
+    return f"{above / below:.2f}" if above and below else "–"
+
+
 def ratio_cell(row, way, base="without"):
     middle, low, high = ratio(row, way, base)
     return f"{middle:.3f} ({low:.2f}–{high:.2f})"
@@ -212,12 +235,12 @@ def cost_rows(documents):
     rows = []
     for row in documents:
         rows.append([row["case"], f"{try_cases.quantity(statistics.median(row['figures']['without']))} {row['unit']}",
-                     ratio_cell(row, "library"), ratio_cell(row, "recorded"), ratio_cell(row, "recorded", "library"),
+                     ratio_cell(row, "library"), ratio_cell(row, "recorded"), cpu_ratio(row, "recorded"),
                      f"{100 * row['others_cpu_share']:.0f} %", str(len(row["figures"]["without"]))])
     return rows
 
 
-COST_HEADING = ["program", "without Usher", "library, not recorded", "recorded", "recorded ÷ library", "others' CPU",
+COST_HEADING = ["program", "without Usher", "library, not recorded", "recorded", "recorded, by CPU time", "others' CPU",
                 "rounds"]
 
 PAIR_WAYS = {"C library": [], "library, not recorded": ["run", "--lock", "pthread", "--"],
@@ -300,7 +323,8 @@ def cost_all(cases, build, options):
         order = [c.name for c in CASES]
         rows = [r for r in rows if r["case"] != case.name] + [row]
         put(target, {"measurement": "stat cost", "cases": sorted(rows, key=lambda r: order.index(r["case"]))})
-        return f"library {ratio_cell(row, 'library')}, recorded {ratio_cell(row, 'recorded')}"
+        return (f"library {ratio_cell(row, 'library')}, recorded {ratio_cell(row, 'recorded')}, by CPU time "
+                f"{cpu_ratio(row, 'library')}, {cpu_ratio(row, 'recorded')}")
     return each_case(cases, build, options, work)
 
 
@@ -356,7 +380,9 @@ def measurements_page(cost, pairs):
         text += ["## Programs", "",
                  "Throughput with the library over throughput without it: of the medians of interleaved rounds, in brackets "
                  "the single rounds from the lowest to the highest, a tenth left out at either end. \"Not recorded\" is "
-                 "`usher run --lock pthread`, \"recorded\" `usher stat -o /dev/null`; both have the C library's own mutex.",
+                 "`usher run --lock pthread`, \"recorded\" `usher stat -o /dev/null`; both have the C library's own mutex. By CPU time: the work "
+                 "that was done for a second of it, which what others take of the CPUs changes less; not known of servers. (Where the "
+                 "program prints a throughput over a fixed time, all of its CPU time counts, of its preparations too.)",
                  "", harness.markdown(cost_rows(rows), COST_HEADING), "", "Commands, each behind `usher run --lock pthread "
                  "--`, `usher stat -o /dev/null --`, or nothing (`tools/stat_cases.py --cost`):", "", "```sh",
                  *[wrapped(row["command"]) for row in rows], "```", "", place_lines(rows) + ".", ""]
@@ -371,8 +397,8 @@ def measurements_page(cost, pairs):
 def summary(cost, pairs):
     lines = []
     if cost:
-        lines.append(harness.markdown([[r[0], r[2], r[3]] for r in cost_rows(cost["cases"])],
-                                      ["program", "library, not recorded", "recorded"]))
+        lines.append(harness.markdown([[r[0], r[2], r[3], r[4]] for r in cost_rows(cost["cases"])],
+                                      ["program", "library, not recorded", "recorded", "recorded, by CPU time"]))
     if pairs:
         lines += ["", harness.markdown([r[:4] for r in pair_rows(pairs)], PAIR_HEADING[:4])]
     return "\n".join(lines).strip() or "Not measured yet."

@@ -37,6 +37,7 @@ constexpr double held_in_median = 0.5;  // of the time, if all holds took the me
 constexpr double stands_for = 64;       // holds, about, of a timed one: preload/recorded_mutex.cpp
 constexpr double of_one_hold = 0.05;    // of all that it was held
 constexpr std::size_t spread_over = 4;
+constexpr double nearly_all = 0.9;        // of the waiting for one object
 constexpr std::uint64_t seldom = 100;     // waits for one object
 constexpr double long_for_a_gate = 1e-3;  // seconds, of a wait
 constexpr double at_once = 0.9;           // of the credits
@@ -170,14 +171,18 @@ std::uint64_t objects_waited_for(const row& r) {
       std::count_if(r.each.begin(), r.each.end(), [](const object_row& o) { return o.seen.waiting.total > 0; }));
 }
 
-/// Each object is waited for by one thread only, seldom and long.
+double part_of_first_thread(const counts& c) {
+  return c.waiting.total > 0 && !c.threads.empty() ? c.threads.front().waited / c.waiting.total : 0;
+}
+
+/// Each object is waited for by one thread, seldom and long.
 bool is_gate(const row_facts& f) {
   if (f.mean_wait < long_for_a_gate || f.r.seen.waiting.total <= 0 || f.r.seen.waiting_is_hidden) return false;
   double known = 0;
   for (const object_row& o : f.r.each) {
     const counts& c = o.seen;
     if (c.waiting.total <= 0) continue;
-    if (c.threads.size() != 1 || c.has_more_threads || c.contended > seldom) return false;
+    if (part_of_first_thread(c) < nearly_all || c.contended > seldom) return false;
     known += c.waiting.total;
   }
   return known >= 0.99 * f.r.seen.waiting.total;  // the rest is of objects that are gone
@@ -188,10 +193,6 @@ bool is_used_as_lock(const counts& c) {
   const auto taken = static_cast<double>(c.acquisitions), posted = static_cast<double>(c.signals);
   return c.contended >= seldom && taken - static_cast<double>(c.contended) >= at_once * taken &&
          std::abs(taken - posted) <= 0.01 * taken && c.threads.size() > 1;
-}
-
-double part_of_first_thread(const counts& c) {
-  return c.waiting.total > 0 && !c.threads.empty() ? c.threads.front().waited / c.waiting.total : 0;
 }
 
 bool is_mutex(const row_facts& f) {
@@ -338,7 +339,8 @@ const std::array row_rules = {
              no_command},
     row_rule{
         {"gate", "stops a thread",
-         "each object of the row is waited for by one thread only, 100 times at most; the mean wait is 1 ms or more",
+         "one thread has 90 % of the waiting for each object of the row or more, which had 100 waits at most; the mean "
+         "wait is 1 ms or more",
          "one thread waits for it, 14 times in all, 100 ms at a time: it stops that thread, or its holder lost the "
          "CPU; no lock helps"},
         [](const row_facts& f) { return is_mutex(f) && is_gate(f); },

@@ -319,7 +319,7 @@ TEST(rules, gate) {
       r.verdict,
       "one thread waits for each, 98 times in all, 100 ms at a time: it stops that thread, or its holder lost the "
       "CPU; no lock helps");
-  EXPECT_EQ(rule_of([](row& x) { x.each[6].seen.threads.push_back({99, 1, 0.1}); }, gates(7)), "spread");
+  EXPECT_EQ(rule_of([](row& x) { x.each[6].seen.threads[0].waited = 1.25; }, gates(7)), "spread");
   EXPECT_EQ(rule_of([](row& x) { x.each[6].seen.contended = 101; }, gates(7)), "spread");
   EXPECT_EQ(rule_of([](row& x) { x.seen.waiting.count = 9801; }, gates(7)), "spread");
   EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.8; }, gates(7)), "long-hold");
