@@ -265,9 +265,8 @@ std::string recording::nothing_to_show(const stat::report& r) const {
         "hardly any use of pthread locks, condition variables and semaphores in {:.1f} s ({}): no lock could have "
         "made {} faster",
         r.seconds, times, of_process ? fmt::format("process {}", pid_) : command_[0]);
-  return fmt::format(
-      "{} does not use pthread locks, condition variables or semaphores ({}): no lock can make it faster", command_[0],
-      times);
+  return fmt::format("{} {} pthread locks, condition variables or semaphores ({}): no lock can make it faster",
+                     command_[0], calls.all() == 0 ? "does not use" : "hardly uses", times);
 }
 
 /// Which lock they had, if all had the same: a command may be `usher run --lock twa -- ...` itself. Else empty.
