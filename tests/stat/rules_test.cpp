@@ -279,7 +279,7 @@ TEST(rules, long_hold) {
   EXPECT_EQ(verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(); }).verdict,
             "held about 80 % of the time: shorten the critical section at queue_mutex; no lock helps");
   EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.79; }), "hot");
-  const auto short_holds = [](double median, double longest = 1e-3) {
+  const auto short_holds = [](double median, double longest = 2e-3) {
     return [=](row& x) {
       x.seen.held_share = 0.84;
       x.seen.holding.total = 250'000 * 1e-6;
@@ -289,7 +289,7 @@ TEST(rules, long_hold) {
   };
   EXPECT_EQ(rule_of(short_holds(0.6e-6)), "long-hold");
   EXPECT_NE(rule_of(short_holds(0.59e-6)), "long-hold");  // a few samples make most of it
-  EXPECT_EQ(rule_of(short_holds(0.59e-6, 0.19e-3)), "long-hold");
+  EXPECT_EQ(rule_of(short_holds(0.59e-6, 1.5e-3)), "long-hold");
 }
 
 /// Of so many, each is waited for by a thread of its own, 14 times.
