@@ -280,8 +280,10 @@ recorded_calls sum_of(record::view r) {
   for (std::uint32_t i = 0; i < h.room.objects; i++) {
     const record::object& o = r.object(i);
     if (o.key.load(relaxed) <= record::object::vacant) continue;
-    const std::uint64_t had = o.acquisitions.load(relaxed), signals = o.signals.load(relaxed);
-    const std::uint64_t timeouts = o.timeouts.load(relaxed);
+    const std::uint64_t had = o.acquisitions.load(relaxed), timeouts = o.timeouts.load(relaxed);
+    std::uint64_t signals = o.signals.load(relaxed);
+    if (const std::uint32_t d = o.detail.load(relaxed); d != 0 && d <= h.room.details)
+      signals += r.detail(d - 1).failed_tries.load(relaxed);
     switch (record::kind(o.depth_and_kind.load(relaxed) & 0xff)) {
       case record::kind::mutex:
         s.locks += had + signals + timeouts;

@@ -110,8 +110,10 @@ int recorded_trylock(pthread_mutex_t* m) {
   if (o == nullptr) return result;
   if (is_acquired(result))
     hold_begins(*me, *o);
-  else if (result == EBUSY)
-    add(o->signals, 1);
+  else if (result == EBUSY) {
+    record::detail* const d = detail_of(*me, *o);
+    add(d != nullptr ? d->failed_tries : o->signals, 1);
+  }
   return result;
 }
 

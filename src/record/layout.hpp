@@ -64,7 +64,7 @@ struct alignas(4096) header {
   word32 enabled;                                              ///< 0: the library records nothing more
   word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
   word64 next_waiter_sample, next_holder_sample;               ///< ticks: not before
-  word64 calls;  ///< first calls of threads that found no slot
+  word64 calls;                                                ///< first calls of threads that found no slot
   word32 opened;  ///< by how many programs; slots are taken at the first call
   /// Threads that have ended and whose slots were given to others: how many, their lives in ticks, and what they waited by
   /// kind − 1.
@@ -136,10 +136,11 @@ struct alignas(128) object {
   /// Threads that wait now (low 12 bits) and the sum of the ticks at which they began, modulo 2^52 (the rest). So
   /// n × now − sum is what they have waited so far, all together.
   alignas(64) word64 waiting;
-  word64 contended;     ///< acquisitions that were not had at once; condition: waits that a signal ended
-  word64 waited;        ///< ticks, of all waits that have ended; condition: from signal to running
-  word64 longest;       ///< ticks, of one
-  word64 signals;       ///< condition: signals and broadcasts; semaphore: posts; mutex: trylocks that failed
+  word64 contended;  ///< acquisitions that were not had at once; condition: waits that a signal ended
+  word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
+  word64 longest;    ///< ticks, of one
+  word64
+      signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: trylocks that failed, without a detail
   word64 unheard;       ///< condition: signals and broadcasts without a waiter
   word32 most_waiting;  ///< threads at once
   word32 timeouts;
@@ -217,6 +218,7 @@ struct alignas(4096) detail {
   word64 next_window;                        ///< ticks: no window before
   word32 window;                             ///< + 1, of the one that is being written; 0: none
   word32 windows;                            ///< how many it has had
+  word64 failed_tries;                       ///< of a mutex: apart from the lines that its holder reads
   word64 polls, sleeps, grants;              ///< of waits under locks of ours: native/wait_tally.hpp
   word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet

@@ -347,6 +347,7 @@ void reader::add_detail(tally& t, std::uint32_t object, const record::object& o)
   t.hold_sizes.resize(duration_buckets::count / 2);
   for (std::size_t i = 0; i < t.hold_sizes.size(); i++) t.hold_sizes[i] = get(d.holds[i]);
   t.longest_hold = get(d.longest_hold);
+  t.signals += get(d.failed_tries);
   // Mutexes of kinds that stay the C library's count nothing.
   const ways_of_waiting ways{get(d.polls), get(d.sleeps), get(d.grants)};
   if (ways.polls + ways.sleeps + ways.grants != 0) t.ways = ways;
