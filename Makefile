@@ -1,6 +1,8 @@
 # The front door. `make demo` and `make test` work from a fresh clone on Debian 12; CMake does the building.
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
+# Many tests sleep for much of their time.
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
 .PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases format check-format tidy install deb clean
 
@@ -19,7 +21,7 @@ demo: build ## usher try on two real programs, four locks
 	@tools/demo.sh $(BUILD)
 
 test: build ## the tests; within 12 minutes on 2 cores
-	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error -LE all-locks
+	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE all-locks
 
 test-all: build ## the same, with what is long tested for every lock of the catalogue (long)
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error

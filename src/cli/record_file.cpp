@@ -128,10 +128,12 @@ double tick_clock::seconds_a_tick() const {
 // ---- the file -------------------------------------------------------------------------------------------------
 
 record_file::record_file(const record_options& o)
-    : descriptor_(memfd_create(record::file_name, MFD_CLOEXEC)),
+    : descriptor_(memfd_create(record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING)),
       path_(fmt::format("/proc/{}/fd/{}", getpid(), descriptor_)) {
   if (descriptor_ < 0) fail_to_make("a record in memory", errno);
   fill(o, false);
+  // A process that has inherited it cannot make it shorter, which would kill those that have it mapped.
+  fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
 }
 
 record_file::record_file(const record_options& o, const visible& where) {

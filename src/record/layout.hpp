@@ -39,9 +39,9 @@ struct capacities {
   std::uint32_t objects = 65536;  ///< power of two
   std::uint32_t details = 8192;
   std::uint32_t threads = 4096;
-  std::uint32_t processes = 4096;
-  std::uint32_t modules = 32768;
-  std::uint32_t text = 1 << 20;
+  std::uint32_t processes = 16384;
+  std::uint32_t modules = 65536;
+  std::uint32_t text = 1 << 21;
   std::uint32_t chains = 16384;   ///< power of two
   std::uint32_t charges = 32768;  ///< power of two
   std::uint32_t windows = 256;
