@@ -609,6 +609,14 @@ const std::array program_rules = {
         [](const program_facts& f) {
           return f.herd != nullptr ? f.herd->command : try_command(f.r, {"loiter", "mcscr", "ttas"});
         }},
+    program_rule{
+        {"scattered", "scattered", "1 % of all threads' time or more was waited for locks, but for none of them much",
+         "threads waited 2.2 % of their time for locks, for no one of them much: better locks gain that at most"},
+        [](const program_facts& f) { return f.of_all >= worth_of_all; },
+        [](const program_facts& f) {
+          return waited_text(f) + ", for no one of them much: better locks gain that at most";
+        },
+        [](const program_facts& f) { return next_of(f.herd); }},
     program_rule{{"cold", "cold", "any other program",
                   "threads waited 0.01 % of their time for locks: no lock can make this program faster"},
                  [](const program_facts&) { return true; },

@@ -512,6 +512,17 @@ TEST(rules_of_programs, one_thread_among_many_idle_ones) {
       << all.verdict;
 }
 
+TEST(rules_of_programs, scattered) {
+  std::vector<row> rows;
+  for (int i = 0; i < 4; i++) {
+    rows.push_back(cool());
+    rows.back().seen.waiting.total = 0.4;  // of 80 s
+  }
+  EXPECT_EQ(judged(rows).rule, "scattered");
+  rows.resize(1);
+  EXPECT_EQ(judged(rows).rule, "cold");
+}
+
 TEST(rules_of_programs, cold) {
   const report r = judged({cool()});
   EXPECT_EQ(r.rule, "cold");
