@@ -140,7 +140,8 @@ void add_details(record::detail& to, record::detail& from) {
     if (const std::uint32_t n = from.waits[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.waits[i], n);
   for (std::uint32_t i = 0; i < record::duration_buckets::count / 2; i++)
     if (const std::uint32_t n = from.holds[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.holds[i], n);
-  for (record::word64 record::detail::*w : {&record::detail::failed_tries, &record::detail::polls, &record::detail::sleeps, &record::detail::grants})
+  for (record::word64 record::detail::*w :
+       {&record::detail::failed_tries, &record::detail::polls, &record::detail::sleeps, &record::detail::grants})
     add(to.*w, (from.*w).exchange(0, std::memory_order_relaxed));
   raise_to(to.longest_hold, from.longest_hold.exchange(0, std::memory_order_relaxed));
   add(to.uncharged_held, from.uncharged_held.exchange(0, std::memory_order_relaxed));
