@@ -27,6 +27,7 @@ namespace {
 using std::chrono::milliseconds;
 using test::admission_order;
 using test::set_word;
+using test::until_asleep;
 using test::word;
 using stp = waiting<native, waiting_kind::spin_then_park>;
 using spin = waiting<native, waiting_kind::spin>;
@@ -89,11 +90,13 @@ TEST(wrap, twa_park) {
 TEST(ticket_words, an_idle_lock_takes_the_sleepers_mark_off) {
   ticket<native, waiting<native, waiting_kind::park>> lock{};
   lock.lock();
+  std::atomic<pid_t> begun = 0;
   std::jthread sleeper([&] {
+    begun = gettid();
     lock.lock();
     lock.unlock();
   });
-  std::this_thread::sleep_for(milliseconds(20));
+  until_asleep(begun);
   EXPECT_EQ(word(lock, 1) & 1, 1u);
   lock.unlock();
   sleeper.join();
@@ -254,13 +257,15 @@ TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
   lock.lock();
   std::vector<std::jthread> team;
   for (int i = 0; i < 3; i++) {
+    std::atomic<pid_t> begun = 0;
     team.emplace_back([&, i] {
+      begun = gettid();
       lock.lock();
       order.push_back(i);
       std::this_thread::sleep_for(milliseconds(20));
       lock.unlock();
     });
-    std::this_thread::sleep_for(milliseconds(10));
+    until_asleep(begun);
   }
   EXPECT_EQ(word(lock, passive_head), 0u) << "nothing is culled before the first unlock";
   lock.unlock();  // 0 is surplus, 1 gets the lock

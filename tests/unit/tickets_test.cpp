@@ -30,6 +30,7 @@
 #include "usher/locks/twa_chain.hpp"
 #include "usher/locks/twa_id.hpp"
 #include "usher/locks/twa_staged.hpp"
+#include "waiters.hpp"
 
 namespace usher {
 namespace {
@@ -507,22 +508,7 @@ TYPED_TEST_SUITE(large, large_locks);
 TYPED_TEST(large, serves_in_order_of_arrival_and_wakes_sleepers) {
   const auto owned = std::make_unique<TypeParam>();
   auto& lock = *owned;
-  std::vector<unsigned> order;
-  lock.lock();
-  {
-    std::vector<std::jthread> team;
-    for (unsigned i = 0; i < 9; i++) {
-      team.emplace_back([&, i] {
-        lock.lock();
-        order.push_back(i);
-        lock.unlock();
-      });
-      std::this_thread::sleep_for(milliseconds(10));  // it is in the queue by now, and asleep
-    }
-    EXPECT_FALSE(lock.try_lock());
-    lock.unlock();
-  }
-  EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(test::admission_order(lock, 9), (std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 TYPED_TEST(large, excludes_with_try_lock_among_lock) {

@@ -33,6 +33,12 @@ inline bool sleeps(pid_t thread) {
   return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'S';
 }
 
+/// Returns when the thread that writes its number there has done so and sleeps; where it does not, after half a second.
+inline void until_asleep(const std::atomic<pid_t>& begun) {
+  while (begun == 0) std::this_thread::yield();
+  for (int ms = 0; ms < 500 && !sleeps(begun); ms++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 /// Lets n threads come one after the other while the lock is held, and returns the order in which they get in. Each has gone to sleep
 /// in the queue before the next one comes; where it does not sleep it has had half a second.
 template <class Lock>
@@ -49,8 +55,7 @@ std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
         order.push_back(i);
         lock.unlock();
       });
-      while (begun == 0) std::this_thread::yield();
-      for (int ms = 0; ms < 500 && !sleeps(begun); ms++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      until_asleep(begun);
     }
     lock.unlock();
   }
