@@ -2,7 +2,7 @@
 //
 // A hold is charged with what all waiters together waited between its beginning and its end. object::waiting gives what those
 // who wait have waited so far; during a hold none of them leaves, but one that gives up. So the charge is that sum at the end,
-// less the sum at the beginning, which is 0 if nobody waited then; and from which whoever gives up subtracts its whole wait.
+// less the sum at the beginning, which is 0 if nobody waited then; and a waiter that gives up subtracts its whole wait from that sum.
 // Of short holds that begin beside waiters, one in eight is charged with eight times as much.
 #pragma once
 

@@ -141,7 +141,7 @@ void learn_modules(recorder& r, const recorded_thread& me, std::uint64_t address
   const std::uint64_t now = r.ticks();
   std::uint64_t next = r.next_maps.load(std::memory_order_relaxed);
   if (now < next || !r.next_maps.compare_exchange_strong(next, ~std::uint64_t{0}, std::memory_order_relaxed)) {
-    r.maps_are_due.store(1, std::memory_order_relaxed);  // for whoever comes by later
+    r.maps_are_due.store(1, std::memory_order_relaxed);  // for a later call
     return;
   }
   r.maps_are_due.store(0, std::memory_order_relaxed);

@@ -53,7 +53,7 @@ inline bool is_recorded() {
 }
 
 /// set(whether it is recorded), and again if that has changed meanwhile: several threads may come here at once, while one of
-/// them begins or ends a recording. Whoever looks before the change has also written before the one who made it.
+/// them begins or ends a recording. A thread that looks before the change has also written before the thread that made it.
 template <class F>
 void as_recorded(F set) {
   const recorder* seen;

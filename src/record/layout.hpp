@@ -63,7 +63,7 @@ struct alignas(4096) header {
   std::uint64_t ticks_a_ms;                                    ///< near enough for rates; the launcher measures exactly
   word32 enabled;                                              ///< 0: the library records nothing more
   word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
-  word64 next_waiter_sample, next_holder_sample;               ///< ticks: not before
+  word64 next_holder_sample;                                   ///< ticks: not before
   word64 calls;                                                ///< first calls of threads that found no slot
   word32 opened;  ///< by how many programs; slots are taken at the first call
   /// Threads that have ended and whose slots were given to others: how many, their lives in ticks, and what they waited by

@@ -59,7 +59,7 @@ std::vector<std::vector<std::uint32_t>> circles(record::view record) {
     if (!std::all_of(first, path.end(), [&](const edge& x) { return is_as_before(record, x); })) continue;
     std::vector<std::uint32_t> circle;
     for (auto i = first; i != path.end(); ++i) circle.push_back(i->thread);
-    // The same circle begins with the same thread, whoever led to it.
+    // The same circle begins with the same thread, whichever thread led to it.
     std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
     found.push_back(std::move(circle));
   }

@@ -13,7 +13,7 @@
 
 namespace usher::cli::stat {
 
-/// Signals that come one by one, to whoever asks for them. One object a process.
+/// Signals as a queue: next() takes one. One object a process.
 class signal_queue {
  public:
   signal_queue();

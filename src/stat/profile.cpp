@@ -87,7 +87,7 @@ enum class location_field : protozero::pbf_tag_type { id = 1, mapping_id = 2, ad
 enum class line_field : protozero::pbf_tag_type { function_id = 1, line = 2 };
 enum class function_field : protozero::pbf_tag_type { id = 1, name = 2, system_name = 3, filename = 4 };
 
-/// What is said once and referred to by number.
+/// A table of what the format stores once and refers to by number.
 class pprof_tables {
  public:
   pprof_tables() { string(""); }  // the first must be empty

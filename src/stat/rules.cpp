@@ -187,7 +187,7 @@ bool is_gate(const row_facts& f) {
   return known >= 0.99 * f.r.seen.waiting.total;  // the rest is of objects that are gone
 }
 
-/// Whoever takes a credit gives it back, and it is most often there.
+/// The thread that takes a credit gives it back, and a credit is most often available.
 bool is_used_as_lock(const counts& c) {
   const auto taken = static_cast<double>(c.acquisitions), posted = static_cast<double>(c.signals);
   return c.contended >= seldom && taken - static_cast<double>(c.contended) >= at_once * taken &&

@@ -31,7 +31,7 @@ void watch::look_for_deadlocks(std::uint64_t now) {
   std::vector<circle> present;
   for (std::vector<std::uint32_t>& threads : circles(file_.view())) {
     circle c;
-    // Whoever it begins with, it is the same circle.
+    // The same circle, whichever thread it begins with.
     if (threads.empty()) continue;
     std::rotate(threads.begin(), std::min_element(threads.begin(), threads.end()), threads.end());
     c.threads = std::move(threads);

@@ -679,7 +679,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertGreaterEqual(data["candidates"][1]["calls"]["locks"], 200000)
 
     def test_what_cannot_be_counted_is_not_said_to_be_nothing(self):
-        done = self.run_try("--locks", "mcs", "--", "env", "-u", "LD_PRELOAD", "-u", "USHER_COUNTERS", self.locking(), "100")
+        done = self.run_try("--locks", "mcs", "--", "env", "-u", "LD_PRELOAD", "-u", "USHER_STAT", self.locking(), "100")
         self.assertIn("does not use pthread locks", done.stdout)  # env could be counted
         static = self.script("true")
         subprocess.run([CC, "-static", "-x", "c", "-", "-o", static], input="int main(void) { return 0; }", text=True,

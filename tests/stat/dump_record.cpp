@@ -1,5 +1,5 @@
 // What the library writes, without the report: runs a program with a record and prints each object's entry, a line of JSON
-// each. For whoever works on the recording.
+// each. For work on the recording.
 //
 //     dump_record LIBRARY LOCK [--hold-times] CMD…
 #include <fcntl.h>
