@@ -7,6 +7,8 @@
 // All this is protected by the lock. queue_node::mark is the NUMA node where the thread ran when it arrived.
 #pragma once
 
+#include <type_traits>
+
 #include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 
@@ -70,20 +72,26 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   P::node(c.last).next.store(next, std::memory_order_relaxed);  // made visible by the grant
 }
 
-/// Home and the remote threads, in one word. Nobody on the list is at home.
+/// Home and the remote threads, in one word: a lock's own, or where it has a place for one. Nobody on the list is at home.
 ///
 ///     bits 0–23   the youngest remote thread's node, 0: none       bits 24–31   home
 ///
 /// Handles are below 2^24: node.hpp.
-template <platform P, class W>
+template <platform P, class W, class Word = typename P::template plain<std::uint32_t>>
 class remote_threads {
  public:
   static_assert(P::most_numa_nodes <= 256);
+
+  constexpr remote_threads() = default;
+  constexpr explicit remote_threads(Word word) : word_(word) {}
 
   /// By a thread that arrives, before it writes the link by which others come to its node.
   static void note_place(node_handle mine) { P::node(mine).mark.store(P::numa_node(), std::memory_order_relaxed); }
 
   bool empty() const { return youngest() == no_node; }
+  std::uint32_t home() const { return word_.get() >> handle_bits; }
+  /// By the first of a queue: nobody is remote, and home is where it runs.
+  void begin(node_handle first) { set(no_node, place_of(first)); }
   bool is_remote(node_handle h) const { return place_of(h) != home(); }
 
   /// Takes remote threads off the queue's front, while somebody is known to stand behind them, and a few at most: constant
@@ -139,7 +147,14 @@ class remote_threads {
   /// As successor_or_free() of hand_over.hpp, for a queue without other lists. One in `period` looks for home elsewhere.
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine,
                                 std::uint32_t period) {
-    if (!empty() && (P::bernoulli(period) || P::node(mine).next.load(std::memory_order_acquire) == no_node)) {
+    return successor_or_free(tail, mine, [period] { return P::bernoulli(period); });
+  }
+
+  /// The same; home moves where `is_due()`.
+  template <class Due>
+    requires std::is_invocable_r_v<bool, Due>
+  node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine, Due is_due) {
+    if (!empty() && (is_due() || P::node(mine).next.load(std::memory_order_acquire) == no_node)) {
       const node_chain c = change_home();
       graft<P, W>(tail, mine, c);
       return c.first;
@@ -154,10 +169,9 @@ class remote_threads {
 
   static std::uint32_t place_of(node_handle h) { return P::node(h).mark.load(std::memory_order_relaxed); }
   node_handle youngest() const { return word_.get() & ((std::uint32_t{1} << handle_bits) - 1); }
-  std::uint32_t home() const { return word_.get() >> handle_bits; }
   void set(node_handle youngest, std::uint32_t home) { word_.set(home << handle_bits | youngest); }
 
-  typename P::template plain<std::uint32_t> word_;
+  Word word_;
 };
 
 }  // namespace usher::inline v1

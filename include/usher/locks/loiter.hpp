@@ -30,15 +30,7 @@
 // first (finds the successor or frees the queue), frees the outer one, and only then makes the successor standby,
 // which touches its node alone: no wake-up happens inside the critical section.
 //
-// Urgent waiters. Not the paper's: POSIX (pthread_mutex_unlock) has the scheduling policy decide who gets the mutex. A thread
-// that is about to sleep asks for its real-time priority. If it has one, it does not go to the inner lock, where the
-// standby, which may be a thread that gets no CPU, would stand before it. It puts its node on a stack whose top is in the
-// outer word, and as long as there is one, unlock does not free the lock: it takes the best node off the stack and hands the
-// lock, still held, to its thread. The standby keeps its marks, and its turn comes when no urgent thread waits. So there
-// is no free word with a node in it: an urgent thread that finds the lock free takes it, and the unlock that frees does so by
-// a compare-and-swap that sees whether anybody has come. Only the holder takes nodes off the stack, wherever they stand, so
-// it needs no version number; whoever sees the top by acquire sees all below: lifo.hpp has the argument. A hand-over walks
-// over all urgent waiters. Programs without real-time threads pay for one question where a thread has polled in vain.
+// Threads with a real-time priority do not go to the inner lock: core/urgent_waiters.hpp.
 //
 // The parts that the paper names can be had one by one (loiter_options), to see what each is worth:
 //
@@ -60,6 +52,7 @@
 #include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
+#include "usher/core/urgent_waiters.hpp"
 #include "usher/core/waiting.hpp"
 
 namespace usher::inline v1 {
@@ -76,7 +69,9 @@ struct loiter_options {
 };
 
 template <platform_with_priorities P, class W, loiter_options O = loiter_options{}>
-class basic_loiter {
+class basic_loiter : private urgent_waiters<P, W> {
+  using urgency = urgent_waiters<P, W>;
+  using urgency::latest_urgent, urgency::held, urgency::outer_;
   static constexpr bool plain = O.meek_standby && O.hand_over && O.most_spinners == 0 && O.most_failures == 0 &&
                                 !O.avoid_wake && !O.numa_aware_inner && !O.plain_store;
   static constexpr bool counts = O.most_spinners != 0 || O.avoid_wake;
@@ -154,9 +149,8 @@ class basic_loiter {
   }
 
  private:
-  static constexpr std::uint32_t held = 1, inner = 2, asleep = 4, impatient = 8, handed = 16;
+  static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
   static constexpr std::uint32_t spinner = 256, spinners = ~(spinner - 1);
-  static constexpr std::uint32_t urgent = 256, state_bits = urgent - 1;  // handles are below 2^24, as in numa_queue.hpp
 
   static constexpr std::uint32_t fairness_period = 1000;  // as MCSCR's: of a NUMA-aware inner lock
   struct nothing {};
@@ -187,7 +181,7 @@ class basic_loiter {
     }
     if constexpr (ranks)
       if (const std::uint32_t priority = P::priority(); priority != 0) [[unlikely]]
-        return wait_by_priority(mine, priority);
+        return urgency::wait_by_priority(mine, priority);
     enter_inner(mine);
     stand_by();
     inner_node_.set(mine);
@@ -337,7 +331,7 @@ class basic_loiter {
     for (;; P::backoff(0)) {
       if constexpr (ranks)
         if (latest_urgent(seen) != no_node) [[unlikely]] {
-          chosen = take_urgent();
+          chosen = urgency::take_urgent(inner);
           return 0;
         }
       const std::uint32_t spin = arrivals(seen);
@@ -350,58 +344,6 @@ class basic_loiter {
     }
   }
 
-  // ---- the urgent -------------------------------------------------------------------------------------------
-
-  static constexpr node_handle latest_urgent(std::uint32_t w) { return w / urgent; }
-  static node_handle link(node_handle h) { return P::node(h).next.load(std::memory_order_relaxed); }
-  static std::uint32_t priority_of(node_handle h) { return P::node(h).mark.load(std::memory_order_relaxed); }
-
-  [[gnu::cold, gnu::noinline]] void wait_by_priority(node_handle mine, std::uint32_t priority) {
-    prepare<P>(mine);
-    P::node(mine).mark.store(priority, std::memory_order_relaxed);
-    std::uint32_t seen = outer_.load(std::memory_order_relaxed);
-    for (;; P::backoff(0)) {
-      if (is_free(seen)) {
-        if (outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire, std::memory_order_relaxed))
-          break;  // (1)
-        continue;
-      }
-      P::node(mine).next.store(latest_urgent(seen), std::memory_order_relaxed);
-      // (4) release: the prepared node; pairs with (5).
-      if (outer_.compare_exchange_strong(seen, mine * urgent | (seen & state_bits), std::memory_order_release,
-                                         std::memory_order_relaxed)) {
-        wait_for_grant<P, W>(mine);
-        break;
-      }
-    }
-    P::give_node(mine);  // whoever granted it does not look at it again
-  }
-
-  /// By the holder, when there is one: takes off the stack who has the highest priority, of several the eldest, that is the
-  /// lowest. The lock stays held, and is that thread's when its node is granted. The inner bit is this thread's: it goes.
-  [[gnu::cold, gnu::noinline]] node_handle take_urgent() {
-    // (5) acquire, and below on failure: pairs with (4).
-    std::uint32_t seen = outer_.load(std::memory_order_acquire);
-    for (;; P::backoff(0)) {
-      const node_handle top = latest_urgent(seen);
-      node_handle best = top, above = no_node;
-      for (node_handle up = top, h = link(up); h != no_node; up = h, h = link(h))
-        if (priority_of(h) >= priority_of(best)) {
-          above = up;
-          best = h;
-        }
-      const node_handle then_top = best == top ? link(best) : top;
-      const std::uint32_t then = then_top * urgent | (seen & state_bits & ~inner);
-      // Nobody is let in by this: the grant is the release.
-      if (then != seen &&
-          !outer_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_acquire))
-        continue;  // somebody has come, perhaps a better one
-      if (best != top) P::node(above).next.store(link(best), std::memory_order_relaxed);
-      return best;
-    }
-  }
-
-  typename P::template atomic<std::uint32_t> outer_;
   typename P::template atomic<node_handle> tail_;
   typename P::template plain<node_handle> inner_node_;
   [[no_unique_address]] std::conditional_t<O.numa_aware_inner, remote_threads<P, W>, nothing> remote_;
