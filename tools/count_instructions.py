@@ -22,6 +22,7 @@ from harness import TREE, Build, clean_environment, die, plain_locks
 
 FEW, MANY = 1000, 3000
 NATIVE = "C library"
+RECORDED = ["normal", "recursive", "normal alone", "recursive alone"]
 RECORD = TREE / "tests" / "cost" / "expected.json"
 
 
@@ -44,13 +45,13 @@ def executions(file):
 
 
 def profile(build, lock, kind, iterations, folder):
-    out = Path(folder) / f"{lock.replace(' ', '-')}-{kind}-{iterations}"
+    out = Path(folder) / f"{lock}-{kind}-{iterations}".replace(" ", "-")
     extra = {} if lock == NATIVE else {"LD_PRELOAD": str(build.library), "USHER_LOCK": lock}
     # Bound at start: else the first call of each function, and not the second, pays for its look-up.
     extra["LD_BIND_NOW"] = "1"
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
                            "--compress-strings=no", "--compress-pos=no",
-                           build.program("pair_cost"), "--quiet", "--kind", kind, "--iterations", str(iterations)],
+                           build.program("pair_cost"), "--quiet", *harness.pair_options(kind), "--iterations", str(iterations)],
                           limit=60, env=clean_environment(extra))
     if not outcome.ok:
         die(f"valgrind on pair_cost under {lock}: {outcome.trouble()}", 1)
@@ -125,7 +126,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--locks", help="comma-separated (all plain names)")
-    parser.add_argument("--kinds", default="normal,recursive", help="mutex kinds (normal,recursive)")
+    parser.add_argument("--kinds", default=",".join(RECORDED),
+                        help=f"mutex kinds, and what measure_cost.py says of them ({','.join(RECORDED)})")
     parser.add_argument("--record", default=RECORD, type=Path, metavar="FILE", help="tests/cost/expected.json")
     parser.add_argument("--update", action="store_true", help="record what is measured now")
     options = parser.parse_args()
@@ -140,6 +142,8 @@ def main():
         if lock not in known:
             die(f"unknown lock '{lock}': {', '.join(known)}")
     kinds = options.kinds.split(",")
+    for kind in kinds:
+        harness.pair_options(kind)
 
     jobs = [(kind, lock) for kind in kinds for lock in [NATIVE] + locks]
     with tempfile.TemporaryDirectory(prefix="usher-count-") as folder, \

@@ -166,6 +166,17 @@ def run(command, limit, env=None, cwd=None, backtrace=True):
 
 # ---- where a measurement was taken ----------------------------------------------------------------------------------
 
+MUTEX_KINDS = ["normal", "recursive", "errorcheck", "adaptive"]
+
+
+def pair_options(kind):
+    """pair_cost's options for a kind of mutex, which "alone" and "trylock" may follow."""
+    name, *words = kind.split()
+    if name not in MUTEX_KINDS or set(words) - {"alone", "trylock"}:
+        die(f"unknown kind '{kind}': {', '.join(MUTEX_KINDS)}; then alone, trylock or both")
+    return ["--kind", name, *(f"--{word}" for word in words)]
+
+
 def first_line(command):
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=TREE).stdout.splitlines()[0]

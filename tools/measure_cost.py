@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Wall time of an uncontended pthread_mutex_lock and unlock through the preload, for every plain lock, beside the C
 library's mutex without the library. Rounds are interleaved, and a lock's figure is its fastest round over the C library's
-fastest: noise on a shared machine only ever adds time."""
+fastest: noise on a shared machine only ever adds time.
+
+A kind may be followed by "alone", a process that never had a second thread, and "trylock", which takes the place of lock:
+--kinds "normal,normal alone,recursive alone,normal trylock"."""
 
 import argparse
 import json
@@ -17,8 +20,6 @@ from harness import Build, clean_environment, die, plain_locks
 NATIVE = "C library"
 UNSELECTED = "library, no lock"  # preloaded without USHER_LOCK: every call is passed on
 
-KINDS = ["normal", "recursive", "errorcheck", "adaptive"]
-
 
 def environment(build, lock):
     if lock == NATIVE:
@@ -31,7 +32,8 @@ def environment(build, lock):
 
 def one(build, lock, kind, iterations, batches):
     """Nanoseconds a pair, the fastest of the batches."""
-    command = [build.program("pair_cost"), "--kind", kind, "--iterations", str(iterations), "--batches", str(batches)]
+    command = [build.program("pair_cost"), *harness.pair_options(kind), "--iterations", str(iterations),
+               "--batches", str(batches)]
     outcome = harness.run(command, limit=30, env=environment(build, lock))
     found = re.search(r"nanoseconds a pair: ([\d.]+)", outcome.stdout)
     if not outcome.ok or not found:
@@ -64,7 +66,8 @@ def main():
     parser.add_argument("--iterations", type=int, default=200000, help="pairs in a batch (200000)")
     parser.add_argument("--batches", type=int, default=10, help="batches in a round; the fastest counts (10)")
     parser.add_argument("--locks", help="comma-separated names or forms (all plain names and the pass-through ones)")
-    parser.add_argument("--kinds", default="normal", help=f"comma-separated, of {', '.join(KINDS)} (normal)")
+    parser.add_argument("--kinds", default="normal",
+                        help=f"comma-separated, of {', '.join(harness.MUTEX_KINDS)} (normal)")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     options = parser.parse_args()
@@ -74,8 +77,7 @@ def main():
     build.need(build.library, build.program("pair_cost") or build.apps / "pair_cost")
     kinds = options.kinds.split(",")
     for kind in kinds:
-        if kind not in KINDS:
-            die(f"unknown kind '{kind}': {', '.join(KINDS)}")
+        harness.pair_options(kind)
     known = plain_locks(build) + harness.PASS_THROUGH
     chosen = options.locks.split(",") if options.locks else known
     for lock in chosen:
@@ -100,8 +102,8 @@ def main():
         Path(options.markdown).write_text(
             "# What an uncontended lock and unlock costs through the preload\n\n"
             f"{options.rounds} interleaved rounds of {options.batches} × {options.iterations} pairs, in a process that "
-            "has had a second thread (the C library leaves out its atomics in one that has not). Ratios are to the C "
-            "library's mutex without the library.\n\n"
+            "has had a second thread, or, where it says alone, has not: the C library leaves out its atomics there. Ratios are to "
+            "the C library's mutex without the library.\n\n"
             f"{harness.markdown(rows, heading)}\n\n{harness.provenance_line(provenance)}\n")
     return 0
 

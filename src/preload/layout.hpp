@@ -32,9 +32,9 @@
 //
 // The C library's own mutexes keep what they use, `__kind` and `__spins` (20) among it: nothing of this is theirs.
 //
-// kind and epoch are read as one word: for a mutex of the normal kind whose epoch is current it equals
-// `process mark − 4` (the mark is epoch << 32 | 4). While the mark is 0, before the first use of the process and in
-// a fresh child, `0 − 4` is the word of no mutex of ours.
+// kind and epoch are read as one word, and one subtraction says whether the epoch is current and which kind it is: the process
+// mark is epoch << 32 | 4, so a valid word is the mark − 4 + the kind's type. While the mark is 0, before the first use of the
+// process and in a fresh child, −4 to −1 is the word of no mutex of ours.
 #pragma once
 
 #include <pthread.h>
@@ -118,9 +118,21 @@ inline bool has_owner(int kind) {
   return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/// The kind_and_epoch of a normal mutex that is valid now. Matches nothing as long as the process has no epoch.
-inline std::uint64_t valid_normal() {
-  return usher_process_state.mark.load(std::memory_order_acquire) - 4;
+/// kind_and_epoch − process mark: what it is for the mutexes of ours that are valid now. Any other value: a mutex that is not yet
+/// valid, or the C library's.
+enum class validity : std::uint64_t {
+  normal = std::uint64_t{0} - 4,
+  recursive = normal + PTHREAD_MUTEX_RECURSIVE,
+  errorcheck = normal + PTHREAD_MUTEX_ERRORCHECK,
+  adaptive = normal + PTHREAD_MUTEX_ADAPTIVE_NP
+};
+inline validity validity_of(pthread_mutex_t* m) {
+  return validity(kind_and_epoch(m).load(std::memory_order_acquire) -
+                  usher_process_state.mark.load(std::memory_order_acquire));
+}
+/// Valid, and has_owner().
+inline bool has_owner(validity v) {
+  return v == validity::recursive || v == validity::errorcheck;
 }
 
 }  // namespace usher::preload

@@ -1,7 +1,9 @@
 // The exported pthread_mutex_* functions.
 //
 // Each jumps through a pointer that at first leads to a function which decides what USHER_LOCK selects and sets all
-// the pointers: constant-initialised, so that it works before any constructor has run, ours included.
+// the pointers: constant-initialised, so that it works before any constructor has run, ours included. As long as the process has one
+// thread they lead to functions that need no atomic operations; these find out that it has more, and change the pointers, so
+// that a process with threads does not ask.
 #include <atomic>
 #include <cerrno>
 
@@ -10,6 +12,7 @@
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"
+#include "preload/one_thread.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/recording.hpp"
 #include "preload/selection.hpp"
@@ -75,10 +78,24 @@ constexpr attach_point switches() {
 void connect_mutexes() {
   const mutex_table& t = selected();
   as_recorded([&t](bool recorded) {
-    to_lock.store(recorded ? recorded_lock : t.lock, std::memory_order_relaxed);
-    to_trylock.store(recorded ? recorded_trylock : t.trylock, std::memory_order_relaxed);
-    to_unlock.store(recorded ? recorded_unlock : t.unlock, std::memory_order_relaxed);
+    // A thread may come with this and the next line when it is not alone any more: those functions ask, too.
+    const bool alone = t.lock_alone != nullptr && has_one_thread();
+    to_lock.store(recorded ? recorded_lock : alone ? t.lock_alone : t.lock, std::memory_order_relaxed);
+    to_trylock.store(recorded ? recorded_trylock : alone ? t.trylock_alone : t.trylock, std::memory_order_relaxed);
+    to_unlock.store(recorded ? recorded_unlock : alone ? t.unlock_alone : t.unlock, std::memory_order_relaxed);
   });
+}
+
+int leave_alone(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
+  const mutex_table& t = selected();
+  // Only those that still lead there: a recording may have begun, or `usher stat -p` may have set them.
+  const auto change = [](auto& pointer, auto from, auto to) {
+    pointer.compare_exchange_strong(from, to, std::memory_order_relaxed);
+  };
+  change(to_lock, t.lock_alone, t.lock);
+  change(to_trylock, t.trylock_alone, t.trylock);
+  change(to_unlock, t.unlock_alone, t.unlock);
+  return then(m);
 }
 
 void end_recording(recorder& r) {

@@ -1,5 +1,8 @@
 // The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the lock's fast
 // path is in line and the only indirection is the exported function's jump.
+//
+// Compiled twice where the lock has an uncontended word: for a process with threads, and, `alone`, for one with one thread, which
+// takes that word by a load and a store: one_thread.hpp. What is not the plain case there is left to the first.
 #pragma once
 
 #include <cerrno>
@@ -9,7 +12,10 @@
 #include "preload/c_library.hpp"
 #include "preload/layout.hpp"
 #include "preload/mutex_table.hpp"
+#include "preload/one_thread.hpp"
+#include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
+#include "usher/core/lockable.hpp"
 #include "usher/core/wait_morphing.hpp"
 
 namespace usher::preload {
@@ -61,45 +67,73 @@ class mutex_operations {
   using words = mutex_words<Lock>;
   using layout = typename words::layout;
   using core = morphing_mutex<native, words>;
+  using timed_waiters = timed_gate<native>;
 
  public:
   static int lock(pthread_mutex_t* m) {
-    if (!is_valid_normal(m)) [[unlikely]]
-      return lock_other(m);
+    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+      return lock_other<false>(m, v);
     core::lock(of(m));
     return 0;
   }
 
   static int trylock(pthread_mutex_t* m) {
-    if (!is_valid_normal(m)) [[unlikely]]
-      return trylock_other(m);
+    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+      return trylock_other<false>(m, v);
     return core::try_lock(of(m)) ? 0 : EBUSY;
   }
 
   static int unlock(pthread_mutex_t* m) {
-    if (!is_valid_normal(m)) [[unlikely]]
-      return unlock_other(m);
+    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+      return unlock_other<false>(m, v);
     core::unlock(of(m));
     return 0;
+  }
+
+  // As long as the process has one thread:
+
+  static int lock_alone(pthread_mutex_t* m) {
+    if (!still_has_one_thread()) [[unlikely]]
+      return leave_alone(m, lock);
+    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+      return lock_other<true>(m, v);
+    return take_alone(m) ? 0 : lock_plainly(m);
+  }
+
+  static int trylock_alone(pthread_mutex_t* m) {
+    if (!still_has_one_thread()) [[unlikely]]
+      return leave_alone(m, trylock);
+    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+      return trylock_other<true>(m, v);
+    return take_alone(m) ? 0 : trylock_plainly(m);
+  }
+
+  static int unlock_alone(pthread_mutex_t* m) {
+    if (!still_has_one_thread()) [[unlikely]]
+      return leave_alone(m, unlock);
+    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+      return unlock_other<true>(m, v);
+    return release_alone(m) ? 0 : unlock_plainly(m);
   }
 
   static int clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
     const int kind = ready(m);
     if (!is_ours(kind)) return c_library::mutex_clocklock(m, clock, until);
-    if (has_owner(kind))
-      if (const int again = relock(m, kind); again >= 0) return again;
+    const std::uint32_t me = has_owner(kind) ? this_thread() : 0;
+    if (me != 0 && owner(m).load(std::memory_order_relaxed) == me)
+      return relock(m, type_of(kind) == PTHREAD_MUTEX_ERRORCHECK);
     if (!core::try_lock(of(m))) {
       if (!is_time(*until)) return EINVAL;
       if (!core::lock_until(of(m), [&] { return nanoseconds_until(clock, *until); })) return ETIMEDOUT;
     }
-    if (has_owner(kind)) own(m);
+    if (me != 0) own(m, me);
     return 0;
   }
 
   /// The mutex, still locked, has been handed to the calling thread.
   static void take_over(pthread_mutex_t* m) {
     core::take_over(of(m));
-    if (has_owner(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)))) own(m);
+    if (has_owner(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)))) own(m, this_thread());
   }
 
   static bool requeue(pthread_mutex_t* m, requeued_waiter<native>& chain) { return core::requeue(of(m), chain); }
@@ -108,42 +142,116 @@ class mutex_operations {
 
  private:
   static words of(pthread_mutex_t* m) { return words{{m}}; }
-  static bool is_valid_normal(pthread_mutex_t* m) {
-    return kind_and_epoch(m).load(std::memory_order_acquire) == valid_normal();
+
+  // ---- by the only thread of a process ----------------------------------------------------------------------
+
+  /// False: nothing has changed, the lock must look itself.
+  static bool take_alone(pthread_mutex_t* m) {
+    const words w = of(m);
+    auto [word, held] = w.lock().uncontended();
+    // Acquire, and below release: for a handler, and for a thread that is alone again.
+    if (word.load(std::memory_order_acquire) != 0) [[unlikely]]
+      return false;
+    word.store(held, std::memory_order_relaxed);
+    core::take_over(w);
+    return true;
   }
 
-  // ---- kinds other than normal, first uses, forks -----------------------------------------------------------
-
-  [[gnu::noinline]] static int lock_other(pthread_mutex_t* m) {
-    const int kind = ready(m);
-    if (!is_ours(kind)) return c_library::mutex_lock(m);
-    if (!has_owner(kind)) return lock_adaptive(m);
-    if (const int again = relock(m, kind); again >= 0) return again;
-    core::lock(of(m));
-    own(m);
-    return 0;
+  /// False: nothing has changed. The mutex may be one that another thread has locked, which is not there any more.
+  static bool release_alone(pthread_mutex_t* m) {
+    const words w = of(m);
+    auto [word, held] = w.lock().uncontended();
+    // Either is left by threads that have ended while they waited, by handlers, or in a mutex that is not locked.
+    if (timed_waiters::anyone(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
+      return false;
+    w.owner_tag().store(0, std::memory_order_relaxed);  // first, as ever: a handler may come between the two
+    word.store(0, std::memory_order_release);
+    return true;
   }
 
-  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m) {
-    const int kind = ready(m);
-    if (!is_ours(kind)) return c_library::mutex_trylock(m);
-    if (!has_owner(kind)) return trylock_adaptive(m);
-    if (const int again = relock(m, kind); again >= 0) return again == EDEADLK ? EBUSY : again;
-    if (!core::try_lock(of(m))) return EBUSY;
-    own(m);
-    return 0;
+  // ---- kinds other than normal ------------------------------------------------------------------------------
+
+  /// The calling thread's id, by a mutex that is valid. False: the thread has no record yet.
+  [[gnu::always_inline]] static bool know_thread(pthread_mutex_t* m, std::uint32_t& me) {
+    return native::recorded_id(kind_and_epoch(m).load(std::memory_order_relaxed), me);
   }
 
-  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m) {
-    const int kind = ready(m);
-    if (!is_ours(kind)) return c_library::mutex_unlock(m);
-    if (!has_owner(kind)) return unlock_adaptive(m);
-    if (owner(m).load(std::memory_order_relaxed) != me()) return EPERM;
-    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE) {
-      set(count(m), depth(count(m)) - 1);
-      if (depth(count(m)) != 0) return 0;
+  template <bool alone>
+  [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) {
+    if (!has_owner(v)) [[unlikely]]
+      return v == validity::adaptive ? lock_adaptive(m) : lock_unready(m);
+    std::uint32_t me;
+    if (!know_thread(m, me)) [[unlikely]]
+      return lock_unready(m);
+    if (owner(m).load(std::memory_order_relaxed) == me) [[unlikely]]
+      return relock(m, v == validity::errorcheck);
+    if constexpr (!has_uncontended_word<Lock>) {
+      core::lock(of(m));
+      return own(m, me);
+    } else {
+      if (alone ? !take_alone(m) : !take_uncontended(m)) [[unlikely]]
+        return lock_owned(m, me);
+      return own(m, me);
     }
+  }
+
+  template <bool alone>
+  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) {
+    if (!has_owner(v)) [[unlikely]]
+      return v == validity::adaptive ? trylock_adaptive(m) : trylock_unready(m);
+    std::uint32_t me;
+    if (!know_thread(m, me)) [[unlikely]]
+      return trylock_unready(m);
+    if (owner(m).load(std::memory_order_relaxed) == me) [[unlikely]]
+      return v == validity::errorcheck ? EBUSY : relock(m, false);
+    if constexpr (alone)
+      if (take_alone(m)) return own(m, me);
+    if (!core::try_lock(of(m))) return EBUSY;
+    return own(m, me);
+  }
+
+  template <bool alone>
+  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) {
+    if (!has_owner(v)) [[unlikely]]
+      return v == validity::adaptive ? unlock_adaptive(m) : unlock_unready(m);
+    std::uint32_t me;
+    if (!know_thread(m, me)) [[unlikely]]
+      return unlock_unready(m);
+    if (owner(m).load(std::memory_order_relaxed) != me) [[unlikely]]
+      return EPERM;
+    if (v == validity::recursive && is_deeper(m)) [[unlikely]]
+      return 0;
     owner(m).store(0, std::memory_order_relaxed);
+    if constexpr (alone) {
+      if (!release_alone(m)) [[unlikely]]
+        return release_owned(m);
+    } else {
+      core::release(of(m));
+    }
+    return 0;
+  }
+
+  /// As the lock does it itself; but looks first, since the lock tries again after a failure.
+  static bool take_uncontended(pthread_mutex_t* m) {
+    const words w = of(m);
+    auto [word, held] = w.lock().uncontended();
+    decltype(held) free = 0;
+    if (word.load(std::memory_order_relaxed) != 0 ||
+        !word.compare_exchange_strong(free, held, std::memory_order_acquire, std::memory_order_relaxed))
+      return false;
+    core::take_over(w);
+    return true;
+  }
+
+  // The rest where it needs a stack frame, or is not in line twice.
+  [[gnu::noinline]] static int lock_plainly(pthread_mutex_t* m) { return lock(m); }
+  [[gnu::noinline]] static int trylock_plainly(pthread_mutex_t* m) { return trylock(m); }
+  [[gnu::noinline]] static int unlock_plainly(pthread_mutex_t* m) { return unlock(m); }
+  [[gnu::noinline]] static int lock_owned(pthread_mutex_t* m, std::uint32_t me) {
+    core::lock(of(m));
+    return own(m, me);
+  }
+  [[gnu::noinline]] static int release_owned(pthread_mutex_t* m) {
     core::release(of(m));
     return 0;
   }
@@ -160,6 +268,40 @@ class mutex_operations {
     return 0;
   }
 
+  // ---- first uses, forks, threads without a record, the C library's -------------------------------------------
+
+  [[gnu::noinline]] static int lock_unready(pthread_mutex_t* m) {
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_lock(m);
+    if (!has_owner(kind)) return lock_adaptive(m);
+    const std::uint32_t me = this_thread();
+    if (owner(m).load(std::memory_order_relaxed) == me) return relock(m, type_of(kind) == PTHREAD_MUTEX_ERRORCHECK);
+    core::lock(of(m));
+    return own(m, me);
+  }
+
+  [[gnu::noinline]] static int trylock_unready(pthread_mutex_t* m) {
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_trylock(m);
+    if (!has_owner(kind)) return trylock_adaptive(m);
+    const std::uint32_t me = this_thread();
+    if (owner(m).load(std::memory_order_relaxed) == me)
+      return type_of(kind) == PTHREAD_MUTEX_ERRORCHECK ? EBUSY : relock(m, false);
+    if (!core::try_lock(of(m))) return EBUSY;
+    return own(m, me);
+  }
+
+  [[gnu::noinline]] static int unlock_unready(pthread_mutex_t* m) {
+    const int kind = ready(m);
+    if (!is_ours(kind)) return c_library::mutex_unlock(m);
+    if (!has_owner(kind)) return unlock_adaptive(m);
+    if (owner(m).load(std::memory_order_relaxed) != this_thread()) return EPERM;
+    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && is_deeper(m)) return 0;
+    owner(m).store(0, std::memory_order_relaxed);
+    core::release(of(m));
+    return 0;
+  }
+
   static std::atomic<std::uint32_t>& owner(pthread_mutex_t* m) {
     return field<std::atomic<std::uint32_t>>(m, layout::owner);
   }
@@ -171,22 +313,29 @@ class mutex_operations {
   static void set(std::uint32_t& count, std::uint32_t n) { count = n; }
   static void set(std::atomic<std::uint32_t>& count, std::uint32_t n) { count.store(n, std::memory_order_relaxed); }
 
-  static std::uint32_t me() { return std::uint32_t(native::thread_id()); }
+  static std::uint32_t this_thread() { return std::uint32_t(native::thread_id()); }
 
   // Of kinds that have an owner:
 
-  /// What locking gives at once if the caller is the owner already, else −1. Only the owner can find its own id there.
-  static int relock(pthread_mutex_t* m, int kind) {
-    if (owner(m).load(std::memory_order_relaxed) != me()) return -1;
-    if (type_of(kind) == PTHREAD_MUTEX_ERRORCHECK) return EDEADLK;
+  /// By the owner. Only the owner can find its own id in the mutex.
+  static int relock(pthread_mutex_t* m, bool checks) {
+    if (checks) return EDEADLK;
     if (depth(count(m)) + 1 == 0) return EAGAIN;
     set(count(m), depth(count(m)) + 1);
     return 0;
   }
 
-  static void own(pthread_mutex_t* m) {
-    owner(m).store(me(), std::memory_order_relaxed);
+  /// One level off the depth. True: there are more.
+  static bool is_deeper(pthread_mutex_t* m) {
+    const std::uint32_t left = depth(count(m)) - 1;
+    set(count(m), left);
+    return left != 0;
+  }
+
+  static int own(pthread_mutex_t* m, std::uint32_t me) {
+    owner(m).store(me, std::memory_order_relaxed);
     set(count(m), 1);  // after core::take_over()
+    return 0;
   }
 
   /// Makes the mutex valid in this incarnation of the process and returns its kind.
@@ -200,15 +349,21 @@ constexpr mutex_table make_table(const char* name) {
     return {.name = name, .passes_through = false};
   } else {
     using operations = mutex_operations<Lock>;
-    return {.name = name,
-            .passes_through = false,
-            .lock = operations::lock,
-            .trylock = operations::trylock,
-            .unlock = operations::unlock,
-            .clocklock = operations::clocklock,
-            .take_over = operations::take_over,
-            .requeue = operations::requeue,
-            .is_held = operations::is_held};
+    mutex_table t{.name = name,
+                  .passes_through = false,
+                  .lock = operations::lock,
+                  .trylock = operations::trylock,
+                  .unlock = operations::unlock,
+                  .clocklock = operations::clocklock,
+                  .take_over = operations::take_over,
+                  .requeue = operations::requeue,
+                  .is_held = operations::is_held};
+    if constexpr (has_uncontended_word<Lock>) {
+      t.lock_alone = operations::lock_alone;
+      t.trylock_alone = operations::trylock_alone;
+      t.unlock_alone = operations::unlock_alone;
+    }
+    return t;
   }
 }
 

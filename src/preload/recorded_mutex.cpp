@@ -4,12 +4,10 @@
 #include "preload/holding.hpp"
 #include "preload/layout.hpp"
 #include "preload/mapped_modules.hpp"
+#include "preload/one_thread.hpp"
 #include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
-
-// True while the process has one thread. Weak: older C libraries have none.
-extern "C" [[gnu::weak]] char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
 
 namespace usher::preload {
 namespace {
@@ -71,8 +69,7 @@ void note_ways(recorded_thread& me, record::object& o, const native_detail::wait
 
 /// Whether none but the calling thread can have the mutex: there is one thread, and it is no other process's, too.
 bool is_alone(pthread_mutex_t* m) {
-  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0 &&
-         !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
+  return has_one_thread() && !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
 /// Whether an unlock by a thread that does not have the mutex is an error.

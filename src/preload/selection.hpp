@@ -18,6 +18,10 @@ extern constinit std::atomic<owner> owner_of_all;
 /// Has the pointers of the exported mutex functions lead to the selected table's, or to those that record.
 void connect_mutexes();
 
+/// The process has threads: has those pointers that lead to functions for a process with one lead to the others, for good; and
+/// calls one of these. For tail calls.
+int leave_alone(pthread_mutex_t* m, int (*then)(pthread_mutex_t*));
+
 /// Decides owner_of_all; and begins to record if `usher stat -p` has asked for it (attach.hpp).
 void settle_owner();
 

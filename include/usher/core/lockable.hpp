@@ -11,8 +11,10 @@
 //   contended()        asked by the holder: true only if another thread is certain to have the lock after it
 //   unlock_is_due()    asked by the holder: true if a thread that has waited long depends on this unlock
 //   urgent_wait()      the same of threads with a real-time priority
+//   uncontended()      the word that is all of the lock while no thread waits: uncontended_word, below
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <type_traits>
@@ -72,6 +74,21 @@ concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
 /// As the hardware has it: all zero bytes are the free lock.
 template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
+
+/// Where lock() of the free lock changes one word from 0 to `held`, unlock() with no thread waiting changes it back, and neither
+/// writes anything else. Whoever is the only thread that can come to the lock may do so by a load and a store.
+template <class Word, class Value>
+struct uncontended_word {
+  Word& word;
+  Value held;
+};
+template <class Word, class Value>
+uncontended_word(Word&, Value) -> uncontended_word<Word, Value>;
+
+/// A question.
+template <class L>
+concept has_uncontended_word =
+    requires(L& l) { l.uncontended().word.store(l.uncontended().held, std::memory_order_relaxed); };
 
 /// A question: whether the lock fits into what a pthread_mutex_t leaves.
 template <class L>

@@ -16,6 +16,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "usher/core/lockable.hpp"
 #include "usher/core/platform.hpp"
 #include "usher/core/traits.hpp"
 

@@ -68,6 +68,8 @@ class fairlock {
     return unsigned(std::countr_zero(above != 0 ? above : waiting));
   }
 
+  auto uncontended() { return uncontended_word{word_, lock_bit}; }
+
  private:
   static constexpr std::uint64_t lock_bit = 1, asleep = std::uint64_t{1} << 37, head_asleep = std::uint64_t{1} << 38;
   static constexpr std::uint64_t slot_field = std::uint64_t{31} << 32;

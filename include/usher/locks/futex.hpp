@@ -31,6 +31,8 @@ class futex {
   bool try_lock() { return three_state::try_lock(word_); }
   void unlock() { three_state::unlock<P>(word_); }
 
+  auto uncontended() { return uncontended_word{word_, three_state::held}; }
+
  private:
   [[gnu::cold, gnu::noinline]] void contend() { three_state::park_until_locked<P>(word_); }
 

@@ -71,6 +71,8 @@ class basic_lifo {
   /// Asked by the holder: whether it is certain that another thread will have the lock after it.
   bool contended() const { return top_.load(std::memory_order_relaxed) >= first_node; }
 
+  auto uncontended() { return uncontended_word{top_, held}; }
+
  private:
   static constexpr std::uint32_t free = 0, held = 1;
 

@@ -92,6 +92,8 @@ class qspinlock {
     }
   }
 
+  auto uncontended() { return uncontended_word{word_, held}; }
+
  private:
   static constexpr std::uint32_t held = 1, asleep = 2, pending = 1u << 8;
   static constexpr unsigned tail_shift = 9;

@@ -50,6 +50,8 @@ class tas {
     return false;
   }
 
+  auto uncontended() { return uncontended_word{word_, three_state::held}; }
+
  private:
   [[gnu::cold, gnu::noinline]] void contend() {
     if constexpr (!W::parks) {

@@ -38,6 +38,8 @@ class tas_delay {
       word_.store(three_state::free, std::memory_order_release);
   }
 
+  auto uncontended() { return uncontended_word{word_, three_state::held}; }
+
  private:
   // Chosen, not measured: about the time in which a release reaches all who watch; and how often a waiter that may sleep
   // sees the lock free and comes too late.

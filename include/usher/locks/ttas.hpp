@@ -51,6 +51,8 @@ class ttas {
     }
   }
 
+  auto uncontended() { return uncontended_word{word_, three_state::held}; }
+
  private:
   // Back-off window in ns: from about one miss to about a few critical sections; chosen, not measured.
   static constexpr std::uint32_t first_window = 64, last_window = 4096;

@@ -78,7 +78,8 @@ struct native : private native_detail::process,
   using thread_record = native_detail::thread_record;
   using numa::numa_node, numa::most_numa_nodes;
   using priorities::priority, priorities::set_priorities_by_nice;
-  using records::ensure_owner_tag, records::owner_tag, records::self, records::thread_id, records::thread_index;
+  using records::ensure_owner_tag, records::owner_tag, records::recorded_id, records::self, records::thread_id,
+      records::thread_index;
   using records::random, records::bernoulli;
 
   using nodes::borrow_node, nodes::keep_node;

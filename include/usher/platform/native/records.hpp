@@ -54,6 +54,17 @@ struct records {
     return gettid_now();
   }
 
+  /// The same where the current stamp is known already: the upper half of a word. False: the thread has no record for it yet; ask
+  /// thread_id().
+  [[gnu::always_inline]] static bool recorded_id(std::uint64_t word, std::uint32_t& id) {
+    const thread_record* const r = current_record;
+    if (r == nullptr) [[unlikely]]
+      return false;
+    const std::uint64_t owner = r->owner.load(std::memory_order_relaxed);
+    id = std::uint32_t(owner);
+    return (owner ^ word) >> 32 == 0;
+  }
+
   /// A small number of the calling thread's own; 0 if it has no record.
   static std::uint32_t thread_index() {
     const thread_record* r = self();
