@@ -179,7 +179,7 @@ class mutex_operations {
   template <bool alone>
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
-      return v == validity::adaptive ? lock_adaptive(m) : lock_unready(m);
+      return v != validity::adaptive ? lock_unready(m) : take_if_alone<alone>(m) ? 0 : lock_adaptive(m);
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return lock_unready(m);
@@ -198,22 +198,20 @@ class mutex_operations {
   template <bool alone>
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
-      return v == validity::adaptive ? trylock_adaptive(m) : trylock_unready(m);
+      return v != validity::adaptive ? trylock_unready(m) : take_if_alone<alone>(m) ? 0 : trylock_adaptive(m);
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return trylock_unready(m);
     if (owner(m).load(std::memory_order_relaxed) == me) [[unlikely]]
       return v == validity::errorcheck ? EBUSY : relock(m, false);
-    if constexpr (alone)
-      if (take_alone(m)) return own(m, me);
-    if (!core::try_lock(of(m))) return EBUSY;
+    if (!take_if_alone<alone>(m) && !core::try_lock(of(m))) return EBUSY;
     return own(m, me);
   }
 
   template <bool alone>
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
-      return v == validity::adaptive ? unlock_adaptive(m) : unlock_unready(m);
+      return v != validity::adaptive ? unlock_unready(m) : release_if_alone<alone>(m) ? 0 : unlock_adaptive(m);
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return unlock_unready(m);
@@ -221,7 +219,7 @@ class mutex_operations {
       return EPERM;
     if (v == validity::recursive && is_deeper(m)) [[unlikely]]
       return 0;
-    owner(m).store(0, std::memory_order_relaxed);
+    disown(m);
     if constexpr (alone) {
       if (!release_alone(m)) [[unlikely]]
         return release_owned(m);
@@ -229,6 +227,17 @@ class mutex_operations {
       core::release(of(m));
     }
     return 0;
+  }
+
+  template <bool alone>
+  static bool take_if_alone(pthread_mutex_t* m) {
+    if constexpr (alone) return take_alone(m);
+    return false;
+  }
+  template <bool alone>
+  static bool release_if_alone(pthread_mutex_t* m) {
+    if constexpr (alone) return release_alone(m);
+    return false;
   }
 
   /// As the lock does it itself; but looks first, since the lock tries again after a failure.
@@ -297,7 +306,7 @@ class mutex_operations {
     if (!has_owner(kind)) return unlock_adaptive(m);
     if (owner(m).load(std::memory_order_relaxed) != this_thread()) return EPERM;
     if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && is_deeper(m)) return 0;
-    owner(m).store(0, std::memory_order_relaxed);
+    disown(m);
     core::release(of(m));
     return 0;
   }
@@ -325,17 +334,27 @@ class mutex_operations {
     return 0;
   }
 
-  /// One level off the depth. True: there are more.
+  /// One level off the depth. False: it is the last, and has not been taken off.
   static bool is_deeper(pthread_mutex_t* m) {
-    const std::uint32_t left = depth(count(m)) - 1;
-    set(count(m), left);
-    return left != 0;
+    const std::uint32_t deep = depth(count(m));
+    if (deep == 1) return false;
+    set(count(m), deep - 1);
+    return true;
   }
 
+  // A handler that locks and unlocks in the middle of these finds a mutex that is another's, or one of depth 1.
+
   static int own(pthread_mutex_t* m, std::uint32_t me) {
-    owner(m).store(me, std::memory_order_relaxed);
     set(count(m), 1);  // after core::take_over()
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    owner(m).store(me, std::memory_order_relaxed);
     return 0;
+  }
+
+  static void disown(pthread_mutex_t* m) {
+    owner(m).store(0, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if constexpr (layout::count != layout::owner_tag) set(count(m), 0);
   }
 
   /// Makes the mutex valid in this incarnation of the process and returns its kind.

@@ -260,8 +260,16 @@ def by_priority(lock):
                   options)
 
 
+def alone(lock):
+    """From one thread to many."""
+    header = {each.name: each.header for each in catalog.locks()}[lock]
+    plain = "auto uncontended()" in (catalog.TREE / "include" / "usher" / "locks" / header).read_text()
+    run_cases(f"{lock}/one_thread", "one_thread",
+              environment(lock, [LIB], **({"USHER_PLAIN_ALONE": "1"} if plain else {})))
+
+
 def reference():
-    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities"):
+    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities", "one_thread"):
         run_cases(program, program, environment())
     heap(None, "")
 
@@ -270,6 +278,7 @@ def under_lock(lock):
     run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
     for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
+    alone(lock)
     # The others ask for what locks promise that hand over to those who have waited long.
     others = "deadlines_that_pass", "deadlines_that_are_met"
     hands_over = lock.startswith("loiter") and lock not in ("loiter-barging", "loiter-store")

@@ -1,0 +1,338 @@
+// Trap: as long as a process has one thread, locks and unlocks are plain loads and stores; a thread that is made at any moment, in
+// any way, must find every mutex as it is. And a signal handler that comes between two of their instructions.
+#include "kinds.h"
+
+#include <threads.h>
+
+// The C library's; older ones, and others, have none.
+extern char __libc_single_threaded __attribute__((weak));
+
+static bool knows_threads(void) {
+  return &__libc_single_threaded != NULL;
+}
+static void be_alone(void) {
+  if (!knows_threads()) skip_case("this C library does not say whether there are threads");
+  CHECK(__libc_single_threaded != 0);
+}
+
+// -- threads of all sorts ----------------------------------------------------------------------------------------
+
+enum { rounds = 2000, others = 3 };
+
+struct counting {
+  pthread_mutex_t mutex;
+  long count;  ///< plain: by the holder
+  int begun, done;
+};
+static struct counting counting;
+
+static void count_up(void) {
+  for (int i = 0; i < rounds; ++i) {
+    if (i % 3 != 0) {
+      CHECK_OK(pthread_mutex_lock(&counting.mutex));
+    } else {
+      int code;
+      while ((code = pthread_mutex_trylock(&counting.mutex)) == EBUSY) sched_yield();
+      CHECK_OK(code);
+    }
+    ++counting.count;
+    CHECK_OK(pthread_mutex_unlock(&counting.mutex));
+  }
+}
+
+static void* count_in_thread(void* unused) {
+  flag_add(&counting.begun, 1);
+  count_up();
+  flag_add(&counting.done, 1);
+  return unused;
+}
+static int count_in_c_thread(void* unused) {
+  count_in_thread(unused);
+  return 0;
+}
+static void count_by_timer(union sigval unused) {
+  count_in_thread(unused.sival_ptr);
+}
+
+static void make_by_pthread(void) {
+  pthread_t thread;
+  CHECK_OK(pthread_create(&thread, NULL, count_in_thread, NULL));
+  CHECK_OK(pthread_detach(thread));
+}
+static void make_by_c11(void) {
+  thrd_t thread;
+  CHECK(thrd_create(&thread, count_in_c_thread, NULL) == thrd_success);
+  CHECK(thrd_detach(thread) == thrd_success);
+}
+static void make_by_timer(void) {
+  struct sigevent event;
+  memset(&event, 0, sizeof event);
+  event.sigev_notify = SIGEV_THREAD;
+  event.sigev_notify_function = count_by_timer;
+  timer_t timer;
+  CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  const struct itimerspec once = {.it_value = {0, 1}};
+  CHECK(timer_settime(timer, 0, &once, NULL) == 0);
+}
+
+struct maker {
+  const char* name;
+  void (*make)(void);
+};
+static const struct maker makers[] = {
+    {"pthread_create", make_by_pthread}, {"thrd_create", make_by_c11}, {"timer", make_by_timer}};
+
+/// One begins alone, and makes the others: with the mutex free, or while it has it.
+static void from_one_to_many(void) {
+  be_alone();
+  const struct maker* maker = &makers[counting.count++ % 3];
+  const bool holds = counting.count % 2 != 0;
+  counting.count = 0;
+  count_up();
+  be_alone();
+  if (holds) CHECK_OK(pthread_mutex_lock(&counting.mutex));
+  for (int i = 0; i < others; ++i) maker->make();
+  if (holds) {
+    await_flag(&counting.begun, 1);  // it comes to a mutex that was locked by a store
+    const long before = counting.count;
+    for (int i = 0; i < 3; ++i) sched_yield();
+    CHECK_NUMBER(counting.count, before);
+    CHECK_OK(pthread_mutex_unlock(&counting.mutex));
+  }
+  count_up();
+  await_flag(&counting.done, others);
+  CHECK_NUMBER(counting.count, (others + 2) * rounds);
+}
+
+CASE_FOR(threads_come, struct mutex_kind, kind, main_kinds) {
+  be_alone();
+  make_mutex(&counting.mutex, kind);
+  for (int i = 0; i < 24; ++i) {
+    counting.count = i;
+    CHECK_CHILD(start_child((void (*)(void*))(void (*)(void))from_one_to_many, NULL), 0);
+    // This process has no thread yet, and uses the mutex between its children's lives.
+    CHECK_OK(pthread_mutex_lock(&counting.mutex));
+    CHECK_OK(pthread_mutex_unlock(&counting.mutex));
+  }
+}
+
+/// What a C library may do: say it again when all threads have gone.
+CASE_FOR(threads_come_again, struct mutex_kind, kind, main_kinds) {
+  be_alone();
+  make_mutex(&counting.mutex, kind);
+  for (int i = 0; i < 6; ++i) {
+    counting.count = 0;
+    for (int j = 0; j < 2; ++j) {
+      pthread_t threads[others];
+      for (int t = 0; t < others; ++t) threads[t] = start_thread(count_in_thread, NULL);
+      for (int t = 0; t < others; ++t) join_thread(threads[t]);
+      __libc_single_threaded = 1;
+      count_up();
+      CHECK_NUMBER(counting.count, (j + 1) * (others + 1) * rounds);
+    }
+  }
+}
+
+// -- what a thread leaves to others ------------------------------------------------------------------------------
+
+CASE_FOR(locked_alone, struct mutex_kind, kind, main_kinds) {
+  be_alone();
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_OK(pthread_mutex_trylock(&mutex));
+    CHECK_CODE(pthread_mutex_trylock(&mutex), kind->recursive ? 0 : EBUSY);
+    if (kind->recursive) CHECK_OK(pthread_mutex_unlock(&mutex));
+    if (kind->checks && !kind->recursive) CHECK_CODE(pthread_mutex_lock(&mutex), EDEADLK);
+    if (!kind->recursive) {
+      const struct timespec soon = later(now(CLOCK_REALTIME), 1);
+      CHECK_CODE(pthread_mutex_timedlock(&mutex, &soon), kind->checks ? EDEADLK : ETIMEDOUT);
+    }
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+    if (kind->checks) CHECK_CODE(pthread_mutex_unlock(&mutex), EPERM);
+  }
+  CHECK_OK(pthread_mutex_lock(&mutex));
+  if (kind->recursive) CHECK_OK(pthread_mutex_lock(&mutex));
+  be_alone();
+  CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
+  if (kind->checks) CHECK_CODE(elsewhere(thread_unlock, &mutex), EPERM);
+  CHECK_CODE(pthread_mutex_destroy(&mutex), EBUSY);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  if (kind->recursive) {
+    CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+  }
+  CHECK_OK(try_elsewhere(&mutex));
+  CHECK_OK(pthread_mutex_destroy(&mutex));
+}
+
+static void* leave_it_locked(void* mutex) {
+  CHECK_OK(pthread_mutex_lock(mutex));
+  return NULL;
+}
+
+/// Any thread may unlock; here one that is alone again.
+CASE(unlocked_alone) {
+  be_alone();
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (int i = 0; i < 3; ++i) {
+    in_new_thread(leave_it_locked, &mutex);
+    __libc_single_threaded = 1;
+    CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+    CHECK_OK(pthread_mutex_lock(&mutex));
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+    CHECK_OK(try_elsewhere(&mutex));
+  }
+}
+
+// -- forks -------------------------------------------------------------------------------------------------------
+
+static pthread_mutex_t held_in_parent, free_in_parent;
+static const struct mutex_kind* kind_in_parent;
+
+static void be_child_of_one(void* unused) {
+  (void)unused;
+  // Those that check have an owner of another id now.
+  CHECK_CODE(pthread_mutex_trylock(&held_in_parent), EBUSY);
+  CHECK_CODE(pthread_mutex_unlock(&held_in_parent), kind_in_parent->checks ? EPERM : 0);
+  if (!kind_in_parent->checks) CHECK_OK(try_elsewhere(&held_in_parent));
+  for (int i = 0; i < 3; ++i) {
+    CHECK_OK(pthread_mutex_lock(&free_in_parent));
+    CHECK_CODE(elsewhere(thread_trylock, &free_in_parent), EBUSY);
+    CHECK_OK(pthread_mutex_unlock(&free_in_parent));
+  }
+}
+static void be_child_and_fork(void* unused) {
+  CHECK_OK(pthread_mutex_lock(&free_in_parent));
+  CHECK_OK(pthread_mutex_unlock(&free_in_parent));
+  CHECK_CHILD(start_child(be_child_of_one, unused), 0);
+  be_child_of_one(unused);
+}
+
+static void have_children(void) {
+  for (int i = 0; i < 2; ++i) {
+    CHECK_CHILD(start_child(be_child_of_one, NULL), 0);
+    CHECK_CHILD(start_child(be_child_and_fork, NULL), 0);
+    CHECK_OK(pthread_mutex_lock(&free_in_parent));
+    CHECK_OK(pthread_mutex_unlock(&free_in_parent));
+  }
+}
+
+CASE_FOR(forks, struct mutex_kind, kind, main_kinds) {
+  be_alone();
+  kind_in_parent = kind;
+  make_mutex(&held_in_parent, kind);
+  make_mutex(&free_in_parent, kind);
+  CHECK_OK(pthread_mutex_lock(&held_in_parent));
+  have_children();
+  be_alone();
+  CHECK_CODE(elsewhere(thread_trylock, &held_in_parent), EBUSY);
+  have_children();  // of a process that has had a thread
+  CHECK_OK(pthread_mutex_unlock(&held_in_parent));
+  CHECK_OK(try_elsewhere(&held_in_parent));
+}
+
+// -- between two instructions ------------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+
+#include <ucontext.h>
+
+static pthread_mutex_t stepped;
+static volatile bool stepping, handler_locks;
+static volatile int steps, locked_steps, got;
+
+/// Whether the instruction there is an atomic operation, or as dear as one.
+static bool is_locked(const unsigned char* code) {
+  bool rex = true;
+  while (rex) {  // prefixes
+    if (*code == 0xf0) return true;
+    rex = *code == 0x66 || *code == 0xf2 || *code == 0xf3 || *code == 0x2e || *code == 0x36 || *code == 0x3e ||
+          *code == 0x26 || (*code >= 0x64 && *code <= 0x67) || (*code >= 0x40 && *code <= 0x4f);
+    if (rex) ++code;
+  }
+  if (code[0] == 0x86 || code[0] == 0x87) return (code[1] & 0xc0) != 0xc0;     // exchange with memory
+  return code[0] == 0x0f && code[1] == 0xae && (code[2] & 0xf8) == 0xf0;  // mfence
+}
+
+static void step(int number, siginfo_t* info, void* context) {
+  (void)number, (void)info;
+  ucontext_t* const at = context;
+  if (!stepping) {
+    at->uc_mcontext.gregs[REG_EFL] &= ~0x100L;
+    return;
+  }
+  ++steps;
+  if (is_locked((const unsigned char*)at->uc_mcontext.gregs[REG_RIP])) ++locked_steps;
+  if (!handler_locks) return;
+  const int code = pthread_mutex_trylock(&stepped);
+  if (code == 0) {
+    ++got;
+    CHECK_OK(pthread_mutex_unlock(&stepped));
+  } else {
+    CHECK_CODE(code, EBUSY);
+  }
+}
+
+static int in_steps(int (*operation)(pthread_mutex_t*)) {
+  stepping = true;
+  __asm__ __volatile__("sub $128, %%rsp; pushf; orl $0x100, (%%rsp); popf; add $128, %%rsp" ::: "memory", "cc");
+  const int code = operation(&stepped);
+  stepping = false;
+  __asm__ __volatile__("nop; nop" ::: "memory");
+  return code;
+}
+
+static void step_through(const struct mutex_kind* kind, bool locks) {
+  make_mutex(&stepped, kind);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_OK(pthread_mutex_lock(&stepped));
+    CHECK_OK(pthread_mutex_unlock(&stepped));
+    CHECK_OK(pthread_mutex_trylock(&stepped));
+    CHECK_OK(pthread_mutex_unlock(&stepped));
+  }
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = step;
+  action.sa_flags = SA_SIGINFO;
+  CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+  handler_locks = locks;
+  steps = locked_steps = got = 0;
+  CHECK_OK(in_steps(pthread_mutex_lock));
+  CHECK_OK(in_steps(pthread_mutex_unlock));
+  CHECK_OK(in_steps(pthread_mutex_trylock));
+  if (kind->recursive) {
+    CHECK_OK(in_steps(pthread_mutex_lock));
+    CHECK_OK(in_steps(pthread_mutex_unlock));
+  }
+  CHECK_OK(in_steps(pthread_mutex_unlock));
+  note("%d instructions, %d of them locked; the handler got it %d times", steps, locked_steps, got);
+  CHECK(steps > 60);
+  if (locks) CHECK(got > 8);
+  CHECK_OK(try_elsewhere(&stepped));
+}
+
+// Only where USHER_PLAIN_ALONE says that the lock has an uncontended word: the C library's trylock is locked all the same.
+CASE_FOR(nothing_is_locked, struct mutex_kind, kind, all_kinds) {
+  be_alone();
+  if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
+  step_through(kind, false);
+  CHECK_NUMBER(locked_steps, 0);
+  // And everything is when there are threads.
+  step_through(kind, false);
+  CHECK(locked_steps >= 4);
+}
+
+CASE_FOR(handler_at_each_instruction, struct mutex_kind, kind, all_kinds) {
+  be_alone();
+  if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
+  step_through(kind, true);
+  step_through(kind, true);  // with threads
+}
+
+#else
+CASE(nothing_is_locked) {
+  skip_case("not on this machine");
+}
+#endif
