@@ -75,6 +75,22 @@ int main(int argc, char **argv) {
 }
 """
 
+# A process that never has a second thread: its calls lead to functions of their own until it is recorded.
+ALONE = """
+#include <pthread.h>
+#include <stdio.h>
+
+pthread_mutex_t only_one = PTHREAD_MUTEX_INITIALIZER;
+
+int main(void) {
+  for (long i = 0;; i++) {
+    pthread_mutex_lock(&only_one);
+    pthread_mutex_unlock(&only_one);
+    if (i == 1000) puts("begun"), fflush(stdout);
+  }
+}
+"""
+
 
 class Stat(Refusals, unittest.TestCase):
     maxDiff = None
@@ -433,6 +449,15 @@ class Stat(Refusals, unittest.TestCase):
         time.sleep(0.3)
         program.kill()
         self.assertEqual(self.finished(process).returncode, 0)
+
+    def test_a_process_with_one_thread(self):
+        program = self.started(USHER, "run", "--lock", "loiter", "--", self.built("alone", ALONE))
+        self.assertEqual(program.stdout.readline(), "begun\n")
+        for _ in range(2):  # recorded, not recorded, recorded again
+            done = self.stat("-p", str(program.pid), "--duration", "0.3")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertIn("only_one", done.stdout)
+            self.assertIsNone(program.poll())
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become another user")
     def test_a_process_of_another_user_that_root_records(self):

@@ -252,8 +252,8 @@ static bool is_locked(const unsigned char* code) {
           *code == 0x26 || (*code >= 0x64 && *code <= 0x67) || (*code >= 0x40 && *code <= 0x4f);
     if (rex) ++code;
   }
-  if (code[0] == 0x86 || code[0] == 0x87) return (code[1] & 0xc0) != 0xc0;     // exchange with memory
-  return code[0] == 0x0f && code[1] == 0xae && (code[2] & 0xf8) == 0xf0;  // mfence
+  if (code[0] == 0x86 || code[0] == 0x87) return (code[1] & 0xc0) != 0xc0;  // exchange with memory
+  return code[0] == 0x0f && code[1] == 0xae && (code[2] & 0xf8) == 0xf0;    // mfence
 }
 
 static void step(int number, siginfo_t* info, void* context) {
