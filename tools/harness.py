@@ -20,7 +20,7 @@ import catalog
 
 TREE = Path(__file__).resolve().parent.parent
 
-PLAIN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter"]
+PLAIN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter", "steady"]
 PASS_THROUGH = ["pthread", "pthread-adaptive"]
 
 

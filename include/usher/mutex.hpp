@@ -7,7 +7,7 @@
 //     usher::timed_mutex<usher::mcscr> t;          // TimedLockable
 //     usher::mutex<usher::ticket, usher::waiting_kind::spin> s;
 //
-// Without arguments: usher::loiter, spin-then-park.
+// Without arguments: usher::steady, spin-then-park.
 //
 // A mutex is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
 // allocates from the heap. unlock() does not touch the mutex after it has handed it over: the next owner may destroy it.
@@ -22,12 +22,12 @@
 #include "usher/core/lockable.hpp"
 #include "usher/core/wait_morphing.hpp"
 #include "usher/core/waiting.hpp"
-#include "usher/locks/loiter.hpp"
+#include "usher/locks/steady.hpp"
 #include "usher/platform/native.hpp"
 
 namespace usher::inline v1 {
 
-template <template <class, class> class Lock = loiter, waiting_kind Kind = waiting_kind::spin_then_park>
+template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class mutex {
  public:
   using lock_type = Lock<native, waiting<native, Kind>>;
@@ -50,7 +50,7 @@ class mutex {
 /// Two words and a pointer larger. A thread that waits with a deadline stands aside from the lock's own order
 /// (timed_waiters.hpp), and one that usher::condition_variable notifies while the mutex is held is not woken before that is
 /// unlocked (wait_morphing.hpp).
-template <template <class, class> class Lock = loiter, waiting_kind Kind = waiting_kind::spin_then_park>
+template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
  public:
   using lock_type = Lock<native, waiting<native, Kind>>;

@@ -6,7 +6,7 @@
 namespace usher::inline v1 {
 
 /// The lock that is used where none is named.
-inline constexpr const char* default_lock = "loiter";
+inline constexpr const char* default_lock = "steady";
 
 /// "mcs-stp" says in full what "mcs" means.
 constexpr std::string_view without_default_suffix(std::string_view name) {

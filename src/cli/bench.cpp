@@ -31,7 +31,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct bench_options : figure_options {
-  bench_options() { locks = {"ticket", "twa", "mcs", "loiter", "pthread"}; }
+  bench_options() { locks = {"ticket", "twa", "mcs", "steady", "pthread"}; }
   unsigned rounds = 3;
   double seconds = 1;
 };
@@ -163,9 +163,9 @@ is ended at its time limit, and said.
 
 Examples:
   usher bench --list
-  usher bench mutexbench --locks ticket,mcscr,loiter,pthread --threads 1,2,4,8 --chart out.svg
+  usher bench mutexbench --locks ticket,mcscr,steady,pthread --threads 1,2,4,8 --chart out.svg
   usher bench mutexbench --set shared=1 --locks all --threads 4 --seconds 0.5 --details
-  usher run --lock loiter -- usher bench mutexbench --locks pthread --threads 4)";
+  usher run --lock steady -- usher bench mutexbench --locks pthread --threads 4)";
 
 }  // namespace
 

@@ -47,7 +47,7 @@ namespace {
 constexpr const char* c_library = "pthread";  // what all others are compared with
 constexpr std::size_t fewest_rounds = 5;      // with fewer, whatever is seen is noise
 // One of each family: little, much and no order; restricted concurrency; the C library's own algorithm as a lock of ours.
-constexpr const char* short_list = "loiter,mcscr,twa,fairlock,ttas";
+constexpr const char* short_list = "steady,mcscr,twa,fairlock,ttas";
 
 struct try_options {
   std::string locks = short_list;
@@ -993,7 +993,7 @@ otherwise it is empty.
 Examples:
   usher try -- ./bench
   usher try --metric 'events: +([0-9]+)' -- sysbench threads --time=2 run
-  usher try --locks loiter,mcs --rounds 9 --before 'rm -rf db' -- ./bench --db=db
+  usher try --locks steady,mcs --rounds 9 --before 'rm -rf db' -- ./bench --db=db
   usher try --locks again=pthread --rounds 7 -- ./bench    # how much is noise?
   usher try --until 'redis-benchmark -q -t set' --metric 'SET: ([0-9.]+)' \
             --ready 'redis-cli ping' -- redis-server

@@ -39,7 +39,7 @@ using nlohmann::ordered_json;
 
 struct validate_options {
   std::string machine, json_file;
-  std::vector<std::string> locks{"ticket-spin", "ttas-spin", "twa", "mcs", "loiter", "futex"};
+  std::vector<std::string> locks{"ticket-spin", "ttas-spin", "twa", "mcs", "steady", "futex"};
   std::vector<unsigned> threads;
   std::vector<std::string> machine_settings;
   std::optional<std::uint32_t> spin_ns;
@@ -268,7 +268,7 @@ which little is simulated.
 
 Examples:
   usher sim validate
-  usher sim validate --machine ./here.toml --locks mcs,loiter --threads 2,8 --json out.json)";
+  usher sim validate --machine ./here.toml --locks mcs,steady --threads 2,8 --json out.json)";
 
 }  // namespace
 
@@ -278,7 +278,7 @@ subcommand validate_command(CLI::App& sim, find_machine_function find) {
   sub->add_option("--machine", o->machine, "A machine's name, or its file (default: this computer is measured)")
       ->type_name("M");
   auto* const locks =
-      sub->add_option("--locks", o->locks, "Which locks (default: ticket-spin,ttas-spin,twa,mcs,loiter,futex)")
+      sub->add_option("--locks", o->locks, "Which locks (default: ticket-spin,ttas-spin,twa,mcs,steady,futex)")
           ->type_name("a,b,...")
           ->delimiter(',')
           ->allow_extra_args(false);

@@ -2,16 +2,17 @@
 //
 // A lock of one 32-bit word (with zero_iff_free) lies at offset 0, and its owner's tag beside it: the two are on one cache line at every alignment
 // of the mutex, so a hand-over between two threads moves one line. The other fields are written in slow paths and by kinds
-// that count. A larger lock, of up to 16 bytes, lies behind the kind.
+// that count. A larger lock that can be spread has its first word there, too, and 8 bytes behind the kind. Any other, of up to 16
+// bytes, lies behind the kind.
 //
-//     offset   lock of one word                                  larger lock
-//          0   lock      0 when free, and only then              owner tag
+//     offset   lock of one word, or spread                       larger lock
+//          0   lock      not 0 while it is held                  owner tag
 //          4   owner tag; count where there is an owner         count      recursive kind   ┐ requeued: other kinds,
 //          8   owner      kinds with one; free: others           owner      kinds with one   ┘ not aligned
 //         12   timed                                             timed
 //         16   kind                                              kind
 //         20   epoch                                             epoch
-//         24   free                                              lock       16 bytes, all zero when free
+//         24   slow path                                         lock       16 bytes, all zero when free
 //         32   requeued                                            …
 //
 // lock, owner tag   Offset 0 is what the C library takes for its lock word. Its own trylock, reached behind our back (dlvsym,
@@ -28,7 +29,7 @@
 // kind              as the C library has it: bits 0–9. Bits 16–23 are 0 and kept for the number of a lock that this one mutex
 //                   was given; the fast path compares them with the rest of the word
 // epoch             the fork epoch under which the mutex is valid; 0: never used
-// free              kept for what a lock of one word remembers of its slow path: 8 bytes (24–31) for all kinds
+// slow path         what a lock that is spread has besides its first word: 8 bytes for all kinds
 //
 // The C library's own mutexes keep what they use, `__kind` and `__spins` (20) among it: nothing of this is theirs.
 //
@@ -81,8 +82,23 @@ constexpr bool is_one_word() {
   else
     return false;
 }
+
+/// A lock whose first word may lie alone, with a gap to the rest, which starts where larger locks have theirs.
 template <class Lock>
-using layout_for = std::conditional_t<is_one_word<Lock>(), one_word_layout, large_layout>;
+constexpr bool is_spread = requires { typename Lock::template spread<large_layout::lock - 4>; };
+
+template <class Lock, bool Spread = is_spread<Lock>>
+struct placed {
+  using type = Lock;
+};
+template <class Lock>
+struct placed<Lock, true> {
+  using type = typename Lock::template spread<large_layout::lock - 4>;
+  static_assert(sizeof(type) <= one_word_layout::requeued);
+};
+
+template <class Lock>
+using layout_for = std::conditional_t<is_one_word<Lock>() || is_spread<Lock>, one_word_layout, large_layout>;
 
 template <class T>
 T& field(pthread_mutex_t* m, std::size_t offset) {

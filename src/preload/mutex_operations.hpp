@@ -56,10 +56,13 @@ struct words_beside_lock {
 template <class Lock>
 struct mutex_words : words_beside_lock<layout_for<Lock>> {
   using layout = layout_for<Lock>;
-  static_assert(sizeof(Lock) <= layout::most && alignof(Lock) <= 8);
+  static_assert((is_spread<Lock> || sizeof(Lock) <= layout::most) && alignof(Lock) <= 8);
 
   Lock& lock() const { return field<Lock>(this->raw, layout::lock); }
-  void reset_lock() const { std::memset(this->bytes(layout::lock), 0, layout::most); }
+  void reset_lock() const {
+    std::memset(this->bytes(layout::lock), 0, layout::most);
+    if constexpr (is_spread<Lock>) std::memset(this->bytes(large_layout::lock), 0, sizeof(Lock) - large_layout::lock);
+  }
 };
 
 template <class Lock>
@@ -367,7 +370,7 @@ constexpr mutex_table make_table(const char* name) {
   if constexpr (!Lock::traits.excludes) {
     return {.name = name, .passes_through = false};
   } else {
-    using operations = mutex_operations<Lock>;
+    using operations = mutex_operations<typename placed<Lock>::type>;
     mutex_table t{.name = name,
                   .passes_through = false,
                   .lock = operations::lock,

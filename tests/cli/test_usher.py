@@ -32,7 +32,7 @@ REAL_LIBRARY = os.environ.get("USHER_LIB", "")
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 TIME_LIMIT = 20
 
-TEN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter"]
+TEN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter", "steady"]
 PASS_THROUGH = ["pthread", "pthread-adaptive"]
 
 scratch = None  # one folder for the whole run
@@ -195,7 +195,7 @@ class List(Usher):
                 self.assertIn(lock["waiting"], ways)
                 self.assertEqual(lock["plain"], lock["name"] == lock["family"])
                 self.assertEqual(lock["needs_own_cpu"], ways[lock["waiting"]].wants_cpu)
-                self.assertEqual(lock["default"], lock["name"] == "loiter")
+                self.assertEqual(lock["default"], lock["name"] == "steady")
                 if lock["bypass"] is not None:
                     self.assertGreaterEqual(lock["bypass"], 0)
                 if lock["fifo"]:
@@ -229,7 +229,7 @@ class List(Usher):
             self.assertIn(", ".join(endings), row)
             self.assertIn(variants[0]["paper"], row)
             self.assertIn(f" {variants[0]['size']}", row)
-        for word in ["default is loiter", "CPU"] + [f"{way.suffix} " for way in catalog.ways()]:
+        for word in ["default is steady", "CPU"] + [f"{way.suffix} " for way in catalog.ways()]:
             self.assertIn(word, words)
 
     def test_one_row_a_variant(self):
@@ -386,8 +386,8 @@ class Run(Usher):
     # Which lock
 
     def test_default_lock(self):
-        self.assertEqual(self.environment()["USHER_LOCK"], "loiter")
-        self.assertEqual(self.environment(env={"USHER_LOCK": ""})["USHER_LOCK"], "loiter")
+        self.assertEqual(self.environment()["USHER_LOCK"], "steady")
+        self.assertEqual(self.environment(env={"USHER_LOCK": ""})["USHER_LOCK"], "steady")
 
     def test_lock_from_the_environment(self):
         self.assertEqual(self.environment(env={"USHER_LOCK": "mcs"})["USHER_LOCK"], "mcs")

@@ -138,6 +138,8 @@ class basic_steady : private urgent_waiters<P, W> {
     return latest_urgent(outer_.load(std::memory_order_relaxed)) != no_node;
   }
 
+  auto uncontended() { return uncontended_word{outer_, held}; }
+
  private:
   static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
 
