@@ -1,0 +1,398 @@
+"""How the arena runs a point: where programs and libraries are (the build, a carried folder, a root of another release of
+Debian), CPU quotas, busy neighbours, servers, and what a run says of itself."""
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+from arena_judge import BASE, CONTROL
+from arena_points import figure
+from harness import TREE, Build, Process, clean_environment, die
+
+PROGRAMS = ["arena", "wait_cost", "producer_consumer", "buffer_pool", "herd", "mmicro", "sqlite_shared", "leveldb_driver"]
+SCRIPTS = ["job_queue.py", "rand_array.pl"]  # of apps/
+CARRIED = "PACKED.json"                      # in a carried folder: what it was packed from
+ROOM = "opt/usher-arena"                     # in a root of another release
+DUTY_PERIOD = 0.1                            # seconds; the period of a CPU quota, too
+READY_WITHIN = 20
+END_WITHIN = 20
+
+
+class Failed(Exception):
+    pass
+
+
+def folder_of(name):
+    """The build folder, or a folder that `arena.py pack` has made."""
+    build = Build(name)
+    build.need(build.library, build.program("arena") or build.apps / "arena")
+    return build
+
+
+def packed(build):
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads((build.folder / CARRIED).read_text())
+    return {}
+
+
+def library_digest(build):
+    return hashlib.sha256(build.library.read_bytes()).hexdigest()[:12]
+
+
+# ---- where ----------------------------------------------------------------------------------------------------------
+
+class Place:
+    """Here, or in the root of another release, with the same library and the same programs."""
+
+    def __init__(self, build, root=None):
+        self.build, self.root = build, Path(root).resolve() if root else None
+        self.unmount = False
+        self.prepared = {}  # scratch folders of real programs
+        if self.root:
+            self._move_in()
+            inside = Path("/", ROOM)
+            self.library, self.apps = inside / "lib" / "libusher.so", inside / "apps"
+            folders = [self.apps, "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
+        else:
+            self.library, self.apps = build.library, None
+            folders = [build.folder / "bin", build.apps, build.folder, "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
+        self.path = ":".join(str(f) for f in folders)
+        base = self.root / "tmp" if self.root else None
+        self.scratch = Path(tempfile.mkdtemp(prefix="usher-arena-", dir=base))
+        self.libc = self._libc()
+
+    def _move_in(self):
+        if os.geteuid() != 0:
+            die("--chroot needs root: run it as root, or leave it out")
+        if not (self.root / "bin" / "sh").exists():
+            die(f"{self.root} is no root folder of a system: make one with debootstrap (docs/measurements/arena.md)")
+        room = self.root / ROOM
+        for part in ("lib", "apps"):
+            (room / part).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(self.build.library, room / "lib" / "libusher.so")
+        for name in PROGRAMS:
+            if self.build.program(name):
+                shutil.copy2(self.build.program(name), room / "apps" / name)
+        for name in SCRIPTS:
+            shutil.copy2(TREE / "apps" / name, room / "apps" / name)
+        if not (self.root / "proc" / "self").exists():
+            done = subprocess.run(["mount", "-t", "proc", "proc", str(self.root / "proc")], capture_output=True, text=True)
+            if done.returncode != 0:
+                die(f"cannot mount {self.root}/proc ({done.stderr.strip()}): mount it by hand")
+            self.unmount = True
+
+    def close(self):
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        if self.unmount:
+            subprocess.run(["umount", str(self.root / "proc")], capture_output=True)
+
+    def enter(self):
+        """In the child, between fork and exec; it stands in a folder of the root already."""
+        if self.root:
+            here = os.getcwd()
+            os.chroot(self.root)
+            os.chdir(os.path.join("/", os.path.relpath(here, self.root)))
+
+    def find(self, program):
+        """As it is called inside; None if it is not there."""
+        if "/" in program:
+            return program
+        for folder in self.path.split(":"):
+            outside = os.path.join(self.root, folder.lstrip("/")) if self.root else folder
+            if os.access(os.path.join(outside, program), os.X_OK) and os.path.isfile(os.path.join(outside, program)):
+                return os.path.join(folder, program)
+        return None
+
+    def environment(self, candidate, extra=None):
+        env = clean_environment({"PATH": self.path} | (extra or {}))
+        if candidate in (BASE, CONTROL):
+            return env
+        env["LD_PRELOAD"] = ":".join(filter(None, [str(self.library), env.get("LD_PRELOAD")]))
+        env["USHER_LOCK"] = candidate
+        return env
+
+    def start(self, words, env, cwd, preexec=()):
+        program = self.find(words[0])
+        if not program:
+            raise Failed(f"there is no {words[0]}")
+
+        def before_exec():
+            for step in preexec:
+                step()
+            self.enter()
+
+        needed = self.root or preexec
+        return Process([program] + words[1:], env, str(cwd), before_exec if needed else None)
+
+    def run(self, words, env, cwd, limit):
+        return self.start(words, env, cwd).finish(limit, backtrace=False)
+
+    def _libc(self):
+        outcome = self.run(["getconf", "GNU_LIBC_VERSION"], clean_environment({"PATH": self.path}), self.scratch, 20)
+        return outcome.stdout.strip() or "unknown"
+
+    def missing(self, point):
+        """What keeps a point from being run here, or None."""
+        if not point.case:
+            return None if self.find(point.program) else f"{point.program} was not built"
+        for program, package in point.case.needs:
+            if not self.find(program):
+                return f"there is no {program} (package {package})"
+        if point.case.built and not self.find(point.case.built[0]):
+            return f"{point.case.built[0]} was not built" + (f" (needs {point.case.built[1]})" if point.case.built[1] else "")
+        for library, package in point.case.libraries:
+            if not glob.glob(f"{self.root or ''}/usr/lib/*/{library}") + glob.glob(f"{self.root or ''}/usr/lib/{library}"):
+                return f"there is no {library} (package {package})"
+        return None
+
+    def packages(self, points):
+        names = sorted({p for point in points if point.case for p in point.case.packages()})
+        found = {}
+        for name in names:
+            words = ["dpkg-query"] + ([f"--admindir={self.root}/var/lib/dpkg"] if self.root else [])
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                done = subprocess.run(words + ["-W", "-f=${Version}", name], capture_output=True, text=True, timeout=20)
+                if done.returncode == 0 and done.stdout:
+                    found[name] = done.stdout.splitlines()[0]
+        return found
+
+
+# ---- CPU quotas -------------------------------------------------------------------------------------------------------
+
+class Quota:
+    """CPU time for a process group: by a control group if one can be made, else by stopping and continuing it."""
+
+    def __init__(self, cpus):
+        self.cpus, self.folder, self.how = cpus, None, "stopped and continued"
+        period = int(DUTY_PERIOD * 1e6)
+        quota = int(cpus * period)
+        for folder, texts in self._candidates(quota, period):
+            try:
+                folder.mkdir()
+            except OSError:
+                continue
+            try:
+                for name, text in texts:
+                    (folder / name).write_text(text)
+                self.folder, self.how = folder, f"{texts[-1][0]} of a control group"
+                return
+            except OSError:
+                folder.rmdir()
+
+    @staticmethod
+    def _candidates(quota, period):
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
+        name = f"usher-arena-{os.getpid()}"
+        for _, at, kind, options, *_ in mounts:
+            if kind == "cgroup" and "cpu" in options.split(","):
+                texts = [("cpu.cfs_period_us", str(period)), ("cpu.cfs_quota_us", str(quota))]
+                place = next((path for controllers, path in own.items() if "cpu" in controllers.split(",")), "/")
+            elif kind == "cgroup2":
+                texts = [("cpu.max", f"{quota} {period}")]
+                place = own.get("", "/")
+            else:
+                continue
+            for below in dict.fromkeys([place, "/"]):
+                yield Path(at, below.lstrip("/"), name), texts
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text("0")
+
+    def steps(self):
+        return (self.enter,) if self.folder else ()
+
+    def wait(self, process, limit):
+        """Until the process has ended, or so many seconds are over."""
+        if self.folder:
+            process.ended_within(limit)
+            return
+        share = min(1.0, self.cpus / (os.cpu_count() or 1))
+        end = time.monotonic() + limit
+        while time.monotonic() < end and not process.ended_within(DUTY_PERIOD * share):
+            process.kill_group(signal.SIGSTOP)
+            time.sleep(DUTY_PERIOD * (1 - share))
+            process.kill_group(signal.SIGCONT)
+
+    def close(self):
+        for _ in range(50 if self.folder else 0):
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+                return
+            time.sleep(0.02)
+
+
+# ---- one run ----------------------------------------------------------------------------------------------------------
+
+def words_of(point, seconds, step_ns):
+    if point.case:
+        return shlex.split(point.case.command.format(**point.case.values(point.threads, seconds)))
+    words = [point.program] + [a.format(seconds=seconds) for a in point.arguments]
+    for option, ns in (("--section", point.section), ("--outside", point.outside)):
+        if ns:
+            words += [option, str(max(1, round(ns / step_ns)))]
+    return words
+
+
+def duration(point, seconds):
+    if point.case:
+        return max(1, round(max(point.seconds, seconds)))  # real programs count whole seconds
+    return max(point.seconds, seconds)
+
+
+def prepared(place, case):
+    """A scratch folder in which the program's data are, made once."""
+    if case.name not in place.prepared:
+        folder = place.scratch / case.name
+        folder.mkdir()
+        (folder / "apps").symlink_to(place.apps or TREE / "apps")
+        place.prepared[case.name] = folder
+        for text in case.prepare:
+            outcome = place.run(["sh", "-c", text.format(**case.values(1, 1))], place.environment(BASE), folder, 120)
+            if not outcome.ok:
+                place.prepared[case.name] = None
+                raise Failed(f"preparing it by `{text}`: {outcome.trouble()}")
+    if place.prepared[case.name] is None:
+        raise Failed("it could not be prepared")
+    return place.prepared[case.name]
+
+
+def wait_until_ready(place, case, values, folder, process):
+    end = time.monotonic() + READY_WITHIN
+    while place.run(["sh", "-c", case.ready.format(**values)], place.environment(BASE), folder, 10).status != 0:
+        if process.ended_within(0.02) or time.monotonic() > end:
+            raise Failed("the server did not start")
+
+
+def served(place, case, values, folder, process, limit):
+    """A server that runs already: its load's output, and what the server itself took."""
+    load = None
+    try:
+        wait_until_ready(place, case, values, folder, process)
+        load = place.run(["sh", "-c", case.until.format(**values)], place.environment(BASE), folder, limit)
+    finally:
+        process.kill_group(signal.SIGTERM)
+        outcome = process.finish(END_WITHIN, backtrace=False)
+    if not load.ok:
+        raise Failed(f"its load: {load.trouble()}")
+    return load.stdout, outcome
+
+
+def run_once(place, point, candidate, seconds, step_ns, quota=None):
+    """One run of one point: what it says of itself, or why it failed."""
+    length = duration(point, seconds)
+    limit = 20 + 10 * length
+    words = words_of(point, length, step_ns)
+    neighbour, folder, extra = None, place.scratch, None
+    began = time.monotonic()
+    others = harness.OthersShare()
+    try:
+        if point.case:
+            folder, extra = prepared(place, point.case), point.case.environment
+            values = point.case.values(point.threads, length)
+            if point.case.before:
+                done = place.run(["sh", "-c", point.case.before.format(**values)], place.environment(BASE), folder, 60)
+                if not done.ok:
+                    raise Failed(f"`{point.case.before}`: {done.trouble()}")
+        if point.neighbours:
+            threads = max(1, round(point.neighbours * (os.cpu_count() or 1)))
+            neighbour = place.start(["arena", "--what", "busy", "--threads", str(threads)], place.environment(BASE), place.scratch)
+        process = place.start(words, place.environment(candidate, extra), folder, quota.steps() if quota else ())
+        if point.case and point.case.until:
+            text, outcome = served(place, point.case, values, folder, process, limit)
+        else:
+            try:
+                if quota:
+                    quota.wait(process, limit)
+                    limit = 0.1
+            finally:
+                outcome = process.finish(limit, backtrace=False)
+            text = outcome.stdout
+            if not outcome.ok:
+                raise Failed(outcome.trouble())
+    except Failed as error:
+        return {"failed": str(error)}
+    finally:
+        if neighbour:
+            neighbour.finish(0, backtrace=False)
+    value, document = figure(point, text)
+    if value is None or value <= 0:
+        return {"failed": "its output says no figure"}
+    return told(point, value, document, outcome, length) | {"wall": round(time.monotonic() - began, 3),
+                                                            "others": round(others.share(), 4)}
+
+
+def told(point, value, document, outcome, length):
+    """A run in the arena's words: `rate` is better the higher it is, `cost` is CPU seconds for the same work, `work` what
+    the switches are of."""
+    said = {"rate": 1 / value if point.lower else value, "cpu": outcome.cpu_seconds, "voluntary": outcome.voluntary,
+            "involuntary": outcome.involuntary}
+    if "operations" in document:  # apps/arena: of the measured time alone
+        work = document["operations"]
+        for key in ("cpu", "voluntary", "involuntary", "longest_wait", "smallest_share", "owner_changes", "median_ns"):
+            if key in document:
+                said[key] = document[key]
+    elif point.case and point.case.count or not point.work:
+        work = 1
+    else:
+        work = value * length
+    said["cost"] = said["cpu"] / work if work else None
+    said["work"] = work
+    if point.facts:
+        said |= point.facts(outcome.stderr)
+    return {key: float(f"{v:.7g}") if isinstance(v, float) else v for key, v in said.items()}
+
+
+def run_round(place, point, locks, number, seconds, step_ns):
+    """The C library, the locks, and the C library again, in an order that changes from round to round."""
+    candidates = [BASE] + locks + [CONTROL]
+    if number // len(candidates) % 2:
+        candidates.reverse()
+    turn = number % len(candidates)
+    quota = Quota(point.quota * (os.cpu_count() or 1)) if point.quota else None
+    runs = []
+    try:
+        for candidate in candidates[turn:] + candidates[:turn]:
+            run = {"point": point.name, "round": number, "candidate": candidate}
+            run |= run_once(place, point, candidate, seconds, step_ns, quota)
+            if quota:
+                run["quota_by"] = quota.how
+            runs.append(run)
+    finally:
+        if quota:
+            quota.close()
+    return runs
+
+
+def calibrate(place):
+    outcome = place.run(["arena", "--what", "calibrate"], place.environment(BASE), place.scratch, 60)
+    if not outcome.ok:
+        raise Failed(f"calibrating: {outcome.trouble()}")
+    return json.loads(outcome.stdout)["step_ns"]
+
+
+def pack(build, target):
+    """A folder that can be moved to another machine: library, programs, scripts. It is a build folder for --build."""
+    target = Path(target)
+    for part in ("lib", "apps", "bin", "tools", "src/catalog", "include/usher/core"):
+        (target / part).mkdir(parents=True, exist_ok=True)
+    shutil.copy2(build.library, target / "lib")
+    for name in PROGRAMS:
+        if build.program(name):
+            shutil.copy2(build.program(name), target / "apps")
+    for name in SCRIPTS:
+        shutil.copy2(TREE / "apps" / name, target / "apps")
+    for script in ("arena", "arena_runs", "arena_points", "arena_judge", "arena_page", "harness", "catalog", "try_cases", "stat_cases"):
+        shutil.copy2(TREE / "tools" / f"{script}.py", target / "tools")
+    (target / CARRIED).write_text(json.dumps({"commit": harness.commit(), "compiler": harness.compiler(build),
+                                              "library": library_digest(build)}) + "\n")
