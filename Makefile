@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
-.PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases format check-format tidy install deb clean
+.PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena format check-format tidy install deb clean
 
 help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -78,6 +78,12 @@ stat-cases: build ## usher stat on real programs, and what it costs them, into d
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/stat_cases.py --build $(BUILD) && python3 tools/stat_cases.py --build $(BUILD) --cost && \
 	  python3 tools/stat_cases.py --build $(BUILD) --pairs && python3 tools/stat_cases.py --write-doc
+
+arena: build ## locks against the C library, in paired rounds, into docs/measurements/arena.md (half an hour; resumes); LOCKS=a,b MINUTES=60 POINTS=REGEX
+	@tools/deps.sh try compat
+	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@python3 tools/arena.py run --build $(BUILD) --locks $(or $(LOCKS),loiter) --minutes $(or $(MINUTES),30) $(if $(POINTS),--points '$(POINTS)'); \
+	  status=$$?; python3 tools/arena.py report && exit $$status
 
 format: ## run the formatter
 	@tools/deps.sh develop

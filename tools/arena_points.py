@@ -79,7 +79,8 @@ def jemalloc_facts(text):
 
 
 def case(name, threads, reason, **more):
-    return Point(f"{name}-{threads}", "programs", reason, program=name, case=CASES[name], threads=threads, seconds=1, **more)
+    return Point(f"{name}-{threads}", "programs", reason, program=name,
+                 case=CASES[name], threads=threads, seconds=1, lower=CASES[name].lower, **more)
 
 
 US = 1000
