@@ -213,6 +213,7 @@ int run_mutex(const plan& p) {
   pass(std::min(0.1, p.seconds / 5));
 
   std::vector<std::uint64_t> counts;
+  counts.reserve(records.size());
   for (const record& r : records) counts.push_back(r.operations.load(std::memory_order_relaxed));
   const usage before = usage::now();
   const std::uint64_t first_tick = ticks();

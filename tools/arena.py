@@ -183,7 +183,7 @@ def run_in(place, build, options):
         earlier, sessions = so_far.runs, so_far.of(place_of(header)).sessions
         least = options.least or judge.rounds_needed(len(points))
         error = judge.FAMILY_ERROR / len(points)
-        took = {}  # seconds a round of a point
+        took = {p.name: (len(options.locks) + 2) * (1.2 * runs.duration(p, options.seconds) + 0.2) for p in points}  # seconds a round
         while True:
             arena = Arena(place_of(header), sessions, earlier + session_runs, options.others)
             state = []
@@ -199,7 +199,7 @@ def run_in(place, build, options):
             ran = 0
             for point_name in order if min(s[1] for s in state) < least else order[:max(1, len(order) // 4)]:
                 spent = time.monotonic() - start
-                if spent + took.get(point_name, 0) > options.minutes * 60:
+                if spent + took[point_name] > options.minutes * 60:
                     continue
                 began = time.monotonic()
                 number = arena.last_round(point_name) + 1
@@ -212,7 +212,7 @@ def run_in(place, build, options):
                 ran += 1
                 base = next(r for r in fresh if r["candidate"] == BASE)
                 told = [f"{r['candidate']} " + (f"failed: {r['failed']}" if "failed" in r else
-                                               f"{r['rate'] / base['rate']:.2f}" if "rate" in base else "?")
+                                               f"{r['rate'] / base['rate']:.2f}" if base.get("rate") else "?")
                         for r in fresh if r is not base]
                 print(f"{time.monotonic() - start:5.0f} s  {point_name}, round {number + 1}: "
                       f"{'C library failed: ' + base['failed'] + '; ' if 'failed' in base else ''}{', '.join(told)}", flush=True)

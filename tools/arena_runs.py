@@ -49,6 +49,18 @@ def library_digest(build):
     return hashlib.sha256(build.library.read_bytes()).hexdigest()[:12]
 
 
+def finish(process, limit, wait=None):
+    """Its outcome; whatever interrupts us, it does not stay behind."""
+    try:
+        if wait:
+            wait(process, limit)
+            limit = 0.1
+        return process.finish(limit, backtrace=False)
+    except BaseException:
+        process.kill_group()
+        raise
+
+
 # ---- where ----------------------------------------------------------------------------------------------------------
 
 class Place:
@@ -135,7 +147,7 @@ class Place:
         return Process([program] + words[1:], env, str(cwd), before_exec if needed else None)
 
     def run(self, words, env, cwd, limit):
-        return self.start(words, env, cwd).finish(limit, backtrace=False)
+        return finish(self.start(words, env, cwd), limit)
 
     def _libc(self):
         outcome = self.run(["getconf", "GNU_LIBC_VERSION"], clean_environment({"PATH": self.path}), self.scratch, 20)
@@ -282,7 +294,7 @@ def served(place, case, values, folder, process, limit):
         load = place.run(["sh", "-c", case.until.format(**values)], place.environment(BASE), folder, limit)
     finally:
         process.kill_group(signal.SIGTERM)
-        outcome = process.finish(END_WITHIN, backtrace=False)
+        outcome = finish(process, END_WITHIN)
     if not load.ok:
         raise Failed(f"its load: {load.trouble()}")
     return load.stdout, outcome
@@ -311,12 +323,7 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
         if point.case and point.case.until:
             text, outcome = served(place, point.case, values, folder, process, limit)
         else:
-            try:
-                if quota:
-                    quota.wait(process, limit)
-                    limit = 0.1
-            finally:
-                outcome = process.finish(limit, backtrace=False)
+            outcome = finish(process, limit, quota.wait if quota else None)
             text = outcome.stdout
             if not outcome.ok:
                 raise Failed(outcome.trouble())
@@ -326,7 +333,7 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
         if neighbour:
             neighbour.finish(0, backtrace=False)
     value, document = figure(point, text)
-    if value is None or value <= 0:
+    if value is None or value < 0 or (point.lower and value == 0):
         return {"failed": "its output says no figure"}
     return told(point, value, document, outcome, length) | {"wall": round(time.monotonic() - began, 3),
                                                             "others": round(others.share(), 4)}
