@@ -108,10 +108,11 @@ class Arena:
 
 def session_of(place, build, points, name):
     carried = runs.packed(build)
+    command = re.sub(r"(?<![\w.])/[\w./-]+", "DIR", " ".join(sys.argv[1:]))  # where it lies here says nothing elsewhere
     return {"session": name, "date": harness.today(), "machine": harness.machine(), "libc": place.libc,
             "commit": carried.get("commit") or harness.commit(), "compiler": carried.get("compiler") or harness.compiler(build),
-            "library": runs.library_digest(build), "command": " ".join(["tools/arena.py"] + sys.argv[1:]),
-            "packages": place.packages(points)}
+            "library": runs.library_digest(build), "command": f"tools/arena.py {command}",
+            "packages": carried.get("packages") or place.packages(points)}
 
 
 def chosen_points(place, options):
@@ -315,6 +316,7 @@ def parsed():
     list_it = commands.add_parser("list", help="the points")
     pack_it = commands.add_parser("pack", help="a folder for another machine")
     pack_it.add_argument("target", metavar="DIR")
+    pack_it.add_argument("--programs", action="store_true", help="with the real programs that are one file, and their libraries")
     for command in (run_it, judge_it, report_it):
         command.add_argument("--others", type=float, default=OTHERS, metavar="X",
                              help=f"a round in which other programs took more of the CPU time does not count ({OTHERS})")
@@ -341,7 +343,7 @@ def main():
         return report(options)
     if options.command == "list":
         return list_points(options)
-    runs.pack(runs.folder_of(options.build), options.target)
+    runs.pack(runs.folder_of(options.build), options.target, options.programs)
     print(f"{options.target}/tools/arena.py run --build {options.target}")
     return 0
 

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -16,12 +17,15 @@ from pathlib import Path
 
 import harness
 from arena_judge import BASE, CONTROL
-from arena_points import figure
+from arena_points import POINTS, figure
 from harness import TREE, Build, Process, clean_environment, die
 
 PROGRAMS = ["arena", "wait_cost", "producer_consumer", "buffer_pool", "herd", "mmicro", "sqlite_shared", "leveldb_driver"]
 SCRIPTS = ["job_queue.py", "rand_array.pl"]  # of apps/
 CARRIED = "PACKED.json"                      # in a carried folder: what it was packed from
+CARRIED_LIBRARIES = "carried"                # of its lib/: what the programs of other packages need
+NOT_CARRIED = r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl))\.so\..*"  # the C library's own, and its loader
+TOO_LARGE = {"mariadbd"}                     # not one file: it needs its messages and tables, too
 ROOM = "opt/usher-arena"                     # in a root of another release
 DUTY_PERIOD = 0.1                            # seconds; the period of a CPU quota, too
 READY_WITHIN = 20
@@ -79,6 +83,8 @@ class Place:
             self.library, self.apps = build.library, None
             folders = [build.folder / "bin", build.apps, build.folder, "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
         self.path = ":".join(str(f) for f in folders)
+        carried = build.library.parent / CARRIED_LIBRARIES
+        self.carried = carried if not root and carried.is_dir() else None
         base = self.root / "tmp" if self.root else None
         self.scratch = Path(tempfile.mkdtemp(prefix="usher-arena-", dir=base))
         self.libc = self._libc()
@@ -127,6 +133,8 @@ class Place:
 
     def environment(self, candidate, extra=None):
         env = clean_environment({"PATH": self.path} | (extra or {}))
+        if self.carried:
+            env["LD_LIBRARY_PATH"] = str(self.carried)
         if candidate in (BASE, CONTROL):
             return env
         env["LD_PRELOAD"] = ":".join(filter(None, [str(self.library), env.get("LD_PRELOAD")]))
@@ -163,6 +171,8 @@ class Place:
         if point.case.built and not self.find(point.case.built[0]):
             return f"{point.case.built[0]} was not built" + (f" (needs {point.case.built[1]})" if point.case.built[1] else "")
         for library, package in point.case.libraries:
+            if self.carried and (self.carried / library).exists():
+                continue
             if not glob.glob(f"{self.root or ''}/usr/lib/*/{library}") + glob.glob(f"{self.root or ''}/usr/lib/{library}"):
                 return f"there is no {library} (package {package})"
         return None
@@ -388,10 +398,34 @@ def calibrate(place):
     return json.loads(outcome.stdout)["step_ns"]
 
 
-def pack(build, target):
+def libraries_of(file):
+    """Paths of the shared libraries that a program or library is linked with, without the C library's."""
+    listing = subprocess.run(["ldd", file], capture_output=True, text=True, timeout=20).stdout
+    found = [line.split("=> ")[1].split(" ")[0] for line in listing.splitlines() if "=> /" in line]
+    return [path for path in found if not re.fullmatch(NOT_CARRIED, os.path.basename(path))]
+
+
+def pack_programs(place, target):
+    """The real programs that are one file and their libraries; interpreters are taken from the machine that it is carried to."""
+    folder = target / "lib" / CARRIED_LIBRARIES
+    folder.mkdir(exist_ok=True)
+    for case in {p.case.name: p.case for p in POINTS if p.case}.values():
+        files = [place.find(program) for program, _ in case.needs if program not in TOO_LARGE | {"python3", "perl"}]
+        files = [file for file in files if file]
+        for file in files:
+            shutil.copy2(file, target / "bin")
+        linked = files + ([place.find(case.built[0])] if case.built and place.find(case.built[0]) else [])
+        for library, _ in case.libraries:
+            linked += [path for path in glob.glob(f"/usr/lib/*/{library}")[:1] if shutil.copy2(path, folder)]
+        for file in linked:
+            for library in libraries_of(file):
+                shutil.copy2(library, folder)
+
+
+def pack(build, target, programs):
     """A folder that can be moved to another machine: library, programs, scripts. It is a build folder for --build."""
     target = Path(target)
-    for part in ("lib", "apps", "bin", "tools", "src/catalog", "include/usher/core"):
+    for part in ("lib", "apps", "bin", "tools"):
         (target / part).mkdir(parents=True, exist_ok=True)
     shutil.copy2(build.library, target / "lib")
     for name in PROGRAMS:
@@ -401,5 +435,10 @@ def pack(build, target):
         shutil.copy2(TREE / "apps" / name, target / "apps")
     for script in ("arena", "arena_runs", "arena_points", "arena_judge", "arena_page", "harness", "catalog", "try_cases", "stat_cases"):
         shutil.copy2(TREE / "tools" / f"{script}.py", target / "tools")
+    place = Place(build)
+    if programs:
+        pack_programs(place, target)
     (target / CARRIED).write_text(json.dumps({"commit": harness.commit(), "compiler": harness.compiler(build),
-                                              "library": library_digest(build)}) + "\n")
+                                              "library": library_digest(build),
+                                              "packages": place.packages(POINTS) if programs else {}}) + "\n")
+    place.close()
