@@ -79,10 +79,10 @@ stat-cases: build ## usher stat on real programs, and what it costs them, into d
 	@python3 tools/stat_cases.py --build $(BUILD) && python3 tools/stat_cases.py --build $(BUILD) --cost && \
 	  python3 tools/stat_cases.py --build $(BUILD) --pairs && python3 tools/stat_cases.py --write-doc
 
-arena: build ## locks against the C library, in paired rounds, into docs/measurements/arena.md (half an hour; resumes); LOCKS=a,b MINUTES=60 POINTS=REGEX
+arena: build ## locks against the C library, in paired rounds, into docs/measurements/arena.md (an hour; resumes); LOCKS=a,b MINUTES=30 POINTS=REGEX
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/arena.py run --build $(BUILD) --locks $(or $(LOCKS),loiter) --minutes $(or $(MINUTES),30) $(if $(POINTS),--points '$(POINTS)'); \
+	@python3 tools/arena.py run --build $(BUILD) --locks $(or $(LOCKS),loiter) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
 	  status=$$?; python3 tools/arena.py report && exit $$status
 
 format: ## run the formatter
