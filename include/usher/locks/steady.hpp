@@ -15,9 +15,9 @@
 //
 // Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving: an unlock that leaves the lock free wakes the
 // standby. Nobody starves: a thread polls for a limited time, then joins the queue (doorway: the exchange of its tail). The head of
-// the queue, the standby, has the lock after at most 4 ms, two holds and a wake-up, if nobody waits with a deadline and no thread
-// with a real-time priority waits. So a thread with n before it waits for at most n + 1 times that; on a machine of N nodes those
-// that home prefers may come before, for at most N times 4 ms and one turn of the standby each.
+// the queue, the standby, has the lock after at most 4 ms, two holds and two wake-ups, if nobody waits with a deadline and no thread
+// with a real-time priority waits. A thread with n before it waits for at most n + 1 such turns. On a machine of N > 2 NUMA nodes it may
+// be N times as long: home stays for a turn and 4 ms, and each time serves at least the first that waits there.
 // Cost: lock and unlock one compare-and-swap each; who came through the queue pays for it.
 // Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and the other two
 // farther behind (spread).
@@ -192,7 +192,7 @@ class basic_steady : private urgent_waiters<P, W> {
   bool polling_pays() const {
     if constexpr (!W::parks) return true;
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed), holds = class_in(seen);
-    if (holds >= class_of(W::patience())) return false;
+    if (holds > class_of(W::patience())) return false;
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
@@ -264,6 +264,10 @@ class basic_steady : private urgent_waiters<P, W> {
         ask();
         continue;
       }
+      if (!is_due && (w & impatient) != 0) {
+        outer_.fetch_and(~impatient, std::memory_order_relaxed);  // it stays handed if it has been
+        continue;
+      }
       const std::uint32_t marks = (W::parks ? asleep : 0) | (is_due ? impatient : 0);
       // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
       if ((w & marks) != marks) {
@@ -276,11 +280,10 @@ class basic_steady : private urgent_waiters<P, W> {
     }
   }
 
-  /// Awake, the standby wants the next unlock to hand the lock over, for a while.
+  /// Awake, the standby wants the next unlock to hand the lock over, for a while. It takes the mark back before it sleeps.
   void ask() {
     outer_.fetch_or(impatient, std::memory_order_relaxed);
-    if (!P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ask_for)))
-      outer_.fetch_and(~impatient, std::memory_order_relaxed);  // it stays handed if it has been
+    P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ask_for));
   }
 
   /// At most so many nanoseconds; 0: without a limit.
