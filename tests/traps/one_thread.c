@@ -319,9 +319,9 @@ CASE_FOR(nothing_is_locked, struct mutex_kind, kind, all_kinds) {
   if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
   step_through(kind, false);
   CHECK_NUMBER(locked_steps, 0);
-  // And everything is when there are threads.
+  // But with threads: at least lock and trylock, for an unlock may be a store.
   step_through(kind, false);
-  CHECK(locked_steps >= 4);
+  CHECK(locked_steps >= 2);
 }
 
 CASE_FOR(handler_at_each_instruction, struct mutex_kind, kind, all_kinds) {
