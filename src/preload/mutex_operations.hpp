@@ -71,24 +71,25 @@ class mutex_operations {
   using layout = typename words::layout;
   using core = morphing_mutex<native, words>;
   using timed_waiters = timed_gate<native>;
+  static constexpr bool counts_in_tag = layout::count == layout::owner_tag;
 
  public:
   static int lock(pthread_mutex_t* m) {
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return lock_other<false>(m, v);
+      return lock_other(m, v);
     core::lock(of(m));
     return 0;
   }
 
   static int trylock(pthread_mutex_t* m) {
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return trylock_other<false>(m, v);
+      return trylock_other(m, v);
     return core::try_lock(of(m)) ? 0 : EBUSY;
   }
 
   static int unlock(pthread_mutex_t* m) {
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return unlock_other<false>(m, v);
+      return unlock_other(m, v);
     core::unlock(of(m));
     return 0;
   }
@@ -99,7 +100,7 @@ class mutex_operations {
     if (!still_has_one_thread()) [[unlikely]]
       return leave_alone(m, lock);
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return lock_other<true>(m, v);
+      return lock_kind<true>(m, v);
     return take_alone(m) ? 0 : lock_plainly(m);
   }
 
@@ -107,7 +108,7 @@ class mutex_operations {
     if (!still_has_one_thread()) [[unlikely]]
       return leave_alone(m, trylock);
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return trylock_other<true>(m, v);
+      return trylock_kind<true>(m, v);
     return take_alone(m) ? 0 : trylock_plainly(m);
   }
 
@@ -115,7 +116,7 @@ class mutex_operations {
     if (!still_has_one_thread()) [[unlikely]]
       return leave_alone(m, unlock);
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return unlock_other<true>(m, v);
+      return unlock_kind<true>(m, v);
     return release_alone(m) ? 0 : unlock_plainly(m);
   }
 
@@ -148,7 +149,8 @@ class mutex_operations {
 
   // ---- by the only thread of a process ----------------------------------------------------------------------
 
-  /// False: nothing has changed, the lock must look itself.
+  /// False: nothing has changed, the lock must look itself. `tag_follows`: own() comes next, which writes it.
+  template <bool tag_follows = false>
   static bool take_alone(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
@@ -156,7 +158,7 @@ class mutex_operations {
     if (word.load(std::memory_order_acquire) != 0) [[unlikely]]
       return false;
     word.store(held, std::memory_order_relaxed);
-    core::take_over(w);
+    if (!tag_follows) core::take_over(w);
     return true;
   }
 
@@ -180,7 +182,7 @@ class mutex_operations {
   }
 
   template <bool alone>
-  [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) {
+  [[gnu::always_inline]] static int lock_kind(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
       return v != validity::adaptive ? lock_unready(m) : take_if_alone<alone>(m) ? 0 : lock_adaptive(m);
     std::uint32_t me;
@@ -192,14 +194,14 @@ class mutex_operations {
       core::lock(of(m));
       return own(m, me);
     } else {
-      if (alone ? !take_alone(m) : !take_uncontended(m)) [[unlikely]]
+      if (alone ? !take_alone<counts_in_tag>(m) : !take_uncontended(m)) [[unlikely]]
         return lock_owned(m, me);
       return own(m, me);
     }
   }
 
   template <bool alone>
-  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) {
+  [[gnu::always_inline]] static int trylock_kind(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
       return v != validity::adaptive ? trylock_unready(m) : take_if_alone<alone>(m) ? 0 : trylock_adaptive(m);
     std::uint32_t me;
@@ -207,12 +209,14 @@ class mutex_operations {
       return trylock_unready(m);
     if (owner(m).load(std::memory_order_relaxed) == me) [[unlikely]]
       return v == validity::errorcheck ? EBUSY : relock(m, false);
-    if (!take_if_alone<alone>(m) && !core::try_lock(of(m))) return EBUSY;
+    if constexpr (alone)
+      if (take_alone<counts_in_tag>(m)) return own(m, me);
+    if (!core::try_lock(of(m))) return EBUSY;
     return own(m, me);
   }
 
   template <bool alone>
-  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) {
+  [[gnu::always_inline]] static int unlock_kind(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
       return v != validity::adaptive ? unlock_unready(m) : release_if_alone<alone>(m) ? 0 : unlock_adaptive(m);
     std::uint32_t me;
@@ -220,7 +224,7 @@ class mutex_operations {
       return unlock_unready(m);
     if (owner(m).load(std::memory_order_relaxed) != me) [[unlikely]]
       return EPERM;
-    if (v == validity::recursive && is_deeper(m)) [[unlikely]]
+    if (is_deeper(m)) [[unlikely]]
       return 0;
     disown(m);
     if constexpr (alone) {
@@ -231,6 +235,11 @@ class mutex_operations {
     }
     return 0;
   }
+
+  // In line where the process is alone: then all that needs a stack frame is elsewhere.
+  [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
+  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
+  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
 
   template <bool alone>
   static bool take_if_alone(pthread_mutex_t* m) {
@@ -243,7 +252,7 @@ class mutex_operations {
     return false;
   }
 
-  /// As the lock does it itself; but looks first, since the lock tries again after a failure.
+  /// As the lock does it itself; but looks first, since the lock tries again after a failure. own() comes next.
   static bool take_uncontended(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
@@ -251,7 +260,7 @@ class mutex_operations {
     if (word.load(std::memory_order_relaxed) != 0 ||
         !word.compare_exchange_strong(free, held, std::memory_order_acquire, std::memory_order_relaxed))
       return false;
-    core::take_over(w);
+    if (!counts_in_tag) core::take_over(w);
     return true;
   }
 
@@ -308,7 +317,7 @@ class mutex_operations {
     if (!is_ours(kind)) return c_library::mutex_unlock(m);
     if (!has_owner(kind)) return unlock_adaptive(m);
     if (owner(m).load(std::memory_order_relaxed) != this_thread()) return EPERM;
-    if (type_of(kind) == PTHREAD_MUTEX_RECURSIVE && is_deeper(m)) return 0;
+    if (is_deeper(m)) return 0;
     disown(m);
     core::release(of(m));
     return 0;
@@ -318,7 +327,7 @@ class mutex_operations {
     return field<std::atomic<std::uint32_t>>(m, layout::owner);
   }
   /// The owner's. Where it is the owner tag, too, other threads look at it; elsewhere it costs two instructions less.
-  using counter = std::conditional_t<layout::count == layout::owner_tag, std::atomic<std::uint32_t>, std::uint32_t>;
+  using counter = std::conditional_t<counts_in_tag, std::atomic<std::uint32_t>, std::uint32_t>;
   static counter& count(pthread_mutex_t* m) { return field<counter>(m, layout::count); }
   static std::uint32_t depth(std::uint32_t count) { return count; }
   static std::uint32_t depth(const std::atomic<std::uint32_t>& count) { return count.load(std::memory_order_relaxed); }
@@ -330,14 +339,14 @@ class mutex_operations {
   // Of kinds that have an owner:
 
   /// By the owner. Only the owner can find its own id in the mutex.
-  static int relock(pthread_mutex_t* m, bool checks) {
+  [[gnu::noinline]] static int relock(pthread_mutex_t* m, bool checks) {
     if (checks) return EDEADLK;
     if (depth(count(m)) + 1 == 0) return EAGAIN;
     set(count(m), depth(count(m)) + 1);
     return 0;
   }
 
-  /// One level off the depth. False: it is the last, and has not been taken off.
+  /// One level off the depth. False: it is the last, as always with an error-checking mutex, and has not been taken off.
   static bool is_deeper(pthread_mutex_t* m) {
     const std::uint32_t deep = depth(count(m));
     if (deep == 1) return false;
@@ -357,7 +366,7 @@ class mutex_operations {
   static void disown(pthread_mutex_t* m) {
     owner(m).store(0, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if constexpr (layout::count != layout::owner_tag) set(count(m), 0);
+    if constexpr (!counts_in_tag) set(count(m), 0);
   }
 
   /// Makes the mutex valid in this incarnation of the process and returns its kind.
