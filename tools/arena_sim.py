@@ -129,10 +129,12 @@ class Runs:
     """What was made, as it is in the file."""
 
     def __init__(self, file):
-        self.file, self.found, self.builds, self.lock = file, {}, [], threading.Lock()
+        self.file, self.found, self.builds, self.lock, self.torn = file, {}, [], threading.Lock(), False
         if not file.is_file():
             return
-        for number, line in enumerate(file.read_text().splitlines(), 1):
+        text = file.read_text()
+        self.torn = not text.endswith("\n") and text != ""
+        for number, line in enumerate(text.splitlines(), 1):
             try:
                 entry = json.loads(line)
             except ValueError:
@@ -151,10 +153,9 @@ class Runs:
             else:
                 self.builds.append(entry["build"])
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            begun = self.file.is_file() and self.file.stat().st_size > 0 and not self.file.read_bytes().endswith(b"\n") \
-                if "build" in entry else False
             with self.file.open("a") as out:
-                out.write("\n" * begun + json.dumps(entry, separators=(",", ":")) + "\n")
+                out.write("\n" * self.torn + json.dumps(entry, separators=(",", ":")) + "\n")
+            self.torn = False
 
     def drop(self, locks):
         """The runs of these locks are made again."""
@@ -162,6 +163,7 @@ class Runs:
         if self.file.is_file():
             lines = [{"build": b} for b in self.builds] + list(self.found.values())
             self.file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+            self.torn = False
 
 
 class Arena:
