@@ -73,7 +73,7 @@ class Points(unittest.TestCase):
         self.assertEqual(arena_sim.Arena.point(CASE, "mcs", 1, 4)["spin_ns"], 5000)
 
     def test_numbers_of_cpus_are_the_machines(self):
-        shown = subprocess.run([USHER, "sim", "--list"], capture_output=True, text=True, timeout=20).stdout
+        shown = subprocess.run([USHER, "sim", "--list"], capture_output=True, text=True, timeout=20, env=arena_sim.ENVIRONMENT).stdout
         for machine, cpus in arena_sim.CPUS.items():
             self.assertRegex(shown, rf"\n *{machine} .*\({cpus} CPUs\)")
 
