@@ -20,6 +20,7 @@
 #include "team.hpp"
 #include "usher/condition_variable.hpp"
 #include "usher/locks/futex.hpp"
+#include "usher/locks/loiter.hpp"
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/mutex.hpp"
