@@ -4,7 +4,7 @@
 A point is a machine, a program with its parameters, a number of threads and a budget for spinning. All locks whose waiters sleep run
 there, in these steps:
 
-  sift     every lock at some of the points, one seed: who is nowhere within a fifth of the best is left out
+  sift     every lock at some of the points, one seed: who is nowhere among the fastest is left out
   screen   the others at all points, one seed
   confirm  two more seeds: the default, and the best of that step
   waits    where the default is behind: one long run of the default and of the faster locks, fastest first, until one keeps the bound on
@@ -63,8 +63,8 @@ THREADS_SHOWN = [2, 8]                   # and all, and twice as many
 SPINS = [5000, 20000]                    # ns; the longer one with 4, 32 and as many threads as CPUs, on machines that decide
 SEEDS = [1, 2, 3]
 NEAR = 1.03           # a default that is no further behind is not asked for waits: whatever lock is ahead counts
-SIFTED = 0.8          # of the best; at points with these numbers of threads, and as many as there are CPUs
-SIFTED_THREADS = [4, 32]
+FASTEST = 6
+SIFTED_THREADS = [4, 32]  # all locks run with so many threads, and as many as there are CPUs
 CONTENDERS = 4        # how many are confirmed, besides the default
 SETTLE = 4            # a run that has not settled is made again, so much longer
 MS_A_THREAD = 1       # the bound on waiting (impatience of include/usher/locks/loiter.hpp)
@@ -282,13 +282,14 @@ class Arena:
                 print(f"{step}: {total - len(work)} of {total} runs, {shown - began:.0f} s", file=sys.stderr)
 
     def sift(self, pool, wanted, locks, defaults):
-        """Those that are near the best at some of the points."""
+        """Those that are among the fastest, and faster than a default, at some of the points."""
         sample = [c for c in wanted if c["threads"] in SIFTED_THREADS + [CPUS[c["machine"]]] and c["spin_ns"] == SPINS[0]] or wanted
         self.screen_all(pool, sample, locks, "sift")
         kept = set(defaults)
         for case in sample:
             found = {lock: entry["throughput"] for lock in locks if (entry := self.screen(case, lock))}
-            kept |= {lock for lock, throughput in found.items() if throughput >= SIFTED * max(found.values())}
+            slowest = min((found[d] for d in defaults if d in found), default=0)
+            kept |= {l for l in sorted(found, key=lambda l: -found[l])[:FASTEST] if found[l] > NEAR * slowest}
         return [lock for lock in locks if lock in kept]
 
     def all(self, wanted, locks, defaults):
@@ -449,7 +450,7 @@ def main(arguments=None):
         many = sum(map(crowded, wanted))
         minutes = len(locks) * ((len(wanted) - many) * 0.03 + many * 0.4) / 60  # measured on two CPUs of a virtual machine
         print(f"{len(wanted)} points, {len(locks)} locks. If none were sifted out: about {minutes:.0f} minutes of one CPU for one seed, half as "
-              "much for the rest; with sifting about half of that.")
+              "much for the rest; less with sifting.")
         return 0
 
     runs = Runs(runs_file)
