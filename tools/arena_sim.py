@@ -368,7 +368,7 @@ def report(verdicts, most):
     return "\n\n".join(parts)
 
 
-def write_doc(verdicts, build, most):
+def write_doc(verdicts, build, most, selection):
     begin, end = "<!-- arena simulated -->\n", "<!-- /arena simulated -->\n"
     text = DOC.read_text()
     if begin not in text or end not in text:
@@ -377,7 +377,7 @@ def write_doc(verdicts, build, most):
     found = {"date": time.strftime("%Y-%m-%d"), "build": build, "points": verdicts}
     lines = [f'"{d}": [\n' + ",\n".join(json.dumps(v, separators=(",", ":")) for v in of) + "\n]" for d, of in verdicts.items()]
     POINTS.write_text(f'{{"date": "{found["date"]}", "build": "{build}", "points": {{\n' + ",\n".join(lines) + "\n}}\n")
-    DOC.write_text(text[:text.index(begin) + len(begin)] + f"Measured {found['date']}.\n\n" + report(verdicts, most) + "\n" +
+    DOC.write_text(text[:text.index(begin) + len(begin)] + f"Measured {found['date']}: {selection}.\n\n" + report(verdicts, most) + "\n" +
                    text[text.index(end):])
 
 
@@ -474,7 +474,8 @@ def main(arguments=None):
     if options.write_doc:
         if any(len(v) < len(wanted) for v in verdicts.values()) or options.quick:
             die("not written: points are missing; the same command without --quick and --minutes completes them", 1)
-        write_doc(verdicts, build, options.most)
+        chosen = [f"--{k} {v}" for k in ("machines", "programs", "threads", "spin") if (v := getattr(options, k)) not in (None, "all")]
+        write_doc(verdicts, build, options.most, f"the points of `{' '.join(chosen)}`" if chosen else "all points")
     if arena.failures:
         key, why = next(iter(arena.failures.items()))
         print(f"{len(arena.failures)} runs failed; the first: {key}: {why}", file=sys.stderr)
