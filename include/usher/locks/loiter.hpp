@@ -1,6 +1,6 @@
 // LOITER ("locking: outer-inner with throttling"): a test-and-set lock for those who circulate, and behind it an MCS
 // lock that holds back all but one of those who had to wait. That one, the standby, contends for the outer lock; if
-// it waits too long it becomes impatient and the next unlock hands the lock to it. Usher's default.
+// it waits too long it becomes impatient and the next unlock hands the lock to it.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
 // Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread spins for a
