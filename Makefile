@@ -82,7 +82,7 @@ stat-cases: build ## usher stat on real programs, and what it costs them, into d
 arena: build ## locks against the C library, in paired rounds, into docs/measurements/arena.md (an hour; resumes); LOCKS=a,b MINUTES=30 POINTS=REGEX
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/arena.py run --build $(BUILD) --locks $(or $(LOCKS),loiter) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
+	@python3 tools/arena.py run --build $(BUILD) --locks $(or $(LOCKS),steady) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
 	  status=$$?; python3 tools/arena.py report && exit $$status
 
 arena-sim: build ## the default against the best lock of each point on simulated machines (an hour or two on 2 cores; resumes); LOCKS=a,b MINUTES=30

@@ -2,7 +2,7 @@
 """The arena: locks against the C library's mutex, in paired rounds, at some eighty chosen points. How a default is judged.
 
   arena.py list                                       the points, why they are there, what is missing for them
-  arena.py run --locks loiter --minutes 30            run; what is in the results already counts, so a run can be resumed
+  arena.py run --locks steady --minutes 30            run; what is in the results already counts, so a run can be resumed
   arena.py run --points '^50-|queue' --rounds 12      some points, so many rounds of each at most
   arena.py run --chroot DIR                           the points that also face the C library of another release of Debian
   arena.py judge                                      verdicts from the results, as text
@@ -299,7 +299,7 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     run_it = commands.add_parser("run", help="run rounds")
-    run_it.add_argument("--locks", default="loiter", metavar="A,B", help="against the C library (loiter)")
+    run_it.add_argument("--locks", default="steady", metavar="A,B", help="against the C library (steady)")
     run_it.add_argument("--points", metavar="REGEX", help="points whose name it matches, or a group (all)")
     run_it.add_argument("--rounds", type=int, default=60, metavar="N", help="of a point at most (60)")
     run_it.add_argument("--least", type=int, default=0, metavar="N", help="of all points, before any gets more (as many as an interval needs)")

@@ -8,7 +8,7 @@ there, in these steps:
   screen   the others at all points, one seed
   confirm  two more seeds: the default, and the best of that step
   waits    where the default is behind: one long run of the default and of the faster locks, fastest first, until one keeps the bound on
-           the longest wait: a millisecond for each thread, as the default promises, or the default's own longest wait, if that is
+           the longest wait: a millisecond for each thread, as loiter promises, or the default's own longest wait, if that is
            longer. That lock is the best one of the point.
 
 Each run is a line of JSON (--runs); what is there is not run again, so a call that was ended goes on where it was. A run is the same on
