@@ -73,7 +73,7 @@ def commands_work(usr, libdir, version, work, env):
                                             30, env), lambda out: chart.is_file())
     program = work / "uses_mutexes"
     must(["cc", "-O1", "-pthread", HERE.parent / "add_a_lock" / "uses_mutexes.c", "-o", program], 60, env=env)
-    for lock in ("loiter", "twa"):
+    for lock in ("steady", "twa"):
         check(f"usher run --lock {lock}: the program's mutexes are Usher's",
               run([usher, "run", "--lock", lock, "--", program], 30, env))
 
@@ -101,7 +101,7 @@ def main():
         out, root, work = (Path(temporary).resolve() / name for name in ("out", "root", "work"))
         work.mkdir()
         told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 350,
-                     env=dict(env, DEB_BUILD_OPTIONS="noopt", USHER_LOCKS="loiter;twa;mcscr;c-bo-mcs;pthread"))
+                     env=dict(env, DEB_BUILD_OPTIONS="noopt", USHER_LOCKS="steady;twa;mcscr;c-bo-mcs;pthread"))
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
         packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
         expect("the packages that we know", [f.name.split("_")[0] for f in packages] == NAMES, packages)

@@ -64,7 +64,7 @@ def headers_only(options, folder, env):
 
 
 def both_libraries(options, folder, env):
-    configure(options, folder, env, "-DUSHER_BUILD_LIBRARIES=ON", "-DUSHER_LOCKS=loiter;twa")
+    configure(options, folder, env, "-DUSHER_BUILD_LIBRARIES=ON", "-DUSHER_LOCKS=steady;twa")
     must([options.cmake, "--build", folder, "-j", "2"], 200, env=env)
     programs = folder / "programs"
     for program in ("embeds", "by_name", "c_consumer", "careless"):
@@ -77,7 +77,7 @@ def what_is_missing(options, folder, env):
     """Usher by itself. Nothing is built."""
     def usher(name, *more):
         return run([options.cmake, "-S", options.tree, "-B", folder / name, "-G", options.generator,
-                    f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DUSHER_LOCKS=loiter", *more],
+                    f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DUSHER_LOCKS=steady", *more],
                    60, env)
 
     done = usher("missing", "-DBUILD_TESTING=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON",
