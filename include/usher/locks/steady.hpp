@@ -11,13 +11,14 @@
 //   one sleep       Who is in the queue sleeps; it does not poll a second time.
 //   hand-off        A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs at a time. The lock is handed to a
 //                   standby that sleeps only after 4 ms: nobody can use the lock while that one wakes up.
-//   looks           The time between two looks is 16 times what a look takes.
+//   looks           The time between two looks is 16 times what a look takes; where holds are brief, it grows, too.
 //
 // Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving: an unlock that leaves the lock free wakes the
 // standby. Nobody starves: a thread polls for a limited time, then joins the queue (doorway: the exchange of its tail). The head of
 // the queue, the standby, has the lock after at most 4 ms, two holds and two wake-ups, if nobody waits with a deadline and no thread
-// with a real-time priority waits. A thread with n before it waits for at most n + 1 such turns. On a machine of N > 2 NUMA nodes it may
-// be N times as long: home stays for a turn and 4 ms, and each time serves at least the first that waits there.
+// with a real-time priority waits. A thread with n before it waits for at most n + 1 such turns; on two NUMA
+// nodes for a turn and 4 ms more, while the other one is home. On N > 2 nodes it may be N times as long, and N times 4 ms more: each
+// time that home moves it stays for a turn and 4 ms, and serves at least the first that waits there.
 // Cost: lock and unlock one compare-and-swap each; who came through the queue pays for it.
 // Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and the other two
 // farther behind (spread).
@@ -200,13 +201,15 @@ class basic_steady : private urgent_waiters<P, W> {
   /// long where the line is far away or wanted by many, and then looks must be rare, for each delays the holder as well.
   bool poll() {
     const std::uint64_t patience = W::parks ? W::patience() : P::limits().spin;
+    const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;
     std::uint64_t pause = least_pause, now = P::now();
     for (const std::uint64_t end = now + patience; now < end;) {
       P::backoff(std::uint32_t(pause / 2 + P::random() % pause));
       const std::uint64_t before = P::now();
       if (try_lock()) return true;
       now = P::now();
-      pause = std::clamp((now - before) * looks_apart, least_pause, most_pause);
+      pause = std::clamp((now - before) * looks_apart, of_brief ? std::min(pause + pause / 2, most_pause) : least_pause,
+                         most_pause);
     }
     return false;
   }
