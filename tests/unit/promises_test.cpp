@@ -11,15 +11,19 @@
 #include "usher/locks/fairlock_wide.hpp"
 #include "usher/locks/k42.hpp"
 #include "usher/locks/loiter.hpp"
+#include "usher/locks/steady.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/locks/ticket32.hpp"
 #include "usher/locks/twa.hpp"
 #include "usher/locks/twa_chain.hpp"
+#include "waiters.hpp"
 
 namespace usher {
 namespace {
 
 using test::actor;
+using test::done;
+using test::history;
 using test::scripted;
 using by_script = waiting<scripted, waiting_kind::spin>;
 using parks_by_script = waiting<scripted, waiting_kind::park>;
@@ -122,6 +126,142 @@ TEST(behind_the_doorway, loiters_standby_says_that_it_is_impatient) {
   standby_gets_the_lock<loiter<hours, waiting<hours, waiting_kind::spin>>>();
   standby_gets_the_lock<loiter_eager<hours, parks>>();
   standby_gets_the_lock<loiter_numa<hours, parks>>();
+}
+
+TEST(behind_the_doorway, steadys_standby_says_that_it_is_impatient) {
+  standby_gets_the_lock<steady<hours, waiting<hours, waiting_kind::park>>>();
+  standby_gets_the_lock<steady<hours, waiting<hours, waiting_kind::spin>>>();
+}
+
+// ---- the bound of steady
+
+constexpr std::uint64_t microsecond = 1000, ask_after = 1000 * microsecond, hand_off_after = 4000 * microsecond;
+constexpr std::uint32_t asleep = 4, impatient = 8, handed = 16;  // of the first word: the header
+
+/// Some time goes by at each look at the clock. How the standby sleeps is noted.
+struct watched : scripted {
+  static inline std::uint64_t clock = 0, look = 0;
+  static inline unsigned slept = 0, slept_impatient = 0;  ///< for a limited time
+  static std::uint64_t now() { return clock += look; }
+  template <class Word>
+  static void park_for(const Word& word, std::uint32_t seen, std::uint32_t mask, std::uint64_t) {
+    slept++;
+    slept_impatient += (seen & impatient) != 0 ? 1 : 0;
+    park(word, seen, mask);
+  }
+};
+using steady_by_script = steady<watched, waiting<watched, waiting_kind::park>>;
+
+/// Others do the worst to a standby, and the rest by chance: before each of its operations the lock is freed, taken or left alone,
+/// but
+/// never left free where it has just seen that, nor handed over while it is awake.
+struct barging {
+  steady_by_script lock{};
+  actor standby;
+  bool held = true;
+  unsigned admitted = 0;  ///< of others
+  std::uint32_t chance;
+
+  explicit barging(std::uint32_t seed) : chance(seed * 2654435761u) {
+    lock.lock();
+    standby.start([this] { lock.lock(); });
+    standby.run();  // until it sleeps
+  }
+  ~barging() {  // its node goes back
+    while (!standby.ended()) {
+      if (held) change();
+      standby.step();
+    }
+    lock.unlock();
+  }
+  void change() {
+    if (held) {
+      lock.unlock();
+      held = false;
+    } else if (lock.try_lock()) {
+      held = true;
+      admitted++;
+    }
+  }
+  void step() {
+    const bool saw_it_free = !held && history.back().actor == standby.number() && history.back().what == done::load;
+    chance = chance * 1664525 + 1013904223;
+    for (unsigned n = chance >> 30; n != 0 && !asks(); n--) change();
+    if (saw_it_free && !held) change();
+    standby.step();
+  }
+  /// Whether it is awake and wants the next unlock to hand the lock over: no unlock comes then.
+  bool asks() const { return held && is_marked(impatient) && !standby.waits(); }
+  bool is_marked(std::uint32_t marks) const { return (test::word(lock, 0) & marks) != 0; }
+};
+
+TEST(steady_bound, a_standby_is_passed_over_only_until_it_has_waited_for_4_ms) {
+  unsigned due_ones = 0;
+  for (const std::uint64_t look : {100 * microsecond, 300 * microsecond, 2000 * microsecond})
+    for (std::uint32_t seed = 1; seed <= 25; seed++) {
+      watched::clock = 0;
+      watched::look = look;
+      barging b(seed);
+      const std::uint64_t due = hand_off_after + 4 * look;  // it looks at the clock that often before it is standby
+      while (!b.standby.ended() && watched::clock < due) b.step();
+      due_ones += b.standby.ended() ? 0 : 1;
+      b.admitted = 0;
+      unsigned steps = 0;
+      while (!b.standby.ended() && steps < 100) b.step(), steps++;
+      EXPECT_LE(steps, 12u) << "seed " << seed;
+      EXPECT_LE(b.admitted, 12u) << "seed " << seed;
+    }
+  EXPECT_GT(due_ones, 10u) << "the others are not bad enough";
+}
+
+TEST(steady_bound, who_holds_when_a_due_standby_has_said_so_is_the_last_before_it) {
+  unsigned due_ones = 0;
+  for (std::uint32_t seed = 1; seed <= 100; seed++) {
+    watched::clock = 0;
+    watched::look = 5000 * microsecond;  // it is due when it wakes up
+    barging b(seed);
+    while (!b.standby.ended() && !b.is_marked(impatient)) b.step();
+    if (b.standby.ended() || b.is_marked(handed)) continue;
+    due_ones++;
+    b.admitted = 0;
+    if (!b.held) b.change();
+    b.change();  // an unlock
+    b.change();  // one that comes then
+    EXPECT_TRUE(b.is_marked(handed)) << "seed " << seed;
+    EXPECT_LE(b.admitted, 1u) << "seed " << seed;
+    for (int i = 0; i < 20 && !b.standby.ended(); i++) b.standby.step();
+    EXPECT_TRUE(b.standby.ended()) << "seed " << seed;
+  }
+  EXPECT_GT(due_ones, 10u) << "the others are not bad enough";
+}
+
+TEST(steady_bound, an_awake_standby_asks_after_1_ms) {
+  watched::clock = 0;
+  watched::look = 10 * microsecond;
+  barging b(1);
+  EXPECT_TRUE(b.is_marked(asleep));
+  EXPECT_FALSE(b.is_marked(impatient));
+  watched::clock = ask_after + 100 * microsecond;
+  for (int i = 0; i < 20 && !b.is_marked(impatient); i++) b.standby.step();
+  EXPECT_TRUE(b.is_marked(impatient));
+  b.change();
+  EXPECT_TRUE(b.is_marked(handed));
+  for (int i = 0; i < 20 && !b.standby.ended(); i++) b.standby.step();
+  EXPECT_TRUE(b.standby.ended());
+  EXPECT_LT(watched::clock, hand_off_after);
+}
+
+TEST(steady_bound, the_lock_is_not_handed_to_one_that_sleeps_before_4_ms) {
+  watched::slept = watched::slept_impatient = 0;
+  for (std::uint32_t seed = 1; seed <= 300; seed++) {
+    watched::clock = 0;
+    watched::look = 100 * microsecond;
+    barging b(seed);
+    for (int i = 0; i < 1000 && !b.standby.ended(); i++) b.step();
+    EXPECT_TRUE(b.standby.ended()) << "seed " << seed;
+  }
+  EXPECT_GT(watched::slept, 300u);
+  EXPECT_EQ(watched::slept_impatient, 0u);
 }
 
 /// Two actors wait for a lock that the script has. The second is far, and wants into a slot of the array that other locks' threads
