@@ -183,7 +183,7 @@ TEST(catalogue, names_are_found_and_misspelt_ones_have_a_neighbour) {
 
 TEST(catalogue, has_every_promised_lock) {
   for (const char* name : {"tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter",
-                           "pthread", "pthread-adaptive"}) {
+                           "steady", "pthread", "pthread-adaptive"}) {
     const lock_table* t = find_lock(name);
     ASSERT_NE(t, nullptr) << name;
     EXPECT_TRUE(t->plain()) << name;

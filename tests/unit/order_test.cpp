@@ -15,6 +15,7 @@
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/mcscr.hpp"
 #include "usher/locks/mcsg.hpp"
+#include "usher/locks/steady.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/locks/twa.hpp"
 #include "usher/mutex.hpp"
@@ -299,9 +300,10 @@ TEST(mcscr, the_eldest_get_their_turn) {
 // ---- LOITER
 // ----------------------------------------------------------------------------------------------------------
 
-TEST(loiter, an_impatient_standby_is_handed_the_lock) {
-  // Two threads pass the lock between them without a pause; a third must still get in.
-  loiter<native, stp> lock{};
+/// Two threads pass the lock between them without a pause; a third must still get in.
+template <class Lock>
+void an_impatient_standby_is_handed_the_lock() {
+  Lock lock{};
   std::atomic<bool> stop{false}, in{false};
   {
     std::vector<std::jthread> team;
@@ -326,6 +328,14 @@ TEST(loiter, an_impatient_standby_is_handed_the_lock) {
   }
   EXPECT_TRUE(in);
   EXPECT_TRUE(lock.try_lock());
+}
+
+TEST(impatient_standby, loiters_is_handed_the_lock) {
+  an_impatient_standby_is_handed_the_lock<loiter<native, stp>>();
+}
+TEST(impatient_standby, steadys_is_handed_the_lock) {
+  an_impatient_standby_is_handed_the_lock<steady<native, stp>>();
+  an_impatient_standby_is_handed_the_lock<steady<native, waiting<native, waiting_kind::park>>>();
 }
 
 // ---- timed waiting
@@ -377,8 +387,14 @@ void timed_waiting() {
   EXPECT_TRUE(m.try_lock());
   m.unlock();
 }
-TEST(timed, loiter) {
+TEST(timed, the_default) {
   timed_waiting<timed_mutex<>>();
+}
+TEST(timed, loiter) {
+  timed_waiting<timed_mutex<loiter>>();
+}
+TEST(timed, steady) {
+  timed_waiting<timed_mutex<steady>>();
 }
 TEST(timed, ticket) {
   timed_waiting<timed_mutex<ticket>>();

@@ -17,6 +17,7 @@
 #include "usher/condition_variable.hpp"
 #include "usher/locks/loiter.hpp"
 #include "usher/locks/mcs.hpp"
+#include "usher/locks/steady.hpp"
 #include "usher/semaphore.hpp"
 #include "waiters.hpp"
 
@@ -218,19 +219,20 @@ TEST(conditions, serve_by_priority_and_then_in_order_of_arrival) {
   }
 }
 
-// ---- loiter -------------------------------------------------------------------------------------------------------
+// ---- loiter, steady -------------------------------------------------------------------------------------------------------
 
 template <class Lock>
 class loiters : public testing::Test {};
 template <waiting_kind K>
 using ranked_waiting = waiting<ranked, K>;
-using forms = testing::Types<loiter<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
-                             loiter<ranked, ranked_waiting<waiting_kind::yield_then_park>>,
-                             loiter<ranked, ranked_waiting<waiting_kind::park>>,
-                             loiter_eager<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
-                             loiter_barging<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
-                             loiter_cull<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
-                             loiter_numa<ranked, ranked_waiting<waiting_kind::spin_then_park>>>;
+using forms = testing::Types<
+    loiter<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
+    loiter<ranked, ranked_waiting<waiting_kind::yield_then_park>>, loiter<ranked, ranked_waiting<waiting_kind::park>>,
+    loiter_eager<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
+    loiter_barging<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
+    loiter_cull<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
+    loiter_numa<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
+    steady<ranked, ranked_waiting<waiting_kind::spin_then_park>>, steady<ranked, ranked_waiting<waiting_kind::park>>>;
 TYPED_TEST_SUITE(loiters, forms);
 
 TYPED_TEST(loiters, let_sleepers_in_by_priority_and_then_in_order_of_arrival) {
@@ -244,7 +246,7 @@ TYPED_TEST(loiters, let_sleepers_in_by_priority_and_then_in_order_of_arrival) {
       order.push_back(i);
       l.unlock();
     });
-    std::this_thread::sleep_for(3ms);  // the standby is impatient: it is not served before the urgent all the same
+    std::this_thread::sleep_for(6ms);  // the standby is impatient: it is not served before the urgent all the same
     EXPECT_TRUE(l.contended());
     l.unlock();
   }
@@ -268,8 +270,8 @@ TYPED_TEST(loiters, exclude_where_some_threads_are_urgent) {
   EXPECT_TRUE(l.try_lock());
 }
 
-TEST(loiters, an_urgent_waiter_is_certain_to_come) {
-  loiter<ranked, ranked_waiting<waiting_kind::park>> l{};
+TYPED_TEST(loiters, know_that_an_urgent_waiter_is_certain_to_come) {
+  TypeParam l{};
   l.lock();
   EXPECT_FALSE(l.contended());
   std::atomic<pid_t> begun = 0;

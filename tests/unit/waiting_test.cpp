@@ -79,8 +79,9 @@ std::vector<std::jthread> in_turn(unsigned n, Enter enter) {
 
 template <class Lock>
 class conditions : public testing::Test {};
-using lockables = testing::Types<mutex<loiter>, mutex<mcs>, mutex<ticket, waiting_kind::park>, std::mutex,
-                                 timed_mutex<loiter>, timed_mutex<mcs>, timed_mutex<ticket, waiting_kind::park>>;
+using lockables =
+    testing::Types<mutex<steady>, mutex<loiter>, mutex<mcs>, mutex<ticket, waiting_kind::park>, std::mutex,
+                   timed_mutex<steady>, timed_mutex<loiter>, timed_mutex<mcs>, timed_mutex<ticket, waiting_kind::park>>;
 TYPED_TEST_SUITE(conditions, lockables);
 
 TYPED_TEST(conditions, a_bounded_queue_loses_nothing) {
