@@ -9,6 +9,7 @@
 #include "usher/core/condition_core.hpp"
 #include "usher/locks/loiter.hpp"
 #include "usher/locks/mcs.hpp"
+#include "usher/locks/steady.hpp"
 #include "usher/locks/ticket.hpp"
 
 namespace usher::sim {
@@ -98,6 +99,7 @@ TEST(condition_variable, requeues_to_ticket) {
 }
 TEST(condition_variable, requeues_to_a_lock_that_restricts) {
   sleeps_less_where_it_is_requeued<loiter>();
+  sleeps_less_where_it_is_requeued<steady>();
 }
 
 }  // namespace
