@@ -138,7 +138,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (the_lock->contended != nullptr && the_lock->contended(state()) && n == Threads * acquisitions)
         wrong("the lock says that another thread will have it, and none comes");
       release();
-      if (n == Threads * acquisitions) world.end_of(0);
+      if (n == Threads * acquisitions) {
+        if (crowd == 0) expect_free();
+        world.end_of(0);
+      }
     }
     world.goes_home();
   }
@@ -266,6 +269,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   // ---- all --------------------------------------------------------------------------------------------------
+
+  /// By the last owner: a lock that hands itself over has not done so, for nobody is left.
+  void expect_free() {
+    if (the_lock->unlock_is_due == nullptr) return;
+    if (!the_lock->try_lock(state())) wrong("nobody has the lock, and it is not free");
+    the_lock->unlock(state());
+  }
 
   void acquire() {
     world.wants(true);
