@@ -35,9 +35,10 @@ std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }
 
-/// With at most so many threads before it.
+/// With at most so many threads before it: the header.
 std::uint64_t bound(unsigned before, std::uint64_t hold, unsigned nodes) {
-  return (before + 1) * a_turn(hold) * nodes;
+  const std::uint64_t turns = (before + 1) * a_turn(hold), home = 4 * millisecond;
+  return nodes == 1 ? turns : nodes == 2 ? turns + a_turn(hold) + home : nodes * (turns + home);
 }
 
 /// ns: the longest wait of any thread, in a run of `length` ns.
