@@ -177,7 +177,8 @@ const std::vector<const checked_lock*>& mutexes() {
   static const std::vector<const checked_lock*> list = [] {
     std::vector<const checked_lock*> some;
     for (const checked_lock& l : checked_locks())
-      for (const char* name : {"steady", "loiter", "mcscr", "ticket", "futex", "steady-park", "loiter-park", "mcscr-park"})
+      for (const char* name :
+           {"steady", "loiter", "mcscr", "ticket", "futex", "steady-park", "loiter-park", "mcscr-park"})
         if (l.name == name) some.push_back(&l);
     return some;
   }();
