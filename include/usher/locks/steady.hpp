@@ -193,7 +193,8 @@ class basic_steady : private urgent_waiters<P, W> {
   bool polling_pays() const {
     if constexpr (!W::parks) return true;
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed), holds = class_in(seen);
-    if (holds > class_of(W::patience())) return false;
+    const std::uint64_t patience = W::patience();
+    if (patience == 0 || holds > class_of(patience)) return false;
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
@@ -277,7 +278,6 @@ class basic_steady : private urgent_waiters<P, W> {
         outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
       }
-      if (may_enter(w)) continue;
       wait_for_outer(w, is_due ? 0 : (waited < ask_after ? ask_after : hand_off_after) - waited);
       may_ask = true;
     }
