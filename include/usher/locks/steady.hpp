@@ -11,10 +11,12 @@
 //   one sleep       Who is in the queue sleeps; it does not poll a second time.
 //   hand-off        A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs at a time. The lock is handed to a
 //                   standby that sleeps only after 4 ms: nobody can use the lock while that one wakes up.
+//   naps            A standby that was woken and came too late sleeps for 50 µs without a mark: others circulate, and to wake it at each
+//                   unlock would cost them more than it gains.
 //   looks           The time between two looks is 16 times what a look takes; where holds are brief, it grows, too.
 //
-// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving: an unlock that leaves the lock free wakes the
-// standby. Nobody starves: a thread polls for a limited time, then joins the queue (doorway: the exchange of its tail). The head of
+// Guarantees: not FIFO; arriving threads may overtake those that wait. An unlock that leaves the lock free wakes the standby, or that
+// one looks within 50 µs. Nobody starves: a thread polls for a limited time, then joins the queue (doorway: the exchange of its tail). The head of
 // the queue, the standby, has the lock after at most 4 ms, two holds and two wake-ups, if nobody waits with a deadline and no thread
 // with a real-time priority waits. A thread with n before it waits for at most n + 1 such turns; on two NUMA
 // nodes for a turn and 4 ms more, while the other one is home. On N > 2 nodes it may be N times as long, and N times 4 ms more: each
@@ -145,7 +147,7 @@ class basic_steady : private urgent_waiters<P, W> {
   static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
 
   // ns. Chosen; docs/default-lock.md has what other figures do.
-  static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, hand_off_after = 4000000;
+  static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, nap_for = 50000, hand_off_after = 4000000;
   static constexpr std::uint32_t home_period = 4000000 >> 10;  // in 1.024 µs
 
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
@@ -246,7 +248,7 @@ class basic_steady : private urgent_waiters<P, W> {
   /// it does, until it has waited for long.
   void stand_by() {
     const std::uint64_t since = P::now();
-    bool may_ask = false;  // it sleeps between two times that it asks
+    bool may_ask = false, late = false;  // once each time that it has slept with a mark
     for (;;) {
       // Not the inner bit: the last holder may not have cleared its own yet, if the queue was free for a moment.
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
@@ -272,6 +274,11 @@ class basic_steady : private urgent_waiters<P, W> {
         outer_.fetch_and(~impatient, std::memory_order_relaxed);  // it stays handed if it has been
         continue;
       }
+      if (W::parks && !is_due && late) {  // others have been quicker, and will be again
+        late = false;
+        P::nap(outer_, w, every_sleeper, nap_for, 0);
+        continue;
+      }
       const std::uint32_t marks = (W::parks ? asleep : 0) | (is_due ? impatient : 0);
       // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
       if ((w & marks) != marks) {
@@ -279,7 +286,7 @@ class basic_steady : private urgent_waiters<P, W> {
         continue;
       }
       wait_for_outer(w, is_due ? 0 : (waited < ask_after ? ask_after : hand_off_after) - waited);
-      may_ask = true;
+      may_ask = late = true;
     }
   }
 
