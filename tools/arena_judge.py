@@ -7,7 +7,8 @@ alike. Judged is the ratio of a lock's throughput to the C library's **of the sa
 - the interval is the one that belongs to it, from the exact distribution of Wilcoxon's signed ranks. It asks no
   normality: were a lock the same as the C library, each round's ratio would be as likely above 1 as below by as much;
 - corrected for the number of points by Bonferroni: with p points each interval is made for an error of 0.05 / p, so
-  that, of all intervals of a lock, one that misses its point's true ratio is to be expected in one arena of twenty.
+  that, of all intervals of a lock, one that misses its point's true ratio is to be expected in one arena of twenty; a little
+  oftener, since undecided points are looked at after each round and given more, and throughput and CPU time are two figures.
 
 Below that error an interval needs a number of rounds (12 for 60 points); with fewer there is none, and the point is
 undecided. The C library against itself is judged like a lock: what is outside the noise there is false."""

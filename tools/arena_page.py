@@ -75,7 +75,7 @@ def time_ratio(judged, lock, name):
 
 
 def bars(judged):
-    """What the issue asks of a default, and where each lock stands."""
+    """What is asked of a default, and where each lock stands."""
     names = {p.name for p in judged.points}
     rows = []
 

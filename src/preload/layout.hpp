@@ -12,7 +12,7 @@
 //         12   timed                                             timed
 //         16   kind                                              kind
 //         20   epoch                                             epoch
-//         24   slow path                                         lock       16 bytes, all zero when free
+//         24   slow path                                         lock       16 bytes, zero at first
 //         32   requeued                                            …
 //
 // lock, owner tag   Offset 0 is what the C library takes for its lock word. Its own trylock, reached behind our back (dlvsym,

@@ -15,11 +15,12 @@
 //                   unlock would cost them more than it gains.
 //   looks           The time between two looks is 16 times what a look takes; where holds are brief, it grows, too.
 //
-// Guarantees: not FIFO; arriving threads may overtake those that wait. An unlock that leaves the lock free wakes the standby, or that
-// one looks within 50 µs. Nobody starves: a thread polls for a limited time, then joins the queue (doorway: the exchange of its tail). The head of
-// the queue, the standby, has the lock after at most 4 ms, two holds and two wake-ups, if nobody waits with a deadline and no thread
-// with a real-time priority waits. A thread with n before it waits for at most n + 1 such turns; on two NUMA
-// nodes for a turn and 4 ms more, while the other one is home. On N > 2 nodes it may be N times as long, and N times 4 ms more: each
+// Guarantees: not FIFO; arriving threads may overtake those that wait. An unlock that leaves the lock free wakes the standby, or
+// that one looks after its nap. Nobody starves: a thread polls for a limited time, then joins the queue (doorway: the exchange of its
+// tail). The head of the queue, the standby, has the lock after at most 4 ms, two holds and two wake-ups, if nobody waits with a
+// deadline, no thread with a real-time priority waits, and no condition variable has requeued threads (up to seven may be given the
+// mutex before). With the wake-up that makes it standby that is a turn. A thread with n before it waits for at most n + 1 turns; on
+// two NUMA nodes for a turn and 4 ms more, while the other one is home; on N > 2 nodes for N times n + 1 turns and 4 ms each: each
 // time that home moves it stays for a turn and 4 ms, and serves at least the first that waits there.
 // Cost: lock and unlock one compare-and-swap each; who came through the queue pays for it.
 // Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and the other two
@@ -274,9 +275,9 @@ class basic_steady : private urgent_waiters<P, W> {
         outer_.fetch_and(~impatient, std::memory_order_relaxed);  // it stays handed if it has been
         continue;
       }
-      if (W::parks && !is_due && late) {  // others have been quicker, and will be again
+      if (W::parks && !is_due && late && (w & asleep) == 0) {  // others have been quicker, and will be again
         late = false;
-        P::nap(outer_, w, every_sleeper, nap_for, 0);
+        P::nap(outer_, w, every_sleeper, std::min(nap_for, hand_off_after - waited), 0);
         continue;
       }
       const std::uint32_t marks = (W::parks ? asleep : 0) | (is_due ? impatient : 0);
