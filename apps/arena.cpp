@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "mutex_kind.hpp"
 #include "options.hpp"
 #include "second_thread.hpp"
 #include "team.hpp"
@@ -99,21 +100,7 @@ struct alignas(line_pair) cell {
   void make(std::size_t offset, const std::string& kind) {
     static_assert(sizeof(pthread_mutex_t) + 56 <= line_pair);
     mutex = new (place + offset) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER);
-    if (kind == "normal") return;
-    pthread_mutexattr_t attributes;
-    check(pthread_mutexattr_init(&attributes), "pthread_mutexattr_init");
-    int type = PTHREAD_MUTEX_NORMAL;
-    if (kind == "recursive")
-      type = PTHREAD_MUTEX_RECURSIVE;
-    else if (kind == "errorcheck")
-      type = PTHREAD_MUTEX_ERRORCHECK;
-    else if (kind == "adaptive")
-      type = PTHREAD_MUTEX_ADAPTIVE_NP;
-    else
-      fail("unknown kind '" + kind + "': normal, recursive, errorcheck or adaptive", 2);
-    check(pthread_mutexattr_settype(&attributes, type), "pthread_mutexattr_settype");
-    check(pthread_mutex_init(mutex, &attributes), "pthread_mutex_init");
-    check(pthread_mutexattr_destroy(&attributes), "pthread_mutexattr_destroy");
+    workloads::initialise(*mutex, kind);
   }
 };
 

@@ -8,30 +8,13 @@
 #include <limits>
 #include <string>
 
+#include "mutex_kind.hpp"
 #include "options.hpp"
 #include "second_thread.hpp"
 
 namespace {
 
 using workloads::fail;
-
-void initialise(pthread_mutex_t& mutex, const std::string& kind) {
-  if (kind == "normal") return;  // as PTHREAD_MUTEX_INITIALIZER leaves it
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  int type = PTHREAD_MUTEX_NORMAL;
-  if (kind == "recursive")
-    type = PTHREAD_MUTEX_RECURSIVE;
-  else if (kind == "errorcheck")
-    type = PTHREAD_MUTEX_ERRORCHECK;
-  else if (kind == "adaptive")
-    type = PTHREAD_MUTEX_ADAPTIVE_NP;
-  else
-    fail("unknown kind '" + kind + "': normal, recursive, errorcheck or adaptive", 2);
-  if (pthread_mutexattr_settype(&attributes, type) != 0 || pthread_mutex_init(&mutex, &attributes) != 0)
-    fail("cannot make a mutex of kind " + kind);
-  pthread_mutexattr_destroy(&attributes);
-}
 
 /// Not in line, so that the loop is the same code for every kind and every caller.
 [[gnu::noinline]] void pairs(pthread_mutex_t& mutex, long iterations) {
@@ -64,7 +47,7 @@ int main(int argc, char** argv) {
   o.parse(argc, argv);
 
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  initialise(mutex, kind);
+  workloads::initialise(mutex, kind);
   if (!alone) workloads::stop_being_alone();
   const auto run = trylock ? pairs_by_trylock : pairs;
   if (quiet) {

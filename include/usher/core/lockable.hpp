@@ -76,7 +76,7 @@ template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
 
 /// Where lock() of the free lock changes one word from 0 to `held`, unlock() with no thread waiting changes it back, and neither
-/// writes anything else. Whoever is the only thread that can come to the lock may do so by a load and a store.
+/// writes anything else. The only thread that can come to the lock may do so by a load and a store.
 template <class Word, class Value>
 struct uncontended_word {
   Word& word;

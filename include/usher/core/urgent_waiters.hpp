@@ -5,7 +5,7 @@
 // get no CPU. It puts its node on the stack, and as long as there is one, unlock does not free the lock: it takes the best node off
 // the stack and hands the lock, still held, to its thread. So there is no free word with a node in it: an urgent thread that finds the
 // lock free takes it, and the unlock that frees does so by a compare-and-swap that sees whether anybody has come. Only the holder takes
-// nodes off the stack, wherever they stand, so it needs no version number; whoever sees the top by acquire sees all below: lifo.hpp has
+// nodes off the stack, wherever they stand, so it needs no version number; a thread that sees the top by acquire sees all below: lifo.hpp has
 // the argument. A hand-over walks over all urgent waiters. Programs without real-time threads pay for one question where a thread goes to
 // sleep.
 //
@@ -49,7 +49,7 @@ class urgent_waiters {
         break;
       }
     }
-    P::give_node(mine);  // whoever granted it does not look at it again
+    P::give_node(mine);  // the granter does not look at it again
   }
 
   /// By the holder, when there is one: takes off the stack who has the highest priority, of several the eldest, that is the

@@ -71,7 +71,7 @@ struct loiter_options {
 template <platform_with_priorities P, class W, loiter_options O = loiter_options{}>
 class basic_loiter : private urgent_waiters<P, W> {
   using urgency = urgent_waiters<P, W>;
-  using urgency::latest_urgent, urgency::held, urgency::outer_;
+  using urgency::held, urgency::is_free, urgency::latest_urgent, urgency::outer_;
   static constexpr bool plain = O.meek_standby && O.hand_over && O.most_spinners == 0 && O.most_failures == 0 &&
                                 !O.avoid_wake && !O.numa_aware_inner && !O.plain_store;
   static constexpr bool counts = O.most_spinners != 0 || O.avoid_wake;
@@ -161,7 +161,6 @@ class basic_loiter : private urgent_waiters<P, W> {
   static constexpr std::uint64_t impatience = 1000000;                    // ns
   static constexpr std::uint32_t first_window = 128, last_window = 8192;  // of an arrival's back-off, ns
 
-  static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
   /// Takes the lock that was seen free.

@@ -230,7 +230,7 @@ class basic_steady : private urgent_waiters<P, W> {
   static queue queue_of(node_handle holder) { return queue(older_of{holder}); }
   static constexpr std::uint32_t microseconds(std::uint64_t ns) { return std::uint32_t(ns >> 10); }
 
-  /// Whoever waits here does not poll: it has, or it does not pay.
+  /// A thread in the queue does not poll: it has polled, or polling does not pay.
   using in_queue = std::conditional_t<W::parks, waiting<P, waiting_kind::park>, W>;
 
   void enter_queue(node_handle mine) {
@@ -245,7 +245,7 @@ class basic_steady : private urgent_waiters<P, W> {
     P::node(mine).mark.store(microseconds(P::now()), std::memory_order_relaxed);
   }
 
-  /// The one thread at the head of the queue waits for the lock. Whoever is awake anyway has the better claim, so where it may sleep
+  /// The one thread at the head of the queue waits for the lock. Threads that are awake have the better claim, so where it may sleep
   /// it does, until it has waited for long.
   void stand_by() {
     const std::uint64_t since = P::now();
@@ -281,7 +281,7 @@ class basic_steady : private urgent_waiters<P, W> {
         continue;
       }
       const std::uint32_t marks = (W::parks ? asleep : 0) | (is_due ? impatient : 0);
-      // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
+      // Relaxed, and so are the looks below: a mark carries nothing, and the next holder reads the word again (1).
       if ((w & marks) != marks) {
         outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
