@@ -1,4 +1,4 @@
-"""The arena's page: what the results say, between the markers of docs/measurements/arena.md, and a heat map a lock."""
+"""The arena's page: what the results say, between the markers of docs/measurements/arena.md; a heat map a lock, and README's picture."""
 
 import math
 import os
@@ -6,6 +6,7 @@ import statistics
 from xml.sax.saxutils import escape
 
 import arena_judge as judge
+import arena_picture
 import harness
 from arena_judge import CAUSE, CONTROL, CPU_LIMIT, LOSS
 from arena_points import GROUPS
@@ -143,8 +144,16 @@ def place_name(place):
     return f"{place[0]}, {place[1]} CPUs, {place[2]}"
 
 
-def file_name(lock, place, places):
-    return f"heat-{lock}.svg" if len(places) == 1 else f"heat-{lock}-{place[1]}-{place[2].replace(' ', '-')}.svg"
+def file_name(kind, lock, place, places):
+    return f"{kind}-{lock}.svg" if len(places) == 1 else f"{kind}-{lock}-{place[1]}-{place[2].replace(' ', '-')}.svg"
+
+
+def picture_of_programs(judged, lock, folder, places):
+    """README's, where enough programs have been run."""
+    day = max(s["date"][:10] for s in judged.arena.sessions.values())
+    text = arena_picture.programs(judged.arena, lock, place_name(judged.arena.place), day)
+    if text:
+        (folder / file_name("programs", lock, judged.arena.place, places)).write_text(text)
 
 
 def two_libraries(all_judged):
@@ -178,8 +187,9 @@ def write(results, options):
         for lock in j.arena.locks + [CONTROL]:
             blocks += [f"### {'The C library against itself' if lock == CONTROL else f'`{lock}`'}, {place_name(j.arena.place)}"]
             if lock != CONTROL:
-                chart = options.charts / file_name(lock, j.arena.place, places)
+                chart = options.charts / file_name("heat", lock, j.arena.place, places)
                 chart.write_text(heat_map(j, lock))
+                picture_of_programs(j, lock, options.charts, places)
                 blocks += [f"![Throughput and CPU time of {lock} against the C library, by point]({os.path.relpath(chart, page.resolve().parent)})"]
             blocks += [lock_lines(j, lock)]
             if lock != CONTROL:
