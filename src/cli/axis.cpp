@@ -49,6 +49,11 @@ double axis::at(double value) const {
   return begin + part * (end - begin);
 }
 
+bool is_logarithmic(scale chosen, bool positive, double factor) {
+  constexpr double from = 8;
+  return positive && (chosen == scale::logarithmic || (chosen == scale::automatic && factor > from));
+}
+
 std::vector<tick> ticks(const axis& a, std::size_t most) {
   constexpr std::size_t fewest = 3;
   if (a.logarithmic)

@@ -7,6 +7,9 @@
 
 namespace usher::cli {
 
+/// Automatic: decided by the values.
+enum class scale { automatic, linear, logarithmic };
+
 struct axis {
   double low, high;  ///< values, low < high; above 0 if logarithmic
   bool logarithmic;
@@ -20,6 +23,9 @@ struct tick {
   double value;
   std::string label;
 };
+
+/// `positive`: all values are above 0; `factor`: the greatest divided by the least.
+bool is_logarithmic(scale chosen, bool positive, double factor);
 
 /// At round values, as many as there is room for, at most `most`.
 std::vector<tick> ticks(const axis& a, std::size_t most);

@@ -7,6 +7,8 @@
 
 #include "axis.hpp"
 #include "chart_style.hpp"
+#include "lock_looks.hpp"
+#include "page.hpp"
 
 namespace usher::cli {
 namespace {
@@ -19,21 +21,14 @@ constexpr double whisker_factor = 3;
 
 constexpr font command_font{12, false, true}, label_font{13};
 
-constexpr colour white{1, 1, 1};
-constexpr colour blue{0.07, 0.40, 0.66}, orange{0.80, 0.36, 0.05}, faded{0.60, 0.66, 0.72}, red{0.66, 0.12, 0.12};
+constexpr double most_stretched = 60;  // of a row
+constexpr double least_plot = 120;
 
-colour colour_of(mark m) {
-  switch (m) {
-    case mark::reference:
-      return black;
-    case mark::good:
-      return blue;
-    case mark::bad:
-      return orange;
-    case mark::unclear:
-      return faded;
-  }
-  return black;
+constexpr colour red{0.66, 0.12, 0.12};
+constexpr colour good_ground{0.84, 0.91, 0.97}, bad_ground{0.99, 0.88, 0.78};
+
+colour ground_of(mark m) {
+  return m == mark::good ? good_ground : m == mark::bad ? bad_ground : white;
 }
 
 std::string number(double v) {
@@ -71,8 +66,8 @@ axis axis_of(const chart& c, double begin, double end) {
     least = std::min(least, positive ? std::max(r.low, low / whisker_factor) : r.low);
     most = std::max(most, positive ? std::min(r.high, high * whisker_factor) : r.high);
   }
-  if (positive && most / least > log_from) {
-    const double room = std::pow(most / least, 0.03);
+  if (is_logarithmic(c.values, positive, most / least)) {
+    const double room = std::max(1.02, std::pow(most / least, 0.03));
     return {least / room, most * room, true, begin, end};
   }
   // Where all are much alike they shall look so.
@@ -85,20 +80,37 @@ struct laid_out_row {
   std::vector<std::string> remark;
 };
 
-/// Where everything is; found with a canvas for measuring before the one to draw on can have its size.
-struct layout {
-  layout(const chart& c, canvas& measure);
+struct legend_entry {
+  mark kind;
+  std::string text;
+  double x;
+  std::size_t line;
+};
 
+/// Where everything is; found before the canvas can have its size.
+struct layout {
+  layout(const chart& c, const page& on, const text_ruler& measure);
+
+  bool fits(const page& on) const {
+    return plot_end - plot_begin >= least_plot && (on.height == 0 || height <= on.height);
+  }
+
+  double width, height = 0;
   double label_room = 0, value_room = 0, interval_room = 0;
-  double plot_begin, plot_end, plot_top, plot_bottom, height;
+  double plot_begin = 0, plot_end = 0, plot_top = margin + 68, plot_bottom = 0, caption_top = 0;
   std::vector<laid_out_row> rows;
+  std::vector<legend_entry> legend;
   std::vector<std::string> caption;
 
  private:
-  void find_columns(const chart& c, canvas& measure);
+  double legend_lines() const { return legend.empty() ? 0 : static_cast<double>(legend.back().line + 1); }
+  void find_legend(const chart& c, const text_ruler& measure);
+  void find_columns(const chart& c, const text_ruler& measure);
+  /// With so much more room in each.
+  void find_rows(const chart& c, const text_ruler& measure, double more);
 };
 
-void layout::find_columns(const chart& c, canvas& measure) {
+void layout::find_columns(const chart& c, const text_ruler& measure) {
   value_room = measure.text_width(c.value_heading, small_font);
   interval_room = measure.text_width(c.interval_heading, small_font);
   for (const chart_row& r : c.rows) {
@@ -109,38 +121,68 @@ void layout::find_columns(const chart& c, canvas& measure) {
   label_room = std::min(label_room, most_label);
 }
 
-layout::layout(const chart& c, canvas& measure) {
-  find_columns(c, measure);
-  plot_begin = margin + label_room + gap;
-  plot_end = width - margin - interval_room - gap - value_room - gap;
-  plot_top = margin + 68;
+/// Of the marks that there are, in lines.
+void layout::find_legend(const chart& c, const text_ruler& measure) {
+  double x = margin;
+  std::size_t line = 0;
+  for (const auto& [kind, text] : c.legend) {
+    const bool there =
+        std::any_of(c.rows.begin(), c.rows.end(), [k = kind](const chart_row& r) { return r.value && r.kind == k; });
+    if (!there) continue;
+    const double room = 17 + measure.text_width(text, small_font);
+    if (x > margin && x + room > width - margin) {
+      x = margin;
+      ++line;
+    }
+    legend.push_back({kind, text, x, line});
+    x += room + 1.5 * gap;
+  }
+}
+
+void layout::find_rows(const chart& c, const text_ruler& measure, double more) {
   double y = plot_top + 4;
+  rows.clear();
   for (const chart_row& r : c.rows) {
-    laid_out_row l{y, row_height, {}};
+    laid_out_row l{y, row_height + more, {}};
     if (!r.remark.empty()) {
       l.remark = measure.broken(r.remark, small_font, plot_end - plot_begin - 2 * gap, 2);
       const double lines = line_height * static_cast<double>(l.remark.size());
-      l.height = r.value ? row_height + lines : std::max(row_height, lines + 8);
+      l.height = more + (r.value ? row_height + lines : std::max(row_height, lines + 8));
     }
     y += l.height;
     rows.push_back(std::move(l));
   }
   plot_bottom = y + 4;
+  caption_top = plot_bottom + 60 + line_height * legend_lines();
+  height = std::ceil(caption_top + line_height * static_cast<double>(caption.size()) + margin / 2);
+}
+
+layout::layout(const chart& c, const page& on, const text_ruler& measure) : width(on.width) {
+  find_columns(c, measure);
+  plot_begin = margin + label_room + gap;
+  plot_end = width - margin - interval_room - gap - value_room - gap;
   std::string all;
   for (const std::string& part : c.caption) all += (all.empty() ? "" : " · ") + part;
   caption = measure.broken(all, small_font, width - 2 * margin, 3);
-  height = std::ceil(plot_bottom + 72 + line_height * static_cast<double>(caption.size()) + margin / 2);
+  find_legend(c, measure);
+  find_rows(c, measure, 0);
+  if (on.height > height && !c.rows.empty())
+    find_rows(c, measure, std::min(most_stretched, (on.height - height) / static_cast<double>(c.rows.size())));
 }
 
 class drawing {
  public:
   drawing(const chart& c, const layout& l, canvas& on)
-      : chart_(c), layout_(l), on_(on), axis_(axis_of(c, l.plot_begin, l.plot_end)) {}
+      : chart_(c), layout_(l), on_(on), axis_(axis_of(c, l.plot_begin, l.plot_end)) {
+    std::vector<shown_lock> shown;
+    for (const chart_row& r : c.rows) shown.push_back({r.label, r.lock.empty() ? r.label : r.lock});
+    looks_ = looks_of(shown);
+  }
 
   void all() {
     heading();
     scale();
-    for (std::size_t i = 0; i < chart_.rows.size(); ++i) row(chart_.rows[i], layout_.rows[i]);
+    for (std::size_t i = 0; i < chart_.rows.size(); ++i) row(chart_.rows[i], layout_.rows[i], looks_[i]);
     legend();
     caption();
   }
@@ -148,10 +190,11 @@ class drawing {
  private:
   void heading();
   void scale();
-  void row(const chart_row& r, const laid_out_row& l);
-  void whiskers(const chart_row& r, double y);
+  void row(const chart_row& r, const laid_out_row& l, const lock_look& look);
+  void numbers(const chart_row& r, double y);
+  void whiskers(const chart_row& r, double y, colour ink);
   void whisker_end(double value, double y, int direction, colour ink);
-  void symbol(point at, mark m);
+  void key(point at, mark m);
   void remark(const chart_row& r, const laid_out_row& l);
   void legend();
   void caption();
@@ -160,10 +203,11 @@ class drawing {
   const layout& layout_;
   canvas& on_;
   axis axis_;
+  std::vector<lock_look> looks_;
 };
 
 void drawing::heading() {
-  const double room = width - 2 * margin;
+  const double room = layout_.width - 2 * margin;
   on_.text({margin, margin + 12}, on_.shortened(chart_.title, title_font, room), title_font, black);
   on_.text({margin, margin + 32}, on_.shortened(chart_.subtitle, command_font, room), command_font, grey);
   const double y = layout_.plot_top - 7;
@@ -175,7 +219,7 @@ void drawing::heading() {
   on_.arrow_head({end, y - 4}, 1, 8, grey);
   on_.text({end - 12, y}, right, small_font, grey, align::right);
   on_.text({end + gap + layout_.value_room, y}, chart_.value_heading, small_font, grey, align::right);
-  on_.text({width - margin, y}, chart_.interval_heading, small_font, grey, align::right);
+  on_.text({layout_.width - margin, y}, chart_.interval_heading, small_font, grey, align::right);
 }
 
 void drawing::scale() {
@@ -190,22 +234,30 @@ void drawing::scale() {
   on_.text({(axis_.begin + axis_.end) / 2, bottom + 32}, name, small_font, grey, align::centre);
 }
 
-void drawing::row(const chart_row& r, const laid_out_row& l) {
-  const double y = l.top + (r.value ? row_height : l.height) / 2;
+void drawing::row(const chart_row& r, const laid_out_row& l, const lock_look& look) {
+  const double lines = line_height * static_cast<double>(l.remark.size());
+  const double y = l.top + (r.value ? l.height - lines : l.height) / 2;
   const colour ink = r.value && r.kind == mark::unclear ? grey : black;
   on_.text({layout_.plot_begin - gap, y + 4.5}, on_.shortened(r.label, label_font, layout_.label_room), label_font, ink,
            align::right);
   remark(r, l);
   if (!r.value) return;
-  whiskers(r, y);
-  symbol({axis_.at(*r.value), y}, r.kind);
-  on_.text({layout_.plot_end + gap + layout_.value_room, y + 4.5}, number(*r.value), number_font, ink, align::right);
-  on_.text({width - margin, y + 4.5}, interval_text(r), number_font, grey, align::right);
+  whiskers(r, y, ink_of(look));
+  draw_symbol(on_, {axis_.at(*r.value), y}, look, 1.2, r.kind == mark::unclear);
+  numbers(r, y);
 }
 
-void drawing::whiskers(const chart_row& r, double y) {
+void drawing::numbers(const chart_row& r, double y) {
+  const double end = layout_.plot_end + gap + layout_.value_room, right = layout_.width - margin;
+  const colour ink = r.kind == mark::unclear ? grey : black;
+  if (r.kind == mark::good || r.kind == mark::bad)
+    on_.box({layout_.plot_end + gap - 5, y - 10}, right - layout_.plot_end - gap + 10, 20, ground_of(r.kind));
+  on_.text({end, y + 4.5}, number(*r.value), number_font, ink, align::right);
+  on_.text({right, y + 4.5}, interval_text(r), number_font, grey, align::right);
+}
+
+void drawing::whiskers(const chart_row& r, double y, colour ink) {
   if (!has_whiskers(r)) return;
-  const colour ink = colour_of(r.kind);
   const double from = axis_.at(std::max(r.low, axis_.low)), to = axis_.at(std::min(r.high, axis_.high));
   on_.line({from, y}, {to, y}, ink, 2);
   whisker_end(r.low, y, -1, ink);
@@ -221,18 +273,17 @@ void drawing::whisker_end(double value, double y, int direction, colour ink) {
   on_.line({axis_.at(value), y - 5}, {axis_.at(value), y + 5}, ink, 2);
 }
 
-void drawing::symbol(point at, mark m) {
-  if (m == mark::reference)
-    on_.diamond(at, 6, colour_of(m));
-  else if (m == mark::unclear)
-    on_.ring(at, 5, colour_of(m));
-  else
-    on_.dot(at, 5, colour_of(m));
+/// In the legend: the C library's symbol; the ground of numbers; any symbol that is hollow.
+void drawing::key(point at, mark m) {
+  if (m == mark::reference) return draw_symbol(on_, at, c_library_look(), 1.2);
+  if (m == mark::good || m == mark::bad) return on_.box({at.x - 6, at.y - 6}, 12, 12, ground_of(m));
+  on_.dot(at, 5, grey);
+  on_.dot(at, 2.5, white);
 }
 
 void drawing::remark(const chart_row& r, const laid_out_row& l) {
   const double lines = line_height * static_cast<double>(l.remark.size());
-  double y = l.top + (r.value ? row_height : (l.height - lines) / 2);
+  double y = l.top + (r.value ? l.height - lines : (l.height - lines) / 2);
   for (const std::string& text : l.remark) {
     on_.box({layout_.plot_begin + gap - 3, y}, on_.text_width(text, small_font) + 6, line_height, white);
     on_.text({layout_.plot_begin + gap, y + 11}, text, small_font, red);
@@ -241,23 +292,18 @@ void drawing::remark(const chart_row& r, const laid_out_row& l) {
 }
 
 void drawing::legend() {
-  double x = margin;
-  const double y = layout_.plot_bottom + 56;
-  for (const auto& [kind, text] : chart_.legend) {
-    const bool there = std::any_of(chart_.rows.begin(), chart_.rows.end(),
-                                   [k = kind](const chart_row& r) { return r.value && r.kind == k; });
-    if (!there) continue;
-    symbol({x + 6, y - 4}, kind);
-    on_.text({x + 17, y}, text, small_font, grey);
-    x += 17 + on_.text_width(text, small_font) + 1.5 * gap;
+  for (const legend_entry& e : layout_.legend) {
+    const double y = layout_.plot_bottom + 56 + line_height * static_cast<double>(e.line);
+    key({e.x + 6, y - 4}, e.kind);
+    on_.text({e.x + 17, y}, e.text, small_font, grey);
   }
 }
 
 void drawing::caption() {
-  double y = layout_.plot_bottom + 76;
+  double y = layout_.caption_top;
   for (const std::string& line : layout_.caption) {
-    on_.text({margin, y}, line, small_font, grey);
     y += line_height;
+    on_.text({margin, y}, line, small_font, grey);
   }
 }
 
@@ -279,11 +325,11 @@ std::string in_words(const chart& c) {
 }  // namespace
 
 std::string draw(const chart& c, image_format format) {
-  canvas measure(image_format::png, 1, 1);
-  const layout l(c, measure);
-  canvas on(format, width, l.height);
-  drawing(c, l, on).all();
-  return on.finish(c.title + ": " + c.subtitle, in_words(c));
+  const text_ruler measure;
+  const auto [l, p] = fitted(c.size, [&](const page& on) { return layout(c, on, measure); });
+  const auto on = new_canvas(format, p.width / p.scale, p.height / p.scale, p.scale);
+  drawing(c, l, *on).all();
+  return on->finish(c.title + ": " + c.subtitle, in_words(c));
 }
 
 }  // namespace usher::cli

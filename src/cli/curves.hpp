@@ -1,9 +1,10 @@
-// A chart of curves: what comes of a number, one line a name, its range as a band. Data in, file out.
+// A chart of curves: one line a name, its range as bars and a band. Data in, file out.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "axis.hpp"
 #include "image_format.hpp"
 
 namespace usher::cli {
@@ -15,18 +16,22 @@ struct curve_point {
 
 struct curve {
   std::string name;
+  std::string lock;                 ///< decides the look; empty: the name does
   std::vector<curve_point> points;  ///< by x
 };
 
 struct curve_chart {
   std::string title, subtitle;
   std::string x_name, y_name;
-  bool log_x = false, log_y = false;  ///< logarithmic, where no value is below 0; 0 lies at the bottom
+  /// Automatic: the horizontal axis is logarithmic if it spans more than a factor of 8, the vertical one is not. A horizontal axis with
+  /// values of 0 or below stays linear; on a logarithmic vertical axis they lie at the bottom.
+  scale x_scale = scale::automatic, y_scale = scale::automatic;
+  image_size size;  ///< 0: 800 pixels wide, with the height of the content
   std::vector<curve> curves;
   std::vector<std::string> caption;
 };
 
-/// The file's content, 800 pixels wide. Of the module that draws: the command calls drawn() of drawing.hpp. The horizontal axis is logarithmic also where it spans more than a factor of 8.
+/// The file's content. Of the module that draws: the command calls drawn() of drawing.hpp.
 std::string draw(const curve_chart& c, image_format format);
 
 }  // namespace usher::cli

@@ -55,9 +55,11 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_option("--chart-metric", o.chart_metric,
                 "With --chart: " + figure_metric_names() + "; of a group of threads as guests.latency")
       ->type_name("M");
-  to.add_flag("--log-x", o.log_x,
-              "With --chart: threads on a logarithmic axis (by itself where they span more than a factor of 8)");
-  to.add_flag("--log-y", o.log_y, "With --chart: the metric on a logarithmic axis");
+  add_chart_options(
+      to, o.look, "which axes are logarithmic (default: that of the threads, where they span more than a factor of 8)");
+  // What --log was called before.
+  to.add_flag("--log-x", o.log_x)->group("");
+  to.add_flag("--log-y", o.log_y)->group("");
   for (const char* name : {"--chart-metric", "--log-x", "--log-y"})
     to.get_option(name)->needs(to.get_option("--chart"));
   to.add_flag("--details", o.details, "Show also how even the threads' shares are, and how often threads are switched");
@@ -72,8 +74,10 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   keep_apart(to, {"--merge", "--point"},
              {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points"});
   keep_apart(to, {"--merge"}, {"--point"});
+  keep_apart(to, {"--log"}, {"--log-x", "--log-y"});
   keep_apart(to, {"--point", "--list-points"},
-             {"--json", "--csv", "--chart", "--chart-metric", "--log-x", "--log-y", "--details"});
+             {"--json", "--csv", "--chart", "--chart-metric", "--title", "--size", "--log", "--log-x", "--log-y",
+              "--details"});
   to.add_flag("--quiet", o.quiet, "No progress bar");
 }
 
@@ -276,7 +280,7 @@ std::string in_words(const ordered_json& value) {
 
 /// Points that differ in nothing but the number of threads or the number of the machine that is varied, and what repeats.
 struct series {
-  std::string name;
+  std::string name, lock;
   std::map<double, std::vector<const ordered_json*>> points;  ///< by that
 };
 
@@ -340,7 +344,7 @@ figure figure_of(const points_as_json& points) {
     for (const std::string& key : telling)
       if (p.contains(key)) name += " " + said(key, p[key]);
     auto at = std::find_if(f.all.begin(), f.all.end(), [&](const series& s) { return s.name == name; });
-    if (at == f.all.end()) at = f.all.insert(at, series{name, {}});
+    if (at == f.all.end()) at = f.all.insert(at, series{name, p["lock"], {}});
     auto& same = at->points[(varied.empty() ? p["threads"] : p["vary"]["value"]).get<double>()];
     same.push_back(&p);
     f.repetitions = std::max(f.repetitions, same.size());
@@ -597,16 +601,41 @@ std::string csv_of(const points_as_json& points) {
 }
 
 /// What was noted of a run beside its points.
-std::vector<std::string> caption_of(const ordered_json& about) {
+std::vector<std::string> caption_of_one(const ordered_json& about) {
   std::vector<std::string> parts;
   if (const auto m = about.find("machine"); m != about.end() && m->is_object())
     parts.push_back(fmt::format("{}, {} CPUs", m->value("cpu", ""), m->value("cpus", 0)));
+  if (const auto m = about.find("simulated_machine"); m != about.end() && m->is_object())
+    parts.push_back(fmt::format("simulated: {}, {} CPUs", m->value("title", ""), m->value("cpus", 0)));
   if (about.contains("compiler")) parts.push_back(about["compiler"]);
   if (about.contains("commit")) parts.push_back("commit " + about["commit"].get<std::string>());
   if (about.contains("others_cpu_share"))
     parts.push_back(fmt::format("others took {:.1f} % of the CPU time", 100 * about["others_cpu_share"].get<double>()));
   if (about.contains("date")) parts.push_back(about["date"]);
   return parts;
+}
+
+/// Parts that several merged runs have in common appear once.
+std::vector<std::string> caption_of(const ordered_json& about) {
+  const auto merged = about.find("merged");
+  if (merged == about.end()) return caption_of_one(about);
+  std::vector<std::string> parts;
+  for (const ordered_json& one : *merged)
+    for (std::string& part : caption_of_one(one))
+      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(std::move(part));
+  return parts;
+}
+
+/// "seeds 1–5", "seeds 1, 4"; empty if the points have none.
+std::string seeds_of(const points_as_json& points) {
+  std::set<std::uint64_t> seeds;
+  for (const ordered_json& p : points)
+    if (const auto s = p.find("seed"); s != p.end() && s->is_number_unsigned()) seeds.insert(s->get<std::uint64_t>());
+  if (seeds.empty()) return "";
+  const std::uint64_t first = *seeds.begin(), last = *seeds.rbegin();
+  if (seeds.size() == 1) return fmt::format("seed {}", first);
+  if (last - first + 1 == seeds.size()) return fmt::format("seeds {}–{}", first, last);
+  return fmt::format("seeds {}", fmt::join(seeds, ", "));
 }
 
 std::string title_of(const figure& f) {
@@ -631,7 +660,7 @@ curve_chart chart_of(const figure& f, const points_as_json& points, const ordere
   c.y_name = m.axis;
   bool all_settled = true;
   for (const series& s : f.all) {
-    curve one{s.name, {}};
+    curve one{s.name, s.lock, {}};
     for (const auto& [x, same] : s.points) {
       std::vector<double> v;
       for (const ordered_json* p : same)
@@ -645,6 +674,7 @@ curve_chart chart_of(const figure& f, const points_as_json& points, const ordere
   }
   if (!all_settled) c.caption.emplace_back("hollow: a run has not settled");
   for (std::string& part : caption_of(about)) c.caption.push_back(std::move(part));
+  if (std::string seeds = seeds_of(points); !seeds.empty()) c.caption.push_back(std::move(seeds));
   return c;
 }
 
@@ -654,8 +684,8 @@ int figure_outputs::open(const figure_options& o) {
   if (!is_chart_name(o.chart_file)) return bad_usage;
   format_ = image_format_of(o.chart_file);
   metric_ = figure_metric_named(o.chart_metric);
-  log_x_ = o.log_x;
-  log_y_ = o.log_y;
+  look_ = o.look;
+  if (o.log_x || o.log_y) look_.log = std::string(o.log_x ? "x" : "") + (o.log_y ? "y" : "");
   const std::array<std::pair<const char*, const std::string*>, 3> files{
       {{"--json", &o.json_file}, {"--csv", &o.csv_file}, {"--chart", &o.chart_file}}};
   for (std::size_t i = 0; i < files.size(); i++)
@@ -679,8 +709,10 @@ bool figure_outputs::write(const ordered_json& about, const points_as_json& poin
   if (csv_.wanted()) written = csv_.write(csv_of(points)) && written;
   if (!format_) return written;
   curve_chart c = chart_of(figure_of(points), points, about, metric_);
-  c.log_x = log_x_;
-  c.log_y = log_y_;
+  if (!look_.title.empty()) c.title = look_.title;
+  c.size = look_.pixels();
+  c.x_scale = look_.horizontal();
+  c.y_scale = look_.vertical();
   if (c.curves.empty() && !points.empty()) {
     complain("--chart-metric {}: no point has it", metric_.name);
     return false;

@@ -19,6 +19,7 @@
 
 #include "bench/metrics.hpp"
 #include "bench/programs/program.hpp"
+#include "chart_options.hpp"
 #include "figure_metric.hpp"
 #include "image_format.hpp"
 #include "output_file.hpp"
@@ -37,7 +38,8 @@ struct figure_options {
   double limit = 0;  ///< of a point, in seconds
   std::string json_file, csv_file, chart_file, one_point;
   std::string chart_metric = "throughput";
-  bool log_x = false, log_y = false;
+  chart_options look;
+  bool log_x = false, log_y = false;  ///< the same as look.log
   bool pinned = false, list = false, list_points = false, details = false, quiet = false;
 };
 
@@ -161,7 +163,7 @@ class figure_outputs {
   output_file json_, csv_, chart_;
   std::optional<image_format> format_;
   figure_metric metric_;
-  bool log_x_ = false, log_y_ = false;
+  chart_options look_;
 };
 
 /// Prints results, writes files, and returns the exit status. `about`: what the JSON says before its points.

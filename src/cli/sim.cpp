@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/native/host.hpp"
 #include "calibrate.hpp"
 #include "files.hpp"
 #include "help.hpp"
@@ -292,6 +293,14 @@ int trace_of(const std::vector<numbered_point>& points, const trace_options& o) 
   return show_trace(machine_of(points.front().asked), std::move(first), o);
 }
 
+/// Neither date nor host: the same command writes the same header on every computer.
+ordered_json about_this_run(const sim_options& o) {
+  const sim::machine m = find_machine(o.machine, changes_of(machine_settings_of(o.machine_settings), std::nullopt));
+  return {{"usher", USHER_VERSION},
+          {"commit", workloads_commit},
+          {"simulated_machine", {{"name", m.name}, {"title", m.title}, {"cpus", m.cpus()}}}};
+}
+
 int carry_out(const sim_options& o) try {
   if (o.list) return list_all();
   if (!o.one_point.empty()) return simulate(o);
@@ -313,7 +322,7 @@ int carry_out(const sim_options& o) try {
     return points[a].asked["threads"].get<unsigned>() > points[b].asked["threads"].get<unsigned>();
   });
   const bool all_well = run_points(sim_figures, o, o.jobs, order, points);
-  return show(to, o, ordered_json::object(), results_of(points), all_well);
+  return show(to, o, about_this_run(o), results_of(points), all_well);
 } catch (const sim::bad_machine& e) {
   complain("{}", e.what());
   return bad_usage;

@@ -220,7 +220,7 @@ class Sim(Refusals, unittest.TestCase):
         done = self.storm("--chart", self.file("storm.svg"))
         self.assertEqual(done.returncode, 0, done)
         with open(self.file("storm.svg")) as svg:
-            text = svg.read()
+            text = re.search("<desc>(.*?)</desc>", svg.read(), re.S)[1]
         self.assertEqual(text.count(" not settled"), 2)  # the point; what hollow means
         self.assertIn("hollow", text)
 

@@ -101,7 +101,7 @@ class Try(Refusals, unittest.TestCase):
         self.fail(f"no row for {lock}:\n{done.stdout}\n{done.stderr}")
 
     def svg(self, path):
-        """The root, and what it says in words: its letters are curves."""
+        """The root, and what it says in words."""
         root = xml.etree.ElementTree.parse(path).getroot()
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual(root.tag, space + "svg")

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Charts, from outside: the looks of locks, equal curves, size, axes, footer. `usher sim --merge` draws made-up figures; one test
+simulates, for 50 simulated microseconds."""
+
+import json
+import os
+import re
+import struct
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+import zlib
+from pathlib import Path
+
+from refusals import Refusals
+
+USHER = os.environ["USHER_BIN"]
+CATALOGUE = Path(__file__).resolve().parents[2] / "src" / "catalog" / "catalog.list"
+SVG = "{http://www.w3.org/2000/svg}"
+RISING = {1: [3.0], 2: [5.0], 4: [6.0]}
+
+
+def catalogue():
+    lines = (line.split("#")[0].split() for line in CATALOGUE.read_text().splitlines())
+    return [words[0] for words in lines if words]
+
+
+def pairs(element):
+    return [tuple(float(n) for n in pair.split(",")) for pair in element.get("points").split()]
+
+
+def shape(element):
+    """A symbol's outline, wherever it is and however large."""
+    if element.tag == SVG + "circle":
+        return "disc"
+    points = pairs(element)
+    middle = [sum(p[i] for p in points) / len(points) for i in (0, 1)]
+    size = max(abs(p[i] - middle[i]) for p in points for i in (0, 1))
+    return tuple(round((p[i] - middle[i]) / size, 1) + 0.0 for p in points for i in (0, 1))
+
+
+class Chart:
+    """An SVG, and what its legend says of its lines."""
+
+    def __init__(self, path):
+        self.root = xml.etree.ElementTree.parse(path).getroot()
+        self.elements = list(self.root)
+        self.words = self.root.findtext(SVG + "desc")
+        self.texts = [e.text for e in self.root.iter(SVG + "text")]
+
+    def look(self, name):
+        """Colour, symbol, dashes: in the legend they stand before the name."""
+        at = next(i for i, e in enumerate(self.elements) if e.tag == SVG + "text" and e.text == name)
+        line, symbol = self.elements[at - 2:at]
+        assert line.get("stroke") == symbol.get("fill"), name
+        return line.get("stroke"), shape(symbol), line.get("stroke-dasharray", "")
+
+    def lines(self, colour):
+        return [e for e in self.root.iter(SVG + "polyline") if e.get("stroke") == colour]
+
+    def bars(self, colour):
+        """The lengths of vertical lines."""
+        ends = [pairs(e) for e in self.lines(colour)]
+        return [abs(e[0][1] - e[1][1]) for e in ends if len(e) == 2 and e[0][0] == e[1][0]]
+
+
+def colours_of(png):
+    """How many pixels of each."""
+    at, data, width = 8, b"", 0
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at:at + 8])
+        content = png[at + 8:at + 8 + length]
+        if kind == b"IHDR":
+            width = struct.unpack(">I", content[:4])[0]
+        if kind == b"IDAT":
+            data += content
+        at += length + 12
+    raw, row, before, counts = zlib.decompress(data), 3 * width, bytearray(3 * width), {}
+    for start in range(0, len(raw), row + 1):
+        line = bytearray(raw[start + 1:start + 1 + row])
+        for i in range(row if raw[start] else 0):
+            left, up, corner = line[i - 3] if i > 2 else 0, before[i], before[i - 3] if i > 2 else 0
+            if raw[start] == 4:
+                to = [abs(left + up - corner - n) for n in (left, up, corner)]
+                line[i] = line[i] + (left, up, corner)[to.index(min(to))] & 255
+            else:
+                line[i] = line[i] + (left, up, (left + up) // 2)[raw[start] - 1] & 255
+        for i in range(0, row, 3):
+            colour = bytes(line[i:i + 3])
+            counts[colour] = counts.get(colour, 0) + 1
+        before = line
+    return counts
+
+
+class Charts(Refusals, unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
+    def usher(self, *arguments):
+        return subprocess.run([USHER, *arguments], capture_output=True, text=True, timeout=30)
+
+    def points(self, locks):
+        """A file of results. `locks`: lock, or lock and other fields of the point: threads: what each seed did."""
+        with open(name := self.file("lines"), "w") as to:
+            for lock, by_threads in locks.items() if isinstance(locks, dict) else locks:
+                more = dict(lock) if isinstance(lock, tuple) else {"lock": lock}
+                for threads, seeds in by_threads.items():
+                    for seed, throughput in enumerate(seeds, 1):
+                        print(json.dumps({"workload": "mutexbench", "machine": "x5-2", "threads": threads, "seed": seed, "run_ns": 1000,
+                                          "throughput": throughput, "operations": [1], **more}), file=to)
+        return name
+
+    def drawn(self, locks, *options, ending="svg", command="sim"):
+        done = self.usher(command, "--merge", self.points(locks), "--chart", name := self.file("chart." + ending), *options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return name
+
+    def chart(self, locks, *options, **more):
+        return Chart(self.drawn(locks, *options, **more))
+
+    # What a lock looks like
+
+    def test_a_look_is_the_locks_own(self):
+        one = self.chart({name: RISING for name in ("twa", "mcs", "pthread", "steady-park")})
+        other = self.chart({name: RISING for name in ("steady-park", "ticket", "pthread", "tas", "mcs", "unheard-of", "twa")}, command="bench")
+        for name in ("twa", "mcs", "pthread", "steady-park"):
+            self.assertEqual(one.look(name), other.look(name))
+        self.assertEqual(other.look("unheard-of"), self.chart({"unheard-of": RISING}).look("unheard-of"))
+
+    def test_families_share_the_colour_and_forms_the_symbol(self):
+        chart = self.chart({name: RISING for name in ("twa", "twa-staged", "twa-new", "twa-spin", "twa-park", "mcs", "pthread")})
+        colour, symbol, dashes = chart.look("twa")
+        self.assertEqual(dashes, "")
+        for name in ("twa-staged", "twa-new"):
+            self.assertEqual(chart.look(name)[0], colour)
+            self.assertNotEqual(chart.look(name)[1], symbol)
+        for name in ("twa-spin", "twa-park"):
+            self.assertEqual(chart.look(name)[:2], (colour, symbol))
+            self.assertNotEqual(chart.look(name)[2], "")
+        self.assertNotEqual(chart.look("twa-spin"), chart.look("twa-park"))
+        self.assertNotEqual(chart.look("mcs")[0], colour)
+        self.assertRegex(chart.look("pthread")[0], r"#(..)\1\1")
+
+    def test_no_two_look_alike(self):
+        names = catalogue() + [name + "-spin" for name in catalogue()] + [f"lock-{i}" for i in range(20)]
+        chart = self.chart({name: RISING for name in names})
+        self.assertEqual(len({chart.look(name) for name in names}), len(names))
+        # Of one lock, too, and whatever the order.
+        ran = [((("lock", "twa"), ("parameters", {"ncs": n})), RISING) for n in (0, 5, 9)]
+        looks = []
+        for order in (ran, ran[::-1]):
+            chart = self.chart(order)
+            looks.append([chart.look(f"twa ncs={n}") for n in (0, 5, 9)])
+        self.assertEqual(len(set(looks[0])), 3)
+        self.assertEqual(len({look[:2] for look in looks[0]}), 1)
+        self.assertEqual(looks[0], looks[1])
+
+    def test_try_has_the_same(self):
+        look = self.chart({"mcs": RISING}).look("mcs")
+        name = self.file("try.svg")
+        done = self.usher("try", "--locks", "mcs", "--rounds", "1", "--quiet", "--chart", name, "--", "true")
+        if done.returncode == 2:
+            self.skipTest("this build has no mcs")
+        chart = Chart(name)
+        self.assertIn("mcs", chart.texts)
+        self.assertIn(look[:2], [(e.get("fill"), shape(e)) for e in chart.elements if e.tag == SVG + "polygon"])
+
+    # Lines that lie upon each other
+
+    def test_of_equal_lines_both_are_seen(self):
+        equal = {"mcs": RISING, "twa": RISING, "ticket": {1: [1.0], 2: [1.0], 4: [1.0]}}
+        chart = self.chart(equal)
+        upper, lower, alone = (chart.look(name)[0] for name in equal)
+        widest = {colour: max(float(e.get("stroke-width")) for e in chart.lines(colour)) for colour in (upper, lower, alone)}
+        self.assertEqual(widest[upper], widest[alone])
+        self.assertGreaterEqual(widest[lower], widest[upper] + 2)
+        # In what is seen at last, beside what the legend has of each.
+        with open(self.drawn(equal, "--size", "400x300", ending="png"), "rb") as file:
+            counts = colours_of(file.read())
+        for colour in (upper, lower, alone):
+            self.assertGreater(counts.get(bytes.fromhex(colour[1:]), 0), 400, (colour, alone))
+
+    def test_ranges_are_bars(self):
+        chart = self.chart({"mcs": {1: [3.0, 2.0, 2.5], 2: [5.0]}, "twa": {1: [1.0, 1.0], 2: [2.0]}})
+        # 2 to 3 of an axis from 0 to 5.2 on a plot of 360 pixels
+        self.assertEqual([round(length) for length in chart.bars(chart.look("mcs")[0])], [round(360 / 5.2)])
+        self.assertEqual(chart.bars(chart.look("twa")[0]), [])
+
+    # How it is drawn
+
+    def test_title_and_size(self):
+        chart = self.chart({"mcs": RISING}, "--title", "Two & <three>", "--size", "1000x400")
+        self.assertIn("Two & <three>", chart.texts)
+        self.assertTrue(chart.root.findtext(SVG + "title").startswith("Two & <three>: "))
+        self.assertEqual((chart.root.get("width"), chart.root.get("height")), ("1000px", "400px"))
+        with open(self.drawn({"mcs": RISING}, "--size", "444x333", ending="png"), "rb") as file:
+            self.assertEqual(struct.unpack(">II", file.read()[16:24]), (444, 333))
+
+    def test_a_small_one_has_everything(self):
+        names = [f"a-long-name-{i}" for i in range(60)]
+        chart = self.chart({name: RISING for name in names}, "--size", "400x300")
+        self.assertEqual((chart.root.get("width"), chart.root.get("height")), ("400px", "300px"))
+        _, _, width, height = (float(n) for n in chart.root.get("viewBox").split())
+        self.assertAlmostEqual(width / height, 4 / 3, delta=0.01)
+        for text in chart.root.iter(SVG + "text"):
+            self.assertTrue(0 < float(text.get("x")) < width and 0 < float(text.get("y")) < height, text.text)
+        self.assertLessEqual(set(names), set(chart.texts))
+
+    def test_axes(self):
+        few, many = {1: [3.0], 8: [5.0]}, {1: [3.0], 9: [5.0]}
+        for by_threads, log, axes in ((few, "", ""), (many, "", "x"), (few, "x", "x"), (few, "y", "y"), (many, "y", "xy"), (few, "xy", "xy"),
+                                      (many, "none", ""), (many, "x", "x")):
+            with self.subTest(by_threads=by_threads, log=log):
+                chart = self.chart({"mcs": by_threads}, *(["--log", log] if log else []))
+                self.assertEqual("threads; logarithmic" in chart.texts, "x" in axes)
+                self.assertEqual(any(re.search("operations.*; logarithmic", t) for t in chart.texts), "y" in axes)
+        self.assertIn("threads is not logarithmic", self.chart({"mcs": {2: [1.0]}}, "--log", "x").words)
+
+    def test_a_simulated_one_says_where_from(self):
+        for seeds, said in (([1.0], "seed 1"), ([1.0, 2.0, 3.0], "seeds 1–3")):
+            self.assertIn(said, self.chart({"mcs": {2: seeds}}).words.split("\n"))
+        name = self.file("sim.svg")
+        asked = ("sim", "mutexbench", "--locks", "ticket-spin", "--threads", "2", "--seeds", "2", "--ms", "0.05", "--quiet")
+        done = self.usher(*asked, "--chart", name, "--json", self.file("out.json"))
+        if done.returncode == 2:
+            self.skipTest("this build has no ticket-spin")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        words = Chart(name).words
+        for pattern in (r"^commit \S+", r"^simulated: .*, 72 CPUs$", r"^seeds 1–2$"):
+            self.assertRegex(words, "(?m)" + pattern)
+        self.assertIn("seeds 1–2", " ".join(Chart(name).texts))
+        # Another time, and from the file, it is the same.
+        self.usher(*asked, "--chart", self.file("again.svg"))
+        self.usher("sim", "--merge", self.file("out.json"), "--chart", self.file("merged.svg"))
+        for other in ("again.svg", "merged.svg"):
+            self.assertEqual(Path(name).read_bytes(), Path(self.file(other)).read_bytes())
+
+    # What is refused
+
+    def test_what_is_refused(self):
+        points = self.points({"mcs": RISING})
+        asked = ("--merge", points, "--chart", self.file("none.svg"))
+        for command in ("sim", "bench"):
+            for size in ("10x10", "800", "800x", "x600", "800x600x1", "1e3x600", "-800x600", "800X600", "100000x600", " 800x600", ""):
+                self.assert_refused(self.usher(command, *asked, "--size", size), 2, "--size", f"'{size}'", "800x600")
+            for log in ("z", "yx", "X", ""):
+                self.assert_refused(self.usher(command, *asked, "--log", log), 2, "--log", f"'{log}'", "xy")
+            self.assert_refused(self.usher(command, *asked, "--log", "y", "--log-x"), 2, "--log")
+            for option in (("--size", "800x600"), ("--log", "x"), ("--title", "t")):
+                self.assert_refused(self.usher(command, "--merge", points, *option), 2, option[0], "--chart")
+        self.assertFalse(os.path.exists(self.file("none.svg")))
+
+
+if __name__ == "__main__":
+    unittest.main()
