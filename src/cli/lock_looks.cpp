@@ -30,7 +30,7 @@ struct family {
 // baselines: the C library's mutexes, and no lock at all.
 constexpr std::array families{
     family{{0.25, 0.25, 0.25}, symbol_place("diamond"), {"pthread", "pthread-adaptive", "null"}},
-    family{{0.50, 0.07, 0.30}, symbol_place("disc"), {"steady"}},
+    family{{0.47, 0.10, 0.88}, symbol_place("disc"), {"steady"}},
     family{{0.28, 0.64, 0.85},
            symbol_place("square"),
            {"loiter", "loiter-eager", "loiter-barging", "loiter-cap", "loiter-cull", "loiter-defer", "loiter-numa",
@@ -161,10 +161,11 @@ const std::vector<double>& dashes_of(const lock_look& look) {
 }
 
 void draw_symbol(canvas& on, point at, const lock_look& look, double size, bool hollow) {
-  constexpr double rim = 0.5;
-  constexpr colour white{1, 1, 1};
-  draw_symbol(on, at, look.symbol, symbol_radius * size, ink_of(look));
-  if (hollow) draw_symbol(on, at, look.symbol, symbol_radius * size * rim, white);
+  const double radius = symbol_radius * size;
+  if (hollow)
+    draw_hollow_symbol(on, at, look.symbol, radius, ink_of(look));
+  else
+    draw_symbol(on, at, look.symbol, radius, ink_of(look));
 }
 
 }  // namespace usher::cli

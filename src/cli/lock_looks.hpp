@@ -35,7 +35,7 @@ std::vector<lock_look> looks_of(const std::vector<shown_lock>& shown);
 colour ink_of(const lock_look& look);
 const std::vector<double>& dashes_of(const lock_look& look);
 
-/// `size` multiplies symbol_radius. Hollow: the middle is white.
+/// `size` multiplies symbol_radius. Hollow: the outline only, on white.
 void draw_symbol(canvas& on, point at, const lock_look& look, double size = 1, bool hollow = false);
 
 inline constexpr double symbol_radius = 5;

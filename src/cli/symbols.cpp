@@ -49,15 +49,35 @@ std::array<outline, symbol_count> all_outlines() {
   return all;
 }
 
+constexpr double disc_radius = 0.85, rim = 1.5;
+
+/// Empty: a disc.
+outline placed(std::size_t symbol, point at, double radius) {
+  static const std::array<outline, symbol_count> outlines = all_outlines();
+  outline all;
+  for (const point& p : outlines[symbol]) all.push_back({at.x + radius * p.x, at.y + radius * p.y});
+  return all;
+}
+
 }  // namespace
 
 void draw_symbol(canvas& on, point at, std::size_t symbol, double radius, colour ink) {
-  static const std::array<outline, symbol_count> outlines = all_outlines();
-  const outline& shape = outlines[symbol];
-  if (shape.empty()) return on.dot(at, 0.85 * radius, ink);
-  outline placed;
-  for (const point& p : shape) placed.push_back({at.x + radius * p.x, at.y + radius * p.y});
-  on.area(placed, ink);
+  const outline shape = placed(symbol, at, radius);
+  if (shape.empty()) return on.dot(at, disc_radius * radius, ink);
+  on.area(shape, ink);
+}
+
+void draw_hollow_symbol(canvas& on, point at, std::size_t symbol, double radius, colour ink) {
+  constexpr colour white{1, 1, 1};
+  outline shape = placed(symbol, at, radius);
+  if (shape.empty()) {
+    on.dot(at, disc_radius * radius, ink);
+    return on.dot(at, disc_radius * radius - rim, white);
+  }
+  on.area(shape, white);
+  // Beyond the first point to the second, for a join at the first like at the others.
+  shape.insert(shape.end(), {shape[0], shape[1]});
+  on.path(shape, {ink, rim});
 }
 
 }  // namespace usher::cli

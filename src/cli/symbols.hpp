@@ -24,4 +24,7 @@ consteval std::size_t symbol_place(std::string_view name) {
 /// `symbol`: an index into symbol_names. All symbols have about the same area.
 void draw_symbol(canvas& on, point at, std::size_t symbol, double radius, colour ink);
 
+/// Its outline, on white.
+void draw_hollow_symbol(canvas& on, point at, std::size_t symbol, double radius, colour ink);
+
 }  // namespace usher::cli
