@@ -57,9 +57,8 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
       ->type_name("M");
   add_chart_options(
       to, o.look, "which axes are logarithmic (default: that of the threads, where they span more than a factor of 8)");
-  // What --log was called before.
-  to.add_flag("--log-x", o.log_x)->group("");
-  to.add_flag("--log-y", o.log_y)->group("");
+  to.add_flag("--log-x", o.log_x, "With --chart: the same as --log x");
+  to.add_flag("--log-y", o.log_y, "With --chart: the same as --log y; with both, as --log xy");
   for (const char* name : {"--chart-metric", "--log-x", "--log-y"})
     to.get_option(name)->needs(to.get_option("--chart"));
   to.add_flag("--details", o.details, "Show also how even the threads' shares are, and how often threads are switched");

@@ -39,7 +39,7 @@ struct figure_options {
   std::string json_file, csv_file, chart_file, one_point;
   std::string chart_metric = "throughput";
   chart_options look;
-  bool log_x = false, log_y = false;  ///< the same as look.log
+  bool log_x = false, log_y = false;  ///< older names for look.log
   bool pinned = false, list = false, list_points = false, details = false, quiet = false;
 };
 

@@ -58,7 +58,7 @@ _usher() {
       options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --quiet --help"
       [[ $word == -* ]] || options="wrong $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
     sim)
-      options="--machine --set-machine --vary --locks --threads --seeds --jitter --pinned --placement --together --others --spin --ms --warm-up --set --json --csv --chart --chart-metric --title --size --log --details --jobs --timeout --list --list-points --point --merge --trace --seed --quiet --help"
+      options="--machine --set-machine --vary --locks --threads --seeds --jitter --pinned --placement --together --others --spin --ms --warm-up --set --json --csv --chart --chart-metric --title --size --log --log-x --log-y --details --jobs --timeout --list --list-points --point --merge --trace --seed --quiet --help"
       if ((COMP_CWORD > 2)) && [[ ${COMP_WORDS[2]} == calibrate ]]; then
         options="--output --help"
       elif ((COMP_CWORD > 2)) && [[ ${COMP_WORDS[2]} == validate ]]; then
@@ -67,7 +67,7 @@ _usher() {
         options="$(usher sim --list 2> /dev/null | sed -n '/^Machines/q; s/^\([a-z-]*\):.*/\1/p') calibrate validate"
       fi ;;
     bench)
-      options="--locks --threads --rounds --seconds --pinned --set --json --csv --chart --chart-metric --title --size --log --details --timeout --list --list-points --point --merge --quiet --help"
+      options="--locks --threads --rounds --seconds --pinned --set --json --csv --chart --chart-metric --title --size --log --log-x --log-y --details --timeout --list --list-points --point --merge --quiet --help"
       [[ $word == -* ]] || options=$(usher bench --list 2> /dev/null | sed -n '/^This/q; s/^\([a-z-]*\):.*/\1/p') ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
