@@ -257,7 +257,7 @@ void drawing::line(std::size_t i) {
   on_.path(path, {ink_of(look), line_width, dashes_of(look)});
   const point* last = nullptr;
   for (std::size_t k = 0; k < path.size(); k++) {
-    if (last != nullptr && path[k].x - last->x < 2 * symbol_radius && points[k].settled) continue;
+    if (last != nullptr && path[k].x - last->x < 3 * symbol_radius && points[k].settled) continue;
     bar(points[k], ink_of(look));
     draw_symbol(on_, path[k], look, 1 + 0.5 * static_cast<double>(below_.at_point(i, k)), !points[k].settled);
     last = &path[k];

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <iterator>
-#include <numbers>
 #include <numeric>
 #include <set>
 #include <string_view>
@@ -84,17 +81,21 @@ std::uint64_t hash_of(std::string_view text) {
   return h ^ h >> 32;
 }
 
-/// For a lock outside the table: the family of the longest member name at the beginning of its name, else a family by hash.
+/// For a lock outside the table: the family of the longest member name at the beginning of its name, with another symbol than this
+/// member has; else a look by hash.
 lock_look look_by_beginning(std::string_view base, std::size_t dashes) {
   const std::uint64_t hash = hash_of(base);
-  std::size_t hue = 1 + hash % (families.size() - 1), longest = 0;
+  lock_look found{1 + hash % (families.size() - 1), hash / families.size() % symbol_count, dashes};
+  std::size_t longest = 0;
   for (std::size_t f = 1; f < families.size(); ++f)
-    for (const std::string_view member : families[f].members)
-      if (member.size() > longest && base.starts_with(member)) {
-        hue = f;
-        longest = member.size();
-      }
-  return {hue, hash / families.size() % symbol_count, dashes};
+    for (std::size_t m = 0; m < most_members; ++m) {
+      const std::string_view member = families[f].members[m];
+      if (member.size() <= longest || !base.starts_with(member)) continue;
+      longest = member.size();
+      found.hue = f;
+      found.symbol = (families[f].first_symbol + m + 1 + hash % (symbol_count - 1)) % symbol_count;
+    }
+  return found;
 }
 
 /// The n-th look after `wanted`: symbols vary first, or dashes do; colours vary last.
