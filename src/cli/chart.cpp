@@ -175,6 +175,7 @@ class drawing {
   drawing(const chart& c, const layout& l, canvas& on)
       : chart_(c), layout_(l), on_(on), axis_(axis_of(c, l.plot_begin, l.plot_end)) {
     std::vector<shown_lock> shown;
+    shown.reserve(c.rows.size());
     for (const chart_row& r : c.rows) shown.push_back({r.label, r.lock.empty() ? r.label : r.lock});
     looks_ = looks_of(shown);
   }
@@ -248,6 +249,7 @@ void drawing::row(const chart_row& r, const laid_out_row& l, const lock_look& lo
 }
 
 void drawing::numbers(const chart_row& r, double y) {
+  if (!r.value) return;
   const double end = layout_.plot_end + gap + layout_.value_room, right = layout_.width - margin;
   const colour ink = r.kind == mark::unclear ? grey : black;
   if (r.kind == mark::good || r.kind == mark::bad)

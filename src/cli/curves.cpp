@@ -177,6 +177,7 @@ drawing::drawing(const curve_chart& c, const layout& l, canvas& on)
   for (const curve& one : c.curves) {
     shown.push_back({one.name, one.lock.empty() ? one.name : one.lock});
     auto& path = paths_.emplace_back();
+    path.reserve(one.points.size());
     for (const curve_point& p : one.points) path.push_back(at(p.x, p.middle));
   }
   looks_ = looks_of(shown);

@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "symbols.hpp"
+#include "chart_symbols.hpp"
 #include "usher/core/ways_of_waiting.hpp"
 
 namespace usher::cli {

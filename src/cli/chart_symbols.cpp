@@ -1,4 +1,4 @@
-#include "symbols.hpp"
+#include "chart_symbols.hpp"
 
 #include <cmath>
 #include <numbers>
@@ -12,6 +12,7 @@ using outline = std::vector<point>;
 outline turned(const outline& points, double degrees) {
   const double a = degrees * std::numbers::pi / 180;
   outline all;
+  all.reserve(points.size());
   for (const point& p : points)
     all.push_back({p.x * std::cos(a) - p.y * std::sin(a), p.x * std::sin(a) + p.y * std::cos(a)});
   return all;
@@ -55,6 +56,7 @@ constexpr double disc_radius = 0.85, rim = 1.5;
 outline placed(std::size_t symbol, point at, double radius) {
   static const std::array<outline, symbol_count> outlines = all_outlines();
   outline all;
+  all.reserve(outlines[symbol].size() + 2);
   for (const point& p : outlines[symbol]) all.push_back({at.x + radius * p.x, at.y + radius * p.y});
   return all;
 }
