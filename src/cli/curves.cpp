@@ -237,6 +237,7 @@ void drawing::band(std::size_t i) {
   const auto& points = chart_.curves[i].points;
   if (points.size() < 2 || std::none_of(points.begin(), points.end(), has_range)) return;
   std::vector<point> outline;
+  outline.reserve(2 * points.size());
   for (const curve_point& p : points) outline.push_back(at(p.x, p.high));
   for (auto p = points.rbegin(); p != points.rend(); ++p) outline.push_back(at(p->x, p->low));
   on_.area(outline, ink_of(looks_[i]), 0.12);
