@@ -12,6 +12,7 @@ The Debian packages that a program takes are in --list; packages.txt does not ha
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -41,8 +42,9 @@ class Case:
     instead: str
     build: str = ""
     needs: list = field(default_factory=list)  # (file or command, Debian package)
-    version: str = ""                          # prints what was tried, in its first line
-    load: str = ""                             # of a server: the command that loads it and prints how many requests it did
+    version: str = ""                          # prints what was tried: its first number
+    load: str = ""                             # of a server: the command that loads it and prints how many units it did
+    unit: str = ""                             # of the operations, where they are no lock operations
 
 
 GCC = ("gcc", "build-essential")
@@ -56,7 +58,7 @@ CASES = [
          "there is no dynamic linker to load a library", "link dynamically, or embed a lock",
          "gcc -O2 -static -pthread -o program {src}/pthread.c", [GCC]),
     Case("musl", "the same, for musl (Alpine)", "./program {each}",
-         "another C library: the calls are seen, and passed on to musl unchanged", "an image with glibc, or embed a lock",
+         "another C library, to which the calls are passed on", "an image with glibc, or embed a lock",
          "musl-gcc -O2 -o program {src}/pthread.c", [("musl-gcc", "musl-tools")]),
     Case("c11", "C11 `mtx_lock`", "./program {each}",
          "glibc's function calls its own lock directly", "`pthread_mutex_t`, or embed a lock",
@@ -88,24 +90,34 @@ CASES = [
          "the virtual machine's lock; the calls seen park and wake single threads", "JFR's `jdk.JavaMonitorEnter`",
          "javac -d . {src}/Monitor.java", [("javac", "default-jdk-headless")], "java --version"),
     Case("node", "Node.js, `Atomics`", "node {src}/atomics.mjs {each}",
-         "not among them: each `notify` locks a mutex of V8, which Usher replaces", "`usher try`",
+         "not among them: each `notify` locks a mutex of V8, which Usher replaces; no thread waited for it", "`usher try`",
          needs=[("node", "nodejs")], version="node --version"),
     Case("nginx", "nginx, 2 workers", "nginx -p . -e error.log -c nginx.conf",
          "each worker is one thread: nothing to wait for", "profile something else",
          r"mkdir -p logs && printf '%s\n' 'daemon off; worker_processes 2; pid nginx.pid; user root; events {{}}' "
          r"'http {{ access_log off; server {{ listen 127.0.0.1:{port}; return 200 ok; }} }}' > nginx.conf",
          [("/usr/sbin/nginx", "nginx-light")], "nginx -v 2>&1",
-         load="python3 {src}/web_load.py {port} 4 1000"),
+         load="python3 {src}/web_load.py {port} 4 1000", unit="requests"),
+    Case("postgresql", "PostgreSQL, 4 clients", "{nobody} postgres -D data -k .. -p {port} -c listen_addresses=",
+         "processes, with locks of its own; the semaphores are process-shared, and so stay the C library's", "its own wait events",
+         "{nobody} initdb -D data -A trust -U user > initdb.log",
+         [("initdb", "postgresql-15"), ("setpriv", "util-linux")], "postgres --version",
+         load="for i in $(seq 50); do pg_isready -q -h $PWD -p {port} && break; sleep 0.2; done; "
+              "{nobody} pgbench -h $PWD -p {port} -U user -q -i postgres 2> pgbench.log && "
+              "{nobody} pgbench -h $PWD -p {port} -U user -c 4 -t 1000 postgres | sed -n 's#.*processed: *\\([0-9]*\\).*#\\1#p'", unit="transactions"),
 ]
 
 
 def values():
-    return {"each": EACH, "src": SOURCES, "port": 18080}
+    """PostgreSQL refuses to be run by root."""
+    nobody = "setpriv --reuid=nobody --regid=nogroup --clear-groups" if os.geteuid() == 0 else ""
+    return {"each": EACH, "src": SOURCES, "port": 18080, "nobody": nobody}
 
 
 def environment():
     env = clean_environment()
-    env["PATH"] = f"{env.get('PATH', '')}:/usr/sbin"
+    servers = sorted(str(folder) for folder in Path("/usr/lib/postgresql").glob("*/bin"))
+    env["PATH"] = ":".join([env.get("PATH", ""), "/usr/sbin", *servers])
     return env
 
 
@@ -157,12 +169,13 @@ def calls_in(document):
 def run(case, build):
     with tempfile.TemporaryDirectory(prefix="usher-cannot-help-") as scratch:
         folder = Path(scratch)
+        folder.chmod(0o777)  # for what does not run as us
         if case.build:
             shell(case.build, folder)
-        tried = shell(case.version, folder).splitlines()[0].strip() if case.version else ""
+        found = re.search(r"\d[\d.]*", shell(case.version, folder)) if case.version else None
         printed, said, document = recorded(case, build, folder)
-    return {"case": case.name, "version": tried, "build": case.build, "run": case.run, "operations": int(printed.split()[-1]),
-            "calls": calls_in(document), "waited": document["waited"],
+    return {"case": case.name, "version": found.group() if found else "", "build": case.build, "run": case.run,
+            "operations": int(printed.split()[-1]), "calls": calls_in(document), "waited": document["waited"],
             "thread_seconds": document["thread_seconds"], "rule": document["rule"],
             "said": [line.replace(str(scratch) + "/", "") for line in said]}
 
@@ -181,7 +194,7 @@ def table(document):
     for row in document["results"]:
         case = cases[row["case"]]
         title = case.title + (f" ({row['version']})" if row["version"] else "")
-        done = f"{row['operations']:,}" + (" requests" if case.load else "")
+        done = f"{row['operations']:,}" + (" " + case.unit if case.unit else "")
         rows.append([title, done, seen(row), case.why, case.instead])
     return harness.markdown(rows, ["program", "lock operations", "calls that Usher saw", "why", "instead"])
 
