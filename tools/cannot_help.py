@@ -87,7 +87,8 @@ CASES = [
          "g++ -std=c++20 -O2 -pthread -o program {src}/abseil.cpp $(pkg-config --cflags --libs absl_synchronization)",
          [GXX, ("/usr/include/absl/synchronization/mutex.h", "libabsl-dev")], "pkg-config --modversion absl_synchronization"),
     Case("java", "Java, `synchronized`", "java -Xmx256m -cp . Monitor {each}",
-         "the virtual machine's lock; the calls seen park and wake single threads", "JFR's `jdk.JavaMonitorEnter`",
+         "the virtual machine's lock; seen are mutexes inside the machine, almost as many when the program does nothing",
+         "JFR's `jdk.JavaMonitorEnter`",
          "javac -d . {src}/Monitor.java", [("javac", "default-jdk-headless")], "java --version"),
     Case("node", "Node.js, `Atomics`", "node {src}/atomics.mjs {each}",
          "not among them: each `notify` locks a mutex of V8, which Usher replaces; no thread waited for it", "`usher try`",
@@ -104,7 +105,8 @@ CASES = [
          [("initdb", "postgresql-15"), ("setpriv", "util-linux")], "postgres --version",
          load="for i in $(seq 50); do pg_isready -q -h $PWD -p {port} && break; sleep 0.2; done; "
               "{nobody} pgbench -h $PWD -p {port} -U user -q -i postgres 2> pgbench.log && "
-              "{nobody} pgbench -h $PWD -p {port} -U user -c 4 -t 1000 postgres | sed -n 's#.*processed: *\\([0-9]*\\).*#\\1#p'", unit="transactions"),
+              "{nobody} pgbench -h $PWD -p {port} -U user -c 4 -t 1000 postgres | "
+              r"sed -n 's#.*processed: *\([0-9]*\).*#\1#p'", unit="transactions"),
 ]
 
 
