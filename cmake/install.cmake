@@ -14,5 +14,12 @@ if(USHER_BUILD_LIBRARIES)
   file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
   string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
   configure_file(cmake/usher.pc.in ${PROJECT_BINARY_DIR}/usher.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/usher.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  configure_file(cmake/usher-locks.pc.in ${PROJECT_BINARY_DIR}/usher-locks.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/usher.pc ${PROJECT_BINARY_DIR}/usher-locks.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
+
+# What there is to read, with the links between the pages as they are in the tree; examples/ is a project of its own, which finds
+# the installed Usher. (The manual page is installed with the command.)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.1" EXCLUDE)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "__pycache__" EXCLUDE)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the Debian packages of this tree into a folder, and says how to install them: tools/deb.sh FOLDER [JOBS].
-# debian/ says what they are, but for two things that the tree says already: the version (CMakeLists.txt), and the packages
-# that are needed to build (packages.txt).
+# debian/ says what they are, but for two things that the tree says already: the version (include/usher/version.h), and the packages
+# that are needed to build (packages.txt). DEBFULLNAME and DEBEMAIL, where they are set, say whose the packages are.
 set -eu
 tree=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"
@@ -15,13 +15,21 @@ ln -s "$tree"/* "$work"
 rm "$work/debian"
 cp -R -P "$tree/debian" "$work"
 needed=$(awk '/^# --/ { on = /to build/ } on && NF && !/^#/ { printf ", %s", $1 }' "$tree/packages.txt")
-sed "s/^Build-Depends: .*/&$needed/" "$tree/debian/control" > "$work/debian/control"
+maintainer=$(sed -n 's/^Maintainer: //p' "$tree/debian/control")
+[ -z "${DEBFULLNAME:-}" ] || maintainer="$DEBFULLNAME <${maintainer##*<}"
+case ${DEBEMAIL:-} in
+  '') ;;
+  *'<'*) maintainer=$DEBEMAIL ;;  # "Name <address>"
+  *) maintainer="${maintainer%% <*} <$DEBEMAIL>" ;;
+esac
+sed "s/^Build-Depends: .*/&$needed/" "$tree/debian/control" |
+  MAINTAINER=$maintainer awk '/^Maintainer: / { print "Maintainer: " ENVIRON["MAINTAINER"]; next } 1' > "$work/debian/control"
 cat > "$work/debian/changelog" << END
-usher ($(sed -n 's/^project(usher VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")) unstable; urgency=medium
+usher ($(sed -n 's/^#define USHER_VERSION "\(.*\)"/\1/p' "$tree/include/usher/version.h")) unstable; urgency=medium
 
   * Built from commit $(git -C "$tree" describe --always --dirty 2> /dev/null || echo unknown).
 
- -- $(sed -n 's/^Maintainer: //p' "$tree/debian/control")  $(git -C "$tree" log -1 --format=%cD 2> /dev/null || date -R)
+ -- $maintainer  $(git -C "$tree" log -1 --format=%cD 2> /dev/null || date -R)
 END
 
 echo "usher: building the packages; $out/build.log says how far it is" >&2

@@ -1,4 +1,5 @@
-/* Usher's locks for C, chosen by name at run time, and condition variables and semaphores. Link with libusher_locks (pkg-config usher).
+/* Usher's locks for C, chosen by name at run time, and condition variables and semaphores. Link with libusher_locks.a (pkg-config
+ * usher), or with the shared library libusher-locks.so (pkg-config usher-locks), which has the functions of this file and no others.
  *
  *     usher_mutex_t m = USHER_MUTEX_INITIALIZER;            // the default lock
  *     usher_mutex_t t;
@@ -10,8 +11,11 @@
 #ifndef USHER_USHER_H
 #define USHER_USHER_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "usher/version.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,6 +93,25 @@ int usher_sem_post(usher_sem_t* sem);
 
 /* The names of all locks, one after the other; null past the last. */
 const char* usher_lock_name(unsigned index);
+
+/* The release of the library, as USHER_VERSION is that of this header. */
+const char* usher_version(void);
+
+/* For languages that do not read this header (ctypes, LuaJIT, Panama …). Objects that are made here lie on the heap, by themselves in
+ * their cache lines, and stay where they are: a language that moves its own objects must not have ours among them. Null: EINVAL of the
+ * function _init(), or no memory. _free() takes what _new() has returned, or null, and asks of it what _destroy() asks. */
+usher_mutex_t* usher_mutex_new(const char* name);
+void usher_mutex_free(usher_mutex_t* mutex);
+usher_cond_t* usher_cond_new(double append);
+/* EBUSY: threads wait that nobody has signalled, and the variable is still there. */
+int usher_cond_free(usher_cond_t* cond);
+usher_sem_t* usher_sem_new(unsigned value, double append);
+void usher_sem_free(usher_sem_t* sem);
+
+/* Bytes of an object, for those who lay it out themselves: aligned to 8, filled with zeros or by _init(). */
+size_t usher_mutex_size(void);
+size_t usher_cond_size(void);
+size_t usher_sem_size(void);
 
 #ifdef __cplusplus
 }

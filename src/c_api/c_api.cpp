@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -13,8 +14,15 @@
 
 namespace {
 
+/// Null until somebody has looked: all who look find the same. (Not a local static variable: those need the C++ library.)
+constinit std::atomic<const usher::lock_table*> found_default{nullptr};
+
 const usher::lock_table& default_table() {
-  static const usher::lock_table* const table = usher::find_lock(usher::default_lock);
+  const usher::lock_table* table = found_default.load(std::memory_order_relaxed);
+  if (table == nullptr) [[unlikely]] {
+    table = usher::find_lock(usher::default_lock);
+    found_default.store(table, std::memory_order_relaxed);
+  }
   return *table;
 }
 
@@ -176,6 +184,10 @@ int usher_sem_timedwait(usher_sem_t* s, const struct timespec* end) {
 
 int usher_sem_post(usher_sem_t* s) {
   return semaphore(s).release_one() ? 0 : EOVERFLOW;
+}
+
+const char* usher_version(void) {
+  return USHER_VERSION;
 }
 
 const char* usher_lock_name(unsigned index) {

@@ -1,5 +1,7 @@
 #include "usher/catalog.hpp"
 
+#include <pthread.h>
+
 #include <array>
 
 #include "catalog/families.hpp"
@@ -7,18 +9,26 @@
 
 namespace usher::inline v1 {
 
-// No heap and nothing to destroy at exit: the C interface comes through here, perhaps from an allocator or late.
+namespace {
+
+// No heap and nothing to destroy at exit: the C interface comes through here, perhaps from an allocator or late. Nor a local
+// static variable, which needs the C++ library: libusher-locks.so does without.
+struct list {
+  std::array<const lock_table*, most_families * ways_of_waiting.size()> entries;
+  std::size_t count;
+};
+constinit list all{};
+pthread_once_t once = PTHREAD_ONCE_INIT;
+
+void fill() {
+  for (const auto* f : families())
+    for (std::size_t i = 0; i < f->count; i++) all.entries[all.count++] = &f->tables[i];
+}
+
+}  // namespace
+
 std::span<const lock_table* const> catalog() {
-  struct list {
-    std::array<const lock_table*, most_families * ways_of_waiting.size()> entries{};
-    std::size_t count = 0;
-  };
-  static const list all = [] {
-    list l;
-    for (const auto* f : families())
-      for (std::size_t i = 0; i < f->count; i++) l.entries[l.count++] = &f->tables[i];
-    return l;
-  }();
+  pthread_once(&once, fill);
   return {all.entries.data(), all.count};
 }
 

@@ -1,0 +1,73 @@
+// Objects of the C interface on the heap, and their sizes: for languages that do not read usher.h.
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "usher/usher.h"
+
+namespace {
+
+/// Zeroed, in cache lines that it shares with nothing: pairs of them, for processors that fetch the neighbour, too. Null: no memory.
+template <class Object>
+Object* allocate() {
+  constexpr std::size_t lines = 128;
+  const std::size_t size = (sizeof(Object) + lines - 1) / lines * lines;
+  const int saved = errno;
+  void* const memory = std::aligned_alloc(lines, size);
+  errno = saved;
+  return memory != nullptr ? static_cast<Object*>(std::memset(memory, 0, size)) : nullptr;
+}
+
+/// Made by `init`, or null if that fails.
+template <class Object, class Init>
+Object* made(Init init) {
+  auto* const object = allocate<Object>();
+  if (object == nullptr || init(object) == 0) return object;
+  std::free(object);
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+usher_mutex_t* usher_mutex_new(const char* name) {
+  return made<usher_mutex_t>([name](usher_mutex_t* m) { return usher_mutex_init(m, name); });
+}
+
+void usher_mutex_free(usher_mutex_t* m) {
+  std::free(m);
+}
+
+usher_cond_t* usher_cond_new(double append) {
+  return made<usher_cond_t>([append](usher_cond_t* c) { return usher_cond_init(c, append); });
+}
+
+int usher_cond_free(usher_cond_t* c) {
+  if (c != nullptr && usher_cond_destroy(c) != 0) return EBUSY;
+  std::free(c);
+  return 0;
+}
+
+usher_sem_t* usher_sem_new(unsigned value, double append) {
+  return made<usher_sem_t>([value, append](usher_sem_t* s) { return usher_sem_init(s, value, append); });
+}
+
+void usher_sem_free(usher_sem_t* s) {
+  std::free(s);
+}
+
+size_t usher_mutex_size(void) {
+  return sizeof(usher_mutex_t);
+}
+
+size_t usher_cond_size(void) {
+  return sizeof(usher_cond_t);
+}
+
+size_t usher_sem_size(void) {
+  return sizeof(usher_sem_t);
+}
+
+}  // extern "C"
