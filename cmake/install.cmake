@@ -18,8 +18,9 @@ if(USHER_BUILD_LIBRARIES)
   install(FILES ${PROJECT_BINARY_DIR}/usher.pc ${PROJECT_BINARY_DIR}/usher-locks.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
-# What there is to read, with the links between the pages as they are in the tree; examples/ is a project of its own, which finds
+# What there is to read, with pictures, and the links between the pages as they are in the tree; examples/ is a project of its own, which finds
 # the installed Usher. (The manual page is installed with the command.)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY results DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.svg" PATTERN "*.png" PATTERN "stat" EXCLUDE)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.1" EXCLUDE)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "__pycache__" EXCLUDE)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What lacks a part of a contract is told so in one line: for every requirement of a platform, a way of waiting and a lock, and for every
-ability of which only some platforms have it, a small source lacks just that. The first error of each compiler must name it. And an
-older language is refused by every header, before anything else is said."""
+ability of which only some platforms have it, a small source lacks just that. The first error of each compiler must name it. An
+older language is refused by every header, before anything else is said. And no header has a warning for those who embed it, whatever they
+ask for."""
 
 import argparse
 import concurrent.futures
@@ -13,6 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parents[1]
+sys.path.insert(0, str(TREE / "tools"))
+import catalog  # noqa: E402
 
 PLATFORM = '#include "least.hpp"\ntemplate <usher::platform P> struct user {};\nuser<least::platform> u;\n'
 WAITING = '#include "least.hpp"\nstatic_assert(usher::way_to_wait<least::waits>);\n'
@@ -108,6 +111,36 @@ ELSEWHERE = {
 }
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
                      "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
+# What a header might be compiled with in somebody's project. (Of templates only what they instantiate is seen.)
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror"]
+EMBEDS = """
+#include <mutex>
+#include "usher/condition_variable.hpp"
+#include "usher/mutex.hpp"
+#include "usher/semaphore.hpp"
+#include "usher/usher.h"
+template <template <class, class> class Lock>
+void use() {
+  static usher::mutex<Lock> m;
+  static usher::timed_mutex<Lock> t;
+  static usher::condition_variable c;
+  std::unique_lock lock(m);
+  c.wait_for(lock, std::chrono::seconds(1), [] { return true; });
+  std::unique_lock timed(t, std::chrono::seconds(1));
+  c.wait(timed);
+}
+"""
+
+
+def embeds():
+    """A source that uses all locks of the catalogue but those that are there to be measured beside, and what waits."""
+    locks = [lock for lock in catalog.locks(TREE) if lock.excludes and not lock.is_the_c_librarys]
+    uses = "".join(f"template <class P, class W> using lock_{i} = usher::{lock.type}<P, W>;\n" for i, lock in enumerate(locks))
+    calls = "".join(f"  use<lock_{i}>();\n" for i in range(len(locks)))
+    headers = "".join(f'#include "usher/locks/{header}"\n' for header in sorted({lock.header for lock in locks}))
+    return f"{EMBEDS}{headers}{uses}int main() {{\n{calls}  usher::semaphore s(1);\n  s.acquire();\n  s.release();\n}}\n"
+
+
 DIAGNOSTIC = re.compile(r"\b(?:fatal )?error: (.*)")
 
 
@@ -139,6 +172,7 @@ def main():
             tests.append((f"{name} without/{missing}", words, (compiler, source, f"-DWITHOUT_{missing}")))
         for (place, missing), source in ELSEWHERE.items() if number == 0 else ():
             tests.append((f"{name} {place} without/{missing}", CASES[missing][1], (compiler, source, f"-DWITHOUT_{missing}")))
+        tests.append((f"{name} strict", None, (compiler, embeds(), *STRICT)))
         few = "-ferror-limit=1" if "clang" in name else "-fmax-errors=1"
         for header in sorted((TREE / "include").rglob("*.hpp")):
             header = header.relative_to(TREE / "include")

@@ -50,6 +50,10 @@ def check(what, done, expected=None):
 
 def everything_in_place(prefix, libdir):
     files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher_locks.a", f"{libdir}/pkgconfig/usher.pc",
+             f"{libdir}/libusher-locks.so", f"{libdir}/libusher-locks.so.0", f"{libdir}/pkgconfig/usher-locks.pc",
+             "share/man/man1/usher.1", "include/usher/version.h",
+             *(f"share/doc/usher/{page}" for page in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "docs/locks.md",
+                                                      "docs/measurements/README.md", "examples/accounts.c")),
              "include/usher/usher.h", "include/usher/mutex.hpp", "include/usher/locks/twa.hpp",
              "share/usher/machines/x5-2.toml",
              f"{libdir}/cmake/usher/usher-config.cmake", f"{libdir}/cmake/usher/usher-config-version.cmake"]
@@ -120,17 +124,30 @@ def cmake_consumer(options, prefix, folder, env):
           f"-DCMAKE_C_COMPILER={options.cc}"], 60, env=env)
     check("C by find_package, in a project without C++: builds", run([options.cmake, "--build", c_only], 60, env))
     check("C by find_package, in a project without C++: runs", run([c_only / "c_consumer"], 20, env))
+    check("C by find_package, with the shared library: runs", run([c_only / "c_consumer_shared"], 20, env))
+    (library,) = (prefix / options.libdir).glob("libusher-locks.so.0")
+    check("an executable that embeds and the shared library share one state", run([folder / "with_shared", library], 20, env))
     check("C++ by find_package: usher::headers", run([folder / "embeds"], 20, env))
     check("C++ by find_package: usher::locks", run([folder / "by_name"], 20, env))
     check("CMake: executable and plugin share one state", run([folder / "host", folder / "libplugin.so"], 20, env))
 
 
-def c_consumer(cc, flags, folder, env):
-    program = folder / "c_consumer"
-    done = run([cc, "-O2", "-Wall", "-Wextra", "-Werror", CONSUMER / "c_consumer.c", "-o", program] + flags, 60, env)
-    check("C by pkg-config: builds", done)
+def c_consumer(cc, package, libraries, folder, env):
+    """By pkg-config. `libraries`: where a shared one is."""
+    flags = must(["pkg-config", "--cflags", "--libs", package], 10, env=env).split()
+    program = folder / f"c_consumer_{package}"
+    done = run([cc, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", CONSUMER / "c_consumer.c", "-o", program] + flags, 60, env)
+    check(f"C by pkg-config {package}: builds", done)
     if done.returncode == 0:
-        check("C by pkg-config: runs", run([program], 20, env))
+        check(f"C by pkg-config {package}: runs", run([program], 20, env | {"LD_LIBRARY_PATH": str(libraries)}))
+
+
+def examples(options, prefix, source, folder, env):
+    """As an embedder has them: a project of its own."""
+    must([options.cmake, "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug",
+          f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
+    must([options.cmake, "--build", folder, "-j", "2"], 120, env=env)
+    check("examples: their tests", run(["ctest", "--test-dir", folder, "--no-tests=error", "--output-on-failure"], 120, env))
 
 
 def headers_alone(options, prefix, folder, env):
@@ -190,9 +207,11 @@ def main():
                                                'test "$USHER_LOCK" = twa'], 20, env))
         check("usher list --json", run([usher, "list", "--json"], 20, env),
               lambda out: any(lock["name"] == "loiter" for lock in json.loads(out)["locks"]))
-        c_consumer(options.cc, compile_flags + link_flags, folder, env)
+        for package in ("usher", "usher-locks"):
+            c_consumer(options.cc, package, prefix / options.libdir, folder, env)
         headers_alone(options, prefix, folder, env)
         cmake_consumer(options, prefix, folder / "consumer", env)
+        examples(options, prefix, prefix / "share/doc/usher/examples", folder / "examples", env)
         plugins(options, compile_flags, link_flags, folder, env)
         components(prefix, options.libdir, folder, env)
     print(f"{len(failures)} failures")

@@ -14,9 +14,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "install"))
-from test_install import c_consumer, check, cmake_consumer, failures, must, run
+from test_install import c_consumer, check, cmake_consumer, examples, failures, must, run
 
-NAMES = ["libusher-dev", "usher"]
+NAMES = ["libusher-dev", "libusher-locks0", "usher"]
+MAINTAINER = ("A Maintainer", "maintainer@example.org")
 SKIPPED = 77
 
 
@@ -52,13 +53,23 @@ def in_its_place(usr, libdir, version):
                  "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
                  f"{libdir}/usher/libusher.so", f"{libdir}/usher/libusher-draw.so", "libexec/usher/usher_bench", "libexec/usher/usher_stat",
-                 f"{libdir}/libusher_locks.a"):
+                 f"{libdir}/libusher_locks.a", f"{libdir}/libusher-locks.so", f"{libdir}/libusher-locks.so.0",
+                 "share/doc/libusher-locks0/copyright", "share/doc/usher/README.md", "share/doc/usher/CHANGELOG.md",
+                 "share/doc/usher/docs/locks.md", "share/doc/libusher-dev/examples/accounts.c"):
         expect(name, (usr / name).is_file(), "is missing")
     for name, begin in (("share/man/man1/usher.1.gz", ".TH USHER 1"),
                         ("share/doc/usher/changelog.gz", f"usher ({version}) "),
                         ("share/doc/libusher-dev/changelog.gz", f"usher ({version}) ")):
         text = gzip.decompress((usr / name).read_bytes()).decode() if (usr / name).is_file() else "is missing"
         expect(name, text.startswith(begin), text[:100])
+
+
+def programs_with_cairo(package, work, env):
+    """The executables and libraries of a package that need cairo from the start, but for the module that draws."""
+    must(["dpkg-deb", "-x", package, work / "unpacked"], 30, env=env)
+    files = [f for f in (work / "unpacked").rglob("*") if f.is_file() and not f.is_symlink() and f.read_bytes()[:4] == b"\x7fELF"]
+    return [f.name for f in files if f.name != "libusher-draw.so" and
+            "libcairo" in must(["readelf", "--dynamic", "--wide", f], 20, env=env)]
 
 
 def commands_work(usr, libdir, version, work, env):
@@ -101,15 +112,23 @@ def main():
         out, root, work = (Path(temporary).resolve() / name for name in ("out", "root", "work"))
         work.mkdir()
         told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 350,
-                     env=dict(env, DEB_BUILD_OPTIONS="noopt", USHER_LOCKS="steady;twa;mcscr;c-bo-mcs;pthread"))
+                     env=dict(env, DEB_BUILD_OPTIONS="noopt", USHER_LOCKS="steady;twa;mcscr;c-bo-mcs;pthread",
+                              DEBFULLNAME=MAINTAINER[0], DEBEMAIL=MAINTAINER[1]))
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
         packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
         expect("the packages that we know", [f.name.split("_")[0] for f in packages] == NAMES, packages)
         expect("make deb says how to install them", f"apt install {' '.join(map(str, packages))}\n" in told, told)
-        fields = [must(["dpkg-deb", "-f", packages[1], field], 20, env=env) for field in ("Depends", "Recommends")]
+        by_name = dict(zip(NAMES, packages))
+        fields = [must(["dpkg-deb", "-f", by_name["usher"], field], 20, env=env) for field in ("Depends", "Recommends")]
         expect("what draws is recommended, no more", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
         expect("what reads debug information is installed, too", "libdw1" in fields[0], fields)
+        of_dev = must(["dpkg-deb", "-f", by_name["libusher-dev"], "Depends"], 20, env=env)
+        expect("libusher-dev needs its own libusher-locks0", f"libusher-locks0 (= {options.version})" in of_dev, of_dev)
+        expect("no program needs cairo: the module alone", not programs_with_cairo(by_name["usher"], work, env),
+               programs_with_cairo(by_name["usher"], work, env))
         for package in packages:
+            maintainer = must(["dpkg-deb", "-f", package, "Maintainer"], 20, env=env).strip()
+            expect(f"{package.name}: DEBFULLNAME and DEBEMAIL", maintainer == "{} <{}>".format(*MAINTAINER), maintainer)
             check(f"{package.name} has the project's version", run(["dpkg-deb", "-f", package, "Version"], 20, env),
                   lambda found: found.strip() == options.version)
         clean_by_lintian(out, env)
@@ -126,8 +145,11 @@ def main():
         in_its_place(usr, libdir, options.version)
         commands_work(usr, libdir, options.version, work, env)
         env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # this one alone
-        c_consumer(options.cc, must(["pkg-config", "--cflags", "--libs", "usher"], 10, env=env).split(), work, env)
+        options.libdir = libdir
+        for name in ("usher", "usher-locks"):
+            c_consumer(options.cc, name, usr / libdir, work, env)
         cmake_consumer(options, usr, work / "consumer", env)
+        examples(options, usr, usr / "share/doc/libusher-dev/examples", work / "examples", env)
 
         check("is removed", run(dpkg(root, "--purge", *NAMES), 60, env))
         left = [f for f in all_files(root) if f != "dpkg.log" and not f.startswith("var/lib/dpkg/")]

@@ -73,6 +73,17 @@ def both_libraries(options, folder, env):
     check("usher::preload under a program", run([programs / "embeds"], 20, env | {"LD_PRELOAD": library, "USHER_LOCK": "twa"}))
 
 
+def the_example(options, folder, env):
+    """Of a project that gets Usher by FetchContent: with this tree in place of the repository."""
+    source = options.tree / "examples" / "fetch_content"
+    common = [options.cmake, "-S", source, "-G", options.generator, f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DCMAKE_BUILD_TYPE=Debug"]
+    must([*common, "-B", folder, f"-DFETCHCONTENT_SOURCE_DIR_USHER={options.tree}"], 60, env=env)
+    must([options.cmake, "--build", folder], 120, env=env)
+    check("examples/fetch_content runs", run([folder / "fetched"], 20, env))
+    done = run([*common, "-B", f"{folder}-nowhere"], 60, env)
+    expect("examples/fetch_content asks where Usher is", done.returncode != 0 and "Where is Usher?" in done.stderr, done.stderr)
+
+
 def what_is_missing(options, folder, env):
     """Usher by itself. Nothing is built."""
     def usher(name, *more):
@@ -113,6 +124,7 @@ def main():
         folder = Path(temporary).resolve()
         headers_only(options, folder / "headers", env)
         both_libraries(options, folder / "libraries", env)
+        the_example(options, folder / "example", env)
         what_is_missing(options, folder / "alone", env)
     print(f"{len(failures)} failures, {time.monotonic() - start:.0f} s")
     return 1 if failures else 0

@@ -117,8 +117,69 @@ static int waits(double append) {
   return 0;
 }
 
+/* Objects on the heap, as other languages have them. */
+static int on_the_heap(void) {
+  usher_mutex_t* m = usher_mutex_new(NULL);
+  usher_cond_t* c = usher_cond_new(1);
+  usher_sem_t* s = usher_sem_new(1, 1);
+  struct timespec past = {0, 0};
+  CHECK(m != NULL && c != NULL && s != NULL);
+  CHECK(usher_mutex_lock(m) == 0 && usher_mutex_trylock(m) == EBUSY);
+  CHECK(usher_cond_timedwait(c, m, &past) == ETIMEDOUT);
+  CHECK(usher_mutex_unlock(m) == 0);
+  CHECK(usher_sem_trywait(s) == 0 && usher_sem_trywait(s) == EAGAIN);
+  usher_mutex_free(m);
+  CHECK(usher_cond_free(c) == 0);
+  usher_sem_free(s);
+  errno = 7;
+  CHECK(usher_mutex_new("no such lock") == NULL && usher_cond_new(2) == NULL && usher_sem_new(1, 0) == NULL && errno == 7);
+  usher_mutex_free(NULL);
+  CHECK(usher_cond_free(NULL) == 0);
+  usher_sem_free(NULL);
+  CHECK(usher_mutex_size() == sizeof(usher_mutex_t) && usher_cond_size() == sizeof(usher_cond_t) &&
+        usher_sem_size() == sizeof(usher_sem_t));
+  return 0;
+}
+
+/* A condition variable is not freed while a thread waits that nobody has signalled. */
+static usher_cond_t* waited_for;
+static int waits_now, signalled;
+static void* wait_once(void* unused) {
+  (void)unused;
+  usher_mutex_lock(&shared);
+  waits_now = 1;
+  while (!signalled) usher_cond_wait(waited_for, &shared);
+  usher_mutex_unlock(&shared);
+  return NULL;
+}
+static int freed_while_waited_for(void) {
+  pthread_t waiter;
+  int seen = 0;
+  CHECK(usher_mutex_init(&shared, NULL) == 0);
+  waited_for = usher_cond_new(1);
+  CHECK(waited_for != NULL && pthread_create(&waiter, NULL, wait_once, NULL) == 0);
+  while (!seen) {
+    usher_mutex_lock(&shared); /* with it the thread waits, if it has begun to */
+    seen = waits_now;
+    if (seen) CHECK(usher_cond_free(waited_for) == EBUSY);
+    usher_mutex_unlock(&shared);
+  }
+  usher_mutex_lock(&shared);
+  signalled = 1;
+  usher_cond_signal(waited_for);
+  usher_mutex_unlock(&shared);
+  CHECK(pthread_join(waiter, NULL) == 0);
+  CHECK(usher_cond_free(waited_for) == 0);
+  return 0;
+}
+
 int main(void) {
   unsigned n = 0;
+  char version[32];
+  snprintf(version, sizeof version, "%d.%d.%d", USHER_VERSION_MAJOR, USHER_VERSION_MINOR, USHER_VERSION_PATCH);
+  CHECK(strcmp(version, USHER_VERSION) == 0 && strcmp(usher_version(), USHER_VERSION) == 0);
+  CHECK(on_the_heap() == 0);
+  CHECK(freed_while_waited_for() == 0);
   CHECK(usher_cond_init(&turned, 0) == EINVAL && usher_cond_init(&turned, 1.5) == EINVAL);
   CHECK(usher_sem_init(&full, 1, 0) == EINVAL && usher_sem_init(&full, 0x80000000u, 1) == EINVAL);
   CHECK(usher_sem_init(&full, 0x7fffffff, 1) == 0 && usher_sem_post(&full) == EOVERFLOW);
