@@ -126,7 +126,10 @@ def cmake_consumer(options, prefix, folder, env):
     check("C by find_package, in a project without C++: runs", run([c_only / "c_consumer"], 20, env))
     check("C by find_package, with the shared library: runs", run([c_only / "c_consumer_shared"], 20, env))
     (library,) = (prefix / options.libdir).glob("libusher-locks.so.0")
-    check("an executable that embeds and the shared library share one state", run([folder / "with_shared", library], 20, env))
+    for program in ("with_shared", "with_shared_linked"):
+        check(f"an executable that embeds and the shared library share one state: {program}", run([folder / program, library], 20, env))
+    preload = {"LD_PRELOAD": str(next((prefix / options.libdir).rglob("libusher.so"))), "USHER_LOCK": "steady"}
+    check("and under the preload, which has a state of its own", run([folder / "with_shared", library], 20, env | preload))
     check("C++ by find_package: usher::headers", run([folder / "embeds"], 20, env))
     check("C++ by find_package: usher::locks", run([folder / "by_name"], 20, env))
     check("CMake: executable and plugin share one state", run([folder / "host", folder / "libplugin.so"], 20, env))
