@@ -18,9 +18,13 @@ if(USHER_BUILD_LIBRARIES)
   install(FILES ${PROJECT_BINARY_DIR}/usher.pc ${PROJECT_BINARY_DIR}/usher-locks.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
-# What there is to read, with pictures, and the links between the pages as they are in the tree; examples/ is a project of its own, which finds
-# the installed Usher. (The manual page is installed with the command.)
-install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY results DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.svg" PATTERN "*.png" PATTERN "stat" EXCLUDE)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.1" EXCLUDE)
-install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "__pycache__" EXCLUDE)
+# What there is to read, with pictures, and the links between the pages as they are in the tree; examples/ is a project of its own, which
+# finds the installed Usher. (The manual page is installed with the command.) By their real paths: tools/deb.sh makes a tree of links.
+foreach(name README.md CHANGELOG.md CONTRIBUTING.md LICENSE docs results examples)
+  file(REAL_PATH ${name} ${name}_path)
+endforeach()
+install(FILES ${README.md_path} ${CHANGELOG.md_path} ${CONTRIBUTING.md_path} ${LICENSE_path} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${docs_path} DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.1" EXCLUDE)
+install(DIRECTORY ${results_path} DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*.svg" PATTERN "*.png" PATTERN "stat" EXCLUDE)
+install(DIRECTORY ${examples_path} DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "__pycache__" EXCLUDE)
