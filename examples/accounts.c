@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   pthread_join(team[0], NULL);
   usher_mutex_unlock(&mutex);
   usher_mutex_destroy(&mutex);
-  printf("Usher %s: %ld here, %ld there; the attempt with a deadline: %s\n", usher_version(), here, there, strerror(result));
+  printf("Usher %s: %ld here, %ld there; the attempt with a deadline: %s\n", usher_version(), here, there,
+         strerror(result));
   return here + there == begin_with && there == (long)threads * transfers && result == ETIMEDOUT ? 0 : 1;
 }

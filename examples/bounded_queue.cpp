@@ -33,7 +33,8 @@ class bounded_queue {
   }
 
  private:
-  usher::timed_mutex<> mutex_;  // the default lock; usher::timed_mutex<usher::twa> with <usher/locks/twa.hpp> is another one
+  usher::timed_mutex<>
+      mutex_;  // the default lock; usher::timed_mutex<usher::twa> with <usher/locks/twa.hpp> is another one
   usher::condition_variable has_items_, has_room_;
   const std::size_t most_;
   std::deque<long> items_;

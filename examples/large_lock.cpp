@@ -50,7 +50,7 @@ int main() {
   }
   long sum = 0;
   for (const row& r : rows) sum += r.value;
-  std::printf("%zu bytes a lock as it is, %zu bytes compact; %ld changes of rows, %ld of the table\n", sizeof of_the_table,
-              sizeof rows[0].mutex, sum, changes);
+  std::printf("%zu bytes a lock as it is, %zu bytes compact; %ld changes of rows, %ld of the table\n",
+              sizeof of_the_table, sizeof rows[0].mutex, sum, changes);
   return sum == long(threads * each) && changes == sum ? 0 : 1;
 }

@@ -70,7 +70,7 @@ class queue_lock {
     return mine;
   }
 
-  typename P::template atomic<usher::node_handle> tail_;    // no_node: free
+  typename P::template atomic<usher::node_handle> tail_;   // no_node: free
   typename P::template plain<usher::node_handle> holder_;  // protected by the lock
 };
 

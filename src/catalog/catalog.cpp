@@ -17,19 +17,19 @@ struct list {
   std::array<const lock_table*, most_families * ways_of_waiting.size()> entries;
   std::size_t count;
 };
-constinit list all{};
+constinit list every{};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void fill() {
   for (const auto* f : families())
-    for (std::size_t i = 0; i < f->count; i++) all.entries[all.count++] = &f->tables[i];
+    for (std::size_t i = 0; i < f->count; i++) every.entries[every.count++] = &f->tables[i];
 }
 
 }  // namespace
 
 std::span<const lock_table* const> catalog() {
   pthread_once(&once, fill);
-  return {all.entries.data(), all.count};
+  return {every.entries.data(), every.count};
 }
 
 const lock_table* find_lock(std::string_view name) {

@@ -111,7 +111,7 @@ ELSEWHERE = {
 }
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
                      "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
-# What a header might be compiled with in somebody's project. (Of templates only what they instantiate is seen.)
+# What a header might be compiled with in somebody's project. (g++ looks at templates when it makes code of them: src/catalog has the flag.)
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror"]
 EMBEDS = """
 #include <mutex>
@@ -137,7 +137,7 @@ def embeds():
     locks = [lock for lock in catalog.locks(TREE) if lock.excludes and not lock.is_the_c_librarys]
     uses = "".join(f"template <class P, class W> using lock_{i} = usher::{lock.type}<P, W>;\n" for i, lock in enumerate(locks))
     calls = "".join(f"  use<lock_{i}>();\n" for i in range(len(locks)))
-    headers = "".join(f'#include "usher/locks/{header}"\n' for header in sorted({lock.header for lock in locks}))
+    headers = "".join(f'#include "{path.relative_to(TREE / "include")}"\n' for path in sorted((TREE / "include").rglob("*.hpp")))
     return f"{EMBEDS}{headers}{uses}int main() {{\n{calls}  usher::semaphore s(1);\n  s.acquire();\n  s.release();\n}}\n"
 
 

@@ -132,7 +132,8 @@ static int on_the_heap(void) {
   CHECK(usher_cond_free(c) == 0);
   usher_sem_free(s);
   errno = 7;
-  CHECK(usher_mutex_new("no such lock") == NULL && usher_cond_new(2) == NULL && usher_sem_new(1, 0) == NULL && errno == 7);
+  CHECK(usher_mutex_new("no such lock") == NULL && usher_cond_new(2) == NULL && usher_sem_new(1, 0) == NULL &&
+        errno == 7);
   usher_mutex_free(NULL);
   CHECK(usher_cond_free(NULL) == 0);
   usher_sem_free(NULL);

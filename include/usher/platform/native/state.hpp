@@ -214,7 +214,7 @@ struct process {
     const int saved = errno;
     unsigned count = 0;  // by hand: CPU_COUNT is a function of one C library
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
-      for (int i = 0; i < CPU_SETSIZE; i++) count += CPU_ISSET(i, &cpus) ? 1 : 0;
+      for (unsigned i = 0; i < CPU_SETSIZE; i++) count += CPU_ISSET(i, &cpus) ? 1u : 0u;
     const bool one = count == 1;
     errno = saved;
     const wait_limits l{one ? 0u : 5555u, 1000000u};
