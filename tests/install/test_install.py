@@ -159,7 +159,7 @@ def headers_alone(options, prefix, folder, env):
     source = folder / "headers.cpp"
     source.write_text("".join(f"#include <{name}>\n" for name in names) + "int main() {}\n")
     check(f"{len(names)} headers compile together without warnings",
-          run([options.cxx, "-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+          run([options.cxx, "-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror", "-fsyntax-only",
                f"-I{prefix}/include", source], 60, env))
 
 
