@@ -21,6 +21,8 @@
 extern "C" {
 #endif
 
+struct timespec; /* which <time.h> has since C11, and before that not with -std=c99 */
+
 typedef struct usher_mutex {
   const void* usher_table; /* which lock; null: the default */
   uint32_t usher_tag;      /* who has it */
