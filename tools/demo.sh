@@ -21,7 +21,7 @@ trial() {
 
 trial "1. Python: eight threads share a queue (jobs a second). It gains." \
     --locks steady,futex --metric 'throughput: ([0-9]+)' -- python3 "$apps/job_queue.py" 8 1
-seq 1 1400000 > numbers
+seq 1 6000000 > numbers
 trial "2. xz compresses a file with two threads (seconds). No lock can help." \
     --locks steady,futex -- xz -T2 -1 --block-size=1MiB --stdout numbers
 trial "3. SQLite: eight threads on one connection (operations a second). A lock that serves in order of arrival loses." \
