@@ -31,7 +31,7 @@ def locks(tree=TREE):
     found = []
     for line in Path(tree, LIST).read_text().splitlines():
         fields = line.split()
-        if not fields or line.startswith("#"):
+        if not fields or line.startswith(("#", "=")):
             continue
         if len(fields) != 3:
             raise ValueError(f"{LIST}: a line is 'name header type', not '{line}'")

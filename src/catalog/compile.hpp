@@ -9,6 +9,9 @@
 
 namespace usher::inline v1 {
 
+template <class P, class W, class Large>
+inline constexpr std::size_t inflated_size<compact<P, W, Large>> = sizeof(Large);
+
 /// make_family_on() for the hardware: make.operator()<Lock>(kind). A lock that is too large for a pthread_mutex_t is compiled in its
 /// compact form.
 template <template <class, class> class Lock, class Table, class Make>

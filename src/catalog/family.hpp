@@ -36,6 +36,10 @@ class family_names {
   char names_[ways_of_waiting.size()][most] = {};
 };
 
+/// Bytes of the state that a lock takes from a pool while threads contend (compile.hpp); 0: none.
+template <class Lock>
+inline constexpr std::size_t inflated_size = 0;
+
 template <class Lock>
 constexpr lock_table make_lock_table(const family_names& names, waiting_kind kind) {
   lock_table t{
@@ -49,6 +53,7 @@ constexpr lock_table make_lock_table(const family_names& names, waiting_kind kin
       .try_lock = [](void* state) { return static_cast<Lock*>(state)->try_lock(); },
       .unlock = [](void* state) { static_cast<Lock*>(state)->unlock(); },
       .lock_as_guest = nullptr,
+      .inflated_size = inflated_size<Lock>,
   };
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* state) { static_cast<Lock*>(state)->lock_as_guest(); };

@@ -14,26 +14,27 @@ constexpr std::string_view without_default_suffix(std::string_view name) {
   return name.size() > suffix.size() && name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
 }
 
-/// The fewest insertions, deletions, exchanges of letters that turn one into the other; names beyond 32 letters are
-/// cut. No allocation.
+/// The fewest insertions, deletions and exchanges of letters, and swaps of neighbours, that turn one into the other, with no letter
+/// changed twice (optimal string alignment); names beyond 32 letters are cut. No allocation.
 constexpr unsigned edit_distance(std::string_view a, std::string_view b) {
   constexpr std::size_t most = 32;
   a = a.substr(0, most);
   b = b.substr(0, most);
-  unsigned row[most + 1] = {};
-  for (unsigned j = 0; j <= b.size(); j++) row[j] = j;
+  unsigned rows[3][most + 1] = {};  // of i, i - 1 and i - 2, in turns
+  for (unsigned j = 0; j <= b.size(); j++) rows[0][j] = j;
   for (unsigned i = 1; i <= a.size(); i++) {
-    unsigned diagonal = row[0];
+    unsigned(&row)[most + 1] = rows[i % 3], (&above)[most + 1] = rows[(i - 1) % 3];
     row[0] = i;
     for (unsigned j = 1; j <= b.size(); j++) {
-      const unsigned above = row[j];
-      const unsigned change = diagonal + (a[i - 1] != b[j - 1]);
-      const unsigned shift = (above < row[j - 1] ? above : row[j - 1]) + 1;
+      const unsigned change = above[j - 1] + (a[i - 1] != b[j - 1]);
+      const unsigned shift = (above[j] < row[j - 1] ? above[j] : row[j - 1]) + 1;
       row[j] = change < shift ? change : shift;
-      diagonal = above;
+      if (i == 1 || j == 1 || a[i - 1] != b[j - 2] || a[i - 2] != b[j - 1]) continue;
+      const unsigned swap = rows[(i - 2) % 3][j - 2] + 1;
+      if (swap < row[j]) row[j] = swap;
     }
   }
-  return row[b.size()];
+  return rows[a.size() % 3][b.size()];
 }
 
 /// Finds the name nearest to a misspelt one among those it is shown; the first of those equally near.
@@ -48,7 +49,12 @@ class nearest_name {
       distance_ = d;
     }
   }
-  constexpr std::string_view best() const { return best_; }
+
+  /// Empty if none is so near that it may be what was meant: at one change for each three letters, and one at least.
+  constexpr std::string_view best() const {
+    const std::size_t most_changes = misspelt_.size() < 6 ? 1 : misspelt_.size() / 3;
+    return distance_ <= most_changes ? best_ : std::string_view();
+  }
 
  private:
   std::string_view misspelt_, best_;

@@ -166,7 +166,8 @@ class checking {
 
  private:
   std::vector<const checkable*> named(const std::string& name) const;
-  const checkable* nearest(const std::string& name) const;
+  /// The name that a misspelt one may mean; empty if none is near.
+  std::string_view nearest(std::string_view name) const;
   std::string form_with_same_states(const lock_table* lock) const;
   bool refuse(const std::string& name) const;
   std::vector<part> parts_of(const std::vector<const checkable*>& forms) const;
@@ -217,12 +218,10 @@ std::vector<const checkable*> checking::named(const std::string& name) const {
   return forms;
 }
 
-const checkable* checking::nearest(const std::string& name) const {
+std::string_view checking::nearest(std::string_view name) const {
   nearest_name near(name);
   for (const checkable& c : all_) near.consider(c.name);
-  for (const checkable& c : all_)
-    if (c.name == near.best()) return &c;
-  return nullptr;
+  return near.best();
 }
 
 /// The form of a lock that stands for this one in the checker, to which some ways of waiting are one; empty if that is not why the
@@ -246,7 +245,7 @@ bool checking::refuse(const std::string& name) const {
   else if (lock != nullptr)
     complain("check: {} was built without the lock {}: build it again", checker_, name);
   else
-    complain("check: unknown lock '{}': did you mean '{}'? (usher check --list shows all{})", name, nearest(name)->name,
+    complain("check: unknown lock '{}'{} (usher check --list shows all{})", name, did_you_mean(nearest(name)),
              has_all_mistakes(checker_) ? "" : "; most seeded mistakes are not built: make mutants");
   return false;
 }

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "components.hpp"
 #include "near.hpp"
 #include "words.hpp"
 
@@ -19,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* checker_name = "usher_check";
 constexpr const char* mistakes_name = "usher_check_mutants";
 constexpr const char* room = USHER_LIBEXECDIR "/usher";  // of an installed tree
 
@@ -72,11 +72,8 @@ std::variant<std::string, no_checker> find_checker() {
     if (is_file(named)) return named;
     return no_checker{fmt::format("USHER_CHECKER names no file: {}", named)};
   }
-  if (const fs::path found = helper_near_us(checker_name); !found.empty()) return found.native();
-  return no_checker{fmt::format(
-      "there is no {} near {}: it is built where relacy is installed. On Debian: apt-get install relacy-dev, "
-      "then build Usher again (make build)",
-      checker_name, own_path().parent_path().native())};
+  if (const fs::path found = helper_near_us(checker.executable); !found.empty()) return found.native();
+  return no_checker{"check: " + why_missing(checker)};
 }
 
 std::string source_line(const std::string& file, unsigned line) {

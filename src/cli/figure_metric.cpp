@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "catalog/names.hpp"
+#include "catalog/suggestion.hpp"
 
 namespace usher::cli {
 
@@ -70,8 +71,10 @@ figure_metric figure_metric_named(const std::string& name) {
     }
     return found;
   }
-  throw std::runtime_error(fmt::format("--chart-metric: unknown '{}': did you mean '{}{}{}'? There are {}", name, group,
-                                       group.empty() ? "" : ".", nearest.best(), figure_metric_names()));
+  std::string near(nearest.best());
+  if (!near.empty() && !group.empty()) near = group + "." + near;
+  throw std::runtime_error(
+      fmt::format("--chart-metric: unknown '{}'{} (there are {})", name, did_you_mean(near), figure_metric_names()));
 }
 
 std::string figure_metric_names() {

@@ -1,4 +1,4 @@
-// A subcommand's help text: CLI11's, with a usage line that says what follows the options.
+// The help text of a subcommand: CLI11's, as wide as the terminal, with a usage line that says what follows the options.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,13 @@ class help : public CLI::Formatter {
  public:
   explicit help(std::string usage) : usage_(std::move(usage)) {}
 
+  std::string make_description(const CLI::App* app) const override;
   std::string make_usage(const CLI::App*, std::string) const override { return "Usage: " + usage_ + "\n"; }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_option_opts(const CLI::Option* option) const override;
+  std::string make_option_desc(const CLI::Option* option) const override;
+  std::string make_subcommand(const CLI::App* subcommand) const override;
+  std::string make_footer(const CLI::App* app) const override;
 
  private:
   std::string usage_;

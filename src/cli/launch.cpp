@@ -33,7 +33,7 @@ const lock_table* choose_lock(bool given, const std::string& asked, std::string_
   }
   const lock_table* lock = find_lock(name);
   if (lock == nullptr)
-    complain("unknown lock '{}'{}: did you mean '{}'? (usher list shows all)", name, said_in, nearest_lock(name));
+    complain("unknown lock '{}'{}{} (usher list shows all)", name, said_in, did_you_mean(nearest_lock(name)));
   else if (!lock->traits->excludes)
     complain("{}{} excludes nobody: it is for measurements only, and no program may run under it", name, said_in);
   return lock != nullptr && lock->traits->excludes ? lock : nullptr;

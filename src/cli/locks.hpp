@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "catalog/names.hpp"
+#include "catalog/suggestion.hpp"
 #include "usher/catalog.hpp"
 
 namespace usher::cli {

@@ -1,18 +1,25 @@
 // The `usher` command, and the executable behind some of its subcommands: finds the subcommand, reads its options, carries it out.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "catalog/names.hpp"
+#include "catalog/suggestion.hpp"
 #include "help.hpp"
 #include "messages.hpp"
 #include "subcommand.hpp"
 
 namespace usher::cli {
 namespace {
+
+constexpr const char* help_word = "help";
 
 bool is_option(std::string_view word) {
   return word.size() > 1 && word.front() == '-';
@@ -46,6 +53,110 @@ std::string names(const std::vector<subcommand>& all) {
   return list;
 }
 
+/// Refuses a word that is no subcommand. The exit status.
+int refuse_subcommand(const std::vector<subcommand>& all, std::string_view word) {
+  nearest_name nearest(word);
+  for (const auto& s : all) nearest.consider(s.options->get_name());
+  nearest.consider(help_word);
+  if (nearest.best().empty())
+    complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", word, names(all));
+  else
+    complain("unknown subcommand '{}'{} (see usher --help)", word, did_you_mean(nearest.best()));
+  return bad_usage;
+}
+
+/// The part of `app` that the words have led to: a subcommand, or a part of one (`usher sim calibrate`).
+const CLI::App& innermost(const CLI::App& app) {
+  const auto inner = app.get_subcommands();
+  return inner.empty() ? app : innermost(*inner.back());
+}
+
+/// The option of that part that a word may mean.
+std::string option_near(const CLI::App& part, std::string_view word) {
+  const auto without_dashes = [](std::string_view text) {
+    return text.substr(std::min(text.find_first_not_of('-'), text.size()));
+  };
+  std::vector<std::string> options;
+  for (const CLI::Option* option : part.get_options())
+    for (const std::string& name : option->get_lnames()) options.push_back(name);
+  nearest_name nearest(without_dashes(word));
+  for (const std::string& name : options) nearest.consider(name);
+  return nearest.best().empty() ? "" : "--" + std::string(nearest.best());
+}
+
+/// Why the words were not understood, without a full stop.
+std::string reason(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || unknown.empty()) return error.what();
+  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  if (!is_option(word)) return fmt::format("the word '{}' is one too many", unknown.front());
+  return fmt::format("unknown option '{}'{}", word, did_you_mean(option_near(innermost(app), word)));
+}
+
+/// Has the words read, those before `end`. The exit status if that is all, or if they cannot be understood.
+std::optional<int> read_words(CLI::App& app, const char* where, char** words, char** end) {
+  try {
+    app.parse(
+        std::vector<std::string>(std::reverse_iterator(end), std::reverse_iterator(words)));  // CLI11 begins at the end
+    return std::nullopt;
+  } catch (const CLI::Success& e) {
+    return app.exit(e);  // --help and --version, on stdout
+  } catch (const CLI::ParseError& e) {
+    const char* const blank = *where == '\0' ? "" : " ";
+    complain("{}{}{} (see usher {}{}--help)", where, *where == '\0' ? "" : ": ", reason(app, e), where, blank);
+    return bad_usage;
+  }
+}
+
+/// What the command line has beside the subcommand's own words.
+struct cut_words {
+  char** own_end;  ///< the first word that is not ours
+  char** command;  ///< the program to start
+};
+
+cut_words cut(const subcommand& chosen, char** words, char** end) {
+  if (!chosen.takes_command) return {end, end};
+  char** const own_end = words + command_start(*chosen.options, {words, end});
+  const bool dashes = own_end != end && *own_end == std::string_view("--");
+  return {own_end, own_end + (dashes ? 1 : 0)};
+}
+
+/// `usher help SUBCOMMAND` is `usher SUBCOMMAND --help`. The words after "help", as they are to be read in its place; empty: they make
+/// no sense.
+std::vector<std::string> asked_of_help(const std::vector<subcommand>& all, const std::vector<std::string>& words) {
+  std::vector<std::string> asked;
+  for (const std::string& word : words)
+    if (word != help_word && !is_option(word)) asked.push_back(word);
+  if (asked.size() > 1 && find(all, asked[0]) != nullptr && find(all, asked[0])->takes_command) {
+    complain("help: the word '{}' is one too many: usher help {}", asked[1], asked[0]);
+    return {};
+  }
+  asked.emplace_back("--help");
+  return asked;
+}
+
+/// Without "help".
+int carry_out_words(CLI::App& app, const std::vector<subcommand>& all, int argc, char** argv) {
+  char** const end = argv + argc;
+  char** const name = std::find_if_not(argv + std::min(1, argc), end, is_option);
+  if (name == end) {
+    if (const auto status = read_words(app, "", argv + 1, end)) return *status;
+    complain("which subcommand? They are {} (see usher --help)", names(all));
+    return bad_usage;
+  }
+  const subcommand* const chosen = find(all, *name);
+  if (chosen == nullptr && name == argv + 1) return refuse_subcommand(all, *name);
+  if (chosen == nullptr) {
+    complain("options belong after the subcommand, which is one of {}: usher SUBCOMMAND {} … (see usher --help)",
+             names(all), argv[1]);
+    return bad_usage;
+  }
+  if (chosen->elsewhere && name == argv + 1) return chosen->carry_out(argv);
+  const cut_words words = cut(*chosen, name + 1, end);
+  if (const auto status = read_words(app, chosen->options->get_name().c_str(), argv + 1, words.own_end)) return *status;
+  return chosen->carry_out(words.command);
+}
+
 int start(int argc, char** argv) {
   CLI::App app("Usher gives a program better locks.", "usher");
   app.set_version_flag("--version", "usher " USHER_VERSION, "Print the version and exit");
@@ -54,49 +165,15 @@ int start(int argc, char** argv) {
   app.formatter(std::make_shared<help>("usher SUBCOMMAND [OPTIONS]"));
   const std::vector<subcommand> all = subcommands(app);
 
-  // Our own words, up to the command to start.
-  int own = argc;
-  int name_at = 1;
-  while (name_at < argc && is_option(argv[name_at])) ++name_at;
-  const subcommand* chosen = nullptr;
-  char** command = argv + argc;  // argv ends with a null pointer: an empty command
-  if (name_at < argc) {
-    chosen = find(all, argv[name_at]);
-    if (chosen == nullptr) {
-      if (name_at > 1)
-        complain("options belong after the subcommand, which is one of {}: usher SUBCOMMAND {} … (see usher --help)",
-                 names(all), argv[1]);
-      else
-        complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", argv[name_at], names(all));
-      return bad_usage;
-    }
-    if (chosen->elsewhere && name_at == 1) return chosen->carry_out(argv);
-    if (chosen->takes_command) {
-      const std::vector<std::string_view> words(argv + name_at + 1, argv + argc);
-      own = name_at + 1 + static_cast<int>(command_start(*chosen->options, words));
-      const bool dashes = own < argc && argv[own] == std::string_view("--");
-      command = argv + own + (dashes ? 1 : 0);
-    }
+  if (argc > 1 && argv[1] == std::string_view(help_word)) {
+    std::vector<std::string> words = asked_of_help(all, {argv + 2, argv + argc});
+    if (words.empty()) return bad_usage;
+    std::vector<char*> pointers{argv[0]};
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    return carry_out_words(app, all, static_cast<int>(pointers.size()) - 1, pointers.data());
   }
-
-  try {
-    // CLI11 takes the words from the back of the vector.
-    std::vector<std::string> backwards;
-    for (int i = own - 1; i > 0; --i) backwards.emplace_back(argv[i]);
-    app.parse(backwards);
-  } catch (const CLI::Success& e) {
-    return app.exit(e);  // --help and --version, on stdout
-  } catch (const CLI::ParseError& e) {
-    const std::string where = chosen == nullptr ? "" : chosen->options->get_name();
-    complain("{}{}{} (see usher {}{}--help)", where, where.empty() ? "" : ": ", e.what(), where,
-             where.empty() ? "" : " ");
-    return bad_usage;
-  }
-  if (chosen == nullptr) {
-    complain("which subcommand? They are {} (see usher --help)", names(all));
-    return bad_usage;
-  }
-  return chosen->carry_out(command);
+  return carry_out_words(app, all, argc, argv);
 }
 
 }  // namespace

@@ -28,6 +28,14 @@ fs::path library_near_us(const char* name) {
   return {};
 }
 
+fs::path document_near_us(const std::string& name) {
+  for (const fs::path folder : {USHER_DOCDIR, "share/doc/usher"})
+    for (const fs::path subfolder : {"", "docs"})
+      for (const char* ending : {"", ".gz"})  // Debian compresses what is large
+        if (fs::path file = own_tree() / folder / subfolder / (name + ending); is_file(file)) return file;
+  return {};
+}
+
 fs::path helper_near_us(const char* name) {
   if (fs::path file = own_path().parent_path() / name; is_file(file)) return file;
   for (const fs::path helpers : helper_folders)

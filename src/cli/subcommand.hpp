@@ -31,6 +31,7 @@ std::vector<subcommand> subcommands(CLI::App& app);
 subcommand list(CLI::App& app);
 subcommand run(CLI::App& app);
 subcommand try_locks(CLI::App& app);
+subcommand status(CLI::App& app);
 subcommand check(CLI::App& app);
 subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's namespace
 subcommand bench_command(CLI::App& app);

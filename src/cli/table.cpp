@@ -5,30 +5,13 @@
 
 #include <algorithm>
 #include <numeric>
-#include <sstream>
-#include <string_view>
+
+#include "wrap.hpp"
 
 namespace usher::cli {
 namespace {
 
 constexpr std::size_t gap = 2;
-
-/// Characters, not bytes: continuation bytes of UTF-8 take no place.
-std::size_t shown_width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
-}
-
-std::vector<std::string> broken(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines = {""};
-  std::istringstream in(text);
-  for (std::string word; in >> word;) {
-    if (!lines.back().empty() && shown_width(lines.back()) + 1 + shown_width(word) > width) lines.emplace_back();
-    if (!lines.back().empty()) lines.back() += ' ';
-    lines.back() += word;
-  }
-  return lines;
-}
 
 void append_line(std::string& to, const std::vector<column>& columns, const std::vector<std::size_t>& widths,
                  const std::vector<std::string>& cells) {
@@ -87,6 +70,12 @@ std::string format_table(const std::vector<column>& columns, const std::vector<s
 std::size_t terminal_width() {
   winsize size{};
   return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::size_t text_width() {
+  constexpr std::size_t usual = 80, least = 40;
+  const std::size_t width = terminal_width();
+  return width == 0 ? usual : std::max(width, least);
 }
 
 }  // namespace usher::cli

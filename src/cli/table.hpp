@@ -21,4 +21,7 @@ std::string format_table(const std::vector<column>& columns, const std::vector<s
 /// The width of the terminal that standard output is, or 0 if it is none.
 std::size_t terminal_width();
 
+/// How wide running text is: as the terminal, but not less than 40; 80 where there is none.
+std::size_t text_width();
+
 }  // namespace usher::cli

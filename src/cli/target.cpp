@@ -152,8 +152,12 @@ std::optional<std::string> find_file(const std::string& command) {
 }
 
 std::vector<std::string> hindrances(const std::string& program, const elf_target& library) {
+  return hindrances(program, program, library);
+}
+
+std::vector<std::string> hindrances(const std::string& program, const std::string& called, const elf_target& library) {
   std::vector<std::string> found;
-  examine(program, program, library, 0, found);
+  examine(program, called, library, 0, found);
   return found;
 }
 

@@ -18,6 +18,9 @@ std::optional<std::string> find_file(const std::string& command);
 /// Why the library will not load into the program, or not work there: a sentence each.
 std::vector<std::string> hindrances(const std::string& program, const elf_target& library);
 
+/// The same, with another name for the program.
+std::vector<std::string> hindrances(const std::string& program, const std::string& called, const elf_target& library);
+
 /// The missing file that keeps an existing program from starting: its loader, or the interpreter of a script.
 std::optional<std::string> missing_interpreter(const std::string& program);
 

@@ -16,6 +16,7 @@
 #include "preload/own_sleep.hpp"
 #include "preload/recording.hpp"
 #include "preload/selection.hpp"
+#include "preload/status.hpp"
 #include "preload/timeouts.hpp"
 #include "preload/users.hpp"
 
@@ -62,6 +63,7 @@ void at_fork_in_child() {
   c_library::find_all();
   c_library::in_children(at_fork_in_child);
   if (!selected().passes_through) native::prepare_heavy_fences();
+  say_selection_if_verbose();
 }
 
 constexpr attach_point switches() {

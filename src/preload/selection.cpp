@@ -2,12 +2,7 @@
 // semaphores. Read once, on the first call, whichever it is.
 #include "preload/selection.hpp"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -18,7 +13,9 @@
 #include "preload/catalog.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
+#include "preload/message.hpp"
 #include "preload/recorder.hpp"
+#include "preload/status.hpp"
 
 namespace usher::preload {
 namespace {
@@ -57,47 +54,18 @@ constexpr mutex_table through_adaptive{
 
 constinit std::atomic<append_chance> order_of_conds{}, order_of_sems{};
 
-/// getenv() without its function: the environment may not be changed by others this early, and musl has it too.
-std::string_view variable(const char* name) {
-  const std::size_t length = std::strlen(name);
-  for (char** e = environ; e != nullptr && *e != nullptr; e++)
-    if (std::strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
-  return {};
-}
-
-/// Not substr(), which would need the C++ run-time library for its exception.
-std::string_view clipped(std::string_view text) {
-  return {text.data(), text.size() < 64 ? text.size() : 64};
-}
-
-/// One line on stderr.
-template <class... Parts>
-void complain(Parts... parts) {
-  char line[256];
-  std::size_t n = 0;
-  const auto put = [&](std::string_view s) {
-    for (char c : s)
-      if (n < sizeof line - 1) line[n++] = c;
-  };
-  (put(parts), ...);
-  line[n++] = '\n';
-  const int saved = errno;
-  syscall(SYS_write, STDERR_FILENO, line, n);  // write() is a cancellation point
-  errno = saved;
-}
-
 void complain_of_lock(std::string_view unknown) {
   nearest_name nearest(unknown);
   for_each_table([&](const mutex_table& t) { return nearest.consider(t.name), false; });
   nearest.consider(through.name);
   nearest.consider(through_adaptive.name);
-  complain("usher: no lock is called \"", clipped(unknown), "\" (USHER_LOCK); the nearest is \"", nearest.best(),
-           "\". Running on the C library's locks.");
+  const bool is_near = !nearest.best().empty();
+  say(": no lock is called \"", clipped(unknown), "\" (USHER_LOCK)", is_near ? "; the nearest is \"" : "",
+      nearest.best(), is_near ? "\"" : "", ". Running on the C library's locks.");
 }
 
 void complain_of_none(std::string_view name) {
-  complain("usher: \"", name,
-           "\" (USHER_LOCK) excludes nobody: it is for measurements only. Running on the C library's locks.");
+  say(": \"", name, "\" (USHER_LOCK) excludes nobody: it is for measurements only. Running on the C library's locks.");
 }
 
 constexpr const char* cond_variable = "USHER_COND_APPEND";
@@ -113,8 +81,8 @@ std::optional<append_chance> probability(const char* name) {
 }
 
 void complain_of_probability(const char* name) {
-  complain("usher: ", name, "=", clipped(variable(name)),
-           " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
+  say(": ", name, "=", clipped(variable(name)),
+      " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
 
 std::uint32_t nanoseconds(std::string_view text, std::uint32_t otherwise) {
@@ -137,6 +105,14 @@ const mutex_table* find(std::string_view name) {
 }
 
 constinit std::atomic<const mutex_table*> chosen{nullptr};
+
+outcome outcome_of(std::string_view name, const mutex_table* found) {
+  if (!c_library::is_glibc()) return outcome::not_glibc;
+  if (name.empty()) return outcome::not_set;
+  if (found == nullptr) return outcome::unknown;
+  if (found->lock == nullptr) return outcome::measurements_only;
+  return found->passes_through ? outcome::c_library : outcome::ours;
+}
 
 /// Others may have found meanwhile that nothing is recorded, and have connected their calls accordingly.
 void begin_recording(const char* path, const mutex_table& table) {
@@ -163,6 +139,7 @@ void begin_recording(const char* path, const mutex_table& table) {
   const std::optional<append_chance> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_chance()), std::memory_order_relaxed);
   order_of_sems.store(sems.value_or(append_chance()), std::memory_order_relaxed);
+  note_selection(outcome_of(name, found), table->name);
   const mutex_table* none = nullptr;
   if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
   // One thread a process comes here.

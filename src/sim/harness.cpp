@@ -12,6 +12,7 @@
 #include "bench/metrics.hpp"
 #include "bench/programs/all.hpp"
 #include "catalog/names.hpp"
+#include "catalog/suggestion.hpp"
 #include "sim/world.hpp"
 
 namespace usher::sim {
@@ -30,8 +31,8 @@ const simulated_lock& known_lock(const std::string& name) {
   if (const simulated_lock* l = find_simulated_lock(name)) return *l;
   nearest_name nearest(name);
   for (const simulated_lock* l : simulated_locks()) nearest.consider(l->name);
-  throw std::runtime_error("unknown lock '" + name + "', or one that is not simulated: did you mean '" +
-                           std::string(nearest.best()) + "'? (usher list shows most)");
+  throw std::runtime_error("unknown lock '" + name + "', or one that is not simulated" + did_you_mean(nearest.best()) +
+                           " (usher list shows most)");
 }
 
 /// From one pthread_create() to the next: 50000 in 0.9 s on a Xeon E5-2670 (Lawrence Livermore, "Why Pthreads?",
@@ -195,9 +196,8 @@ placing read_placement(const std::string& text) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
     if (error == std::errc{} && end == digits.data() + digits.size()) return n;
     const bool is_word = text.find_first_of("0123456789") == std::string::npos;
-    throw std::runtime_error("placement '" + text +
-                             "': " + (is_word ? "did you mean '" + std::string(nearest.best()) + "'? W" : "w") +
-                             "rite compact, scattered, even, or CPUs as 0,18,1..3");
+    throw std::runtime_error("placement '" + text + "'" + (is_word ? did_you_mean(nearest.best()) : "") +
+                             " (write compact, scattered, even, or CPUs as 0,18,1..3)");
   };
   for (std::size_t from = 0; from <= text.size();) {
     const std::size_t to = std::min(text.find(',', from), text.size());

@@ -11,6 +11,7 @@
 #include <toml++/toml.h>
 
 #include "catalog/names.hpp"
+#include "catalog/suggestion.hpp"
 
 namespace usher::sim {
 namespace {
@@ -147,7 +148,7 @@ class section {
     nearest_name nearest(key.str());
     for (const std::string& k : known_)
       if (k != key.str()) nearest.consider(k);
-    wrong(std::string(key.str()), "is not known: did you mean '" + std::string(nearest.best()) + "'?");
+    wrong(std::string(key.str()), "is not known" + did_you_mean(nearest.best()));
   }
 
   const toml::node* value_of(const char* key, bool is_a_number = true) {
@@ -224,8 +225,9 @@ void change(toml::table& all, const std::string& file, const std::string& key, c
   if (!is_section(name)) {
     nearest_name nearest(name);
     for (const char* s : sections) nearest.consider(s);
-    throw bad_machine(file + ": section [" + name + "] of " + key + " is not known: did you mean '" +
-                      std::string(nearest.best()) + "." + rest + "'?");
+    const std::string section(nearest.best());
+    throw bad_machine(file + ": section [" + name + "] of " + key + " is not known" +
+                      did_you_mean(section.empty() ? section : section + "." + rest));
   }
   toml::table parsed;
   try {

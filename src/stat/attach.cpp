@@ -15,10 +15,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <sstream>
 #include <vector>
 
+#include "cli/running_process.hpp"
 #include "preload/attach.hpp"
 
 namespace usher::cli::stat {
@@ -50,26 +49,6 @@ class descriptor {
  private:
   int fd_;
 };
-
-struct library {
-  std::uint64_t begin = 0;  ///< where its file's first byte is mapped
-  std::string path;
-};
-
-/// Our library in a process, by its name.
-std::optional<library> library_of(pid_t pid) {
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
-  for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    std::string range, rights, offset, device, inode, path;
-    words >> range >> rights >> offset >> device >> inode >> std::ws;
-    std::getline(words, path);
-    const std::string name = path.substr(path.rfind('/') + 1);
-    if (!name.starts_with("libusher.so") || offset.find_first_not_of('0') != std::string::npos) continue;
-    return library{std::stoull(range, nullptr, 16), path};
-  }
-  return std::nullopt;
-}
 
 /// Where the library's file defines the symbol, from where it begins; 0: nowhere. By its dynamic symbols, which no stripping
 /// takes away.
@@ -162,8 +141,8 @@ std::string attach(pid_t pid, const std::string& file_path) {
         "process {} does not run under Usher: start it by usher run -- CMD (usher run --lock pthread -- CMD "
         "keeps the C library's locks)",
         pid);
-  const descriptor file(fmt::format("/proc/{}/root{}", pid, ours->path), O_RDONLY);
-  const std::uint64_t offset = file.is_open() ? offset_of_symbol(file) : 0;
+  const descriptor file(path_in(pid, ours->path), O_RDONLY);
+  const std::uint64_t offset = file.is_open() && !ours->is_deleted ? offset_of_symbol(file) : 0;
   if (offset == 0)
     return fmt::format(
         "process {} has another version of Usher's library ({}), or it was replaced since: start it anew", pid,

@@ -260,7 +260,7 @@ class Check(Refusals, unittest.TestCase):
                 to.write(source.read())
             os.chmod(alone, 0o755)
             done = subprocess.run([alone, "check", "twa"], capture_output=True, text=True, timeout=LIMIT)
-        self.assert_refused(done, 125, "relacy-dev", "make build")
+        self.assert_refused(done, 125, "usher_check", "not installed")
 
     def test_a_checker_that_does_not_work(self):
         done = self.check("twa", env={"USHER_CHECKER": "/bin/false"})

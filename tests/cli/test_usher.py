@@ -123,6 +123,25 @@ class Usher(unittest.TestCase):
         for word in words:
             self.assertIn(word, done.stderr.splitlines()[0])
 
+    def on_a_terminal(self, columns, *arguments):
+        """What the command prints on a terminal of that width."""
+        primary, secondary = pty.openpty()
+        fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([USHER, *arguments], stdout=secondary, stdin=subprocess.DEVNULL)
+        os.close(secondary)
+        text = b""
+        while True:
+            try:
+                part = os.read(primary, 4096)
+            except OSError:  # how a pseudo-terminal says that the other side is closed
+                break
+            if not part:
+                break
+            text += part
+        os.close(primary)
+        self.assertEqual(process.wait(timeout=TIME_LIMIT), 0)
+        return text.decode().replace("\r\n", "\n")
+
     def script(self, text, name="script", mode=0o755):
         folder = tempfile.mkdtemp(dir=scratch)
         path = os.path.join(folder, name)
@@ -141,8 +160,8 @@ class General(Usher):
     def test_help_has_an_example_for_each_subcommand(self):
         done = self.usher("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertLess(len(done.stdout.splitlines()), 30)
-        for text in ("usher list", "usher run --", "usher run --lock", "--version"):
+        self.assertLess(len(done.stdout.splitlines()), 33)
+        for text in ("usher list", "usher run --", "usher run --lock", "usher status", "--version"):
             self.assertIn(text, done.stdout)
 
     def test_help_of_the_subcommands(self):
@@ -154,9 +173,74 @@ class General(Usher):
             for word in words + ["Examples:"]:
                 self.assertIn(word, done.stdout)
 
+    def test_help_is_a_subcommand(self):
+        self.assertEqual(self.usher("help").stdout, self.usher("--help").stdout)
+        self.assertEqual(self.usher("help", "help").stdout, self.usher("--help").stdout)
+        elsewhere = [["stat"]] if has_stat else []
+        if os.path.exists(os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_bench")):
+            elsewhere += [["sim"], ["sim", "calibrate"], ["bench"]]
+        for words in [["list"], ["run"], ["try"], ["status"], ["check"], *elsewhere]:
+            with self.subTest(words=words):
+                done = self.usher("help", *words)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(f"Usage: usher {' '.join(words)} ", done.stdout)
+                self.assertEqual(done.stdout, self.usher(*words, "--help").stdout)
+        self.assert_refused(self.usher("help", "rnu"), 2, "did you mean 'run'?")
+        ran = os.path.join(scratch, "ran")
+        self.assert_refused(self.usher("help", "run", "touch", ran), 2, "touch")
+        self.assertFalse(os.path.exists(ran))
+
+    def test_help_is_as_wide_as_the_terminal(self):
+        elsewhere = ["stat"] if has_stat else []
+        if os.path.exists(os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_bench")):
+            elsewhere += ["sim", "bench"]
+        for name in ["", "list", "run", "try", "status", "check", *elsewhere]:
+            words = [name, "--help"] if name else ["--help"]
+            with self.subTest(name=name):
+                piped = self.usher(*words).stdout
+                self.assertLessEqual(max(map(len, piped.splitlines())), 80, piped)
+                for columns in 60, 80, 132:
+                    shown = self.on_a_terminal(columns, *words)
+                    self.assertLessEqual(max(map(len, shown.splitlines())), columns, shown)
+                    # Nothing is lost. A command of an example that is broken has a backslash.
+                    self.assertEqual(shown.replace("\\\n", "").split(), piped.replace("\\\n", "").split())
+
+    def test_misspelt_words_have_a_suggestion(self):
+        for words, meant in ((["lst"], "list"), (["rnu", "--", "true"], "run"), (["staus"], "status"), (["hlep"], "help"),
+                             (["--verison"], "--version"), (["list", "--jsn"], "--json"), (["run", "--lokc=twa", "true"], "--lock"),
+                             (["run", "--print_env"], "--print-env"), (["try", "--round", "3", "--", "true"], "--rounds"),
+                             (["list", "stedy"], "steady"), (["run", "--lock", "mcscrr", "true"], "mcscr"),
+                             (["try", "--locks", "twaa", "true"], "twa")):
+            with self.subTest(words=words):
+                self.assert_refused(self.usher(*words), 2, f"did you mean '{meant}'?")
+
+    def test_words_that_are_far_off_have_none(self):
+        for words in (["frobnicate"], ["--frobnicate"], ["list", "--frobnicate"], ["run", "--frobnicate", "true"],
+                      ["list", "frobnicate"], ["run", "--lock", "frobnicate", "true"], ["run", "-z", "true"],
+                      ["try", "--locks", "frobnicate", "true"]):
+            with self.subTest(words=words):
+                done = self.usher(*words)
+                self.assert_refused(done, 2, "-z" if "-z" in words else "frobnicate")
+                self.assertNotIn("did you mean", done.stderr)
+        self.assertIn("list, run, try, status", self.usher("frobnicate").stderr)
+
+    def test_a_part_that_is_missing(self):
+        """A command by itself: of another executable it says whether that was left out of the build or lost since."""
+        folder = tempfile.mkdtemp(dir=scratch)
+        alone = os.path.join(folder, "usher")
+        shutil.copy2(USHER, alone)
+        for word, executable in (("stat", "usher_stat"), ("sim", "usher_bench"), ("bench", "usher_bench"), ("check", "usher_check")):
+            with self.subTest(word=word):
+                done = self.usher(word, "twa", binary=alone)
+                self.assert_refused(done, 125, f"usher: {word}: ", f" no {executable}")
+                self.assertRegex(done.stderr, f"near {folder}: .* not installed|USHER_BUILD_[A-Z]+ was off.*apt-get install")
+                if os.path.exists(os.path.join(os.path.dirname(os.path.realpath(USHER)), executable)):
+                    self.assertIn("not installed", done.stderr)
+
     def test_bad_usage_is_one_line_and_2(self):
         for arguments, word in (([], "subcommand"), (["lst"], "lst"), (["--lost"], "--lost"), (["list", "x"], "x"),
-                                (["list", "--lost"], "--lost"), (["list", "run"], "run"), (["run"], "command"),
+                                (["list", "--lost"], "--lost"), (["list", "run"], "run"), (["list", "--all", "twa"], "--all"),
+                                (["status"], "PID"), (["status", "x"], "x"), (["status", "0"], "0"), (["run"], "command"),
                                 (["run", "--"], "command"), (["run", "--lock"], "--lock"),
                                 (["run", "--lock", "--", "true"], "--lock"),
                                 (["run", "--lost", "--", "true"], "--lost"), (["run", "--lost", "true"], "--lost"),
@@ -214,23 +298,63 @@ class List(Usher):
             self.assertEqual(lock["native_only"], lock["family"] in PASS_THROUGH, lock["name"])
             self.assertEqual(lock["excludes"], lock["name"] != "null", lock["name"])
 
-    def test_one_row_a_family(self):
+    def test_in_short(self):
         done = self.usher("list")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        table, _, words = done.stdout.partition("\n\n")
-        rows = table.splitlines()[1:]
-        families = {}
+        lines = done.stdout.splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        everyday, _, rest = done.stdout.partition("All locks")
+        families = {lock["family"]: lock["summary"] for lock in self.locks()}
+        rows = [line for line in rest.splitlines() if re.match(r"[*] [a-z]|  [a-z]", line)]
+        self.assertEqual([row[2:].split()[0] for row in rows], list(families))
+        for row, (name, summary) in zip(rows, families.items()):
+            self.assertEqual(row, f"{row[:2]}{name.ljust(20)}{summary}")  # on one line
+        marked = {row[2:].split()[0] for row in rows if row.startswith("*")}
+        first = re.findall(r"^  ([a-z]+) ", everyday, re.M)
+        self.assertEqual((first[0], set(first)), ("steady", marked))
+        self.assertEqual({word for word in re.findall(r"`([a-z]+)`", self.which_lock())} & set(families), marked)
+        for heading in re.findall("^= (.*)$", self.in_tree("src", "catalog", "catalog.list"), re.M):
+            self.assertIn(f"\n\n{heading}\n", rest)
+        for word in ["CPU", "usher list LOCK"] + [f"{way.suffix} " for way in catalog.ways()]:
+            self.assertIn(word, rest)
+
+    def in_tree(self, *path):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", *path)) as file:
+            return file.read()
+
+    def which_lock(self):
+        """The table of README.md."""
+        return "\n".join(line for line in self.in_tree("README.md").partition("Which lock?")[2].partition("\n## ")[0].splitlines()
+                         if line.startswith("|"))
+
+    def test_each_lock_in_full(self):
+        pages = self.in_tree("docs", "locks.md")
+        forms = {}
         for lock in self.locks():
-            families.setdefault(lock["family"], []).append(lock)
-        self.assertEqual([row.split()[0] for row in rows], list(families))
-        for row, variants in zip(rows, families.values()):
-            endings = [lock["name"][len(lock["family"]):] for lock in variants if not lock["plain"]]
-            self.assertIn(f"{variants[0]['name']} ", row)
-            self.assertIn(", ".join(endings), row)
-            self.assertIn(variants[0]["paper"], row)
-            self.assertIn(f" {variants[0]['size']}", row)
-        for word in ["default is steady", "CPU"] + [f"{way.suffix} " for way in catalog.ways()]:
-            self.assertIn(word, words)
+            forms.setdefault(lock["family"], []).append(lock)
+        families = list(forms)
+        done = self.usher("list", *families)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+        starts = [done.stdout.index(f"{name}: {forms[name][0]['summary']}\n") for name in families]
+        for name, start, end in zip(families, starts, starts[1:] + [len(done.stdout)]):
+            with self.subTest(lock=name):
+                plain = forms[name][0]
+                text = " ".join(done.stdout[start:end].split())
+                self.assertIn(plain["paper"], text)
+                self.assertIn(f" {plain['size']} bytes; fits into a pthread_mutex_t (40 bytes)", text)
+                self.assertEqual("first come, first served" in text, plain["fifo"])
+                self.assertEqual("Starvation none" in text, plain["starvation_free"] and plain["excludes"])
+                self.assertEqual("set aside" in text, plain["restricts"])
+                self.assertEqual("Queue nodes" in text, plain["context"])
+                self.assertRegex(pages, rf'(?m)^## {re.escape(name)}$|<a id="{re.escape(name)}"></a>')
+                for form in forms[name]:
+                    self.assertIn(f" {form['name']} ", text)
+        self.assertRegex(self.usher("list", "twa").stdout, r"Cost +[0-9]+ instructions, 2 of them locked")
+
+    def test_some_as_json(self):
+        locks = json.loads(self.usher("list", "--json", "twa-park", "steady").stdout)["locks"]
+        self.assertEqual(locks, [lock for name in ("twa-park", "steady") for lock in self.locks() if lock["name"] == name])
 
     def test_one_row_a_variant(self):
         done = self.usher("list", "--all")
@@ -250,41 +374,25 @@ class List(Usher):
         self.assertNotIn(" \n", done.stdout)
 
     def test_columns_are_aligned(self):
-        for arguments in ("list",), ("list", "--all"):
-            table = self.usher(*arguments).stdout.partition("\n\n")[0].splitlines()
-            at = table[0].index("paper")
-            for row in table[1:]:
-                self.assertEqual(row[at - 2:at], "  ", row)
-                self.assertNotEqual(row[at], " ", row)
-
-    def on_a_terminal(self, columns, *arguments):
-        """What the command prints on a terminal of that width."""
-        primary, secondary = pty.openpty()
-        fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([USHER, *arguments], stdout=secondary, stdin=subprocess.DEVNULL)
-        os.close(secondary)
-        text = b""
-        while True:
-            try:
-                part = os.read(primary, 4096)
-            except OSError:  # how a pseudo-terminal says that the other side is closed
-                break
-            if not part:
-                break
-            text += part
-        os.close(primary)
-        self.assertEqual(process.wait(timeout=TIME_LIMIT), 0)
-        return text.decode().replace("\r\n", "\n")
+        table = self.usher("list", "--all").stdout.partition("\n\n")[0].splitlines()
+        at = table[0].index("paper")
+        for row in table[1:]:
+            self.assertEqual(row[at - 2:at], "  ", row)
+            self.assertNotEqual(row[at], " ", row)
 
     def test_rows_are_broken_to_the_width_of_a_terminal(self):
-        for arguments in ("list",), ("list", "--all"):
-            words = self.usher(*arguments).stdout.partition("\n\n")[0].split()
-            for columns in 80, 100, 133, 1000:
+        for arguments in ("list",), ("list", "--all"), ("list", "steady", "c-bo-mcs"):
+            words = self.usher(*arguments).stdout.partition("\nfifo ")[0].split()
+            for columns in 60, 80, 100, 133, 1000:
+                if arguments == ("list", "--all") and columns < 80:
+                    continue
                 with self.subTest(arguments=arguments, columns=columns):
-                    table = self.on_a_terminal(columns, *arguments).partition("\n\n")[0]
-                    self.assertLessEqual(max(len(line) for line in table.splitlines()), columns)
-                    self.assertEqual(sorted(table.split()), sorted(words))
-        self.assertEqual(self.on_a_terminal(1000, "list"), self.usher("list").stdout)
+                    text = self.on_a_terminal(columns, *arguments).partition("\nfifo ")[0]
+                    self.assertLessEqual(max(len(line) for line in text.splitlines()), columns)
+                    self.assertEqual(sorted(text.split()), sorted(words))
+        self.assertEqual(self.on_a_terminal(1000, "list", "--all"), self.usher("list", "--all").stdout)
+        self.assertEqual(self.on_a_terminal(80, "list"), self.usher("list").stdout)
+
 
 class Run(Usher):
     def maps(self, *options, env=None, **more):
@@ -416,7 +524,7 @@ class Run(Usher):
     def test_unknown_lock_starts_nothing(self):
         ran = os.path.join(scratch, "ran")
         for name, nearest in (("tva", "'twa'"), ("loiterr", "'loiter'"), ("Ticket", "'ticket'"),
-                              ("mcs-spinn", "'mcs-spin'"), ("mcs_park", "'mcs-park'"), ("", "'")):
+                              ("mcs-spinn", "'mcs-spin'"), ("mcs_park", "'mcs-park'"), ("", "usher list")):
             done = self.usher("run", "--lock", name, "--", "touch", ran)
             self.assert_refused(done, 2, f"'{name}'", nearest)
             if name:
@@ -517,6 +625,7 @@ class Run(Usher):
                  "bash": text("src", "cli", "completion", "usher.bash"), "zsh": text("src", "cli", "completion", "_usher")}
         stat = ["stat"] if has_stat else []
         for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench"):
+            self.assertIn(f"usher {subcommand}", pages["the manual"])
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]
             options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
             self.assertGreater(len(options), 0, said)
@@ -538,6 +647,9 @@ class Run(Usher):
             return done.stdout.split()
 
         self.assertEqual(completed("t"), ["try"])
+        self.assertEqual(completed("st"), ["status", "stat"])
+        self.assertEqual(completed("help", "ch"), ["check"])
+        self.assertEqual(completed("list", "stea"), ["steady", "steady-spin", "steady-yield", "steady-park"])
         self.assertEqual(completed("run", "--lock", "mcscr"), ["mcscr", "mcscr-spin", "mcscr-yield", "mcscr-park", "mcscr-sleep", "mcscr-mwait",
                                                                 "mcscrn", "mcscrn-spin", "mcscrn-yield", "mcscrn-park"])
         self.assertIn("twa,loiter", completed("try", "--locks", "twa,lo"))
@@ -926,6 +1038,102 @@ class RealLibrary(Usher):
         self.assertEqual(done.stdout.splitlines()[0], "15000")
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("twa", done.stderr)
+
+    # USHER_VERBOSE
+
+    def test_the_library_says_that_it_is_there(self):
+        version = self.usher("--version").stdout.split()[1]
+        for lock, said in (("twa", "lock twa for mutexes, condition variables, semaphores"), (None, "the C library's locks: USHER_LOCK is not set"),
+                           ("pthread", "the C library's locks"), ("pthread-adaptive", "the C library's locks, as pthread-adaptive")):
+            done = self.usher("-c", "echo $$", binary="/bin/sh", env={"LD_PRELOAD": library, "USHER_LOCK": lock, "USHER_VERBOSE": "1"})
+            self.assertEqual(done.stderr, f"usher {version}: {said} (pid {done.stdout.strip()})\n")
+        for lock, said in (("tva", "USHER_LOCK names no lock"), ("null", "USHER_LOCK names what is no lock")):
+            done = self.usher(binary="/bin/true", env={"LD_PRELOAD": library, "USHER_LOCK": lock, "USHER_VERBOSE": "1"})
+            self.assertEqual(done.stderr.count("\n"), 2, done.stderr)  # the other is what it always says of such a name
+            self.assertRegex(done.stderr.splitlines()[1], rf"^usher {version}: the C library's locks: {said} \(pid [0-9]+\)$")
+        for value in (None, "", "0"):
+            done = self.usher("run", "--", "true", env={"USHER_VERBOSE": value})
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_each_program_says_so_and_no_fork_does(self):
+        done = self.usher("run", "--", "sh", "-c", "(echo $(:) $(:)) > /dev/null; /bin/true; exec /bin/true", env={"USHER_VERBOSE": "1"})
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(re.findall(r"(?m)^usher .*: lock steady for .* \(pid [0-9]+\)$", done.stderr)), 3, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 3)
+
+    # usher status
+
+    def running(self, *command, env=None):
+        """A program that has begun: it is `cat`, or says a line itself. Ended with the test."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+        environment.update({"USHER_LIBRARY": library}, **(env or {}))
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True)
+
+        def end():
+            process.stdin.close()
+            process.stdout.close()
+            process.kill()
+            process.wait(timeout=TIME_LIMIT)
+        self.addCleanup(end)
+        process.stdin.write("begun\n")
+        process.stdin.flush()
+        return process.pid, process.stdout.readline().strip()
+
+    def assert_status(self, pid, status, *words, **more):
+        done = self.usher("status", str(pid), **more)
+        self.assertEqual((done.returncode, done.stderr, done.stdout.count("\n")), (status, "", 1), done)
+        for word in words:
+            self.assertIn(word, done.stdout)
+
+    def test_status_of_a_process(self):
+        version = self.usher("--version").stdout.split()[1]
+        preloaded = {"LD_PRELOAD": library}
+        usher, _ = self.running(USHER, "run", "--lock", "mcs-park", "--", "cat")
+        self.assert_status(usher, 0, f"{usher} cat: on: lock mcs-park, Usher {version} ({library})\n")
+        plain, _ = self.running("cat")
+        self.assert_status(plain, 1, f"{plain} cat: not on", "not loaded", "usher run")
+        for env, word in ((preloaded, "USHER_LOCK is not set"), (dict(preloaded, USHER_LOCK="pthread"), "USHER_LOCK is pthread"),
+                          (dict(preloaded, USHER_LOCK="tva"), "names no lock")):
+            self.assert_status(self.running("cat", env=env)[0], 1, "not on: the locks are the C library's", word, f"Usher {version}")
+        done = self.usher("status", str(usher), str(plain))
+        self.assertEqual((done.returncode, done.stdout.count("\n")), (1, 2))
+        self.assertEqual(self.usher("status", str(usher), str(usher)).returncode, 0)
+
+    def test_status_of_what_the_library_cannot_be_in(self):
+        program = compile_c("waits-static", "#include <unistd.h>\nint main(void) { char c[10]; while (read(0, c, 10) > 0) write(1, \"x\\n\", 2); "
+                            "return 0; }\n", "-static")
+        self.assert_status(self.running(program)[0], 1, "not on: it is statically linked")
+        dead = subprocess.Popen(["true"])
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+        self.assert_status(dead.pid, 1, "has ended")
+        dead.wait(timeout=TIME_LIMIT)
+        self.assert_refused(self.usher("status", str(dead.pid)), 1, f"there is no process {dead.pid}")
+
+    def test_status_when_the_library_is_replaced(self):
+        copy = os.path.join(tempfile.mkdtemp(dir=scratch), "libusher.so")
+        shutil.copy2(library, copy)
+        pid, _ = self.running(USHER, "run", "--", "cat", env={"USHER_LIBRARY": copy})
+        self.assert_status(pid, 0, f"({copy})\n")
+        os.unlink(copy)
+        self.assert_status(pid, 0, "lock steady", "deleted since")
+        shutil.copy2(library, copy)
+        self.assert_status(pid, 0, "lock steady", "replaced")
+
+    def test_status_of_anothers_process(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs another user")
+        pid, _ = self.running(USHER, "run", "--", "cat")
+        try:
+            done = self.usher("status", str(pid), user=65534, cwd="/")
+        except PermissionError:
+            self.skipTest("another user cannot execute the command where it lies")
+        self.assert_refused(done, 1, f"process {pid} may not be looked at")
+
+    @unittest.skipUnless(has_stat, "there is no usher_stat: USHER_BUILD_STAT=OFF")
+    def test_status_while_stat_records(self):
+        _, pid = self.running(USHER, "stat", "--lock", "twa", "-o", "/dev/null", "--", "sh", "-c", "read x; echo $$; read x")
+        self.assert_status(pid, 0, "lock twa", "recorded by usher stat")
 
 
 if __name__ == "__main__":

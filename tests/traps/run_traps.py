@@ -58,7 +58,7 @@ def check(name, condition, why):
 
 def environment(lock=None, preload=None, **more):
     ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS",
-            "USHER_FAKE_PRIORITIES")
+            "USHER_FAKE_PRIORITIES", "USHER_VERBOSE")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["USHER_LOCK"] = lock
@@ -186,6 +186,8 @@ def expect_complaint(name, command, wrong, nearest, preload=None, rounds=1):
             return say("FAIL", name, f"{len(lines)} lines on stderr instead of one: {err[:300]!r}")
         if nearest and not re.search(rf"\b{nearest}\b", lines[0]):
             return say("FAIL", name, f"does not name {nearest}: {lines[0]}")
+        if nearest == "" and "nearest" in lines[0]:
+            return say("FAIL", name, f"names a lock that is not near: {lines[0]}")
         if wrong[:40] not in lines[0]:
             return say("FAIL", name, f"does not repeat the wrong name: {lines[0]}")
     return say("PASS", name)
@@ -219,9 +221,9 @@ def environment_variable():
     # A value, not a prefix or another variable.
     expect_output("other_variables", program, environment(None, [LIB], USHER_LOCKS="twa", XUSHER_LOCK="twa"), theirs)
 
-    for wrong, nearest in (("lotier", "loiter"), ("twaa", "twa"), ("tickte", "ticket"), ("mcsrc", "mcs"),
-                           ("fair-lock", "fairlock"), ("LOITER", None), (" twa", "twa"), ("ptread", "pthread"),
-                           ("x", None), ("mutex", None)):
+    for wrong, nearest in (("lotier", "loiter"), ("twaa", "twa"), ("tickte", "ticket"), ("mcsrc", "mcscr"),
+                           ("fair-lock", "fairlock"), ("LOITER", ""), (" twa", "twa"), ("ptread", "pthread"),
+                           ("x", ""), ("mutex", None)):
         expect_complaint(f"unknown_name/{wrong.strip()}", program, wrong, nearest)
     expect_complaint("no_lock", program, "null", None)
     expect_complaint("unknown_name_very_long", program, "twa" * 500, None)
@@ -230,6 +232,11 @@ def environment_variable():
     expect_complaint("unknown_name_racing_before_main", program, "lotier", "loiter",
                      [LIB, BIN / "libearly_lock.so"], rounds=10)
     expect_complaint("unknown_name_and_forks", [BIN / "environment", "--forks", "5"], "lotier", "loiter")
+    for lock, forks in (("twa", "0"), (None, "0"), ("twa", "3")):
+        status, out, err = run([BIN / "environment", "--threads", "4", "--forks", forks],
+                               environment(lock, [LIB], USHER_VERBOSE="1"))
+        check(f"verbose/{lock}_{forks}_forks", status == 0 and err.count("\n") == 1 and "(pid " in err,
+              f"ended with {status} and {err!r}")
     # Nowhere to complain to: no reason not to run.
     status, out, _ = run(["sh", "-c", f'exec "{BIN / "environment"}" 2>&-'], environment("lotier", [LIB]))
     check("unknown_name_without_stderr", status == 0 and out == theirs, f"ended with {status} and {out!r}")

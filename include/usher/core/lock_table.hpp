@@ -23,6 +23,7 @@ struct lock_table {
   bool (*try_lock)(void* state);
   void (*unlock)(void* state);
   void (*lock_as_guest)(void* state);  ///< without a queue node; null where there are no guests
+  std::size_t inflated_size = 0;       ///< of the state that it takes from a pool while threads contend; 0: none
 
   /// A plain name is the spin-then-park form: it never needs a CPU of its own to make progress.
   bool plain() const { return std::string_view(name) == family; }

@@ -118,8 +118,7 @@ class shared_array {
   static_assert(std::has_single_bit(Size) && Size <= P::template table_size<twa_array>());
 
  public:
-  static constexpr const char* summary =
-      "ticket lock whose distant waiters watch a shared array: FIFO, scalable hand-over";
+  static constexpr const char* summary = "ticket lock whose far waiters watch a shared array: FIFO";
   static constexpr const char* paper = "TWA, Listing 1, lines 20-71";
   static constexpr bool in_lock = false;
   auto& slot(std::uint32_t number, const void* lock) const {
@@ -133,7 +132,7 @@ class shared_array {
 template <platform_with_tables P>
 class array_by_cpus {
  public:
-  static constexpr const char* summary = "TWA with an array as large as the number of CPUs asks for";
+  static constexpr const char* summary = "TWA with an array sized by the number of CPUs";
   static constexpr const char* paper = "TWA (extended), section 2";
   static constexpr bool in_lock = false;
   static constexpr std::uint32_t slots_a_cpu = 64;

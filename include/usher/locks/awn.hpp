@@ -37,7 +37,7 @@ class basic_awn {
 
  public:
   static constexpr lock_traits traits{
-      .summary = "ticket lock with the waiters' nodes in an array: local waiting for up to 64 threads",
+      .summary = "ticket lock with an array of waiters' nodes",
       .paper = "TWA (extended), section 3",
       .fifo = true,
       .bypass = 0,

@@ -33,7 +33,7 @@ template <platform P, class W, class Nodes>
 class basic_clh {
  public:
   static constexpr lock_traits traits{
-      .summary = "CLH queue lock: FIFO, each waiter watches its predecessor's node",
+      .summary = "CLH queue lock: FIFO, waiters watch their predecessors",
       .paper = "MCSg, sections 5.2 and 6.1",
       .fifo = true,
       .bypass = 0,

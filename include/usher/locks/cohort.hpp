@@ -54,7 +54,7 @@ class cohort {
 
  public:
   static constexpr lock_traits traits{
-      .summary = "cohort lock: a global lock, and one for each NUMA node; passed within the node up to 64 times",
+      .summary = "a lock for each NUMA node below a global one",
       .paper = "MCSg, sections 5.5 and 6.3",
       .starvation_free = global_lock::traits.starvation_free && global_lock::traits.bounded_doorway &&
                          local_lock::traits.starvation_free,

@@ -34,7 +34,7 @@ template <platform P, class W>
 class fairlock {
  public:
   static constexpr lock_traits traits{
-      .summary = "a bit a waiter, served round-robin: nobody starves, no queue to keep",
+      .summary = "a bit for each waiter, served round-robin",
       .paper = "Fairlocks, section 5, Figs 4-6",
       .bypass = 30,
       .starvation_free = true,

@@ -40,7 +40,7 @@ class basic_fairlock_wide {
  public:
   static constexpr unsigned slots = Words * BitsAWord;
   static constexpr lock_traits traits{
-      .summary = "a bit for every thread, served round-robin: fairlock for any number of waiters",
+      .summary = "fairlock for any number of waiters",
       .paper = "Fairlocks, section 5, Figs 4-6",
       .bypass = int(slots) - 1,
       .starvation_free = true,

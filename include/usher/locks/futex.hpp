@@ -15,7 +15,7 @@ template <platform P, class W>
 class futex {
  public:
   static constexpr lock_traits traits{
-      .summary = "the three-state mutex of C libraries: sleeps at once, no fairness",
+      .summary = "the three-state mutex of C libraries: sleeps at once",
       .paper = "Drepper, Futexes Are Tricky, mutex 2",
       .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),
   };

@@ -34,7 +34,7 @@ template <platform P, class W, class Nodes>
 class basic_k42 {
  public:
   static constexpr lock_traits traits{
-      .summary = "MCS that needs a queue node only while it waits; arrives by compare-and-swap",
+      .summary = "MCS that needs a queue node only while it waits",
       .paper = "MCSg, sections 5.4 and 6.1",
       .fifo = true,
       .bypass = 0,

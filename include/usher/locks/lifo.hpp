@@ -37,8 +37,8 @@ template <platform P, class W, std::uint32_t FairnessPeriod>
 class basic_lifo {
  public:
   static constexpr lock_traits traits{
-      .summary = FairnessPeriod != 0 ? "stack of waiters, now and then the eldest: few circulate, fair in the long run"
-                                     : "stack of waiters: the fewest circulate, the eldest may starve",
+      .summary = FairnessPeriod != 0 ? "stack of waiters, now and then the eldest"
+                                     : "stack of waiters: fewest circulate, the eldest may starve",
       .paper = "Malthusian Locks, appendix A.2",
       .starvation_free = FairnessPeriod != 0,
       .restricts = true,

@@ -80,8 +80,8 @@ class basic_loiter : private urgent_waiters<P, W> {
 
  public:
   static constexpr lock_traits traits{
-      .summary = plain ? "test-and-set for those who circulate, MCS for the rest, direct hand-over to the impatient"
-                       : "loiter with one of its parts changed: to measure what that is worth",
+      .summary = plain ? "test-and-set outside, an MCS queue for the rest behind it"
+                       : "loiter with one part changed: to measure what it is worth",
       .paper = "Malthusian Locks, appendix A.1",
       .starvation_free = O.hand_over && !O.plain_store,
       .bounded_doorway = O.hand_over && !O.plain_store,

@@ -136,7 +136,7 @@ template <platform P, class W>
 class mcs_pt : public with_thread_nodes<P, mcs_pt_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
-      .summary = "MCS that passes over waiters which have lost their CPU: they arrive anew",
+      .summary = "MCS that passes over waiters without a CPU",
       .paper = "Malthusian Locks, section 7",
       .starvation_free = true,
       .bounded_doorway = true,

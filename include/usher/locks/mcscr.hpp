@@ -136,7 +136,7 @@ template <platform P, class W>
 class mcscr : public with_thread_nodes<P, mcscr_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
-      .summary = "MCS that sets surplus threads aside: few circulate, fair in the long run",
+      .summary = "MCS that sets surplus threads aside; fair in the long run",
       .paper = "Malthusian Locks, section 4",
       .starvation_free = true,
       .bounded_doorway = true,

@@ -126,7 +126,7 @@ template <platform P, class W>
 class mcscrn : public with_thread_nodes<P, mcscrn_with_node<P, W>> {
  public:
   static constexpr lock_traits traits{
-      .summary = "MCSCR that prefers threads of one NUMA node, which changes now and then",
+      .summary = "MCSCR that prefers threads of one NUMA node for a while",
       .paper = "Malthusian Locks, section 9.1",
       .starvation_free = true,
       .bounded_doorway = true,

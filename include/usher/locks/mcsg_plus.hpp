@@ -313,7 +313,7 @@ template <platform P, class W>
 class mcsg_plus : public admits_guests<P, mcsg_plus_with_node<P, W, no_turns>> {
  public:
   static constexpr lock_traits traits{
-      .summary = "MCSg in which guests queue up, too, in their predecessors' nodes",
+      .summary = "MCSg in which guests queue up, too",
       .paper = "MCSg, Algorithms 2 and 3",
       .starvation_free = false,
       .context = true,
@@ -325,7 +325,7 @@ template <platform P, class W>
 class mcsg_plus_plus : public admits_guests<P, mcsg_plus_with_node<P, W, leader_turns<P, W>>> {
  public:
   static constexpr lock_traits traits{
-      .summary = "MCSg+ with tickets for the groups of regulars that a guest has held up",
+      .summary = "MCSg+ with tickets for groups held up by a guest",
       .paper = "MCSg, Algorithms 2 to 4",
       .fifo_leaders = true,
       .starvation_free = false,

@@ -33,7 +33,7 @@ class occasionally_fair {
  public:
   static constexpr lock_traits traits = [] {
     lock_traits t = Lock::traits;
-    t.summary = "as the lock before the -fair, and the eldest is handed the lock now and then";
+    t.summary = "the lock before -fair; the eldest gets it now and then";
     t.paper = "Malthusian Locks, appendix A.2";
     t.starvation_free = t.bounded_doorway = true;
     t.words += 2;

@@ -28,7 +28,7 @@ class basic_partitioned {
  public:
   static constexpr std::uint32_t words = Words;
   static constexpr lock_traits traits{
-      .summary = Words > 8 ? "array lock: each of up to 64 waiters watches a word of its own"
+      .summary = Words > 8 ? "array lock: 64 waiters watch a word of their own each"
                            : "ticket lock with eight grant words in the lock",
       .paper = "TWA (extended), section 3",
       .fifo = true,

@@ -57,7 +57,7 @@ template <platform P, class W>
 class qspinlock {
  public:
   static constexpr lock_traits traits{
-      .summary = "test-and-set with an MCS queue behind it in one word, as in Linux",
+      .summary = "test-and-set and an MCS queue in one word, as in Linux",
       .paper = "TWA (extended), section 4.9",
       .fifo = true,
       .bypass = 0,

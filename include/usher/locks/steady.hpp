@@ -79,7 +79,7 @@ class basic_steady : private urgent_waiters<P, W> {
 
  public:
   static constexpr lock_traits traits{
-      .summary = "test-and-set for those who circulate while polling pays, NUMA-aware queue of sleepers for the rest",
+      .summary = "polls where that pays, else a NUMA-aware queue of sleepers",
       .paper = "Malthusian Locks, appendix A.1, changed",
       .starvation_free = true,
       .bounded_doorway = true,

@@ -16,7 +16,7 @@ template <platform P, class W>
 class tas_delay {
  public:
   static constexpr lock_traits traits{
-      .summary = "test-and-set that waits a moment and looks again before it tries: no herd",
+      .summary = "test-and-set that looks twice before it tries: no herd",
       .paper = "Malthusian Locks, appendix A.1 (Anderson)",
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
   };

@@ -24,7 +24,7 @@ template <platform P, class W, bool TryFirst = false>
 class basic_three_stage {
  public:
   static constexpr lock_traits traits{
-      .summary = TryFirst ? "3-Stage with a fast path: who finds the lock free takes it"
+      .summary = TryFirst ? "3-Stage with a fast path for a lock that is free"
                           : "three locks in a row: one waiter at each of the last two",
       .paper = "TWA (extended), section 6, 3-Stage",
       .fifo = !TryFirst,

@@ -18,7 +18,7 @@ class ticket_backoff : ticket_core<P, W> {
 
  public:
   static constexpr lock_traits traits{
-      .summary = "ticket lock whose waiters stay away in proportion to their distance",
+      .summary = "ticket lock; waiters back off by their distance",
       .paper = "TWA (extended), section 3",
       .fifo = true,
       .bypass = 0,

@@ -19,7 +19,7 @@ class ticket_xadd : ticket_core<P, W> {
 
  public:
   static constexpr lock_traits traits{
-      .summary = "ticket lock that releases by an atomic addition; -spin differs from ticket-spin",
+      .summary = "ticket lock that releases by an atomic addition",
       .paper = "TWA (extended), section 1",
       .fifo = true,
       .bypass = 0,

@@ -27,7 +27,7 @@ template <platform P, class W>
 class tkt_dual {
  public:
   static constexpr lock_traits traits{
-      .summary = "ticket lock with one grant word for the next in line and one for the rest",
+      .summary = "ticket lock with a word for the next and one for the rest",
       .paper = "TWA (extended), section 6, TKT-Dual",
       .fifo = true,
       .bypass = 0,

@@ -33,7 +33,7 @@ template <platform_with_tables P, class W>
 class twa_chain {
  public:
   static constexpr lock_traits traits{
-      .summary = "TWA whose far waiters watch words of their own, chained in the array",
+      .summary = "TWA whose far waiters watch words of their own, in chains",
       .paper = "TWA (extended), section 6",
       .fifo = true,
       .bypass = 0,

@@ -35,7 +35,7 @@ template <platform_with_tables P, class W>
 class twa_id {
  public:
   static constexpr lock_traits traits{
-      .summary = "TWA with the waiters' identities in the array: no atomic operation in a spinning unlock",
+      .summary = "TWA with the waiters' identities in the array",
       .paper = "TWA (extended), section 6, TWA-ID",
       .fifo = true,
       .bypass = 0,

@@ -26,7 +26,7 @@ template <platform_with_tables P, class W>
 class twa_staged {
  public:
   static constexpr lock_traits traits{
-      .summary = "TWA whose waiters tell each other: unlock is the ticket lock's",
+      .summary = "TWA whose waiters tell each other; a ticket lock's unlock",
       .paper = "TWA (extended), section 6, TWA-Staged",
       .fifo = true,
       .bypass = 0,

@@ -22,6 +22,7 @@
 #include "bench/native/topology.hpp"
 #include "bench/native/world.hpp"
 #include "bench/programs/all.hpp"
+#include "catalog/suggestion.hpp"
 #include "usher/catalog.hpp"
 
 namespace usher::bench {
@@ -36,8 +37,7 @@ const program& known_program(const std::string& name) {
 
 const lock_table& known_lock(const std::string& name) {
   if (const lock_table* t = find_lock(name)) return *t;
-  throw std::runtime_error("unknown lock '" + name + "'; the nearest name is '" + std::string(nearest_lock(name)) +
-                           "'");
+  throw std::runtime_error("unknown lock '" + name + "'" + did_you_mean(nearest_lock(name)));
 }
 
 /// "pthread" calls pthread_mutex_lock, and a preloaded library may be what answers.

@@ -16,7 +16,7 @@ _usher() {
     fi
   done
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "list run try stat check sim bench --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "list run try status stat check sim bench help --help --version" -- "$word")
     return
   fi
   case $before in
@@ -50,7 +50,15 @@ _usher() {
   esac
   local options
   case ${COMP_WORDS[1]} in
-    list) options="--all --json --help" ;;
+    list)
+      options="--all --json --help"
+      [[ $word == -* ]] || options=$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p') ;;
+    status)
+      options="--help"
+      [[ $word == -* ]] || options=$(pgrep -u "$EUID" 2> /dev/null) ;;
+    help)
+      options="list run try status stat check sim bench"
+      ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
     try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --chart --plot --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --details --hold-times --objects --json --pprof --folded --output --help --" ;;

@@ -1,0 +1,43 @@
+// The environment and stderr, for a library that may be called before the C library has started and must not need the C++ run-time library.
+#pragma once
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+namespace usher::preload {
+
+/// getenv() without its function: the environment may not be changed by others this early, and musl has it too.
+inline std::string_view variable(const char* name) {
+  const std::size_t length = std::strlen(name);
+  for (char** e = environ; e != nullptr && *e != nullptr; e++)
+    if (std::strncmp(*e, name, length) == 0 && (*e)[length] == '=') return *e + length + 1;
+  return {};
+}
+
+/// Not substr(), which would need the C++ run-time library for its exception.
+inline std::string_view clipped(std::string_view text) {
+  return {text.data(), text.size() < 64 ? text.size() : 64};
+}
+
+/// One line on stderr: "usher", and these parts.
+template <class... Parts>
+void say(Parts... parts) {
+  char line[256];
+  std::size_t n = 0;
+  const auto put = [&](std::string_view s) {
+    for (char c : s)
+      if (n < sizeof line - 1) line[n++] = c;
+  };
+  put("usher");
+  (put(parts), ...);
+  line[n++] = '\n';
+  const int saved = errno;
+  syscall(SYS_write, STDERR_FILENO, line, n);  // write() is a cancellation point
+  errno = saved;
+}
+
+}  // namespace usher::preload

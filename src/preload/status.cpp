@@ -1,0 +1,64 @@
+#include "preload/status.hpp"
+
+#include <sys/auxv.h>
+
+#include <string_view>
+
+#include "preload/message.hpp"
+#include "preload/selection.hpp"
+
+namespace usher::preload {
+namespace {
+
+[[gnu::used]] constinit status_record record{
+    .magic = status_record::expected,
+    .version = {USHER_PRELOAD_VERSION},
+    .lock = nullptr,
+    .decided = outcome::undecided,
+    .recorded = std::uint32_t(owner::recorded),
+    .owner = &owner_of_all,
+};
+
+constexpr const char* c_librarys = "the C library's locks";
+
+/// Why the locks are the C library's.
+const char* reason(outcome what) {
+  switch (what) {
+    case outcome::not_set:
+      return ": USHER_LOCK is not set";
+    case outcome::unknown:
+      return ": USHER_LOCK names no lock";
+    case outcome::measurements_only:
+      return ": USHER_LOCK names what is no lock";
+    case outcome::not_glibc:
+      return ": this program has another C library than glibc";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void note_selection(outcome what, const char* lock) {
+  record.lock.store(lock, std::memory_order_relaxed);
+  record.decided.store(what, std::memory_order_release);
+}
+
+void say_selection_if_verbose() {
+  const std::string_view wanted = variable("USHER_VERBOSE");
+  if (wanted.empty() || wanted == "0" || getauxval(AT_SECURE) != 0) return;
+  char digits[16], *pid = digits + sizeof digits;
+  *--pid = '\0';
+  for (auto rest = unsigned(getpid()); rest != 0; rest /= 10) *--pid = char('0' + rest % 10);
+  const outcome what = record.decided.load(std::memory_order_acquire);
+  const char* const lock = record.lock.load(std::memory_order_relaxed);
+  constexpr const char* version = " " USHER_PRELOAD_VERSION ": ";
+  if (what == outcome::ours)
+    say(version, "lock ", lock, " for mutexes, condition variables, semaphores (pid ", pid, ")");
+  else if (what == outcome::c_library && std::string_view(lock) != "pthread")
+    say(version, c_librarys, ", as ", lock, " (pid ", pid, ")");
+  else
+    say(version, c_librarys, reason(what), " (pid ", pid, ")");
+}
+
+}  // namespace usher::preload
