@@ -24,8 +24,10 @@ std::string help::make_description(const CLI::App* app) const {
 
 std::string help::make_option(const CLI::Option* option, bool is_positional) const {
   const std::size_t width = text_width();
-  return beside("  " + make_option_name(option, is_positional) + make_option_opts(option), make_option_desc(option),
-                option_column(width), width);
+  std::string left = make_option_name(option, is_positional) + make_option_opts(option);
+  // What stands for the value is enough of a word's name.
+  if (const std::size_t blank = left.find(' '); is_positional && blank != std::string::npos) left.erase(0, blank + 1);
+  return beside("  " + left, make_option_desc(option), option_column(width), width);
 }
 
 /// What stands for the value, without what CLI11 adds to it of the values that are allowed: an error says those.

@@ -93,8 +93,16 @@ std::string reason(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("unknown option '{}'{}", word, did_you_mean(option_near(innermost(app), word)));
 }
 
+/// How the words have led there: "sim calibrate".
+std::string path_to(const CLI::App& app) {
+  const auto inner = app.get_subcommands();
+  if (inner.empty()) return "";
+  const std::string rest = path_to(*inner.back());
+  return inner.back()->get_name() + (rest.empty() ? "" : " ") + rest;
+}
+
 /// Has the words read, those before `end`. The exit status if that is all, or if they cannot be understood.
-std::optional<int> read_words(CLI::App& app, const char* where, char** words, char** end) {
+std::optional<int> read_words(CLI::App& app, char** words, char** end) {
   try {
     app.parse(
         std::vector<std::string>(std::reverse_iterator(end), std::reverse_iterator(words)));  // CLI11 begins at the end
@@ -102,8 +110,9 @@ std::optional<int> read_words(CLI::App& app, const char* where, char** words, ch
   } catch (const CLI::Success& e) {
     return app.exit(e);  // --help and --version, on stdout
   } catch (const CLI::ParseError& e) {
-    const char* const blank = *where == '\0' ? "" : " ";
-    complain("{}{}{} (see usher {}{}--help)", where, *where == '\0' ? "" : ": ", reason(app, e), where, blank);
+    const std::string path = path_to(app);
+    complain("{}{}{} (see usher {}{}--help)", path, path.empty() ? "" : ": ", reason(app, e), path,
+             path.empty() ? "" : " ");
     return bad_usage;
   }
 }
@@ -140,7 +149,7 @@ int carry_out_words(CLI::App& app, const std::vector<subcommand>& all, int argc,
   char** const end = argv + argc;
   char** const name = std::find_if_not(argv + std::min(1, argc), end, is_option);
   if (name == end) {
-    if (const auto status = read_words(app, "", argv + 1, end)) return *status;
+    if (const auto status = read_words(app, argv + 1, end)) return *status;
     complain("which subcommand? They are {} (see usher --help)", names(all));
     return bad_usage;
   }
@@ -153,7 +162,7 @@ int carry_out_words(CLI::App& app, const std::vector<subcommand>& all, int argc,
   }
   if (chosen->elsewhere && name == argv + 1) return chosen->carry_out(argv);
   const cut_words words = cut(*chosen, name + 1, end);
-  if (const auto status = read_words(app, chosen->options->get_name().c_str(), argv + 1, words.own_end)) return *status;
+  if (const auto status = read_words(app, argv + 1, words.own_end)) return *status;
   return chosen->carry_out(words.command);
 }
 

@@ -106,7 +106,9 @@ of that name.
 Environment: USHER_LOCK is the lock if --lock is not given, USHER_COND_APPEND and
 USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
 of libusher.so if it is not to be looked for near this program. LD_PRELOAD is kept:
-Usher's library goes in front, but after the runtimes of sanitizers.)text";
+Usher's library goes in front, but after the runtimes of sanitizers. With
+USHER_VERBOSE=1 the library says on stderr that it is there, and 'usher status PID' says
+so later.)text";
 
 }  // namespace
 

@@ -1061,6 +1061,21 @@ class RealLibrary(Usher):
         self.assertEqual(len(re.findall(r"(?m)^usher .*: lock steady for .* \(pid [0-9]+\)$", done.stderr)), 3, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 3)
 
+    def test_nothing_is_said_with_other_rights(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a program to another user")
+        if os.statvfs(scratch).f_flag & os.ST_NOSUID:
+            self.skipTest("the scratch folder's file system ignores the bit")
+        folder = tempfile.mkdtemp(dir=scratch)
+        os.chmod(folder, 0o755)
+        shutil.copy2(library, folder)  # the loader takes no preload then: the program asks for the library itself
+        program = compile_c("linked", THREE, "-Wl,--no-as-needed", os.path.join(folder, "libusher.so"), f"-Wl,-rpath,{folder}")
+        for mode, said in ((0o755, 1), (0o4755, 0)):
+            os.chown(program, 65534, 65534)
+            os.chmod(program, mode)
+            done = self.usher(binary=program, env={"USHER_LOCK": "twa", "USHER_VERBOSE": "1"})
+            self.assertEqual((done.returncode, done.stderr.count("lock twa")), (3, said), done)
+
     # usher status
 
     def running(self, *command, env=None):

@@ -21,6 +21,8 @@
 #include "bench/programs/reflex.hpp"
 #include "bench/programs/ring_walker.hpp"
 #include "bench/programs/stress_latency.hpp"
+#include "catalog/names.hpp"
+#include "catalog/suggestion.hpp"
 
 namespace usher::workloads {
 
@@ -85,9 +87,13 @@ std::span<const description> descriptions() {
 /// Throws bad_program.
 template <world W>
 const compiled_program<W>& known_program(std::string_view name) {
-  for (const compiled_program<W>& p : all_programs<W>())
+  nearest_name nearest(name);
+  for (const compiled_program<W>& p : all_programs<W>()) {
     if (name == p.about.name) return p;
-  throw bad_program("unknown workload '" + std::string(name) + "': --list shows them");
+    nearest.consider(p.about.name);
+  }
+  throw bad_program("unknown workload '" + std::string(name) + "'" + did_you_mean(nearest.best()) +
+                    " (--list shows them)");
 }
 
 }  // namespace usher::workloads
