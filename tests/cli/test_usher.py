@@ -312,7 +312,8 @@ class List(Usher):
         marked = {row[2:].split()[0] for row in rows if row.startswith("*")}
         first = re.findall(r"^  ([a-z]+) ", everyday, re.M)
         self.assertEqual((first[0], set(first)), ("steady", marked))
-        self.assertEqual({word for word in re.findall(r"`([a-z]+)`", self.which_lock())} & set(families), marked)
+        advised = set(re.findall(r"`([a-z]+)`", self.which_lock())) & set(families)
+        self.assertIn(advised, (marked, set()))  # none, where README.md leaves the advice to this
         for heading in re.findall("^= (.*)$", self.in_tree("src", "catalog", "catalog.list"), re.M):
             self.assertIn(f"\n\n{heading}\n", rest)
         for word in ["CPU", "usher list LOCK"] + [f"{way.suffix} " for way in catalog.ways()]:
