@@ -36,6 +36,7 @@ std::optional<loaded_library> library_of(pid_t pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   std::optional<loaded_library> found;
   std::string mapped_as;
+  bool has_code = false;
   for (std::string line; std::getline(maps, line);) {
     const mapping m = read_mapping(line);
     if (!found && m.offset == 0 && file_name(m.path).starts_with("libusher.so")) {
@@ -43,9 +44,12 @@ std::optional<loaded_library> library_of(pid_t pid) {
       found = loaded_library{m.range.begin, m.path, m.path.ends_with(deleted), {}};
       if (found->is_deleted) found->path.resize(m.path.size() - deleted.size());
     }
-    if (found && m.path == mapped_as && m.rights.starts_with("rw")) found->data.push_back(m.range);
+    if (!found || m.path != mapped_as) continue;
+    if (m.rights.starts_with("rw")) found->data.push_back(m.range);
+    has_code = has_code || m.rights.find('x') != std::string::npos;
   }
-  return found;
+  // Where code may not be mapped (noexec, NoExecPaths=) the loader gives up and may leave the file's first part behind.
+  return has_code ? found : std::nullopt;
 }
 
 std::string path_in(pid_t pid, const std::string& path) {

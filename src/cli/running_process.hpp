@@ -21,7 +21,7 @@ struct loaded_library {
   std::vector<address_range> data;
 };
 
-/// Our library in a process, by its name. Nothing, too, where the maps may not be read.
+/// Our library in a process, by its name, with its code. Nothing, too, where the maps may not be read.
 std::optional<loaded_library> library_of(pid_t pid);
 
 /// A file that the process has by that path, as we see it.

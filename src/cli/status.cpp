@@ -141,9 +141,9 @@ std::string why_not_loaded(pid_t pid) {
   if (const auto ours = read_elf("/proc/self/exe"))
     if (const auto found = hindrances(program, "it", ours->target); !found.empty()) return found.front();
   if (from_environment(pid, "LD_PRELOAD").find("libusher.so") != std::string::npos)
-    return "LD_PRELOAD has Usher's library, but the loader did not take it: the file was not there, or the program "
-           "runs with "
-           "extra rights";
+    return "LD_PRELOAD has Usher's library, but the loader did not take it: the file was not there or not executable, "
+           "or "
+           "the program runs with extra rights";
   return "Usher's library is not loaded: start the program by usher run -- CMD";
 }
 
