@@ -1,0 +1,396 @@
+// The sequential method of `usher try`: the bet, the interval, the rules of a contest, and how often it is wrong.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cli/betting.hpp"
+#include "cli/contest.hpp"
+#include "simulated_trials.hpp"
+
+namespace {
+
+using usher::cli::contest;
+using usher::cli::contest_rules;
+using usher::cli::interval;
+using usher::cli::standing;
+using usher::cli::wealth;
+using usher::cli::wins_needed;
+using round_of = std::vector<std::optional<double>>;
+
+constexpr double plenty = 1000;  // rounds left
+
+// The bet.
+
+TEST(betting, stake_is_one) {
+  EXPECT_NEAR(wealth(0, 0), 1, 1e-12);
+}
+
+TEST(betting, fair_tosses_make_no_money_on_average) {
+  for (std::size_t n = 0; n < 200; ++n)
+    for (std::size_t k = 0; k <= n; ++k) {
+      const double mean = (wealth(k + 1, n + 1) + wealth(k, n + 1)) / 2;
+      EXPECT_NEAR(mean / wealth(k, n), 1, 1e-9) << k << " of " << n;
+    }
+}
+
+TEST(betting, more_wins_are_worth_more) {
+  for (std::size_t n = 1; n < 300; ++n)
+    for (std::size_t k = 0; k < n; ++k) EXPECT_LT(wealth(k, n), wealth(k + 1, n)) << k << " of " << n;
+}
+
+/// What the sum of binomial coefficients stands for, by the midpoint rule.
+double integrated_wealth(double wins, double tosses) {
+  constexpr int steps = 20000;
+  double sum = 0, weights = 0;
+  for (int i = 0; i < steps; ++i) {
+    const double p = 0.5 + (i + 0.5) / steps / 2, weight = std::pow(p, 11);
+    weights += weight;
+    sum += weight * std::pow(2 * p, wins) * std::pow(2 * (1 - p), tosses - wins);
+  }
+  return sum / weights;
+}
+
+TEST(betting, is_the_mixture_that_it_says) {
+  for (const auto& [k, n] : {std::pair{5, 5}, {7, 7}, {6, 7}, {0, 9}, {11, 12}, {30, 40}, {17, 40}})
+    EXPECT_NEAR(wealth(static_cast<std::size_t>(k), static_cast<std::size_t>(n)) / integrated_wealth(k, n), 1, 1e-6)
+        << k << " of " << n;
+}
+
+TEST(betting, wins_needed_are_the_fewest) {
+  const wins_needed needed(80);
+  for (std::size_t n = 0; n < 200; ++n) {
+    const std::size_t k = needed.of(n);
+    if (k <= n) {
+      EXPECT_GE(wealth(k, n), 80) << n;
+    }
+    if (k > 0) {
+      EXPECT_LT(wealth(k - 1, n), 80) << n;
+    }
+  }
+  // The header says so.
+  EXPECT_EQ(needed.of(6), 7U);
+  EXPECT_EQ(needed.of(7), 7U);
+  EXPECT_EQ(needed.of(11), 11U);
+  EXPECT_EQ(needed.of(12), 11U);
+  EXPECT_EQ(needed.of(15), 14U);
+  EXPECT_EQ(needed.of(16), 14U);
+  EXPECT_EQ(wins_needed(20).of(5), 5U);
+}
+
+// The rules.
+
+/// Rounds of which each has these speed-ups of those that are to run; how many were run.
+std::size_t run(contest& c, const std::function<double(std::size_t candidate, std::size_t round)>& speed_up,
+                double rounds_left, std::size_t candidates) {
+  std::size_t running = candidates, rounds = 0;
+  for (double runs_left = rounds_left * static_cast<double>(candidates + 1);; ++rounds) {
+    const auto now = c.next(runs_left / static_cast<double>(running + 1));
+    if (now.empty()) return rounds;
+    running = now.size();
+    runs_left -= static_cast<double>(running + 1);
+    round_of seen(candidates);
+    for (const std::size_t i : now) seen[i] = speed_up(i, rounds);
+    c.add(seen);
+  }
+}
+
+TEST(contest, clear_winner_is_chosen_and_confirmed) {
+  contest c(4);
+  const std::size_t rounds = run(
+      c, [](std::size_t i, std::size_t r) { return i == 2 ? 1.5 + 0.01 * double(r) : 0.9; }, 100, 4);
+  EXPECT_EQ(rounds, 12U);  // seven decide, five confirm
+  EXPECT_EQ(c.winner(), 2U);
+  EXPECT_EQ(c.of(2), standing::chosen);
+  EXPECT_EQ(c.rounds_after_choice(), 5U);
+  EXPECT_DOUBLE_EQ(c.middle(2), 1.59);  // of rounds 7 to 11
+  EXPECT_EQ(c.of(0), standing::worse);
+  EXPECT_EQ(c.rounds(0), 5U);
+}
+
+TEST(contest, fewest_rounds_are_enough) {
+  EXPECT_EQ(usher::cli::fewest_rounds(1), 8U);
+  EXPECT_EQ(usher::cli::fewest_rounds(4), 10U);
+  for (std::size_t n = 1; n <= 12; ++n) {
+    contest c(n);
+    run(
+        c, [](std::size_t i, std::size_t) { return i == 0 ? 1.5 : 1.2; },
+        static_cast<double>(usher::cli::fewest_rounds(n)), n);
+    EXPECT_EQ(c.winner(), 0U) << n;
+    EXPECT_GE(c.rounds_after_choice(), 3U) << n;
+  }
+}
+
+TEST(contest, budget_keeps_room_for_confirmation) {
+  // Seven rounds of four would leave one run.
+  contest c(4);
+  run(
+      c, [](std::size_t i, std::size_t) { return i == 3 ? 1.5 : 1.1; }, 7.2, 4);
+  EXPECT_EQ(c.winner(), 3U);
+  EXPECT_EQ(c.rounds_after_choice(), 3U);
+  EXPECT_EQ(c.of(0), standing::behind);
+}
+
+TEST(contest, contradicted_choice_is_no_winner) {
+  contest c(1);
+  run(
+      c, [](std::size_t, std::size_t r) { return r < 5 ? 1.2 : 0.95; }, plenty, 1);
+  EXPECT_EQ(c.of(0), standing::chosen);
+  EXPECT_EQ(c.rounds_after_choice(), 5U);
+  EXPECT_EQ(c.winner(), std::nullopt);
+  EXPECT_DOUBLE_EQ(c.middle(0), 0.95);
+  EXPECT_LE(c.between(0).low, 0.95);
+}
+
+TEST(contest, worse_is_dropped_after_the_least_rounds) {
+  contest c(2);
+  EXPECT_LE(run(
+                c, [](std::size_t i, std::size_t r) { return i == 0       ? 0.5
+                                                             : r % 2 == 0 ? 0.8
+                                                                          : 1.2; }, 20, 2),
+            20U);
+  EXPECT_EQ(c.of(0), standing::worse);
+  EXPECT_EQ(c.rounds(0), 5U);
+  EXPECT_GT(c.rounds(1), 5U);
+  EXPECT_EQ(c.of(1), standing::hopeless);
+  EXPECT_EQ(c.winner(), std::nullopt);
+}
+
+TEST(contest, level_is_dropped) {
+  contest c(1);
+  run(
+      c, [](std::size_t, std::size_t r) { return r % 2 == 0 ? 0.99 : 1.01; }, plenty, 1);
+  EXPECT_EQ(c.of(0), standing::level);
+  EXPECT_LT(c.rounds(0), 40U);
+  EXPECT_GE(c.between(0).low, 0.97);
+  EXPECT_LE(c.between(0).high, 1.03);
+}
+
+TEST(contest, small_but_certain_gain_is_better_and_not_level) {
+  contest c(1);
+  run(
+      c, [](std::size_t, std::size_t) { return 1.01; }, plenty, 1);
+  EXPECT_EQ(c.winner(), 0U);
+}
+
+TEST(contest, equal_figures_say_nothing_for_either_side) {
+  contest ratios(1), differences(1);
+  for (int i = 0; i < 30; ++i) {
+    ratios.add({1.0});
+    differences.add({0.0}, 0);
+  }
+  EXPECT_EQ(ratios.of(0), standing::in);
+  EXPECT_TRUE(ratios.next(plenty).empty());
+  EXPECT_EQ(ratios.of(0), standing::level);
+  EXPECT_TRUE(differences.next(plenty).empty());
+  EXPECT_EQ(differences.of(0), standing::level);
+}
+
+TEST(contest, differences_have_their_neutral) {
+  contest c(2);
+  for (int i = 0; i < 8; ++i) c.add({5.0, -3.0}, 0);
+  EXPECT_EQ(c.of(0), standing::better);
+  EXPECT_EQ(c.of(1), standing::worse);
+}
+
+TEST(contest, restated_rounds_decide_the_same) {
+  contest c(2);
+  std::vector<round_of> differences;
+  for (int i = 0; i < 6; ++i) {
+    c.add({1.1, 0.9});
+    differences.push_back({10.0, -10.0});
+  }
+  EXPECT_EQ(c.of(0), standing::better);
+  c.restate(differences, 0);
+  EXPECT_EQ(c.of(0), standing::better);
+  EXPECT_EQ(c.of(1), standing::worse);
+  EXPECT_DOUBLE_EQ(c.middle(0), 10);
+  EXPECT_DOUBLE_EQ(c.between(0).low, 10);
+  EXPECT_EQ(c.rounds(0), 6U);
+}
+
+TEST(contest, who_failed_is_not_run) {
+  contest c(2);
+  c.add({1.5, std::nullopt});
+  c.give_up(1);
+  EXPECT_EQ(c.next(plenty), std::vector<std::size_t>{0});
+  run(
+      c, [](std::size_t, std::size_t) { return 1.5; }, 30, 2);
+  EXPECT_EQ(c.winner(), 0U);
+  EXPECT_EQ(c.rounds(1), 0U);
+  EXPECT_TRUE(std::isnan(c.middle(1)));
+  c.give_up(0);
+  EXPECT_EQ(c.winner(), std::nullopt);
+  EXPECT_TRUE(c.next(plenty).empty());
+}
+
+TEST(contest, no_budget_is_over_at_once) {
+  contest c(3);
+  EXPECT_TRUE(c.next(0.9).empty());
+  EXPECT_EQ(c.next(1).size(), 3U);
+  EXPECT_EQ(c.of(1), standing::in);
+  EXPECT_TRUE(std::isinf(c.between(1).low));
+}
+
+TEST(contest, without_next_there_is_a_leader_and_no_winner) {
+  contest c(3);
+  for (int i = 0; i < 9; ++i) c.add({1.2, 1.4, i % 2 == 0 ? 2.0 : 0.5});
+  EXPECT_EQ(c.winner(), std::nullopt);
+  EXPECT_EQ(c.leader(), 1U);
+  EXPECT_EQ(c.of(0), standing::better);
+  EXPECT_EQ(c.of(2), standing::in);
+}
+
+TEST(contest, says_how_many_rounds_would_decide) {
+  contest c(4);
+  for (int i = 0; i < 5; ++i) c.add({1.2, i == 0 ? 0.9 : 1.2, 0.9, i % 2 == 0 ? 1.2 : 0.9});
+  EXPECT_EQ(c.rounds_to_decide(0), 2U);
+  EXPECT_GT(c.rounds_to_decide(1), 7U);
+  EXPECT_EQ(c.rounds_to_decide(2), std::nullopt);
+  EXPECT_GT(c.rounds_to_decide(3), 20U);
+}
+
+TEST(contest, contradictory_rounds_leave_everything_open) {
+  contest c(1);
+  for (int i = 0; i < 5; ++i) c.add({1.2 + 0.01 * i});
+  EXPECT_EQ(c.of(0), standing::better);
+  for (int i = 0; i < 40; ++i) c.add({0.5});
+  EXPECT_EQ(c.of(0), standing::in);
+  EXPECT_TRUE(std::isinf(c.between(0).low));
+}
+
+/// The interval excludes neutral exactly if the verdict is better or worse, with ties, too.
+TEST(contest, interval_and_verdict_agree) {
+  std::mt19937 bits(1);
+  for (int trial = 0; trial < 300; ++trial) {
+    contest c(3);
+    bool better = false, worse = false;
+    std::size_t wins = 0, losses = 0;
+    const unsigned bias = bits() % 8;
+    for (std::size_t n = 1; n <= 40; ++n) {
+      const double v = 1 + 0.25 * (static_cast<int>(bits() % 5) - 2 + (bits() % 8 < bias ? 1 : -1));
+      c.add({v, std::nullopt, std::nullopt});
+      wins += v > 1 ? 1 : 0;
+      losses += v < 1 ? 1 : 0;
+      better = better || (n >= 5 && wealth(wins, n) >= 60);
+      worse = worse || (n >= 5 && wealth(losses, n) >= 20);
+      const interval i = c.between(0);
+      if (better && worse) break;
+      const bool contradictory = (better || worse) && std::isinf(i.low) && std::isinf(i.high);
+      EXPECT_EQ(i.low > 1, better && !contradictory);
+      EXPECT_EQ(i.high < 1, worse && !contradictory);
+      EXPECT_EQ(c.of(0) == standing::better, i.low > 1);
+      EXPECT_EQ(c.of(0) == standing::worse, i.high < 1);
+    }
+  }
+}
+
+TEST(order, each_place_is_shared_out) {
+  for (std::size_t n = 1; n <= 12; ++n) {
+    std::vector<std::vector<int>> at(n, std::vector<int>(n));
+    std::vector<int> before(n);
+    for (std::size_t round = 0; round < 2 * n; ++round) {
+      const auto order = usher::cli::order_of(round, n);
+      ASSERT_EQ(order.size(), n);
+      for (std::size_t place = 0; place < n; ++place) ++at[order[place]][place];
+      for (std::size_t place = 0; order[place] != 0; ++place) ++before[order[place]];
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t place = 0; place < n; ++place) EXPECT_EQ(at[i][place], 2) << i << " at " << place << " of " << n;
+      if (i > 0) {
+        EXPECT_EQ(before[i], static_cast<int>(n)) << i << " of " << n;
+      }
+    }
+  }
+  EXPECT_EQ(usher::cli::order_of(0, 3), (std::vector<std::size_t>{0, 1, 2}));
+}
+
+// How often it is wrong.
+
+class null_trials : public testing::TestWithParam<simulated::kind_of_noise> {};
+
+TEST_P(null_trials, have_few_winners) {
+  constexpr int trials = 10000;
+  const auto machine = GetParam().make();
+  for (const std::size_t candidates : {1, 4, 10}) {
+    const contest fresh(candidates);
+    const std::vector<double> gains(candidates, 1.0);
+    for (const std::size_t budget : {8, 12, 30}) {
+      simulated::random_bits bits(candidates * 1000 + budget);
+      int winners = 0;
+      for (int i = 0; i < trials; ++i)
+        winners += simulated::run_trial(fresh, gains, budget, *machine, bits).contest.winner() ? 1 : 0;
+      EXPECT_LE(winners, trials / 20) << candidates << " candidates, " << budget << " rounds";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(noise, null_trials, testing::ValuesIn(simulated::kinds_of_noise()),
+                         [](const auto& p) { return std::string(p.param.name); });
+
+/// All candidates are run to the end, and looked at after each round: each limit fails as rarely as it promises.
+TEST(interval_of_a_contest, covers) {
+  constexpr int trials = 10000, rounds = 30;
+  constexpr std::size_t candidates = 4;
+  const contest fresh(candidates);
+  simulated::random_bits bits(7);
+  simulated::gaussian noise(0.03);
+  int any_better = 0;
+  std::vector<int> worse(candidates);
+  for (int trial = 0; trial < trials; ++trial) {
+    contest c = fresh;
+    for (int i = 0; i < rounds; ++i) {
+      const double reference = noise.next(bits);
+      round_of seen;
+      for (std::size_t k = 0; k < candidates; ++k) seen.emplace_back(std::exp(reference - noise.next(bits)));
+      c.add(seen);
+    }
+    any_better += c.leader() ? 1 : 0;
+    for (std::size_t k = 0; k < candidates; ++k) worse[k] += c.of(k) == standing::worse ? 1 : 0;
+  }
+  EXPECT_LE(any_better, trials / 20);
+  for (const int w : worse) EXPECT_LE(w, trials / 20);
+}
+
+/// Half as fast again at 3 % noise, among four: decided within 10 rounds, and confirmed within as many runs as 10 rounds have.
+TEST(power, clear_gain_is_found_within_ten_rounds) {
+  constexpr int trials = 1000;
+  const contest fresh(4);
+  simulated::gaussian machine(0.03);
+  simulated::random_bits bits(3);
+  int found = 0;
+  for (int i = 0; i < trials; ++i) {
+    const auto end = simulated::run_trial(fresh, {1, 1, 1.5, 1}, 10, machine, bits);
+    const bool confirmed = end.contest.winner() == 2U && end.contest.rounds_after_choice() >= 3;
+    found += confirmed && end.rounds_before_choice <= 10 && end.runs <= 50 ? 1 : 0;
+  }
+  EXPECT_GE(found, trials * 99 / 100);
+}
+
+/// Ten equal locks, all a little better than the reference: the best of them looks better than it is until it runs again.
+TEST(power, figure_of_the_winner_has_no_winners_curse) {
+  constexpr int trials = 2000;
+  constexpr double gain = 1.1;
+  const contest fresh(10);
+  simulated::gaussian machine(0.03);
+  simulated::random_bits bits(5);
+  double confirmed = 0, chosen_for = 0;
+  int winners = 0;
+  for (int i = 0; i < trials; ++i) {
+    const auto end = simulated::run_trial(fresh, std::vector<double>(10, gain), 20, machine, bits);
+    if (!end.contest.winner()) continue;
+    ++winners;
+    confirmed += std::log(end.contest.middle(*end.contest.winner()));
+    chosen_for += std::log(end.middle_at_choice);
+  }
+  ASSERT_GT(winners, trials / 2);
+  EXPECT_NEAR(confirmed / winners, std::log(gain), 0.002);
+  EXPECT_GT(chosen_for / winners, std::log(gain) + 0.005);
+}
+
+}  // namespace

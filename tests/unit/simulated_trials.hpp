@@ -1,0 +1,170 @@
+// Trials as `usher try` makes them, of programs whose speed is known, on machines whose noise is made up or recorded.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cli/contest.hpp"
+
+namespace simulated {
+
+using random_bits = std::mt19937_64;
+
+/// What a machine adds to the logarithm of a run's time, run after run.
+class machine_noise {
+ public:
+  machine_noise() = default;
+  machine_noise(const machine_noise&) = delete;
+  machine_noise& operator=(const machine_noise&) = delete;
+  virtual ~machine_noise() = default;
+  /// Before each trial.
+  virtual void restart(random_bits&) {}
+  virtual double next(random_bits& bits) = 0;
+};
+
+class gaussian final : public machine_noise {
+ public:
+  explicit gaussian(double deviation) : normal_(0, deviation) {}
+  double next(random_bits& bits) override { return normal_(bits); }
+
+ private:
+  std::normal_distribution<double> normal_;
+};
+
+/// Student's distribution: with 2 degrees of freedom it has no variance, with 1 (Cauchy's) no mean.
+class heavy_tailed final : public machine_noise {
+ public:
+  heavy_tailed(double degrees, double scale) : student_(degrees), scale_(scale) {}
+  // A run takes some time, and comes to an end.
+  double next(random_bits& bits) override { return std::clamp(scale_ * student_(bits), -20.0, 20.0); }
+
+ private:
+  std::student_t_distribution<double> student_;
+  double scale_;
+};
+
+/// A machine that becomes slower, or faster, from run to run.
+class linear_drift final : public machine_noise {
+ public:
+  linear_drift(double deviation, double slope) : normal_(0, deviation), slope_(slope) {}
+  void restart(random_bits& bits) override { place_ = bits() % 2 == 0 ? slope_ : -slope_, run_ = 0; }
+  double next(random_bits& bits) override { return normal_(bits) + place_ * static_cast<double>(run_++); }
+
+ private:
+  std::normal_distribution<double> normal_;
+  double slope_, place_ = 0;
+  std::size_t run_ = 0;
+};
+
+/// A machine whose speed wanders: clock, temperature, neighbours.
+class random_walk final : public machine_noise {
+ public:
+  random_walk(double deviation, double step) : normal_(0, deviation), step_(0, step) {}
+  void restart(random_bits&) override { place_ = 0; }
+  double next(random_bits& bits) override { return normal_(bits) + (place_ += step_(bits)); }
+
+ private:
+  std::normal_distribution<double> normal_, step_;
+  double place_ = 0;
+};
+
+/// Runs that were recorded, in blocks of consecutive ones: each block is the rest of a series from somewhere in it, so that
+/// what one run has to do with the next stays.
+class recorded final : public machine_noise {
+ public:
+  /// A series a line, each of them a name and run times in the order of the runs.
+  explicit recorded(const std::string& file) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      if (line.empty() || line.front() == '#') continue;
+      std::istringstream words(line);
+      std::string name;
+      words >> name;
+      std::vector<double> series;
+      for (double v = 0; words >> v;) series.push_back(std::log(v));
+      const double level = usher::cli::median(series);
+      for (double& v : series) v -= level;
+      series_.push_back(std::move(series));
+    }
+    if (series_.empty()) throw std::runtime_error("no recorded runs in " + file);
+  }
+  void restart(random_bits&) override { at_ = end_ = 0; }
+  double next(random_bits& bits) override {
+    if (at_ == end_) {
+      block_ = &series_[bits() % series_.size()];
+      at_ = bits() % block_->size();
+      end_ = block_->size();
+    }
+    return (*block_)[at_++];
+  }
+
+ private:
+  std::vector<std::vector<double>> series_;
+  const std::vector<double>* block_ = nullptr;
+  std::size_t at_ = 0, end_ = 0;
+};
+
+struct kind_of_noise {
+  const char* name;
+  const char* meaning;
+  std::unique_ptr<machine_noise> (*make)();
+};
+
+/// The noises under which no more than a few of the trials of equal locks may have a winner.
+inline const std::vector<kind_of_noise>& kinds_of_noise() {
+  using made = std::unique_ptr<machine_noise>;
+  static const std::vector<kind_of_noise> all = {
+      {"gaussian", "Gaussian, 3 %", [] { return made(new gaussian(0.03)); }},
+      {"student", "Student's with 2 degrees of freedom, 3 %", [] { return made(new heavy_tailed(2, 0.03)); }},
+      {"cauchy", "Cauchy's, 3 %", [] { return made(new heavy_tailed(1, 0.03)); }},
+      {"drift", "Gaussian, 3 %, and each run 1 % slower, or faster, than the last",
+       [] { return made(new linear_drift(0.03, 0.01)); }},
+      {"walk", "Gaussian, 1 %, and a random walk of 3 % a run", [] { return made(new random_walk(0.01, 0.03)); }},
+      {"recorded", "recorded", [] { return made(new recorded(USHER_RECORDED_RUNS)); }},
+  };
+  return all;
+}
+
+/// What came out of a trial.
+struct trial_end {
+  usher::cli::contest contest;
+  std::size_t rounds = 0, runs = 0;
+  std::size_t rounds_before_choice = 0;
+  double middle_at_choice = std::nan("");  ///< of the one that was chosen, over the rounds that it was chosen for
+};
+
+/// A trial of candidates of which each is so many times as fast as the reference, with as many runs as so many rounds of all
+/// have. `fresh` is a contest of as many candidates without any rounds.
+inline trial_end run_trial(const usher::cli::contest& fresh, const std::vector<double>& gains, std::size_t budget,
+                           machine_noise& machine, random_bits& bits) {
+  trial_end t{fresh};
+  machine.restart(bits);
+  std::size_t runs_left = budget * (gains.size() + 1), running = gains.size();
+  std::vector<double> speeds(gains.size() + 1);
+  std::vector<std::optional<double>> speed_ups(gains.size());
+  for (;; ++t.rounds) {
+    const auto now = t.contest.next(static_cast<double>(runs_left) / static_cast<double>(running + 1));
+    if (now.empty()) return t;
+    if (t.contest.of(now.front()) == usher::cli::standing::chosen && t.contest.rounds_after_choice() == 0)
+      t.middle_at_choice = t.contest.middle(now.front());
+    running = now.size();
+    for (const std::size_t place : usher::cli::order_of(t.rounds, running + 1))
+      speeds[place] = (place == 0 ? 1 : gains[now[place - 1]]) * std::exp(-machine.next(bits));
+    std::fill(speed_ups.begin(), speed_ups.end(), std::nullopt);
+    for (std::size_t i = 0; i < running; ++i) speed_ups[now[i]] = speeds[i + 1] / speeds[0];
+    t.contest.add(speed_ups);
+    t.rounds_before_choice = t.rounds + 1 - t.contest.rounds_after_choice();
+    runs_left -= running + 1;
+    t.runs += running + 1;
+  }
+}
+
+}  // namespace simulated
