@@ -37,6 +37,7 @@ class progress {
   }
   void one_done() { ++done_; }
   void more(std::size_t runs) { runs_ += runs; }
+  void expect(std::size_t more) { runs_ = done_ + more; }
   void skip(std::size_t runs) { runs_ -= std::min(runs, runs_ - done_); }
   void clear() const {
     if (shown_) std::fputs("\r\033[K", stderr), std::fflush(stderr);

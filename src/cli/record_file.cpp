@@ -16,6 +16,8 @@
 #include <fstream>
 #include <stdexcept>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -274,6 +276,26 @@ void census::finish(std::uint64_t now) {
 
 // ---- sums -----------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Ticks at which a thread was seen first, and last.
+using life_span = std::pair<std::uint64_t, std::uint64_t>;
+
+/// How many threads lived at once, at most.
+std::uint64_t most_at_once(const std::vector<life_span>& lives) {
+  std::vector<std::pair<std::uint64_t, int>> changes;
+  for (const auto& [first, last] : lives) {
+    changes.emplace_back(first, 1);
+    changes.emplace_back(last, -1);  // before those that come at the same tick
+  }
+  std::sort(changes.begin(), changes.end());
+  std::int64_t now = 0, most = 0;
+  for (const auto& change : changes) most = std::max(most, now += change.second);
+  return static_cast<std::uint64_t>(most);
+}
+
+}  // namespace
+
 recorded_calls sum_of(record::view r) {
   const record::header& h = r.head();
   recorded_calls s;
@@ -304,13 +326,16 @@ recorded_calls sum_of(record::view r) {
   const auto mutexes = std::size_t(record::kind::mutex) - 1;
   s.lives = h.retired_lives.load(relaxed);
   s.waited = h.retired_waited[mutexes].load(relaxed);
+  std::vector<life_span> lives;
   for (std::uint32_t i = taken(h.threads, h.room.threads); i-- > 0;) {
     const record::thread_slot& t = r.thread(i);
     if (t.tid.load(relaxed) == 0) continue;
     const std::uint64_t first = t.first.load(relaxed), last = t.last.load(relaxed);
     s.lives += last > first ? last - first : 0;
     s.waited += t.waited[mutexes].load(relaxed);
+    lives.emplace_back(first, std::max(last, first + 1));
   }
+  s.threads = most_at_once(lives);
   return s;
 }
 

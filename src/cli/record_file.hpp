@@ -103,8 +103,10 @@ struct recorded_calls {
   std::uint64_t waits = 0;       ///< for conditions
   std::uint64_t semaphores = 0;  ///< credits taken and given, and waits that ran out of time
   std::uint64_t processes = 0;   ///< that had the library
-  std::uint64_t lives = 0;       ///< ticks, of all threads together
-  std::uint64_t waited = 0;      ///< ticks, for mutexes, of all threads together
+  std::uint64_t threads =
+      0;                    ///< that lived at the same time, at most; of those whose slots others have now nobody knows
+  std::uint64_t lives = 0;  ///< ticks, of all threads together
+  std::uint64_t waited = 0;  ///< ticks, for mutexes, of all threads together
 
   std::uint64_t all() const { return locks + waits + semaphores; }
   /// Of the threads' time, 0 to 1.

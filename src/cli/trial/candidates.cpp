@@ -1,0 +1,108 @@
+#include "cli/trial/candidates.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/messages.hpp"
+#include "cli/words.hpp"
+
+namespace usher::cli::trial {
+namespace {
+
+/// In this order as many as make sense; the first two always. The default, and one whose waiters sleep at once; then a lock of each
+/// kind: few threads circulate, first come first served, no order.
+constexpr const char* in_this_order[] = {"steady", "loiter-park", "mcscr", "twa", "ttas"};
+constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confirmed after ten rounds
+
+/// LOCK or NAME=LOCK, to be added to `chosen`. False after a complaint.
+bool add_choice(const std::string& text, std::vector<choice>& chosen) {
+  const std::size_t sign = text.find('=');
+  const bool named = sign != std::string::npos;
+  const std::string name = text.substr(0, sign), wanted = named ? text.substr(sign + 1) : text;
+  if (name.empty() || wanted.empty()) {
+    complain("--locks: '{}' has no {} the '='; NAME=LOCK shows LOCK as NAME", text,
+             name.empty() ? "name before" : "lock after");
+    return false;
+  }
+  const lock_table* const lock = find_lock(wanted);
+  if (lock == nullptr) {
+    complain("unknown lock '{}': did you mean '{}'? (usher list shows all)", wanted, nearest_lock(wanted));
+    return false;
+  }
+  if (!lock->traits->excludes) {
+    complain("{} excludes nobody: it is for measurements only, and no program may run under it", wanted);
+    return false;
+  }
+  const lock_table* const namesake = find_lock(name);
+  if (namesake != nullptr && namesake != lock) {
+    complain("--locks: '{}' would show one lock under the name of another", text);
+    return false;
+  }
+  if (name == c_library) {
+    if (!named) return true;  // it is there already
+    complain("--locks: the name '{}' is there twice: it is the reference (a lock may be there under another name)",
+             name);
+    return false;
+  }
+  if (std::any_of(chosen.begin(), chosen.end(), [&](const choice& c) { return c.name == name; })) {
+    complain("--locks: the name '{}' is there twice (a lock may be, under two names: first={},second={})", name, wanted,
+             wanted);
+    return false;
+  }
+  chosen.push_back({name, lock});
+  return true;
+}
+
+}  // namespace
+
+std::vector<choice> choose(const options& o) {
+  std::vector<choice> chosen;
+  if (o.default_candidates()) {
+    for (const char* name : in_this_order)
+      if (const lock_table* lock = find_lock(name)) chosen.push_back({name, lock});
+    if (chosen.empty())
+      complain("none of the usual locks was built: --locks or --all says which (usher list shows all)");
+    return chosen;
+  }
+  if (o.all) {
+    for (const lock_table* lock : catalog())
+      if (lock->plain() && lock->traits->excludes && std::string_view(lock->name) != c_library)
+        chosen.push_back({lock->name, lock});
+    return chosen;
+  }
+  for (const std::string_view name : parts_of(o.locks, ","))
+    if (!add_choice(std::string(name), chosen)) return {};
+  if (chosen.empty()) complain("--locks names no lock to compare with the C library's (usher list shows all)");
+  return chosen;
+}
+
+bool hands_over(const lock_table& lock) {
+  const lock_traits& t = *lock.traits;
+  return t.fifo || t.bypass != unbounded || t.context;
+}
+
+sensible_choice sensible(const std::vector<choice>& all, std::uint64_t threads, unsigned cpus) {
+  sensible_choice s;
+  // The first thread of a program most often waits for the others to end.
+  const bool too_many = threads > std::uint64_t{cpus} + 1;
+  for (const choice& c : all) {
+    if (too_many && hands_over(*c.lock))
+      s.left_out.push_back(
+          {c.name, fmt::format("as it hands the lock to one certain thread, which with {} threads on {} "
+                               "CPU{} is often not running",
+                               threads, cpus, cpus == 1 ? "" : "s")});
+    else if (s.taken.size() < most_candidates)
+      s.taken.push_back(c);
+  }
+  return s;
+}
+
+unsigned usable_cpus() {
+  cpu_set_t set;
+  const long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<unsigned>(std::max(n, 1L));
+}
+
+}  // namespace usher::cli::trial

@@ -1,0 +1,198 @@
+#include "cli/trial/conclusion.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/duration.hpp"
+#include "cli/trial/quantities.hpp"
+
+namespace usher::cli::trial {
+namespace {
+
+std::optional<double> waiting_share(const trial_seen& t) {
+  return t.reference().calls ? t.reference().calls->waiting_share : std::nullopt;
+}
+
+/// "Threads wait for mutexes 0.3 % of their time"; empty if that was not measured.
+std::string waiting_text(const trial_seen& t) {
+  const auto share = waiting_share(t);
+  return share ? fmt::format("threads wait for mutexes {} of their time", percent(*share)) : "";
+}
+
+const candidate_seen* find(const trial_seen& t, const std::string& name) {
+  for (const candidate_seen& c : t.candidates)
+    if (c.name == name) return &c;
+  return nullptr;
+}
+
+/// As --locks takes it.
+std::string option_of(const candidate_seen& c) {
+  return c.name == c.lock ? c.name : c.name + "=" + c.lock;
+}
+
+std::string how_much(const trial_seen& t, const candidate_seen& c) {
+  const std::string limits = limits_text(c.limits, t.has_ratios);
+  const std::string behind = limits.empty() ? "" : fmt::format(" ({})", limits);
+  if (!t.has_ratios) return fmt::format("better by {}{}", quantity(std::fabs(*c.speed_up)), behind);
+  return fmt::format("{} times as {}{}", factor(*c.speed_up), t.metric.empty() ? "fast" : "good", behind);
+}
+
+/// The calls of the run of any candidate that made most.
+calls_seen most_calls(const trial_seen& t) {
+  calls_seen most;
+  for (const candidate_seen& c : t.candidates) {
+    if (!c.calls) continue;
+    const bool loaded = most.loaded || c.calls->loaded;
+    if (c.calls->all() > most.all()) most = *c.calls;
+    most.loaded = loaded;
+  }
+  return most;
+}
+
+bool was_counted(const trial_seen& t) {
+  return std::any_of(t.candidates.begin(), t.candidates.end(),
+                     [](const candidate_seen& c) { return c.calls.has_value(); });
+}
+
+conclusion_seen worth_it(const trial_seen& t) {
+  const candidate_seen& c = *find(t, *t.winner);
+  const std::string share = waiting_text(t);
+  std::string text = fmt::format("Worth it: {} is {} as the C library's mutex", c.name, how_much(t, c));
+  if (!t.has_ratios) text = fmt::format("Worth it: {} is {} than the C library's mutex", c.name, how_much(t, c));
+  text += t.confirming_rounds >= 3
+              ? fmt::format(", in the {} after it was chosen.", with_noun(t.confirming_rounds, "round"))
+              : fmt::format(", in the {} that it was chosen by: expect a little less.", with_noun(c.rounds, "round"));
+  return {"worth-it", text, fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command))};
+}
+
+/// The same trial with other candidates and another budget, as a line for a shell.
+std::string trial_command(const trial_seen& t, const std::string& locks, double budget) {
+  std::vector<std::string> words = {"usher", "try", "--locks", locks, "--budget", duration_option(budget)};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (value.empty()) return;
+    words.emplace_back(option);
+    words.push_back(value);
+  };
+  add("--before", t.before);
+  add("--ready", t.ready);
+  add("--until", t.until);
+  add("--metric", t.metric);
+  if (t.lower_is_better && !t.metric.empty()) words.emplace_back("--lower");
+  if (!t.lower_is_better && t.metric.empty()) words.emplace_back("--higher");
+  words.emplace_back("--");
+  words.insert(words.end(), t.command.begin(), t.command.end());
+  return command_line(words);
+}
+
+/// The same trial of one candidate, with time enough for what it would take.
+conclusion_seen undecided(const trial_seen& t, const outlook& o) {
+  const candidate_seen& c = *find(t, *o.best_undecided);
+  std::string text = fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c.name, how_much(t, c),
+                                 with_noun(c.rounds, "round"));
+  const std::size_t rounds = c.rounds + *o.rounds_more;
+  const std::size_t runs = 2 * (rounds + t.warmup + 4);  // chosen, and confirmed
+  text += fmt::format(" If it goes on like this, {} more can:", with_noun(*o.rounds_more, "round"));
+  const double seconds = std::max(static_cast<double>(runs) * t.run_seconds, 10.0);
+  return {"undecided", text, trial_command(t, option_of(c), seconds)};
+}
+
+conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
+  const auto share = waiting_share(t);
+  const std::string waiting = waiting_text(t);
+  if (share && *share < little_waiting && !(o.best_undecided && o.best_speed_up >= 1.05))
+    return {"no-lock-helps", fmt::format("No lock can make this faster: {}.", waiting), ""};
+  const std::string stat = "usher stat -- " + command_line(t.command);
+  if (!o.stat_says.empty())
+    return {"shorten",
+            fmt::format("No lock that was tried is better. Where the time goes, of one run: {}.", o.stat_says), stat};
+  if (share && *share >= much_waiting)
+    return {"shorten",
+            fmt::format("No lock that was tried is better, and {}: look for the critical section to shorten.", waiting),
+            stat};
+  if (o.best_undecided)
+    return {"undecided",
+            fmt::format("Undecided: no lock is better by so much that {} would show it.", with_noun(t.rounds, "round")),
+            ""};
+  return {
+      "keep",
+      fmt::format("Nothing was better than the C library's mutex: keep it{}.", waiting.empty() ? "" : "; " + waiting),
+      ""};
+}
+
+/// By the figures alone.
+conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
+  if (t.winner) return worth_it(t);
+  if (o.contradicted)
+    return {
+        "contradicted",
+        fmt::format(
+            "No winner: {} was better in the rounds that it was chosen by, and was not in the {} after. The machine or "
+            "the program changes meanwhile; longer runs may tell.",
+            *o.contradicted, with_noun(t.confirming_rounds, "round")),
+        ""};
+  std::size_t most = 0;
+  for (const candidate_seen& c : t.candidates) most = std::max(most, c.rounds);
+  if (most == 0) return {"too-few-rounds", "No round went well: nothing can be said.", ""};
+  if (!t.budget && most < o.rounds_wanted && o.best_undecided)
+    return {"too-few-rounds",
+            fmt::format("With --rounds {} no lock can be shown to be better: --rounds {} or more can, or --budget.",
+                        t.rounds, o.rounds_wanted),
+            ""};
+  if (o.best_undecided && o.rounds_more && o.best_speed_up > t.neutral()) {
+    const auto share = waiting_share(t);
+    if (!share || *share >= little_waiting || o.best_speed_up >= 1.05 || !t.has_ratios) return undecided(t, o);
+  }
+  return nothing_better(t, o);
+}
+
+}  // namespace
+
+conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
+  const calls_seen calls = most_calls(t);
+  const char* const ended = o.nothing_to_gain ? " Nothing was compared; --locks A,B compares all the same." : "";
+  if (was_counted(t) && !calls.loaded) {
+    const std::string text =
+        "Its lock calls could not be counted: the library was not loaded (a Go, static or set-user-ID program), or it "
+        "runs as "
+        "another user and closes what it inherits.";
+    if (o.nothing_to_gain) return {"not-loaded", text + ended, ""};
+    conclusion_seen c = by_figures(t, o);
+    c.text = text + "\n" + c.text;
+    return c;
+  }
+  if (was_counted(t) && calls.all() < fewest_calls && !t.candidates.front().troubles.size())
+    return {
+        "no-locks",
+        fmt::format("The program does not use pthread locks or semaphores ({} calls): no lock can make it faster.{}",
+                    calls.all(), ended),
+        ""};
+  conclusion_seen c = by_figures(t, o);
+  if (t.others_cpu_share > busy && c.kind != "worth-it")
+    c.text += fmt::format(
+        "\nOthers and the hypervisor took {:.0f} % of the CPU time: take the trial again when the machine is quiet.",
+        100 * t.others_cpu_share);
+  return c;
+}
+
+std::vector<std::string> left_out_lines(const trial_seen& t) {
+  std::vector<std::string> reasons;
+  for (const left_out_seen& l : t.left_out)
+    if (std::find(reasons.begin(), reasons.end(), l.why) == reasons.end()) reasons.push_back(l.why);
+  std::vector<std::string> lines;
+  for (const std::string& why : reasons) {
+    std::string names, option;
+    std::size_t n = 0;
+    for (const left_out_seen& l : t.left_out) {
+      if (l.why != why) continue;
+      names += (n == 0 ? "" : ", ") + l.name;
+      option += (n == 0 ? "" : ",") + l.name;
+      ++n;
+    }
+    lines.push_back(fmt::format("left out, {}: {} (--locks {} tries {})", why, names, option, n > 1 ? "them" : "it"));
+  }
+  return lines;
+}
+
+}  // namespace usher::cli::trial

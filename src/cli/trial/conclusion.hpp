@@ -1,0 +1,36 @@
+// What a trial's figures mean for the user: one conclusion, with a command where there is something to do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/trial/results.hpp"
+
+namespace usher::cli::trial {
+
+/// Of threads' time: below, no lock can make a program much faster (as usher stat has it); from there on, waiting is worth a look.
+inline constexpr double little_waiting = 0.01, much_waiting = 0.05;
+/// Libraries take a handful of locks when they are loaded.
+inline constexpr std::uint64_t fewest_calls = 100;
+/// Of the CPU time, that others took: figures are noisy then.
+inline constexpr double busy = 0.1;
+
+/// What the trial knows beside its results.
+struct outlook {
+  bool nothing_to_gain = false;               ///< ended before any lock was tried
+  std::string stat_says;                      ///< the verdict of `usher stat` on one run; empty: it was not asked
+  std::optional<std::string> contradicted;    ///< was chosen, and the rounds after that say the opposite
+  std::optional<std::string> best_undecided;  ///< of those that nothing is certain of
+  double best_speed_up = 0;
+  std::optional<std::size_t> rounds_more;  ///< that would decide it, if it goes on like this
+  std::size_t rounds_wanted = 0;           ///< the fewest that can show anything, of so many candidates
+};
+
+conclusion_seen conclusion_of(const trial_seen& t, const outlook& o);
+
+/// One line for each reason: which candidates were left out, why, and how to have them.
+std::vector<std::string> left_out_lines(const trial_seen& t);
+
+}  // namespace usher::cli::trial

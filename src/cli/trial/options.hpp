@@ -1,0 +1,30 @@
+// What the options of `usher try` ask for.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/colour.hpp"
+
+namespace usher::cli::trial {
+
+struct options {
+  std::string locks;  ///< empty: those that make sense here
+  bool all = false;
+  double budget = 120;  ///< seconds
+  int rounds = 0;       ///< exactly so many; 0: as the budget allows, until the answer is there
+  int warmup = 1;
+  std::string metric;
+  bool lower = false, higher = false;
+  std::string before, until, ready;
+  double timeout = 0;  ///< seconds; 0: from the reference's runs
+  std::string json, chart, show;
+  bool plot = false, details = false, markdown = false, quiet = false;
+  colour_when colours = colour_when::automatic;
+
+  bool by_budget() const { return rounds == 0; }
+  bool default_candidates() const { return locks.empty() && !all; }
+  bool lower_is_better() const { return lower || (metric.empty() && !higher); }
+};
+
+}  // namespace usher::cli::trial

@@ -1,0 +1,300 @@
+#include "cli/trial/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+#include <sstream>
+
+#include "cli/colour.hpp"
+#include "cli/duration.hpp"
+#include "cli/process.hpp"
+#include "cli/statistics.hpp"
+#include "cli/table.hpp"
+#include "cli/trial/conclusion.hpp"
+#include "cli/trial/quantities.hpp"
+#include "cli/words.hpp"
+
+namespace usher::cli::trial {
+namespace {
+
+constexpr std::size_t usual_width = 80;
+constexpr const char* winner_mark = "* ";
+
+bool is_reference(const trial_seen& t, const candidate_seen& c) {
+  return &c == &t.reference();
+}
+bool is_winner(const trial_seen& t, const candidate_seen& c) {
+  return t.winner && *t.winner == c.name;
+}
+/// By the speed-up; the reference has a neutral one. What has none is last.
+std::vector<const candidate_seen*> best_first(const trial_seen& t) {
+  std::vector<const candidate_seen*> sorted;
+  for (const candidate_seen& c : t.candidates) sorted.push_back(&c);
+  const auto worth = [&](const candidate_seen* c) {
+    return is_reference(t, *c) ? t.neutral() : c->speed_up.value_or(-HUGE_VAL);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](auto* a, auto* b) { return worth(a) > worth(b); });
+  return sorted;
+}
+
+std::string median_text(const trial_seen& t, const candidate_seen& c) {
+  const auto values = c.values(metric_of);
+  return values.empty() ? "-" : quantity(median(values)) + t.unit();
+}
+
+std::string speed_up_text(const trial_seen& t, const candidate_seen& c) {
+  if (is_reference(t, c)) return t.has_ratios ? "1" : "0";
+  if (!c.speed_up) return "-";
+  const std::string limits = limits_text(c.limits, t.has_ratios);
+  return (t.has_ratios ? factor(*c.speed_up) : signed_quantity(*c.speed_up)) +
+         (limits.empty() ? "" : " (" + limits + ")");
+}
+
+/// Of the reference's in the median.
+std::string cpu_text(const trial_seen& t, const candidate_seen& c) {
+  const auto mine = c.values(cpu_of), theirs = t.reference().values(cpu_of);
+  if (mine.empty() || theirs.empty() || median(theirs) <= 0) return "-";
+  return is_reference(t, c) ? "1" : factor(median(mine) / median(theirs));
+}
+
+std::string verdict_word(const trial_seen& t, const candidate_seen& c) {
+  switch (c.said) {
+    case verdict::reference:
+      return "the C library's";
+    case verdict::better:
+      return is_winner(t, c) ? "better" : "better, not the best";
+    case verdict::worse:
+      return "worse";
+    case verdict::level:
+      return "no different";
+    case verdict::undecided:
+      return "undecided";
+    case verdict::failed:
+      return "failed";
+  }
+  return "";
+}
+
+/// The verdict; and where it was dropped, why, unless the verdict says that already.
+std::string verdict_text(const trial_seen& t, const candidate_seen& c) {
+  std::string text = verdict_word(t, c);
+  if (c.said == verdict::better && !t.winner) text = "better";
+  if (is_reference(t, c) && !c.troubles.empty()) text += "; see below";
+  if (!is_reference(t, c) && !c.is_clean()) text += c.said == verdict::failed ? ": see below" : "; see below";
+  if (!c.dropped || c.said == verdict::failed) return text;
+  if (c.dropped->why == text) return text + fmt::format("; dropped in round {}", c.dropped->round);
+  return text + fmt::format("; dropped: {}, round {}", c.dropped->why, c.dropped->round);
+}
+
+std::vector<std::string> columns_of(const trial_seen& t, const candidate_seen& c) {
+  return {c.name, median_text(t, c), speed_up_text(t, c), cpu_text(t, c), verdict_text(t, c)};
+}
+
+std::string heading_of_speed_up(const trial_seen& t) {
+  return t.has_ratios ? "speed-up (95 %)" : "better by (95 %)";
+}
+
+/// What went wrong with a candidate.
+std::vector<std::string> remarks(const trial_seen& t, const candidate_seen& c) {
+  std::vector<std::string> all = c.troubles;
+  if (c.failed_runs > 0) all.push_back(fmt::format("{} of {} failed", c.failed_runs, with_noun(c.runs.size(), "run")));
+  if (c.first_difference != 0) all.push_back(fmt::format("PRINTED SOMETHING ELSE (line {})", c.first_difference));
+  if (c.cut != 0)
+    all.push_back(fmt::format("printed {} MiB: only the first and the last {} were read", c.cut >> 20,
+                              scratch_file::kept_end >> 20));
+  if (!is_reference(t, c) && !c.speed_up && !c.values(metric_of).empty())
+    all.emplace_back("no round in which the C library's mutex went well, too");
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string text;
+  for (const std::string& p : parts) text += (text.empty() ? "" : between) + p;
+  return text;
+}
+
+/// Paints the lines that begin with a row's name.
+std::string painted(const trial_seen& t, const std::string& table) {
+  std::string text;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    text_colour c = text_colour::none;
+    for (const candidate_seen& one : t.candidates) {
+      const bool wins = is_winner(t, one);
+      if (!line.starts_with((wins ? winner_mark : "  ") + one.name + " ")) continue;
+      if (wins) c = text_colour::good;
+      if (one.said == verdict::failed || one.first_difference != 0) c = text_colour::bad;
+    }
+    text += coloured(line, c) + "\n";
+  }
+  return text;
+}
+
+std::string median_of(const candidate_seen& c, double (*get)(const run_seen&)) {
+  return quantity(median(c.values(get)));
+}
+
+std::vector<std::string> detail_columns(const candidate_seen& c) {
+  const auto values = c.values(metric_of);
+  std::string range = "-", calls = "-", contended = "-";
+  if (!values.empty())
+    range = quantity(*std::min_element(values.begin(), values.end())) + "–" +
+            quantity(*std::max_element(values.begin(), values.end()));
+  if (c.calls) {
+    calls = quantity(static_cast<double>(c.calls->locks));
+    if (c.calls->locks > 0)
+      contended =
+          fmt::format("{:.1f} %", 100 * static_cast<double>(c.calls->contended) / static_cast<double>(c.calls->locks));
+  }
+  return {c.name,
+          range,
+          fmt::format("{}", c.values(metric_of).size()),
+          median_of(c, cpu_of),
+          median_of(c, [](const run_seen& r) { return static_cast<double>(r.voluntary_switches); }),
+          median_of(c, [](const run_seen& r) { return static_cast<double>(r.involuntary_switches); }),
+          median_of(c, [](const run_seen& r) { return static_cast<double>(r.peak_kib) / 1024; }),
+          calls,
+          contended};
+}
+
+/// What a plain regular expression says beside the number: "SET: +([0-9.]+)" is about "SET". Others are shown as they are.
+std::string title_of(const std::string& metric) {
+  static const std::regex plain(R"(([^()\[\]{}|.?\\^$]*)\([^()]*\)([^()\[\]{}|.?\\^$]*))");
+  std::smatch found;
+  if (!std::regex_match(metric, found, plain)) return metric;
+  std::istringstream words(std::regex_replace(found.str(1) + " " + found.str(2), std::regex("[ :=,]*[+*]|[:=,]"), " "));
+  std::string title;
+  for (std::string word; words >> word;) title += (title.empty() ? "" : " ") + word;
+  return title.empty() ? metric : title;
+}
+
+chart_row row_of(const trial_seen& t, const candidate_seen& c) {
+  chart_row row;
+  row.label = c.name;
+  row.remark = joined(remarks(t, c), "; ");
+  if (!t.has_ratios && !is_reference(t, c))
+    row.remark += std::string(row.remark.empty() ? "" : "; ") + "no ratio: the metric is zero or negative";
+  if (is_reference(t, c)) {
+    if (!c.values(metric_of).empty()) row.value = 1;
+    row.kind = mark::reference;
+    return row;
+  }
+  if (!c.speed_up || !t.has_ratios) {
+    if (row.remark.empty()) row.remark = "not run";
+    return row;
+  }
+  row.value = c.speed_up;
+  row.low = c.limits.low;
+  row.high = c.limits.high;
+  row.kind = c.said == verdict::better ? mark::good : c.said == verdict::worse ? mark::bad : mark::unclear;
+  return row;
+}
+
+}  // namespace
+
+std::string table_text(const trial_seen& t, std::size_t width, bool colours) {
+  std::vector<std::vector<std::string>> rows;
+  for (const candidate_seen* c : best_first(t)) {
+    rows.push_back(columns_of(t, *c));
+    rows.back().front().insert(0, is_winner(t, *c) ? winner_mark : "  ");
+  }
+  const std::string table =
+      format_table({{"  lock"}, {"median", true}, {heading_of_speed_up(t)}, {"CPU", true}, {"verdict", false, 16}},
+                   rows, width == 0 ? usual_width : width);
+  return colours ? painted(t, table) : table;
+}
+
+std::string markdown_table(const trial_seen& t) {
+  std::string text =
+      fmt::format("| lock | median | {} | CPU | verdict |\n|---|---:|---:|---:|---|\n", heading_of_speed_up(t));
+  for (const candidate_seen* c : best_first(t)) {
+    std::vector<std::string> cells = columns_of(t, *c);
+    cells.front() = is_winner(t, *c) ? "**`" + cells.front() + "`**" : "`" + cells.front() + "`";
+    for (std::string& cell : cells)
+      for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, "\\");
+    text += "| " + joined(cells, " | ") + " |\n";
+  }
+  return text;
+}
+
+std::string notes_text(const trial_seen& t) {
+  std::string text;
+  for (const candidate_seen& c : t.candidates)
+    if (const auto all = remarks(t, c); !all.empty()) text += c.name + ": " + joined(all, "; ") + "\n";
+  if (!t.has_ratios) text += "The metric is zero or negative in some run: differences are compared.\n";
+  return text;
+}
+
+std::string details_text(const trial_seen& t, std::size_t width) {
+  std::vector<std::vector<std::string>> rows;
+  for (const candidate_seen* c : best_first(t)) rows.push_back(detail_columns(*c));
+  return format_table({{"lock"},
+                       {"range", true},
+                       {"runs", true},
+                       {"CPU s", true},
+                       {"switches", true},
+                       {"preempted", true},
+                       {"MiB", true},
+                       {"lock calls", true},
+                       {"contended", true}},
+                      rows, width);
+}
+
+std::string bars_text(const trial_seen& t, std::size_t width) {
+  const std::size_t room = std::clamp<std::size_t>(width == 0 ? usual_width : width, 50, 120) - 30;
+  double most = 1;
+  for (const candidate_seen& c : t.candidates)
+    if (c.speed_up && t.has_ratios) most = std::max(most, *c.speed_up);
+  std::string text = "speed-up over the C library's mutex (above 1 is better)\n";
+  for (const candidate_seen* c : best_first(t)) {
+    const double value = is_reference(t, *c) ? 1 : c->speed_up.value_or(-1);
+    if (value < 0 || !t.has_ratios) continue;
+    const auto bar = static_cast<std::size_t>(value / most * static_cast<double>(room));
+    text += fmt::format("{:<16} {}{} {:.2f}\n", c->name, std::string(bar, '#'), std::string(room - bar, ' '), value);
+  }
+  return text;
+}
+
+std::string summary_text(const trial_seen& t) {
+  return fmt::format("{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.\n",
+                     with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
+                     100 * t.others_cpu_share);
+}
+
+std::string conclusion_text(const trial_seen& t, std::size_t width) {
+  if (!t.conclusion) return "";
+  std::string text;
+  std::istringstream paragraphs(t.conclusion->text);
+  for (std::string line; std::getline(paragraphs, line);)
+    text += wrapped(line, width == 0 ? usual_width : width) + "\n";
+  if (!t.conclusion->command.empty()) text += "  " + t.conclusion->command + "\n";
+  return text;
+}
+
+chart chart_of(const trial_seen& t) {
+  chart c;
+  c.title = t.metric.empty() ? "Time that a run takes" : title_of(t.metric);
+  c.subtitle = command_line(t.command);
+  if (!t.until.empty()) c.subtitle += ", load: " + t.until;
+  c.quantity = "speed-up over the C library's mutex";
+  c.value_heading = "speed-up";
+  c.interval_heading = "95 %";
+  c.less_is_better = false;
+  for (const candidate_seen* one : best_first(t)) c.rows.push_back(row_of(t, *one));
+  c.legend = {{mark::reference, "the C library's mutex"},
+              {mark::good, "better"},
+              {mark::bad, "worse"},
+              {mark::unclear, "undecided, or no different"}};
+  c.caption = {fmt::format("{}, {} CPU{}", t.place.cpu, t.place.cpus, t.place.cpus == 1 ? "" : "s"),
+               t.place.kernel,
+               t.place.libc,
+               with_noun(t.rounds, "round") + (t.interrupted ? ", interrupted" : ""),
+               fmt::format("others and the hypervisor took {:.0f} % of the CPU time", 100 * t.others_cpu_share),
+               t.date,
+               fmt::format("usher {}, commit {}", t.usher, t.commit)};
+  return c;
+}
+
+}  // namespace usher::cli::trial

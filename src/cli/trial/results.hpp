@@ -1,0 +1,127 @@
+// What a trial has seen: the border between running and reporting. JSON is made from it and read into it (json.hpp).
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace usher::cli::trial {
+
+inline constexpr const char* c_library = "pthread";  ///< the reference: what all others are compared with
+
+/// One run of the program that counts.
+struct run_seen {
+  std::size_t round = 0;  ///< from 1
+  double metric = std::nan("");
+  double seconds = 0, user_s = 0, system_s = 0;
+  long voluntary_switches = 0, involuntary_switches = 0, peak_kib = 0;
+  std::string trouble;  ///< empty: all went well
+
+  double cpu_s() const { return user_s + system_s; }
+};
+
+/// What one run, which was recorded, did with its locks.
+struct calls_seen {
+  std::uint64_t locks = 0, contended = 0, condition_waits = 0, semaphores = 0;
+  std::uint64_t threads = 0;            ///< that lived at the same time, at most
+  bool loaded = false;                  ///< the library was there
+  std::optional<double> waiting_share;  ///< of all threads' time, for mutexes
+
+  std::uint64_t all() const { return locks + condition_waits + semaphores; }
+};
+
+enum class verdict { reference, better, worse, level, undecided, failed };
+
+struct dropped_seen {
+  std::size_t round = 0;
+  std::string why;
+};
+
+/// A speed-up's limits; infinite where too few rounds have been run.
+struct limits_seen {
+  double low = -HUGE_VAL, high = HUGE_VAL;
+};
+
+struct candidate_seen {
+  std::string name, lock;
+  std::vector<run_seen> runs;
+  std::optional<calls_seen> calls;
+  std::vector<std::string> troubles;
+  std::size_t failed_runs = 0;
+  std::size_t first_difference = 0;  ///< line that differs from what the reference printed; 0: none
+  std::size_t cut = 0;               ///< the most bytes that a run printed, if not all of it was kept
+  verdict said = verdict::undecided;
+  std::optional<double>
+      speed_up;  ///< above 1 is better; a difference, above 0 is better, where the trial has no ratios
+  limits_seen limits;
+  std::size_t rounds = 0;  ///< that were compared
+  std::optional<dropped_seen> dropped;
+
+  bool is_clean() const { return troubles.empty() && first_difference == 0; }
+  std::vector<double> values(double (*get)(const run_seen&)) const {
+    std::vector<double> all;
+    for (const run_seen& r : runs)
+      if (r.trouble.empty()) all.push_back(get(r));
+    return all;
+  }
+};
+
+inline double metric_of(const run_seen& r) {
+  return r.metric;
+}
+inline double cpu_of(const run_seen& r) {
+  return r.cpu_s();
+}
+
+/// A candidate that was not run, and why.
+struct left_out_seen {
+  std::string name, why;
+};
+
+struct place_seen {
+  std::string cpu, kernel, libc;
+  unsigned cpus = 0;
+};
+
+struct conclusion_seen {
+  std::string kind;     ///< one word, for programs
+  std::string text;     ///< for people; may have several paragraphs, one a line
+  std::string command;  ///< that can be run as it stands; empty: none
+};
+
+struct trial_seen {
+  static constexpr int format = 2;
+
+  std::string usher, commit, date;
+  place_seen place;
+  std::vector<std::string> command;
+  std::string metric;  ///< regular expression; empty: the time that a run takes
+  bool lower_is_better = false;
+  std::string before, until, ready;
+  std::optional<double> budget;  ///< seconds; nullopt: the number of rounds was given
+  std::size_t warmup = 0, rounds = 0, confirming_rounds = 0;
+  double run_seconds = 0;  ///< of the reference with all that belongs to a run, in the median
+  double seconds = 0;      ///< the whole trial
+  double others_cpu_share = 0;
+  bool interrupted = false;
+  bool has_ratios = true;  ///< false: a metric was zero or negative, and differences are compared
+  std::vector<left_out_seen> left_out;
+  std::vector<std::vector<std::string>> order;  ///< names, round by round, as they were run
+  std::vector<candidate_seen> candidates;       ///< the reference first
+  std::optional<std::string> winner;
+  std::optional<conclusion_seen> conclusion;
+
+  double neutral() const { return has_ratios ? 1 : 0; }
+  std::string unit() const { return metric.empty() ? " s" : ""; }
+  const candidate_seen& reference() const { return candidates.front(); }
+  bool has_values() const {
+    for (const candidate_seen& c : candidates)
+      if (!c.values(metric_of).empty()) return true;
+    return false;
+  }
+};
+
+}  // namespace usher::cli::trial

@@ -1,0 +1,341 @@
+#include "cli/trial/runner.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "cli/messages.hpp"
+#include "cli/trial/quantities.hpp"
+#include "cli/utf8.hpp"
+#include "cli/words.hpp"
+
+namespace usher::cli::trial {
+namespace {
+
+/// What a run does with its locks, from a record of its own (as of `usher stat`).
+class counting {
+ public:
+  counting() : census_(file_.view()) {}
+  counting(const counting&) = delete;
+  counting& operator=(const counting&) = delete;
+
+  const record_file& file() const { return file_; }
+
+  /// From now on looks at which threads there are, until it goes out of scope: how long they have lived is not known after.
+  [[nodiscard]] std::jthread look_on() {
+    // The signals are for the thread that waits for the program.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::jthread looker([this](const std::stop_token& stop) {
+      std::mutex m;
+      std::condition_variable_any stopped;
+      for (std::unique_lock lock(m); !stop.stop_requested();
+           stopped.wait_for(lock, stop, between_looks, [] { return false; }))
+        census_.look(file_.clock().now());
+    });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return looker;
+  }
+
+  calls_seen sum() {
+    census_.finish(file_.clock().now());
+    const recorded_calls c = sum_of(file_.view());
+    return {c.locks, c.contended, c.waits, c.semaphores, c.threads, c.processes > 0, c.waiting_share()};
+  }
+
+ private:
+  record_file file_;
+  census census_;
+};
+
+/// What execvp takes.
+class argument_list {
+ public:
+  argument_list(const std::vector<std::string>& prefix, const std::vector<std::string>& command) : words_(prefix) {
+    words_.insert(words_.end(), command.begin(), command.end());
+    for (std::string& w : words_) pointers_.push_back(w.data());
+    pointers_.push_back(nullptr);
+  }
+  char* const* words() const { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> words_;
+  std::vector<char*> pointers_;
+};
+
+std::string say(const ended& e, double limit) {
+  switch (e.way) {
+    case ended::how::exited:
+      return fmt::format("exit status {}", e.status);
+    case ended::how::signalled:
+      return fmt::format("died of signal {} ({})", e.status, strsignal(e.status));
+    case ended::how::timed_out:
+      return fmt::format("hung: killed after {} s", quantity(limit));
+    case ended::how::not_started:
+      return fmt::format("cannot be started: {}", std::strerror(e.status));
+    case ended::how::interrupted:
+      return "interrupted";
+    case ended::how::stopped:
+      if (e.status == SIGTTIN || e.status == SIGTTOU) return "stopped: it wants the terminal";
+      return fmt::format("stopped by signal {} ({})", e.status, strsignal(e.status));
+  }
+  return "";
+}
+
+struct not_started {
+  int error;
+};
+
+bool went_well(const ended& e) {
+  return e.way == ended::how::exited && e.status == 0;
+}
+
+bool took_the_limit(const ended& e) {
+  return e.way == ended::how::timed_out || e.way == ended::how::stopped;
+}
+
+constexpr std::size_t looked_at = 1 << 16;  // bytes: enough for a line
+
+/// What it printed last: why it failed, as often as not.
+std::string last_words(const process& p, bool also_of_output) {
+  std::string said = last_line(p.err().tail(looked_at));
+  if (said.empty() && also_of_output) said = last_line(p.out().tail(looked_at));
+  return printable(said, 120);
+}
+
+/// A trouble with what the program said.
+std::string with_words(const std::string& trouble, const std::string& said) {
+  return said.empty() ? trouble : trouble + ": " + said;
+}
+
+/// The last lines that are not empty, indented.
+std::string last_lines(const std::string& text) {
+  constexpr std::size_t most = 10, width = 160;
+  std::vector<std::string> lines;
+  for (const std::string_view line : parts_of(text, "\n")) lines.push_back(printable(line, width));
+  if (lines.size() > most) lines.erase(lines.begin(), lines.end() - most);
+  std::string all;
+  for (const std::string& line : lines) all += "  | " + line + "\n";
+  return all;
+}
+
+void note_usage(run_seen& r, const ended& e) {
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  r.user_s = seconds(e.usage.ru_utime);
+  r.system_s = seconds(e.usage.ru_stime);
+  r.voluntary_switches = e.usage.ru_nvcsw;
+  r.involuntary_switches = e.usage.ru_nivcsw;
+  r.peak_kib = e.usage.ru_maxrss;
+}
+
+double seconds_since(steady::time_point begin) {
+  return std::chrono::duration<double>(steady::now() - begin).count();
+}
+
+}  // namespace
+
+void attempt::fail(const std::string& what, const std::string& said) {
+  failure = what;
+  seen.trouble = with_words(what, said);
+}
+
+runner::runner(const options& o, std::vector<std::string> command, const preload_library& library,
+               const std::optional<metric_pattern>& metric, std::function<void()> before_message)
+    : options_(o),
+      command_(std::move(command)),
+      library_(library),
+      metric_(metric),
+      before_message_(std::move(before_message)) {}
+
+environment_changes runner::changes(const lock_table* lock, const std::string& record) const {
+  const std::string existing = environment("LD_PRELOAD");
+  environment_changes e = {{record::variable, record.empty() ? std::nullopt : std::optional(record)}};
+  if (lock == nullptr && record.empty()) {
+    e.emplace_back("USHER_LOCK", std::nullopt);
+    if (!existing.empty()) {
+      const std::string others = without_usher(existing, library_.path);
+      e.emplace_back("LD_PRELOAD", others.empty() ? std::nullopt : std::optional(others));
+    }
+  } else {
+    e.emplace_back("USHER_LOCK", lock == nullptr ? c_library : lock->name);
+    e.emplace_back("LD_PRELOAD", preload_list(existing, library_.path));
+  }
+  return e;
+}
+
+/// What cannot go on, whatever was run.
+void runner::check_end(const ended& e) {
+  if (e.survivor != 0) {
+    before_message_();
+    complain("cannot end process {}: {}", e.survivor,
+             e.why_survived != 0 ? std::strerror(e.why_survived) : "it has been killed and is still there");
+    throw stopped{1};
+  }
+  if (e.way == ended::how::interrupted || interrupted() != 0) throw stopped{128 + interrupted()};
+}
+
+void runner::prepare(process& p) {
+  constexpr double limit = 600;
+  const ended e = p.wait(limit, true);
+  check_end(e);
+  if (went_well(e)) return;
+  before_message_();
+  complain("--before: '{}': {}", options_.before, with_words(say(e, limit), last_words(p, false)));
+  throw stopped{1};
+}
+
+void runner::read_metric(attempt& a, const process& p) const {
+  if (!metric_) {
+    a.seen.metric = a.seen.seconds;
+    return;
+  }
+  const std::string out = p.out().text(), err = p.err().text();
+  auto found = metric_->last_in(out);
+  if (!found) found = metric_->last_in(err);
+  if (!found) {
+    a.fail("the metric is not in its output");
+    a.last_lines = last_lines(p.out().size() != 0 ? p.out().tail(looked_at) : p.err().tail(looked_at));
+  } else if (const auto v = number_of(*found)) {
+    a.seen.metric = *v;
+  } else {
+    a.fail(fmt::format("the metric captured '{}', which is no number", printable(*found, 40)));
+  }
+}
+
+void runner::add_output(attempt& a, const process& p) const {
+  for (const scratch_file* f : {&p.out(), &p.err()})
+    if (f->is_cut()) a.cut = std::max(a.cut, f->size());
+  constexpr std::size_t compared = 1 << 20;
+  std::function<void(std::string&)> mask;
+  if (metric_) mask = [this](std::string& line) { metric_->mask(line); };
+  a.output.emplace(p.out().head(compared), mask);
+}
+
+void runner::run_program(process& p, attempt& a) {
+  const ended e = p.wait(limit());
+  check_end(e);
+  a.seen.seconds = e.seconds;
+  note_usage(a.seen, e);
+  a.costly = took_the_limit(e);
+  if (e.way == ended::how::not_started) throw not_started{e.status};
+  if (!went_well(e)) {
+    a.fail(say(e, limit()), e.way == ended::how::exited ? last_words(p, false) : "");
+    return;
+  }
+  read_metric(a, p);
+  add_output(a, p);
+}
+
+/// False, with the trouble, if it is not ready in time. True also if it has ended.
+bool runner::becomes_ready(process& p, attempt& a) {
+  const double patience = std::min(limit(), 60.0);
+  const auto begin = steady::now();
+  while (p.running()) {
+    const double left = patience - seconds_since(begin);
+    if (left <= 0) {
+      a.fail(fmt::format("not ready after {} s", quantity(patience)));
+      a.costly = true;
+      return false;
+    }
+    shell_command words(options_.ready);
+    process probe(words.words(), {});
+    const ended e = probe.wait(std::min(left, 10.0));
+    check_end(e);
+    if (went_well(e)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
+void runner::run_server(process& p, attempt& a) {
+  run_seen& r = a.seen;
+  std::string said;
+  const bool loaded = (options_.ready.empty() || becomes_ready(p, a)) && p.running();
+  if (loaded) {
+    shell_command words(options_.until);
+    process load(words.words(), {});
+    const ended e = load.wait(limit());
+    check_end(e);
+    r.seconds = e.seconds;
+    a.costly = took_the_limit(e);
+    if (!went_well(e)) {
+      said = last_words(load, false);
+      a.fail("--until: " + say(e, limit()), said);
+    }
+    if (r.trouble.empty()) read_metric(a, load);
+  }
+  const bool alive = p.running();
+  const ended server = p.stop(10);
+  check_end(server);
+  if (server.way == ended::how::not_started) throw not_started{server.status};
+  if (!alive)
+    a.fail("the server ended early: " + say(server, limit()), last_words(p, true));
+  else if (!r.trouble.empty() && said.empty())
+    a.fail(a.failure, last_words(p, true));
+  note_usage(r, server);  // what is of interest
+}
+
+attempt runner::run_once(const std::vector<std::string>& prefix, const lock_table* lock, bool counted) {
+  attempt a;
+  const auto begin = steady::now();
+  // What it leaves running lives as long as this run.
+  std::optional<process> before;
+  if (!options_.before.empty()) {
+    shell_command words(options_.before);
+    before.emplace(words.words(), environment_changes{});
+    prepare(*before);
+  }
+  std::optional<counting> count;
+  if (counted) count.emplace();
+  const argument_list arguments(prefix, command_);
+  try {
+    process p(arguments.words(), changes(lock, count ? count->file().path() : ""),
+              count ? count->file().descriptor() : -1);
+    const std::jthread looker = count ? count->look_on() : std::jthread();
+    if (options_.until.empty())
+      run_program(p, a);
+    else
+      run_server(p, a);
+  } catch (const not_started& e) {
+    before_message_();
+    complain("cannot run {}: {}", arguments.words()[0], std::strerror(e.error));
+    throw stopped{e.error == ENOENT ? not_found : not_executable};
+  }
+  if (before) check_end(before->wait(0));
+  // A run that went wrong has not made all its calls.
+  if (count && a.seen.trouble.empty()) a.calls = count->sum();
+  a.seconds = seconds_since(begin);
+  return a;
+}
+
+attempt runner::run(const lock_table* lock, const std::string& name, bool counted) {
+  constexpr int most = 3;
+  for (int i = 1;; ++i) {
+    const unsigned before = continuations();
+    attempt a = run_once({}, lock, counted);
+    if (continuations() == before) return a;
+    if (i == most) {
+      a.fail("usher was stopped and continued meanwhile");
+      return a;
+    }
+    before_message_();
+    warn("stopped and continued while {} ran: that run is repeated", name);
+  }
+}
+
+attempt runner::run_through(const std::vector<std::string>& words) {
+  return run_once(words, nullptr, false);
+}
+
+}  // namespace usher::cli::trial
