@@ -42,6 +42,12 @@ std::string why_dropped(standing s) {
   return "";
 }
 
+/// Whether all that the figure can be is of no use to anybody.
+bool is_level(const limits_seen& l, bool has_ratios) {
+  const contest_rules rules;
+  return has_ratios ? l.low >= rules.level_low && l.high <= rules.level_high : l.low == 0 && l.high == 0;
+}
+
 /// The candidates of a trial, of which nothing has been seen yet.
 trial_seen unseen(const options& o, const std::vector<std::string>& command, const std::vector<choice>& candidates) {
   trial_seen t;
@@ -124,12 +130,17 @@ void trial::run_round(const std::vector<std::size_t>& wanted) {
   ++rounds_run_;
   std::vector<std::size_t> all = {reference};
   all.insert(all.end(), wanted.begin(), wanted.end());
-  std::vector<std::string>& order = seen_.order.emplace_back();
-  for (const std::size_t place : order_of(rounds_run_ - 1, all.size())) {
-    const std::size_t c = all[place];
-    if (!entries_[c].in) continue;
-    run_one(c, rounds_run_, false);
-    order.push_back(seen_.candidates[c].name);
+  seen_.order.emplace_back();
+  try {
+    for (const std::size_t place : order_of(rounds_run_ - 1, all.size())) {
+      const std::size_t c = all[place];
+      if (!entries_[c].in) continue;
+      run_one(c, rounds_run_, false);
+      seen_.order.back().push_back(seen_.candidates[c].name);
+    }
+  } catch (const stopped&) {
+    tell_contest();  // what there is
+    throw;
   }
   tell_contest();
 }
@@ -459,7 +470,7 @@ void trial::sum_up_candidate(std::size_t candidate, std::size_t contestant) {
     c.said = verdict::better;
   else if (limits.high < neutral)
     c.said = verdict::worse;
-  else if (contest_->of(contestant) == standing::level)
+  else if (is_level(c.limits, seen_.has_ratios))
     c.said = verdict::level;
 }
 
