@@ -4,7 +4,7 @@ under the C library's mutex and several locks; each result is the JSON of one `u
 command. A result that is there already is not measured again, so that an interrupted table can be completed.
 
   try_cases.py --list                                     the cases, and what is missing for them
-  try_cases.py                                            measure what is not there yet; over half an hour
+  try_cases.py                                            measure what is not there yet; an hour, or less
   try_cases.py --only leveldb,redis --threads 8 --again   some of it once more
   try_cases.py --write-doc                                set the results into docs/try.md
 
@@ -31,7 +31,8 @@ import harness
 from harness import TREE, Build, Process, between_markers, clean_environment, die
 
 C_LIBRARY = "pthread"
-LOCKS = "loiter,mcscr,twa,fairlock,ttas"
+LOCKS = "steady,loiter-park,mcscr,twa,fairlock,ttas"  # the default, one that sleeps at once, and one of each kind
+FORMAT = 2  # of usher try --json; results of another one count as not there
 CHART_THREADS = 8  # one chart a case
 CHARTS = ["svg", "png"]
 ROOM = "try"  # of packages.txt
@@ -72,11 +73,8 @@ class Case:
     def trial(self, threads, options):
         """The words of `usher try`, but for what only says where results go."""
         v = self.values(threads, options.seconds)
-        words = ["usher", "try"]
-        if options.locks != LOCKS:
-            words += ["--locks", options.locks]
-        if options.rounds != 5:
-            words += ["--rounds", str(options.rounds)]
+        words = ["usher", "try", "--locks", options.locks]
+        words += ["--rounds", str(options.rounds)] if options.rounds else ["--budget", options.budget]
         if options.warmup != 1:
             words += ["--warmup", str(options.warmup)]
         words += ["--timeout", f"{options.timeout:g}"]
@@ -280,11 +278,22 @@ def guarded(words, limit, env, folder):
     return outcome, late
 
 
+def seconds_of(text):
+    """As --budget of usher try: 90s, 2m, 1h30m, or seconds."""
+    found = re.fullmatch(r"(?:([0-9.]+)h)?(?:([0-9.]+)m)?(?:([0-9.]+)s?)?", text)
+    if not text or not found:
+        raise ValueError(f"--budget {text}: no duration, as 90s, 2m or 1h30m")
+    hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return 3600 * hours + 60 * minutes + seconds
+
+
 def outside_limit(options):
     """For one `usher try`, in seconds. Most runs take little more than --seconds; a lock that hands over to threads
-    without a CPU may take ten times as long for the same work."""
-    runs = (options.rounds + options.warmup) * (len(options.locks.split(",")) + 1)
-    return options.limit or 60 + runs * max(10, 5 * options.seconds)
+    without a CPU may take ten times as long for the same work, which the budget, once begun, cannot cut short."""
+    candidates = len(options.locks.split(",")) + 1
+    if options.rounds:
+        return options.limit or 60 + (options.rounds + options.warmup) * candidates * max(10, 5 * options.seconds)
+    return options.limit or 120 + 2 * seconds_of(options.budget) + 3 * candidates * options.timeout
 
 
 def prepare(case, build, folder, options):
@@ -317,12 +326,12 @@ def measure(case, threads, build, folder, options, where):
         raise Failed(f"usher try: {outcome.trouble()}")
     result = json.loads(raw.read_text())
     base = result["candidates"][0]
-    if base["troubles"] or len(base["runs"]) < options.rounds:
-        raise Failed("without any lock of Usher's: " + ("; ".join(base["troubles"]) or "not all rounds were run"))
+    if base["troubles"] or not base["runs"] or result["interrupted"]:
+        raise Failed("without any lock of Usher's: " + ("; ".join(base["troubles"]) or "no round was run to its end"))
     document = {"case": case.name, "threads": threads, "command": case.published(threads, options),
-                "prepare": case.preparation(options), "rounds": options.rounds, "warmup": options.warmup,
-                "seconds": options.seconds, **where, "date": harness.today(), "packages": versions(case),
-                "result": result}
+                "prepare": case.preparation(options), "rounds": options.rounds or None,
+                "budget": None if options.rounds else options.budget, "warmup": options.warmup,
+                "seconds": options.seconds, **where, "date": harness.today(), "packages": versions(case), "result": result}
     target = options.out / f"{case.name}-{threads}.json"
     finished = target.with_suffix(".part")
     finished.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
@@ -340,7 +349,7 @@ def measure_all(cases, thread_counts, build, options):
     where = {"machine": machine(), "compiler": harness.compiler(build), "commit": harness.commit()}
 
     wanted = [(case, threads) for case in cases for threads in thread_counts
-              if options.again or not (options.out / f"{case.name}-{threads}.json").is_file()]
+              if options.again or threads not in load(case, options.out)]
     there = len(cases) * len(thread_counts) - len(wanted)
     if there:
         print(f"{there} results are there already (--again measures them once more).", flush=True)
@@ -390,8 +399,9 @@ def load(case, folder):
     found = {}
     for file in folder.glob(f"{case.name}-*.json"):
         number = file.stem[len(case.name) + 1:]
-        if number.isdigit():
-            found[int(number)] = json.loads(file.read_text())
+        document = json.loads(file.read_text()) if number.isdigit() else {"result": {}}
+        if document["result"].get("format") == FORMAT:
+            found[int(number)] = document
     return dict(sorted(found.items()))
 
 
@@ -405,18 +415,8 @@ def number(count):
     return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count / 1e3:.0f} k" if count >= 1e4 else f"{count:,}"
 
 
-def gain(candidate, lower):
-    """How many times as good as the C library's, and its interval: for times, one divided by their ratio."""
-    ratio, between = candidate.get("ratio"), candidate.get("interval")
-    if not ratio:
-        return None, None
-    if lower:
-        return 1 / ratio, [1 / high if high else 0 for high in reversed(between)] if between else None
-    return ratio, between
-
-
-def is_better(candidate, lower):
-    return not candidate.get("noise", True) and gain(candidate, lower)[0] > 1
+def is_certain(candidate):
+    return candidate["verdict"] in ("better", "worse")
 
 
 def troubles(candidate):
@@ -430,21 +430,28 @@ def ratio_text(value):
     return f"{value:.2f}" if value >= 0.095 or value == 0 else f"{value:.2g}" if value >= 0.0001 else "< 0.0001"
 
 
-def cell(candidate, lower):
-    ratio, between = gain(candidate, lower)
-    if ratio is None:
+def limits_text(between):
+    """As `usher try` writes them: one of them, or both, may not be known yet."""
+    low, high = between or (None, None)
+    if low is not None and high is not None:
+        return f" ({ratio_text(low)}–{ratio_text(high)})"
+    return f" (from {ratio_text(low)})" if low is not None else f" (up to {ratio_text(high)})" if high is not None else ""
+
+
+def cell(candidate):
+    speed_up = candidate["speed_up"]
+    if speed_up is None:
         return "failed †" if troubles(candidate) else "–"
-    text = f"**{ratio_text(ratio)}**" if is_better(candidate, lower) else ratio_text(ratio)
-    if between:
-        text += f" ({ratio_text(between[0])}–{ratio_text(between[1])})"
-    if candidate.get("noise"):
-        text += " noise"
+    text = f"**{ratio_text(speed_up)}**" if candidate["verdict"] == "better" else ratio_text(speed_up)
+    text += limits_text(candidate["interval"])
+    if not is_certain(candidate):
+        text += " no different" if candidate["verdict"] == "level" else " undecided"
     return text + (" †" if troubles(candidate) else "")
 
 
 def contention(document):
     """Of the C library's own lock calls, in the warm-up run in which they were counted."""
-    calls = document["result"]["candidates"][0].get("calls")
+    calls = document["result"]["candidates"][0]["calls"]
     if not calls:
         return "–"
     locks, share = calls["locks"], 100 * calls["contended"] / calls["locks"] if calls["locks"] else 0
@@ -453,8 +460,21 @@ def contention(document):
 
 
 def condition_waits(document):
-    calls = document["result"]["candidates"][0].get("calls")
+    calls = document["result"]["candidates"][0]["calls"]
     return number(calls["condition_waits"]) if calls else "–"
+
+
+def waiting(document):
+    """The share of all threads' time that they waited for mutexes under the C library."""
+    calls = document["result"]["candidates"][0]["calls"]
+    share = calls["waiting_share"] if calls else None
+    return "–" if share is None else f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.1f} %"
+
+
+def said(document):
+    """The conclusion, with its command only where that is the whole of it: the commands are as long as the page's own."""
+    conclusion = document["result"]["conclusion"]
+    return "–" if conclusion is None else conclusion["text"].replace("\n", " ")
 
 
 def names(documents):
@@ -487,21 +507,24 @@ def case_table(case, documents):
         row = [f"`{name}`"]
         for threads, d in documents.items():
             candidate = candidate_of(d, name)
-            row.append(cell(candidate, case.lower) if candidate else "–")
+            row.append(cell(candidate) if candidate else "–")
             if candidate:
                 notes += [f"† `{name}`, {threads} threads: {text}." for text in troubles(candidate)]
         rows.append(row)
     rows.append(["contended"] + [contention(d) for d in documents.values()])
-    waits = [d["result"]["candidates"][0].get("calls", {}).get("condition_waits", 0) for d in documents.values()]
+    rows.append(["waiting"] + [waiting(d) for d in documents.values()])
+    rows.append(["rounds"] + [str(d["result"]["rounds"]) for d in documents.values()])
+    waits = [(d["result"]["candidates"][0]["calls"] or {}).get("condition_waits", 0) for d in documents.values()]
     if max(waits) >= 100:
         rows.append(["waits for conditions"] + [condition_waits(d) for d in documents.values()])
     lines = [harness.markdown(rows, heading).replace("---|" * len(heading), "---|" + "---:|" * (len(heading) - 1), 1)]
     shares = [d["result"]["others_cpu_share"] for d in documents.values()]
     installed = {f"{package} {version}" for d in documents.values() for package, version in d["packages"].items()}
-    said = f"Others took {percent_range(shares)} of the CPU time."
+    conclusions = [f"- {threads} threads: {said(d)}" for threads, d in documents.items()]
+    machine = f"Others took {percent_range(shares)} of the CPU time."
     if installed:
-        said += f" {', '.join(sorted(installed))}."
-    return "\n".join(lines + [""] + notes + [said])
+        machine += f" {', '.join(sorted(installed))}."
+    return "\n".join(lines + [""] + notes + ["`usher try` concluded:", ""] + conclusions + ["", machine])
 
 
 def wrapped(text, width=100):
@@ -539,7 +562,7 @@ def case_block(case, folder, page, options):
     for form in CHARTS:
         chart = folder / f"{case.name}-{CHART_THREADS}.{form}"
         if chart.is_file():
-            block += ["", f"![{case.title} at {CHART_THREADS} threads: ratio to the C library's mutex by lock]"
+            block += ["", f"![{case.title} at {CHART_THREADS} threads: speed-up over the C library's mutex by lock]"
                           f"({os.path.relpath(chart, page.parent)})"]
     return "\n".join(block)
 
@@ -560,15 +583,15 @@ def overview(folder):
         row = [f"[{case.title}](#{anchor(case.title)})"]
         for name in locks:
             candidate = candidate_of(d, name)
-            ratio = gain(candidate, case.lower)[0] if candidate else None
+            ratio = candidate["speed_up"] if candidate else None
             if ratio is None:
                 row.append("failed" if candidate and troubles(candidate) else "–")
-            elif candidate["noise"]:
+            elif not is_certain(candidate):
                 row.append(f"({ratio_text(ratio)})")
             else:
                 row.append(f"**{ratio_text(ratio)}**" if ratio > 1 else ratio_text(ratio))
-        rows.append(row + [contention(d)])
-    heading = [f"{CHART_THREADS} threads"] + [f"`{name}`" for name in locks] + ["contended"]
+        rows.append(row + [waiting(d), d["result"]["winner"] or "–"])
+    heading = [f"{CHART_THREADS} threads"] + [f"`{name}`" for name in locks] + ["waiting", "winner"]
     return harness.markdown(rows, heading).replace("---|" * len(heading), "---|" + "---:|" * (len(heading) - 1), 1)
 
 
@@ -579,9 +602,9 @@ def machine_line(folder):
     commits = {}  # by what else a result says of its place
     for d in documents:
         m = d["machine"]
+        length = f"{d['rounds']} rounds" if d["rounds"] else f"a budget of {d['budget']}"
         place = (f"{m['cpu']}, {m['cpus']} CPUs{', virtual machine' if m.get('virtual') else ''}, {m['kernel']}, "
-                 f"{m['libc']}; {d['compiler']}; {d['rounds']} rounds after {d['warmup']} warm-up, runs of "
-                 f"{d['seconds']} s")
+                 f"{m['libc']}; {d['compiler']}; {length} after {d['warmup']} warm-up, runs of {d['seconds']} s")
         of = commits.setdefault(place, [])
         if d["commit"] not in of:
             of.append(d["commit"])
@@ -622,7 +645,9 @@ def parsed():
     parser.add_argument("--list", action="store_true", help="the cases, and what is missing for them")
     parser.add_argument("--only", metavar="NAMES", help="comma-separated (all)")
     parser.add_argument("--threads", default="2,8,32", metavar="N,...", help="comma-separated (2,8,32)")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="runs of each lock that count (5)")
+    parser.add_argument("--budget", default="2m", metavar="TIME", help="how long one `usher try` may take (2m)")
+    parser.add_argument("--rounds", type=int, default=0, metavar="N",
+                        help="in place of a budget: exactly so many rounds of all locks")
     parser.add_argument("--warmup", type=int, default=1, metavar="N", help="runs of each before that (1)")
     parser.add_argument("--seconds", type=int, default=1, metavar="N", help="how long a run takes, about (1)")
     parser.add_argument("--locks", default=LOCKS, metavar="A,B,...", help=f"beside {C_LIBRARY} ({LOCKS})")
@@ -639,8 +664,12 @@ def parsed():
                         help="the page (docs/try.md)")
     parser.add_argument("--build", default="build/release", metavar="DIR")
     options = parser.parse_args()
-    if options.rounds < 1 or options.seconds < 1 or options.warmup < 0 or options.timeout <= 0 or options.limit < 0:
-        parser.error("--rounds and --seconds start at 1, --warmup at 0; times are above 0")
+    if options.rounds < 0 or options.seconds < 1 or options.warmup < 0 or options.timeout <= 0 or options.limit < 0:
+        parser.error("--seconds starts at 1, --rounds and --warmup at 0; times are above 0")
+    try:
+        seconds_of(options.budget)
+    except ValueError as error:
+        parser.error(str(error))
     return options
 
 

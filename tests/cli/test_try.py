@@ -136,7 +136,7 @@ class Try(Refusals, unittest.TestCase):
         return next(c for c in data["candidates"] if c["name"] == name)
 
     def ended_with(self, done):
-        """The last line, and the paragraph before it as one line."""
+        """The conclusion, as one line."""
         paragraph = done.stdout.split("meanwhile.\n")[-1].splitlines()
         return " ".join(line.strip() for line in paragraph)
 

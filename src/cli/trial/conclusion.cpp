@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/contest.hpp"
 #include "cli/duration.hpp"
 #include "cli/trial/quantities.hpp"
 
@@ -91,10 +92,9 @@ conclusion_seen undecided(const trial_seen& t, const outlook& o) {
   const candidate_seen& c = *find(t, *o.best_undecided);
   std::string text = fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c.name, how_much(t, c),
                                  with_noun(c.rounds, "round"));
-  const std::size_t rounds = c.rounds + *o.rounds_more;
-  const std::size_t runs = 2 * (rounds + t.warmup + 4);  // chosen, and confirmed
-  text += fmt::format(" If it goes on like this, {} more can:", with_noun(*o.rounds_more, "round"));
-  const double seconds = std::max(static_cast<double>(runs) * t.run_seconds, 10.0);
+  text += fmt::format(" If it goes on like this, a trial of it alone takes {}.", with_noun(*o.rounds_alone, "round"));
+  const double runs = 2 * static_cast<double>(*o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
+  const double seconds = std::max(1.1 * runs * t.run_seconds, 10.0);
   return {"undecided", text, trial_command(t, option_of(c), seconds)};
 }
 
@@ -140,7 +140,7 @@ conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
             fmt::format("With --rounds {} no lock can be shown to be better: --rounds {} or more can, or --budget.",
                         t.rounds, o.rounds_wanted),
             ""};
-  if (o.best_undecided && o.rounds_more && o.best_speed_up > t.neutral()) {
+  if (o.best_undecided && o.rounds_alone && o.best_speed_up > t.neutral()) {
     const auto share = waiting_share(t);
     if (!share || *share >= little_waiting || o.best_speed_up >= 1.05 || !t.has_ratios) return undecided(t, o);
   }
@@ -168,12 +168,7 @@ conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
         fmt::format("The program does not use pthread locks or semaphores ({} calls): no lock can make it faster.{}",
                     calls.all(), ended),
         ""};
-  conclusion_seen c = by_figures(t, o);
-  if (t.others_cpu_share > busy && c.kind != "worth-it")
-    c.text += fmt::format(
-        "\nOthers and the hypervisor took {:.0f} % of the CPU time: take the trial again when the machine is quiet.",
-        100 * t.others_cpu_share);
-  return c;
+  return by_figures(t, o);
 }
 
 std::vector<std::string> left_out_lines(const trial_seen& t) {

@@ -24,8 +24,8 @@ struct outlook {
   std::optional<std::string> contradicted;    ///< was chosen, and the rounds after that say the opposite
   std::optional<std::string> best_undecided;  ///< of those that nothing is certain of
   double best_speed_up = 0;
-  std::optional<std::size_t> rounds_more;  ///< that would decide it, if it goes on like this
-  std::size_t rounds_wanted = 0;           ///< the fewest that can show anything, of so many candidates
+  std::optional<std::size_t> rounds_alone;  ///< that decide in a trial of it alone, if it goes on like this
+  std::size_t rounds_wanted = 0;            ///< the fewest that can show anything, of so many candidates
 };
 
 conclusion_seen conclusion_of(const trial_seen& t, const outlook& o);

@@ -508,22 +508,29 @@ std::string trial::ask_stat() {
   }
 }
 
+/// How many rounds decide in a trial of this candidate alone, if it goes on to win as often.
+std::optional<std::size_t> trial::rounds_alone(std::size_t contestant) const {
+  contest alone(1);
+  for (std::size_t round = 1; round <= rounds_run_; ++round)
+    alone.add({speed_ups_of(round)[contestant]}, seen_.neutral());
+  const auto more = alone.rounds_to_decide(0);
+  const std::size_t rounds = more ? alone.rounds(0) + *more : 0;
+  return more && rounds + contest_rules{}.confirming <= most_rounds ? std::optional(rounds) : std::nullopt;
+}
+
 void trial::conclude(int status) {
   if (status != 0 && !seen_.has_values()) return;
   outlook o;
   o.stat_says = ask_stat();
   o.nothing_to_gain = nothing_to_gain_;
-  if (contest_) {
-    for (std::size_t i = 0; i < contestants_.size(); ++i) {
-      const candidate_seen& c = seen_.candidates[contestants_[i]];
-      if (contest_->of(i) == standing::chosen && !contest_->winner()) o.contradicted = c.name;
-      if (c.said != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
-      if (!o.best_undecided || *c.speed_up > o.best_speed_up) {
-        o.best_undecided = c.name;
-        o.best_speed_up = *c.speed_up;
-        o.rounds_more = contest_->rounds_to_decide(i);
-      }
-    }
+  for (std::size_t i = 0; i < contestants_.size(); ++i) {
+    const candidate_seen& c = seen_.candidates[contestants_[i]];
+    if (contest_->of(i) == standing::chosen && !contest_->winner()) o.contradicted = c.name;
+    if (c.said != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
+    if (o.best_undecided && *c.speed_up <= o.best_speed_up) continue;
+    o.best_undecided = c.name;
+    o.best_speed_up = *c.speed_up;
+    o.rounds_alone = rounds_alone(i);
   }
   o.rounds_wanted = contest_ ? fewest_rounds(contestants_.size()) - contest_rules{}.confirming : 0;
   seen_.others_cpu_share = foreign_.share();

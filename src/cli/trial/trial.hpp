@@ -74,6 +74,7 @@ class trial {
   void sum_up();
   void sum_up_candidate(std::size_t candidate, std::size_t contestant);
   std::optional<std::size_t> best_of_better() const;
+  std::optional<std::size_t> rounds_alone(std::size_t contestant) const;
   void conclude(int status);
   bool can_ask_stat() const;
   std::string ask_stat();
