@@ -220,7 +220,7 @@ class Try(Refusals, unittest.TestCase):
     def test_it_ends_when_the_answer_is_there(self):
         done, data = self.with_json("--locks", "mcs,twa,ttas", "--metric", "rate (.*)", "--", self.rates(mcs=3000, twa=100))
         self.assertEqual(done.returncode, 0, done)
-        self.assertRegex(done.stderr, r"^usher: a run takes [0-9.]+ s: up to [0-9]+ rounds of 3 candidates in 2 min, .*\n$")
+        self.assertRegex(done.stderr, r"^usher: a run takes [0-9.]+ s: about [0-9]+ rounds of 3 candidates fit into 2 min, .*\n$")
         self.assertEqual((data["winner"], data["conclusion"]["kind"], data["budget_s"]), ("mcs", "worth-it", 120))
         self.assertGreaterEqual(data["confirming_rounds"], 3)
         self.assertLessEqual(data["rounds"], 15)

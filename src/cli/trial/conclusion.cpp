@@ -57,15 +57,19 @@ bool was_counted(const trial_seen& t) {
                      [](const candidate_seen& c) { return c.calls.has_value(); });
 }
 
+/// The winner, with a word of caution where it gains next to nothing.
 conclusion_seen worth_it(const trial_seen& t) {
   const candidate_seen& c = *find(t, *t.winner);
-  const std::string share = waiting_text(t);
-  std::string text = fmt::format("Worth it: {} is {} as the C library's mutex", c.name, how_much(t, c));
-  if (!t.has_ratios) text = fmt::format("Worth it: {} is {} than the C library's mutex", c.name, how_much(t, c));
-  text += t.confirming_rounds >= 3
-              ? fmt::format(", in the {} after it was chosen.", with_noun(t.confirming_rounds, "round"))
-              : fmt::format(", in the {} that it was chosen by: expect a little less.", with_noun(c.rounds, "round"));
-  return {"worth-it", text, fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command))};
+  const contest_rules rules;
+  const bool is_little = t.has_ratios && *c.speed_up < rules.level_high;
+  const std::string rounds =
+      t.confirming_rounds >= rules.confirming
+          ? fmt::format("in the {} after it was chosen", with_noun(t.confirming_rounds, "round"))
+          : fmt::format("in the {} that it was chosen by: expect a little less", with_noun(c.rounds, "round"));
+  return {is_little ? "hardly-worth-it" : "worth-it",
+          fmt::format("{}: {} is {} {} the C library's mutex, {}.", is_little ? "Hardly worth it" : "Worth it", c.name,
+                      how_much(t, c), t.has_ratios ? "as" : "than", rounds),
+          fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command))};
 }
 
 /// The same trial with other candidates and another budget, as a line for a shell.

@@ -283,7 +283,7 @@ void trial::announce(bool fits) const {
   if (fits) {
     const double left = options_.budget - elapsed() - static_cast<double>(seen_.warmup * in.size()) * a_run;
     const auto rounds = std::min(static_cast<std::size_t>(left / seconds_of_round()), most_rounds);
-    fmt::print(stderr, "{}: up to {} rounds of {} in {}, fewer if the answer is there before\n", takes, rounds,
+    fmt::print(stderr, "{}: about {} rounds of {} fit into {}, fewer if the answer is there before\n", takes, rounds,
                with_noun(in.size(), "candidate"), budget);
   } else {
     std::string names;
