@@ -28,7 +28,8 @@ _usher() {
       [[ $word == *,* ]] && head=${word%,*},
       mapfile -t COMPREPLY < <(compgen -P "$head" -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "${word##*,}")
       return ;;
-    --json | --chart | --pprof | --folded) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --json | --show | --chart | --pprof | --folded) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --colour | --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word"); return ;;
     --forms) mapfile -t COMPREPLY < <(compgen -W "plain spin park" -- "$word"); return ;;
     --scheduler) mapfile -t COMPREPLY < <(compgen -W "random bound full" -- "$word"); return ;;
     --machine) mapfile -t COMPREPLY < <(compgen -f -W "$(usher sim --list 2> /dev/null | sed -n '/^Machines/,$s/^    \([^ ]*\) .*/\1/p')" -- "$word"); return ;;
@@ -46,7 +47,7 @@ _usher() {
     --executions | --seed | --client | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
     --top | --duration | --objects) return ;;
-    --before | --until | --ready | --metric | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
+    --before | --until | --ready | --metric | --budget | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
   esac
   local options
   case ${COMP_WORDS[1]} in
@@ -60,7 +61,7 @@ _usher() {
       options="list run try status stat check sim bench"
       ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
-    try) options="--locks --all --rounds --warmup --metric --lower --higher --before --until --ready --timeout --json --chart --plot --quiet --help --" ;;
+    try) options="--locks --all --budget --rounds --warmup --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --plot --colour --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --details --hold-times --objects --json --pprof --folded --output --help --" ;;
     check)
       options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --quiet --help"
