@@ -42,7 +42,7 @@ std::vector<std::size_t> contest::next(double rounds_left) {
 }
 
 std::vector<std::size_t> contest::chosen_again() const {
-  if (entries_[*chosen_].given_up || rounds_after_choice() >= rules_.confirming_wanted) return {};
+  if (!chosen_ || entries_[*chosen_].given_up || rounds_after_choice() >= rules_.confirming_wanted) return {};
   return {*chosen_};
 }
 
@@ -68,10 +68,11 @@ void contest::add(const std::vector<std::optional<double>>& speed_ups, double ne
 void contest::add_values(const std::vector<std::optional<double>>& speed_ups) {
   rounds_.push_back(speed_ups);
   for (std::size_t c = 0; c < entries_.size() && c < speed_ups.size(); ++c) {
-    if (!speed_ups[c]) continue;
+    const std::optional<double>& seen = speed_ups[c];
+    if (!seen) continue;
     entry& e = entries_[c];
-    e.values.push_back(*speed_ups[c]);
-    e.sorted.insert(std::upper_bound(e.sorted.begin(), e.sorted.end(), *speed_ups[c]), *speed_ups[c]);
+    e.values.push_back(*seen);
+    e.sorted.insert(std::upper_bound(e.sorted.begin(), e.sorted.end(), *seen), *seen);
     if (has_least_rounds(c)) narrow(e);
   }
 }
@@ -127,27 +128,30 @@ std::size_t contest::highest(const std::vector<std::size_t>& candidates) const {
   });
 }
 
-/// The bet on "the other one is better", on the rounds that ran both.
-bool contest::is_behind(std::size_t c, std::size_t other) const {
-  std::size_t lost = 0, both = 0;
+/// Of the rounds that ran both.
+contest::score contest::against(std::size_t c, std::size_t other) const {
+  score s;
   for (const auto& round : rounds_) {
-    if (!round[c] || !round[other]) continue;
-    ++both;
-    lost += *round[c] < *round[other] ? 1 : 0;
+    const std::optional<double>&mine = round[c], &theirs = round[other];
+    if (!mine || !theirs) continue;
+    ++s.rounds;
+    s.won += *mine > *theirs ? 1 : 0;
+    s.lost += *mine < *theirs ? 1 : 0;
   }
-  return both >= rules_.least_rounds && lost >= for_worse_.of(both);
+  return s;
+}
+
+/// The bet on "the other one is better".
+bool contest::is_behind(std::size_t c, std::size_t other) const {
+  const score s = against(c, other);
+  return s.rounds >= rules_.least_rounds && s.lost >= for_worse_.of(s.rounds);
 }
 
 /// It has lost to none of them more often than it won.
 bool contest::leads(std::size_t c, const std::vector<std::size_t>& others) const {
   return std::all_of(others.begin(), others.end(), [&](std::size_t other) {
-    std::size_t won = 0, lost = 0;
-    for (const auto& round : rounds_) {
-      if (!round[c] || !round[other]) continue;
-      won += *round[c] > *round[other] ? 1 : 0;
-      lost += *round[c] < *round[other] ? 1 : 0;
-    }
-    return won >= lost;
+    const score s = against(c, other);
+    return s.won >= s.lost;
   });
 }
 
@@ -194,8 +198,10 @@ standing contest::of(std::size_t candidate) const {
 }
 
 std::optional<std::size_t> contest::winner() const {
-  if (!chosen_ || entries_[*chosen_].given_up || !is_better(*chosen_)) return std::nullopt;
-  return rounds_after_choice() == 0 || confirmed_middle() > neutral_ ? chosen_ : std::nullopt;
+  if (!chosen_) return std::nullopt;
+  const std::size_t c = *chosen_;
+  const bool contradicted = !is_better(c) || (rounds_after_choice() > 0 && middle_after_choice(c) <= neutral_);
+  return entries_[c].given_up || contradicted ? std::nullopt : std::optional(c);
 }
 
 std::optional<std::size_t> contest::leader() const {
@@ -205,13 +211,13 @@ std::optional<std::size_t> contest::leader() const {
   return better.empty() ? std::nullopt : std::optional(highest(better));
 }
 
-double contest::confirmed_middle() const {
-  const std::vector<double>& values = entries_[*chosen_].values;
+double contest::middle_after_choice(std::size_t c) const {
+  const std::vector<double>& values = entries_[c].values;
   return median({values.begin() + static_cast<std::ptrdiff_t>(rounds_at_choice_), values.end()});
 }
 
 double contest::middle(std::size_t candidate) const {
-  if (chosen_ == candidate && rounds_after_choice() >= rules_.confirming) return confirmed_middle();
+  if (chosen_ == candidate && rounds_after_choice() >= rules_.confirming) return middle_after_choice(candidate);
   return middle_of_sorted(entries_[candidate].sorted);
 }
 

@@ -84,6 +84,10 @@ class contest {
     standing dropped = standing::in;
   };
 
+  struct score {
+    std::size_t rounds = 0, won = 0, lost = 0;
+  };
+
   bool is_present(std::size_t c) const { return !entries_[c].given_up && entries_[c].dropped == standing::in; }
   bool is_better(std::size_t c) const { return entries_[c].limits.low > neutral_; }
   bool is_worse(std::size_t c) const { return entries_[c].limits.high < neutral_; }
@@ -92,7 +96,8 @@ class contest {
   std::vector<std::size_t> present() const;
   std::vector<std::size_t> chosen_again() const;
   std::size_t wins(std::size_t c) const;
-  double confirmed_middle() const;
+  double middle_after_choice(std::size_t c) const;
+  score against(std::size_t c, std::size_t other) const;
   bool is_behind(std::size_t c, std::size_t other) const;
   bool leads(std::size_t c, const std::vector<std::size_t>& others) const;
   std::size_t highest(const std::vector<std::size_t>& candidates) const;

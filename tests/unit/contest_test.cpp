@@ -136,6 +136,31 @@ TEST(contest, budget_keeps_room_for_confirmation) {
   EXPECT_EQ(c.of(0), standing::behind);
 }
 
+TEST(contest, without_room_for_confirmation_nothing_is_chosen) {
+  const auto speed_up = [](std::size_t i, std::size_t) { return i == 0 ? 1.3 : 1.2; };
+  // Five rounds of both, the sixth and three more of one: 15 + 2 + 6 runs.
+  contest enough(2), too_few(2);
+  run(enough, speed_up, 23.0 / 3, 2);
+  EXPECT_EQ(enough.winner(), 0U);
+  EXPECT_EQ(enough.rounds_after_choice(), 3U);
+  run(too_few, speed_up, 22.0 / 3, 2);
+  EXPECT_EQ(too_few.of(0), standing::hopeless);
+  EXPECT_EQ(too_few.rounds(0), 5U);
+}
+
+TEST(contest, leader_that_lost_to_another_waits) {
+  contest c(2);
+  for (int i = 0; i < 4; ++i) c.add({1.1, 1.2});
+  c.add({1.5, 1.6});
+  for (int i = 0; i < 4; ++i) c.add({1.5, 1.3});
+  EXPECT_GT(c.middle(0), c.middle(1));
+  EXPECT_EQ(c.next(plenty).size(), 2U);
+  c.add({1.5, 1.3});
+  EXPECT_EQ(c.next(plenty), std::vector<std::size_t>{0});
+  EXPECT_EQ(c.of(0), standing::chosen);
+  EXPECT_EQ(c.of(1), standing::better);
+}
+
 TEST(contest, contradicted_choice_is_no_winner) {
   contest c(1);
   run(
@@ -185,6 +210,7 @@ TEST(contest, equal_figures_say_nothing_for_either_side) {
     differences.add({0.0}, 0);
   }
   EXPECT_EQ(ratios.of(0), standing::in);
+  EXPECT_EQ(ratios.rounds_to_decide(0), std::nullopt);
   EXPECT_TRUE(ratios.next(plenty).empty());
   EXPECT_EQ(ratios.of(0), standing::level);
   EXPECT_TRUE(differences.next(plenty).empty());

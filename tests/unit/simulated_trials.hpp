@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <random>
 #include <sstream>
 #include <stdexcept>
@@ -117,6 +118,11 @@ struct kind_of_noise {
   const char* meaning;
   std::unique_ptr<machine_noise> (*make)();
 };
+
+/// For GoogleTest's messages.
+inline void PrintTo(const kind_of_noise& kind, std::ostream* out) {
+  *out << kind.name;
+}
 
 /// The noises under which no more than a few of the trials of equal locks may have a winner.
 inline const std::vector<kind_of_noise>& kinds_of_noise() {
