@@ -8,12 +8,6 @@ namespace {
 
 constexpr interval anything = {-HUGE_VAL, HUGE_VAL};
 
-double middle_of_sorted(const std::vector<double>& sorted) {
-  if (sorted.empty()) return std::nan("");
-  const std::size_t half = sorted.size() / 2;
-  return sorted.size() % 2 != 0 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
 double factor_for_better(std::size_t candidates, const contest_rules& rules) {
   return static_cast<double>(std::max<std::size_t>(candidates, 1)) / rules.error;
 }
@@ -124,7 +118,7 @@ std::size_t contest::wins(std::size_t c) const {
 
 std::size_t contest::highest(const std::vector<std::size_t>& candidates) const {
   return *std::max_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
-    return middle_of_sorted(entries_[a].sorted) < middle_of_sorted(entries_[b].sorted);
+    return median_of_sorted(entries_[a].sorted) < median_of_sorted(entries_[b].sorted);
   });
 }
 
@@ -185,7 +179,7 @@ void contest::drop_hopeless(std::size_t runs_left) {
     });
     if (left.empty()) return;
     const auto lowest = std::min_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) {
-      return middle_of_sorted(entries_[a].sorted) < middle_of_sorted(entries_[b].sorted);
+      return median_of_sorted(entries_[a].sorted) < median_of_sorted(entries_[b].sorted);
     });
     entries_[*lowest].dropped = standing::hopeless;
   }
@@ -218,7 +212,7 @@ double contest::middle_after_choice(std::size_t c) const {
 
 double contest::middle(std::size_t candidate) const {
   if (chosen_ == candidate && rounds_after_choice() >= rules_.confirming) return middle_after_choice(candidate);
-  return middle_of_sorted(entries_[candidate].sorted);
+  return median_of_sorted(entries_[candidate].sorted);
 }
 
 interval contest::between(std::size_t candidate) const {
