@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""`usher try` compares the C library's mutex with itself, again and again: how often does it see a difference where there is
-none? Says each trial's ratio and interval, how many were within the noise, and how wide the intervals were, so that what
-a trial of this length cannot see is known, too. Exit status 1 if fewer than nine tenths were within the noise."""
+"""`usher try` compares the C library's mutex with itself, again and again: how often does it recommend what is the same? Says
+each trial's speed-up, its interval, the verdict and the rounds that it took. Exit status 1 if more than one in ten trials
+had a winner."""
 
 import argparse
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -18,30 +17,48 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build/release", help="build folder (build/release)")
     parser.add_argument("--trials", type=int, default=10, help="how many (10)")
-    parser.add_argument("--rounds", type=int, default=7, help="of each trial (7)")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--budget", default="12", help="of each trial, seconds (12)")
+    length.add_argument("--rounds", type=int, help="exactly so many of each trial, instead of a budget")
     parser.add_argument("--seconds", default="0.3", help="of each run (0.3)")
     parser.add_argument("--threads", default="4", help="that take the mutex in turns (4)")
     parser.add_argument("--json", help="write every trial to this file")
     chosen = parser.parse_args()
-    if chosen.trials < 1 or chosen.rounds < 5:
-        parser.error("at least one trial, and five rounds: fewer always are within the noise")
+    if chosen.trials < 1 or (chosen.rounds is not None and chosen.rounds < 5):
+        parser.error("at least one trial, and five rounds: fewer never decide")
     return chosen
 
 
 def trial(chosen, build, folder):
     """All that `usher try` says of the C library's mutex under a second name."""
     file = os.path.join(folder, "trial.json")
-    command = [build / "bin" / "usher", "try", "--quiet", "--locks", "again=pthread", "--rounds", str(chosen.rounds),
+    length = ["--rounds", str(chosen.rounds)] if chosen.rounds else ["--budget", chosen.budget]
+    command = [build / "bin" / "usher", "try", "--quiet", "--locks", "again=pthread", *length,
                "--metric", f"^ +{chosen.threads} +([0-9.]+)", "--json", file, "--", build / "bin" / "usher", "bench", "mutexbench",
                "--set", "shared=1", "--locks", "pthread", "--threads", chosen.threads, "--seconds", chosen.seconds, "--rounds", "1"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
     environment["USHER_LIBRARY"] = str(build / "lib" / "libusher.so")
-    limit = 60 + 4 * (chosen.rounds + 1) * (float(chosen.seconds) + 10)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=limit)
+    seconds = 4 * (chosen.rounds + 1) * (float(chosen.seconds) + 10) if chosen.rounds else 10 * float(chosen.budget)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60 + seconds)
     if done.returncode != 0:
         sys.exit(f"aa_trials: usher try ended with {done.returncode}: {done.stderr or done.stdout}")
     with open(file) as f:
         return json.load(f)
+
+
+def limit(value):
+    """A limit of an interval; null: the rounds were too few for one."""
+    return "…" if value is None else f"{value:.3f}"
+
+
+def line(number, data):
+    """What a trial said, for people."""
+    again = data["candidates"][1]
+    low, high = again["interval"] or [None, None]
+    verdict = f"RECOMMENDED {data['winner']}" if data["winner"] else f"no winner: {again['verdict']}"
+    speed_up = "-" if again["speed_up"] is None else f"{again['speed_up']:.3f}"
+    return (f"{number:3}  {speed_up}  {limit(low)}–{limit(high)}  {verdict} after {again['rounds']} rounds; others took "
+            f"{100 * data['others_cpu_share']:.0f} % of the CPU")
 
 
 def main():
@@ -50,23 +67,15 @@ def main():
     seen = []
     with tempfile.TemporaryDirectory(prefix="usher-aa-") as folder:
         for number in range(1, chosen.trials + 1):
-            data = trial(chosen, build, folder)
-            again = data["candidates"][1]
-            low, high = again["interval"]
-            seen.append({"ratio": again["ratio"], "interval": [low, high], "noise": again["noise"],
-                         "others_cpu_share": data["others_cpu_share"],
-                         "runs": [[r["metric"] for r in c["runs"]] for c in data["candidates"]]})
-            verdict = "within the noise" if again["noise"] else "SEEN AS A DIFFERENCE"
-            print(f"{number:3}  {again['ratio']:.3f}  {low:.3f}–{high:.3f}  {verdict}; others took "
-                  f"{100 * data['others_cpu_share']:.0f} % of the CPU", flush=True)
+            seen.append(trial(chosen, build, folder))
+            print(line(number, seen[-1]), flush=True)
     if chosen.json:
         with open(chosen.json, "w") as f:
             json.dump(seen, f, indent=1)
-    noise = sum(t["noise"] for t in seen)
-    widths = [t["interval"][1] - t["interval"][0] for t in seen]
-    print(f"{noise} of {len(seen)} within the noise; the intervals were {statistics.mean(widths):.3f} wide in the mean, "
-          f"{statistics.median(widths):.3f} in the median")
-    return 0 if noise >= math.ceil(0.9 * len(seen)) else 1
+    winners = sum(1 for t in seen if t["winner"])
+    print(f"{len(seen) - winners} of {len(seen)} without a winner, as it should be; {statistics.mean(t['candidates'][1]['rounds'] for t in seen):.1f} "
+          "rounds in the mean")
+    return 0 if winners <= len(seen) // 10 else 1
 
 
 if __name__ == "__main__":
