@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`usher try` compares the C library's mutex with itself, again and again: how often does it recommend what is the same? Says
-each trial's speed-up, its interval, the verdict and the rounds that it took. Exit status 1 if more than one in ten trials
-had a winner."""
+"""`usher try` compares the C library's mutex with itself, again and again: how often does it see a gain where there is none?
+Says each trial's speed-up, its interval, the verdict and the rounds that it took. Exit status 1 if more than one trial in ten
+saw a gain."""
 
 import argparse
 import json
@@ -51,11 +51,16 @@ def limit(value):
     return "…" if value is None else f"{value:.3f}"
 
 
+def is_wrong(data):
+    """It sees a gain. A lock that is the C library's own is never recommended, so the verdict counts."""
+    return data["candidates"][1]["verdict"] == "better"
+
+
 def line(number, data):
     """What a trial said, for people."""
     again = data["candidates"][1]
     low, high = again["interval"] or [None, None]
-    verdict = f"RECOMMENDED {data['winner']}" if data["winner"] else f"no winner: {again['verdict']}"
+    verdict = "SEEN AS BETTER" if is_wrong(data) else again["verdict"]
     speed_up = "-" if again["speed_up"] is None else f"{again['speed_up']:.3f}"
     return (f"{number:3}  {speed_up}  {limit(low)}–{limit(high)}  {verdict} after {again['rounds']} rounds; others took "
             f"{100 * data['others_cpu_share']:.0f} % of the CPU")
@@ -72,10 +77,10 @@ def main():
     if chosen.json:
         with open(chosen.json, "w") as f:
             json.dump(seen, f, indent=1)
-    winners = sum(1 for t in seen if t["winner"])
-    print(f"{len(seen) - winners} of {len(seen)} without a winner, as it should be; {statistics.mean(t['candidates'][1]['rounds'] for t in seen):.1f} "
-          "rounds in the mean")
-    return 0 if winners <= len(seen) // 10 else 1
+    wrong = sum(is_wrong(t) for t in seen)
+    rounds = statistics.mean(t["candidates"][1]["rounds"] for t in seen)
+    print(f"{wrong} of {len(seen)} saw a gain; {rounds:.1f} rounds in the mean")
+    return 0 if wrong <= len(seen) // 10 else 1
 
 
 if __name__ == "__main__":
