@@ -47,6 +47,16 @@ def null_table(rows):
     return lines
 
 
+def step_table(rows):
+    """By number of candidates, the false winners of each period, in per cent."""
+    periods = sorted({r["period"] for r in rows})
+    lines = ["| candidates | " + " | ".join(f"{p}" for p in periods) + " |", "|--:|" + "--:|" * len(periods)]
+    for n in dict.fromkeys(r["candidates"] for r in rows):
+        of = {r["period"]: r for r in rows if r["candidates"] == n}
+        lines.append(f"| {n} | " + " | ".join(f"{100 * of[p]['false'] / of[p]['trials']:.1f}" for p in periods) + " |")
+    return lines
+
+
 def power_table(rows):
     """By noise and budget, the chance of each gain to be found, in per cent."""
     gains = sorted({r["gain"] for r in rows})
@@ -118,6 +128,7 @@ def main():
     level, losing = ([r for r in power if r["others"] == others] for others in (1, 0.7))
     CHART.write_text(chart(level))
     text = put(PAGE.read_text(), "null trials", null_table([r for r in rows if r["what"] == "null"]))
+    text = put(text, "in step", step_table([r for r in rows if r["what"] == "in step"]))
     text = put(text, "power", power_table(level))
     PAGE.write_text(put(text, "power, others lose", power_table([r for r in losing if r["noise"] in ("3 %", "recorded")])))
 

@@ -51,6 +51,18 @@ void null_trials(int trials) {
       }
 }
 
+void null_trials_in_step(int trials) {
+  constexpr std::size_t budget = 12;
+  for (const std::size_t n : {1, 4, 10})
+    for (std::size_t period = 2; period <= 12; ++period) {
+      simulated::periodic machine(0.01, period);
+      const tally t = count(std::vector<double>(n, 1.0), n, budget, machine, trials);
+      std::printf(R"({"what": "in step", "period": %zu, "candidates": %zu, "budget": %zu, "trials": %d, "false": %d})"
+                  "\n",
+                  period, n, budget, trials, t.wrong);
+    }
+}
+
 /// `others`: how fast the three others are.
 void power(const std::string& noise, machine_noise& machine, double others, int trials) {
   for (const std::size_t budget : {8, 12, 20, 40})
@@ -71,6 +83,7 @@ void power(const std::string& noise, machine_noise& machine, double others, int 
 int main(int argc, char** argv) {
   const int null = argc > 1 ? std::atoi(argv[1]) : 10000, with_gain = argc > 2 ? std::atoi(argv[2]) : 2000;
   null_trials(null);
+  null_trials_in_step(null);
   for (const double others : {1.0, 0.7}) {
     for (const double noise : {0.01, 0.03, 0.1}) {
       simulated::gaussian machine(noise);

@@ -77,6 +77,18 @@ class random_walk final : public machine_noise {
   double place_ = 0;
 };
 
+/// Every so many runs one takes a third longer, which may keep time with the order of the runs.
+class periodic final : public machine_noise {
+ public:
+  periodic(double deviation, std::size_t period) : normal_(0, deviation), period_(period) {}
+  void restart(random_bits& bits) override { run_ = bits() % period_; }
+  double next(random_bits& bits) override { return normal_(bits) + (run_++ % period_ == 0 ? 0.3 : 0); }
+
+ private:
+  std::normal_distribution<double> normal_;
+  std::size_t period_, run_ = 0;
+};
+
 /// Runs that were recorded, in blocks of consecutive ones: each block is the rest of a series from somewhere in it, so that
 /// what one run has to do with the next stays.
 class recorded final : public machine_noise {
