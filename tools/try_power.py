@@ -48,12 +48,12 @@ def null_table(rows):
 
 
 def step_table(rows):
-    """By number of candidates, the false winners of each period, in per cent."""
+    """By number of candidates and budget, the false winners of each period, in per cent."""
     periods = sorted({r["period"] for r in rows})
-    lines = ["| candidates | " + " | ".join(f"{p}" for p in periods) + " |", "|--:|" + "--:|" * len(periods)]
-    for n in dict.fromkeys(r["candidates"] for r in rows):
-        of = {r["period"]: r for r in rows if r["candidates"] == n}
-        lines.append(f"| {n} | " + " | ".join(f"{100 * of[p]['false'] / of[p]['trials']:.1f}" for p in periods) + " |")
+    lines = ["| candidates | rounds | " + " | ".join(f"{p}" for p in periods) + " |", "|--:|--:|" + "--:|" * len(periods)]
+    for n, budget in dict.fromkeys((r["candidates"], r["budget"]) for r in rows):
+        of = {r["period"]: r for r in rows if (r["candidates"], r["budget"]) == (n, budget)}
+        lines.append(f"| {n} | {budget} | " + " | ".join(f"{100 * of[p]['false'] / of[p]['trials']:.1f}" for p in periods) + " |")
     return lines
 
 

@@ -52,15 +52,15 @@ void null_trials(int trials) {
 }
 
 void null_trials_in_step(int trials) {
-  constexpr std::size_t budget = 12;
   for (const std::size_t n : {1, 4, 10})
-    for (std::size_t period = 2; period <= 12; ++period) {
-      simulated::periodic machine(0.01, period);
-      const tally t = count(std::vector<double>(n, 1.0), n, budget, machine, trials);
-      std::printf(R"({"what": "in step", "period": %zu, "candidates": %zu, "budget": %zu, "trials": %d, "false": %d})"
-                  "\n",
-                  period, n, budget, trials, t.wrong);
-    }
+    for (const std::size_t budget : {12, 30})
+      for (std::size_t period = 2; period <= 12; ++period) {
+        simulated::periodic machine(0.01, period);
+        const tally t = count(std::vector<double>(n, 1.0), n, budget, machine, trials);
+        std::printf(R"({"what": "in step", "period": %zu, "candidates": %zu, "budget": %zu, "trials": %d, "false": %d})"
+                    "\n",
+                    period, n, budget, trials, t.wrong);
+      }
 }
 
 /// `others`: how fast the three others are.
