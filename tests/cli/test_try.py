@@ -231,6 +231,20 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn(f"worse; dropped in round {twa['dropped']['round']}", self.row(done, "twa"))
         self.assertIn("in the 5 rounds after it was chosen", self.ended_with(done))
 
+    def test_rounds_after_the_choice_may_contradict_it(self):
+        runs = os.path.join(self.folder, "runs of mcs")
+        with open(runs, "w") as file:
+            file.write("0\n")
+        program = self.script(f"""
+            {self.locking()} 2000 > /dev/null
+            test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
+            read n < '{runs}'; echo $((n + 1)) > '{runs}'
+            test $n -le 5 && echo rate 3 || echo rate 0.5  # the warm-up and five rounds, which decide between two
+        """)
+        done, data = self.with_json("--quiet", "--locks", "mcs", "--metric", "rate (.*)", "--", program)
+        self.assertEqual((data["winner"], data["conclusion"]["kind"], data["rounds"]), (None, "contradicted", 10), done)
+        self.assertIn("No winner: mcs was better in the rounds that it was chosen by", self.ended_with(done))
+
     def test_a_budget_without_room_for_an_answer(self):
         done, data = self.with_json("--locks", "mcs", "--budget", "0.1s", "--metric", "rate (.*)", "--", self.script(
             'sleep 0.05; test "$USHER_LOCK" = mcs && echo rate 3 || echo rate 1'))

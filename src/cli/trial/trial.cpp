@@ -5,20 +5,13 @@
 #include <cmath>
 #include <utility>
 
-#include "cli/duration.hpp"
 #include "cli/messages.hpp"
 #include "cli/provenance.hpp"
 #include "cli/statistics.hpp"
-#include "cli/trial/conclusion.hpp"
-#include "cli/trial/quantities.hpp"
-#include "cli/trial/stat_pass.hpp"
 
 namespace usher::cli::trial {
 namespace {
 
-constexpr std::size_t reference = 0;  // among the candidates
-constexpr std::size_t most_rounds =
-    200;  // chosen: by then a gain of a few per cent is decided, or of no use to anybody
 constexpr std::size_t fewest_failures = 2;  // once may be chance
 /// A candidate that takes so much longer than the reference, and is so much worse in each of two rounds, costs others their rounds.
 constexpr double slow = 2, far_behind = 0.5;
@@ -42,12 +35,6 @@ std::string why_dropped(standing s) {
   return "";
 }
 
-/// Whether all that the figure can be is of no use to anybody.
-bool is_level(const limits_seen& l, bool has_ratios) {
-  const contest_rules rules;
-  return has_ratios ? l.low >= rules.level_low && l.high <= rules.level_high : l.low == 0 && l.high == 0;
-}
-
 /// The candidates of a trial, of which nothing has been seen yet.
 trial_seen unseen(const options& o, const std::vector<std::string>& command, const std::vector<choice>& candidates) {
   trial_seen t;
@@ -64,8 +51,8 @@ trial_seen unseen(const options& o, const std::vector<std::string>& command, con
   if (o.by_budget()) t.budget = o.budget;
   t.warmup = static_cast<std::size_t>(o.warmup);
   t.candidates.resize(1 + candidates.size());
-  t.candidates[reference].name = t.candidates[reference].lock = c_library;
-  t.candidates[reference].said = verdict::reference;
+  t.candidates.front().name = t.candidates.front().lock = c_library;
+  t.candidates.front().said = verdict::reference;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     t.candidates[1 + i].name = candidates[i].name;
     t.candidates[1 + i].lock = candidates[i].lock->name;
@@ -103,6 +90,7 @@ int trial::run_all() {
   sum_up();
   if (status == 0 || seen_.interrupted) conclude(status);
   bar_.clear();
+  if (status == 0 && interrupted() != 0) status = 128 + interrupted();  // while usher stat was asked
   seen_.others_cpu_share = foreign_.share();
   seen_.seconds = elapsed();
   forget_those_never_tried();
@@ -226,76 +214,6 @@ void trial::find_differences() {
   }
 }
 
-// ---- the plan, once it is known how long a run takes ------------------------------------------------------------------
-
-void trial::plan() {
-  if (options_.default_candidates()) choose_sensible();
-  if (options_.by_budget() && !nothing_to_gain_) fit_into_budget();
-}
-
-void trial::choose_sensible() {
-  const std::optional<calls_seen>& calls = seen_.candidates[reference].calls;
-  // Nobody has asked for certain locks, and none can change anything.
-  nothing_to_gain_ = calls && (!calls->loaded || calls->all() < fewest_calls);
-  if (nothing_to_gain_) return;
-  std::vector<choice> all;
-  for (std::size_t c = 1; c < entries_.size(); ++c) all.push_back({seen_.candidates[c].name, entries_[c].lock});
-  const sensible_choice s = sensible(all, calls ? calls->threads : 0, seen_.place.cpus);
-  for (std::size_t c = 1; c < entries_.size(); ++c) {
-    const auto is_this = [&](const auto& other) { return other.name == seen_.candidates[c].name; };
-    const auto left_out = std::find_if(s.left_out.begin(), s.left_out.end(), is_this);
-    if (left_out != s.left_out.end())
-      leave_out(c, left_out->why);
-    else if (std::none_of(s.taken.begin(), s.taken.end(), is_this))
-      entries_[c].in = false;
-  }
-}
-
-void trial::leave_out(std::size_t candidate, const std::string& why) {
-  entries_[candidate].in = false;
-  seen_.left_out.push_back({seen_.candidates[candidate].name, why});
-}
-
-/// For an answer: warm-ups, the fewest rounds that decide, and those after the choice, of two.
-double trial::seconds_needed(std::size_t candidates) const {
-  const std::size_t confirming = contest_rules{}.confirming, deciding = fewest_rounds(candidates) - confirming;
-  const std::size_t runs = seen_.warmup * candidates + deciding * (candidates + 1) + 2 * confirming;
-  return static_cast<double>(runs) * seconds_of_run(reference);
-}
-
-/// Of the default candidates so many as there is time for; and if there is time for none, as few as make sense.
-void trial::fit_into_budget() {
-  const double left = options_.budget - elapsed();
-  std::vector<std::size_t> in = present();
-  if (options_.default_candidates())
-    for (; in.size() > fewest_candidates && seconds_needed(in.size()) > left; in.pop_back())
-      leave_out(in.back(), "for lack of time");
-  const bool fits = seconds_needed(in.size()) <= left;
-  if (!fits) least_rounds_ = std::max(least_rounds_, fewest_rounds(in.size()));
-  if (!options_.quiet) announce(fits);
-}
-
-void trial::announce(bool fits) const {
-  bar_.clear();
-  const std::vector<std::size_t> in = present();
-  const double a_run = seconds_of_run(reference);
-  const std::string budget = duration_text(options_.budget), takes = "usher: a run takes " + duration_text(a_run);
-  if (fits) {
-    const double left = options_.budget - elapsed() - static_cast<double>(seen_.warmup * in.size()) * a_run;
-    const auto rounds = std::min(static_cast<std::size_t>(left / seconds_of_round()), most_rounds);
-    fmt::print(stderr, "{}: about {} rounds of {} fit into {}, fewer if the answer is there before\n", takes, rounds,
-               with_noun(in.size(), "candidate"), budget);
-  } else {
-    std::string names;
-    for (const std::size_t c : in) names += (names.empty() ? "" : ", ") + seen_.candidates[c].name;
-    fmt::print(stderr,
-               "{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
-               "a shorter run, or ^C, which shows what is known by then, ends it sooner\n",
-               takes, budget, least_rounds_, names, duration_text(seconds_needed(in.size())));
-  }
-  for (const std::string& line : left_out_lines(seen_)) fmt::print(stderr, "usher: {}\n", line);
-}
-
 // ---- rounds -----------------------------------------------------------------------------------------------------
 
 std::vector<std::size_t> trial::present() const {
@@ -333,8 +251,11 @@ double trial::rounds_left() const {
 
 /// The candidates of the next round; none: it is over.
 std::vector<std::size_t> trial::next_round() {
-  if (!options_.by_budget())
-    return rounds_run_ < static_cast<std::size_t>(options_.rounds) ? present() : std::vector<std::size_t>();
+  if (!options_.by_budget()) {
+    const std::size_t left = static_cast<std::size_t>(options_.rounds) - rounds_run_;
+    bar_.expect(left * (present().size() + 1));
+    return left > 0 ? present() : std::vector<std::size_t>();
+  }
   std::vector<std::size_t> wanted = present();
   double left = rounds_left();
   if (contest_) {
@@ -431,110 +352,6 @@ void trial::drop_slow_and_far_behind() {
       if (const auto s = speed_ups_of(round)[i]) is_far_behind = is_far_behind && *s < far_behind;
     if (is_far_behind) drop(c, "far behind, and slow");
   }
-}
-
-/// Default candidates that made no sense here have no row. Nothing is numbered by candidates after this.
-void trial::forget_those_never_tried() {
-  std::vector<candidate_seen> tried;
-  for (std::size_t c = 0; c < entries_.size(); ++c) {
-    candidate_seen& one = seen_.candidates[c];
-    if (entries_[c].in || one.calls || !one.runs.empty() || !one.troubles.empty()) tried.push_back(std::move(one));
-  }
-  seen_.candidates = std::move(tried);
-}
-
-// ---- what came of it ----------------------------------------------------------------------------------------------
-
-void trial::sum_up() {
-  seen_.rounds = rounds_run_;
-  if (!entries_[reference].seconds.empty()) seen_.run_seconds = seconds_of_run(reference);
-  if (contest_) {
-    for (std::size_t i = 0; i < contestants_.size(); ++i) sum_up_candidate(contestants_[i], i);
-    seen_.confirming_rounds = contest_->rounds_after_choice();
-  }
-  for (candidate_seen& c : seen_.candidates)
-    if (c.said != verdict::reference && (!c.is_clean() && (!c.speed_up || c.first_difference != 0)))
-      c.said = verdict::failed;
-  if (const auto best = best_of_better()) seen_.winner = seen_.candidates[*best].name;
-}
-
-void trial::sum_up_candidate(std::size_t candidate, std::size_t contestant) {
-  candidate_seen& c = seen_.candidates[candidate];
-  c.rounds = contest_->rounds(contestant);
-  if (c.rounds == 0) return;
-  c.speed_up = contest_->middle(contestant);
-  const interval limits = contest_->between(contestant);
-  c.limits = {limits.low, limits.high};
-  const double neutral = seen_.neutral();
-  if (limits.low > neutral)
-    c.said = verdict::better;
-  else if (limits.high < neutral)
-    c.said = verdict::worse;
-  else if (is_level(c.limits, seen_.has_ratios))
-    c.said = verdict::level;
-}
-
-/// The one that was chosen; where the number of rounds was given there is no choice, and it is the one with the highest median.
-std::optional<std::size_t> trial::best_of_better() const {
-  const auto is_fit = [&](std::size_t c) {
-    return entries_[c].lock != nullptr && seen_.candidates[c].said == verdict::better && seen_.candidates[c].is_clean();
-  };
-  if (!contest_) return std::nullopt;
-  if (options_.by_budget()) {
-    const auto chosen = contest_->winner();
-    return chosen && is_fit(contestants_[*chosen]) ? std::optional(contestants_[*chosen]) : std::nullopt;
-  }
-  std::optional<std::size_t> best;
-  for (const std::size_t c : contestants_)
-    if (is_fit(c) && (!best || *seen_.candidates[c].speed_up > *seen_.candidates[*best].speed_up)) best = c;
-  return best;
-}
-
-bool trial::can_ask_stat() const {
-  const std::optional<calls_seen>& calls = seen_.candidates[reference].calls;
-  return options_.by_budget() && calls && calls->waiting_share.value_or(0) >= much_waiting && has_stat();
-}
-
-/// What `usher stat` says of one run, if that is of use and the budget has room for it; else empty.
-std::string trial::ask_stat() {
-  if (seen_.winner || seen_.interrupted || !can_ask_stat()) return "";
-  if (options_.budget - elapsed() < seconds_of_run(reference)) return "";
-  bar_.expect(1);
-  bar_.show("usher stat");
-  try {
-    return stat_verdict(runner_);
-  } catch (const stopped&) {
-    return "";
-  }
-}
-
-/// How many rounds decide in a trial of this candidate alone, if it goes on to win as often.
-std::optional<std::size_t> trial::rounds_alone(std::size_t contestant) const {
-  contest alone(1);
-  for (std::size_t round = 1; round <= rounds_run_; ++round)
-    alone.add({speed_ups_of(round)[contestant]}, seen_.neutral());
-  const auto more = alone.rounds_to_decide(0);
-  const std::size_t rounds = more ? alone.rounds(0) + *more : 0;
-  return more && rounds + contest_rules{}.confirming <= most_rounds ? std::optional(rounds) : std::nullopt;
-}
-
-void trial::conclude(int status) {
-  if (status != 0 && !seen_.has_values()) return;
-  outlook o;
-  o.stat_says = ask_stat();
-  o.nothing_to_gain = nothing_to_gain_;
-  for (std::size_t i = 0; i < contestants_.size(); ++i) {
-    const candidate_seen& c = seen_.candidates[contestants_[i]];
-    if (contest_->of(i) == standing::chosen && !contest_->winner()) o.contradicted = c.name;
-    if (c.said != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
-    if (o.best_undecided && *c.speed_up <= o.best_speed_up) continue;
-    o.best_undecided = c.name;
-    o.best_speed_up = *c.speed_up;
-    o.rounds_alone = rounds_alone(i);
-  }
-  o.rounds_wanted = contest_ ? fewest_rounds(contestants_.size()) - contest_rules{}.confirming : 0;
-  seen_.others_cpu_share = foreign_.share();
-  seen_.conclusion = conclusion_of(seen_, o);
 }
 
 }  // namespace usher::cli::trial

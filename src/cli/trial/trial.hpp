@@ -20,6 +20,7 @@
 
 namespace usher::cli::trial {
 
+/// Running is in trial.cpp, what is run in plan.cpp, what came of it in summary.cpp.
 class trial {
  public:
   trial(const options& o, const std::vector<std::string>& command, std::vector<choice> candidates,
@@ -32,6 +33,10 @@ class trial {
   const trial_seen& seen() const { return seen_; }
 
  private:
+  static constexpr std::size_t reference = 0;  // among the candidates
+  /// Chosen: a gain of a few per cent is decided by then, or is of no use to anybody.
+  static constexpr std::size_t most_rounds = 200;
+
   /// What is known of a candidate beside its results. The reference is the first.
   struct entry {
     const lock_table* lock = nullptr;  ///< null: the program as it is

@@ -1,0 +1,126 @@
+// What came of a trial: each candidate's figure and verdict, the winner, and the conclusion.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/trial/conclusion.hpp"
+#include "cli/trial/stat_pass.hpp"
+#include "cli/trial/trial.hpp"
+
+namespace usher::cli::trial {
+namespace {
+
+/// Whether all that the figure can be is of no use to anybody.
+bool is_level(const limits_seen& l, bool has_ratios) {
+  const contest_rules rules;
+  return has_ratios ? l.low >= rules.level_low && l.high <= rules.level_high : l.low == 0 && l.high == 0;
+}
+
+}  // namespace
+
+/// Default candidates that made no sense here have no row. Nothing is numbered by candidates after this.
+void trial::forget_those_never_tried() {
+  std::vector<candidate_seen> tried;
+  for (std::size_t c = 0; c < entries_.size(); ++c) {
+    candidate_seen& one = seen_.candidates[c];
+    if (entries_[c].in || one.calls || !one.runs.empty() || !one.troubles.empty()) tried.push_back(std::move(one));
+  }
+  seen_.candidates = std::move(tried);
+}
+
+void trial::sum_up() {
+  seen_.rounds = rounds_run_;
+  if (!entries_[reference].seconds.empty()) seen_.run_seconds = seconds_of_run(reference);
+  if (contest_) {
+    for (std::size_t i = 0; i < contestants_.size(); ++i) sum_up_candidate(contestants_[i], i);
+    seen_.confirming_rounds = contest_->rounds_after_choice();
+  }
+  for (candidate_seen& c : seen_.candidates)
+    if (c.said != verdict::reference && (!c.is_clean() && (!c.speed_up || c.first_difference != 0)))
+      c.said = verdict::failed;
+  if (const auto best = best_of_better()) seen_.winner = seen_.candidates[*best].name;
+}
+
+void trial::sum_up_candidate(std::size_t candidate, std::size_t contestant) {
+  candidate_seen& c = seen_.candidates[candidate];
+  c.rounds = contest_->rounds(contestant);
+  if (c.rounds == 0) return;
+  c.speed_up = contest_->middle(contestant);
+  const interval limits = contest_->between(contestant);
+  c.limits = {limits.low, limits.high};
+  const double neutral = seen_.neutral();
+  if (limits.low > neutral)
+    c.said = verdict::better;
+  else if (limits.high < neutral)
+    c.said = verdict::worse;
+  else if (is_level(c.limits, seen_.has_ratios))
+    c.said = verdict::level;
+}
+
+/// The one that was chosen; where the number of rounds was given there is no choice, and it is the one with the highest median.
+std::optional<std::size_t> trial::best_of_better() const {
+  const auto is_fit = [&](std::size_t c) {
+    return entries_[c].lock != nullptr && seen_.candidates[c].said == verdict::better && seen_.candidates[c].is_clean();
+  };
+  if (!contest_) return std::nullopt;
+  if (options_.by_budget()) {
+    const auto chosen = contest_->winner();
+    return chosen && is_fit(contestants_[*chosen]) ? std::optional(contestants_[*chosen]) : std::nullopt;
+  }
+  std::optional<std::size_t> best;
+  for (const std::size_t c : contestants_)
+    if (is_fit(c) && (!best || *seen_.candidates[c].speed_up > *seen_.candidates[*best].speed_up)) best = c;
+  return best;
+}
+
+bool trial::can_ask_stat() const {
+  const std::optional<calls_seen>& calls = seen_.candidates[reference].calls;
+  return options_.by_budget() && calls && calls->waiting_share.value_or(0) >= much_waiting && has_stat();
+}
+
+/// What `usher stat` says of one run, if that is of use and the budget has room for it; else empty.
+std::string trial::ask_stat() {
+  if (seen_.winner || seen_.interrupted || !can_ask_stat()) return "";
+  if (options_.budget - elapsed() < seconds_of_run(reference)) return "";
+  bar_.expect(1);
+  bar_.show("usher stat");
+  try {
+    return stat_verdict(runner_);
+  } catch (const stopped&) {
+    return "";
+  }
+}
+
+/// How many rounds decide in a trial of this candidate alone, if it goes on to win as often.
+std::optional<std::size_t> trial::rounds_alone(std::size_t contestant) const {
+  contest alone(1);
+  for (std::size_t round = 1; round <= rounds_run_; ++round)
+    alone.add({speed_ups_of(round)[contestant]}, seen_.neutral());
+  const auto more = alone.rounds_to_decide(0);
+  const std::size_t rounds = more ? alone.rounds(0) + *more : 0;
+  return more && rounds + contest_rules{}.confirming <= most_rounds ? std::optional(rounds) : std::nullopt;
+}
+
+void trial::conclude(int status) {
+  if (status != 0 && !seen_.has_values()) return;
+  outlook o;
+  o.stat_says = ask_stat();
+  o.nothing_to_gain = nothing_to_gain_;
+  for (std::size_t i = 0; i < contestants_.size(); ++i) {
+    const candidate_seen& c = seen_.candidates[contestants_[i]];
+    if (contest_->of(i) == standing::chosen && !contest_->winner()) o.contradicted = c.name;
+    if (c.said != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
+    if (o.best_undecided && *c.speed_up <= o.best_speed_up) continue;
+    o.best_undecided = c.name;
+    o.best_speed_up = *c.speed_up;
+    o.rounds_alone = rounds_alone(i);
+  }
+  o.rounds_wanted = contest_ ? fewest_rounds(contestants_.size()) - contest_rules{}.confirming : 0;
+  seen_.others_cpu_share = foreign_.share();
+  seen_.conclusion = conclusion_of(seen_, o);
+}
+
+}  // namespace usher::cli::trial
