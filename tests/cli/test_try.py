@@ -215,6 +215,13 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual((data["winner"], data["rounds"], data["budget_s"]), ("mine", 7, None))
         self.assertIn("usher run --lock mcs", done.stdout.splitlines()[-1])
 
+    def test_what_is_better_and_wrong_is_not_advised(self):
+        program = self.script(f'{self.locking()} 2000 > /dev/null; test "$USHER_LOCK" = mcs && echo lost 1 rate 3 || echo rate 1')
+        for more in (["--rounds", "5"], ["--quiet"]):
+            done, data = self.with_json(*more, "--locks", "mcs", "--metric", "rate (.*)", "--", program)
+            self.assertEqual((done.returncode, data["winner"], data["conclusion"]["kind"]), (1, None, "unusable"), done)
+            self.assertIn("failed: see below", self.row(done, "mcs"))
+
     # The budget
 
     def test_it_ends_when_the_answer_is_there(self):

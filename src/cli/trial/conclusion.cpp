@@ -16,10 +16,18 @@ std::optional<double> waiting_share(const trial_seen& t) {
   return t.reference().calls ? t.reference().calls->waiting_share : std::nullopt;
 }
 
-/// "Threads wait for mutexes 0.3 % of their time"; empty if that was not measured.
+/// "threads wait for mutexes 0.3 % of their time"; empty if that was not measured.
 std::string waiting_text(const trial_seen& t) {
   const auto share = waiting_share(t);
   return share ? fmt::format("threads wait for mutexes {} of their time", percent(*share)) : "";
+}
+
+/// The same as a sentence of its own, after another.
+std::string waiting_sentence(const trial_seen& t) {
+  std::string text = waiting_text(t);
+  if (text.empty()) return "";
+  text.front() = 'T';
+  return " " + text + ".";
 }
 
 const candidate_seen* find(const trial_seen& t, const std::string& name) {
@@ -96,13 +104,35 @@ conclusion_seen undecided(const trial_seen& t, const outlook& o) {
   const candidate_seen& c = *find(t, *o.best_undecided);
   std::string text = fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c.name, how_much(t, c),
                                  with_noun(c.rounds, "round"));
-  text += fmt::format(" If it goes on like this, a trial of it alone takes {}.", with_noun(*o.rounds_alone, "round"));
+  text += fmt::format(" If it goes on like this, a trial of it alone takes {}.", with_noun(*o.rounds_alone, "round")) +
+          waiting_sentence(t);
   const double runs = 2 * static_cast<double>(*o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
   const double seconds = std::max(1.1 * runs * t.run_seconds, 10.0);
   return {"undecided", text, trial_command(t, option_of(c), seconds)};
 }
 
+/// One that is better, and that nobody should run for that.
+std::optional<conclusion_seen> better_and_useless(const trial_seen& t) {
+  for (const candidate_seen& c : t.candidates) {
+    if (!c.speed_up || c.limits.low <= t.neutral()) continue;
+    if (!c.is_clean())
+      return conclusion_seen{"unusable",
+                             fmt::format("No winner: {} is {}, but failed or printed something else, as said above.",
+                                         c.name, how_much(t, c)),
+                             ""};
+    if (c.lock == c_library)
+      return conclusion_seen{
+          "keep",
+          fmt::format("No winner: {} is the C library's mutex under another name. That it is {} is chance, or "
+                      "due to the machine.",
+                      c.name, how_much(t, c)),
+          ""};
+  }
+  return std::nullopt;
+}
+
 conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
+  if (const auto useless = better_and_useless(t)) return *useless;
   const auto share = waiting_share(t);
   const std::string waiting = waiting_text(t);
   if (share && *share < little_waiting && !(o.best_undecided && o.best_speed_up >= 1.05))
@@ -117,12 +147,10 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
             stat};
   if (o.best_undecided)
     return {"undecided",
-            fmt::format("Undecided: no lock is better by so much that {} would show it.", with_noun(t.rounds, "round")),
+            fmt::format("Undecided: no lock is better by so much that {} would show it.{}",
+                        with_noun(t.rounds, "round"), waiting_sentence(t)),
             ""};
-  return {
-      "keep",
-      fmt::format("Nothing was better than the C library's mutex: keep it{}.", waiting.empty() ? "" : "; " + waiting),
-      ""};
+  return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};
 }
 
 /// By the figures alone.
