@@ -13,7 +13,8 @@ namespace usher::cli::trial {
 namespace {
 
 std::optional<double> waiting_share(const trial_seen& t) {
-  return t.reference().calls ? t.reference().calls->waiting_share : std::nullopt;
+  const std::optional<calls_seen>& calls = t.reference().calls;
+  return calls ? calls->waiting_share : std::nullopt;
 }
 
 /// "threads wait for mutexes 0.3 % of their time"; empty if that was not measured.
@@ -44,8 +45,8 @@ std::string option_of(const candidate_seen& c) {
 std::string how_much(const trial_seen& t, const candidate_seen& c) {
   const std::string limits = limits_text(c.limits, t.has_ratios);
   const std::string behind = limits.empty() ? "" : fmt::format(" ({})", limits);
-  if (!t.has_ratios) return fmt::format("better by {}{}", quantity(std::fabs(*c.speed_up)), behind);
-  return fmt::format("{} times as {}{}", factor(*c.speed_up), t.metric.empty() ? "fast" : "good", behind);
+  if (!t.has_ratios) return fmt::format("better by {}{}", quantity(std::fabs(c.figure())), behind);
+  return fmt::format("{} times as {}{}", factor(c.figure()), t.metric.empty() ? "fast" : "good", behind);
 }
 
 /// The calls of the run of any candidate that made most.
@@ -67,9 +68,9 @@ bool was_counted(const trial_seen& t) {
 
 /// The winner, with a word of caution where it gains next to nothing.
 conclusion_seen worth_it(const trial_seen& t) {
-  const candidate_seen& c = *find(t, *t.winner);
+  const candidate_seen& c = *find(t, t.winner);
   const contest_rules rules;
-  const bool is_little = t.has_ratios && *c.speed_up < rules.level_high;
+  const bool is_little = t.has_ratios && c.figure() < rules.level_high;
   const std::string rounds =
       t.confirming_rounds >= rules.confirming
           ? fmt::format("in the {} after it was chosen", with_noun(t.confirming_rounds, "round"))
@@ -101,12 +102,12 @@ std::string trial_command(const trial_seen& t, const std::string& locks, double 
 
 /// The same trial of one candidate, with time enough for what it would take.
 conclusion_seen undecided(const trial_seen& t, const outlook& o) {
-  const candidate_seen& c = *find(t, *o.best_undecided);
+  const candidate_seen& c = *find(t, o.best_undecided);
   std::string text = fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c.name, how_much(t, c),
                                  with_noun(c.rounds, "round"));
-  text += fmt::format(" If it goes on like this, a trial of it alone takes {}.", with_noun(*o.rounds_alone, "round")) +
+  text += fmt::format(" If it goes on like this, a trial of it alone takes {}.", with_noun(o.rounds_alone, "round")) +
           waiting_sentence(t);
-  const double runs = 2 * static_cast<double>(*o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
+  const double runs = 2 * static_cast<double>(o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
   const double seconds = std::max(1.1 * runs * t.run_seconds, 10.0);
   return {"undecided", text, trial_command(t, option_of(c), seconds)};
 }
@@ -135,7 +136,8 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
   if (const auto useless = better_and_useless(t)) return *useless;
   const auto share = waiting_share(t);
   const std::string waiting = waiting_text(t);
-  if (share && *share < little_waiting && !(o.best_undecided && o.best_speed_up >= 1.05))
+  const bool may_gain = !o.best_undecided.empty() && o.best_speed_up >= 1.05;
+  if (share && *share < little_waiting && !may_gain)
     return {"no-lock-helps", fmt::format("No lock can make this faster: {}.", waiting), ""};
   const std::string stat = "usher stat -- " + command_line(t.command);
   if (!o.stat_says.empty())
@@ -145,7 +147,7 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
     return {"shorten",
             fmt::format("No lock that was tried is better, and {}: look for the critical section to shorten.", waiting),
             stat};
-  if (o.best_undecided)
+  if (!o.best_undecided.empty())
     return {"undecided",
             fmt::format("Undecided: no lock is better by so much that {} would show it.{}",
                         with_noun(t.rounds, "round"), waiting_sentence(t)),
@@ -155,24 +157,24 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
 
 /// By the figures alone.
 conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
-  if (t.winner) return worth_it(t);
-  if (o.contradicted)
+  if (!t.winner.empty()) return worth_it(t);
+  if (!o.contradicted.empty())
     return {
         "contradicted",
         fmt::format(
             "No winner: {} was better in the rounds that it was chosen by, and was not in the {} after. The machine or "
             "the program changes meanwhile; longer runs may tell.",
-            *o.contradicted, with_noun(t.confirming_rounds, "round")),
+            o.contradicted, with_noun(t.confirming_rounds, "round")),
         ""};
   std::size_t most = 0;
   for (const candidate_seen& c : t.candidates) most = std::max(most, c.rounds);
   if (most == 0) return {"too-few-rounds", "No round went well: nothing can be said.", ""};
-  if (!t.budget && most < o.rounds_wanted && o.best_undecided)
+  if (!t.budget && most < o.rounds_wanted && !o.best_undecided.empty())
     return {"too-few-rounds",
             fmt::format("With --rounds {} no lock can be shown to be better: --rounds {} or more can, or --budget.",
                         t.rounds, o.rounds_wanted),
             ""};
-  if (o.best_undecided && o.rounds_alone && o.best_speed_up > t.neutral()) {
+  if (o.rounds_alone > 0 && o.best_speed_up > t.neutral()) {
     const auto share = waiting_share(t);
     if (!share || *share >= little_waiting || o.best_speed_up >= 1.05 || !t.has_ratios) return undecided(t, o);
   }
@@ -194,7 +196,7 @@ conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
     c.text = text + "\n" + c.text;
     return c;
   }
-  if (was_counted(t) && calls.all() < fewest_calls && !t.candidates.front().troubles.size())
+  if (was_counted(t) && calls.all() < fewest_calls && t.reference().troubles.empty())
     return {
         "no-locks",
         fmt::format("The program does not use pthread locks or semaphores ({} calls): no lock can make it faster.{}",

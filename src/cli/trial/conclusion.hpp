@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,13 +18,14 @@ inline constexpr double busy = 0.1;
 
 /// What the trial knows beside its results.
 struct outlook {
-  bool nothing_to_gain = false;               ///< ended before any lock was tried
-  std::string stat_says;                      ///< the verdict of `usher stat` on one run; empty: it was not asked
-  std::optional<std::string> contradicted;    ///< was chosen, and the rounds after that say the opposite
-  std::optional<std::string> best_undecided;  ///< of those that nothing is certain of
+  bool nothing_to_gain = false;  ///< ended before any lock was tried
+  std::string stat_says;         ///< the verdict of `usher stat` on one run; empty: it was not asked
+  std::string contradicted;      ///< was chosen, and the rounds after that say the opposite; empty: none
+  std::string best_undecided;    ///< of those that nothing is certain of; empty: none
   double best_speed_up = 0;
-  std::optional<std::size_t> rounds_alone;  ///< that decide in a trial of it alone, if it goes on like this
-  std::size_t rounds_wanted = 0;            ///< the fewest that can show anything, of so many candidates
+  std::size_t rounds_alone =
+      0;  ///< that decide in a trial of it alone, if it goes on like this; 0: it would not be decided
+  std::size_t rounds_wanted = 0;  ///< the fewest that can show anything, of so many candidates
 };
 
 conclusion_seen conclusion_of(const trial_seen& t, const outlook& o);

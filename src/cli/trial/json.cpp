@@ -166,7 +166,7 @@ trial_seen read_trial(const any_json& j) {
   t.has_ratios = j.at("comparison") == "ratio";
   for (const any_json& l : j.at("left_out")) t.left_out.push_back({l.at("name"), l.at("why")});
   t.order = j.at("order").get<std::vector<std::vector<std::string>>>();
-  t.winner = value_of<std::string>(j, "winner");
+  t.winner = value_of<std::string>(j, "winner").value_or("");
   if (const any_json& c = j.at("conclusion"); !c.is_null())
     t.conclusion = conclusion_seen{c.at("kind"), c.at("text"), value_of<std::string>(c, "command").value_or("")};
   for (const any_json& c : j.at("candidates")) t.candidates.push_back(candidate_from(c));
@@ -197,7 +197,7 @@ ordered_json json_of(const trial_seen& t) {
   j["left_out"] = ordered_json::array();
   for (const left_out_seen& l : t.left_out) j["left_out"].push_back({{"name", l.name}, {"why", l.why}});
   j["order"] = t.order;
-  j["winner"] = or_null(t.winner);
+  j["winner"] = text_or_null(t.winner);
   j["conclusion"] = nullptr;
   if (const auto& c = t.conclusion)
     j["conclusion"] = {{"kind", c->kind}, {"text", c->text}, {"command", text_or_null(c->command)}};

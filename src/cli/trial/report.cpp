@@ -26,11 +26,12 @@ bool is_reference(const trial_seen& t, const candidate_seen& c) {
   return &c == &t.reference();
 }
 bool is_winner(const trial_seen& t, const candidate_seen& c) {
-  return t.winner && *t.winner == c.name;
+  return t.winner == c.name;
 }
 /// By the speed-up; the reference has a neutral one. What has none is last.
 std::vector<const candidate_seen*> best_first(const trial_seen& t) {
   std::vector<const candidate_seen*> sorted;
+  sorted.reserve(t.candidates.size());
   for (const candidate_seen& c : t.candidates) sorted.push_back(&c);
   const auto worth = [&](const candidate_seen* c) {
     return is_reference(t, *c) ? t.neutral() : c->speed_up.value_or(-HUGE_VAL);
@@ -80,7 +81,7 @@ std::string verdict_word(const trial_seen& t, const candidate_seen& c) {
 /// The verdict; and where it was dropped, why, unless the verdict says that already.
 std::string verdict_text(const trial_seen& t, const candidate_seen& c) {
   std::string text = verdict_word(t, c);
-  if (c.said == verdict::better && !t.winner) text = "better";
+  if (c.said == verdict::better && t.winner.empty()) text = "better";
   if (is_reference(t, c) && !c.troubles.empty()) text += "; see below";
   if (!is_reference(t, c) && !c.is_clean()) text += c.said == verdict::failed ? ": see below" : "; see below";
   if (!c.dropped || c.said == verdict::failed) return text;

@@ -60,6 +60,7 @@ struct candidate_seen {
   std::size_t rounds = 0;  ///< that were compared
   std::optional<dropped_seen> dropped;
 
+  double figure() const { return speed_up.value_or(std::nan("")); }
   bool is_clean() const { return troubles.empty() && first_difference == 0; }
   std::vector<double> values(double (*get)(const run_seen&)) const {
     std::vector<double> all;
@@ -111,7 +112,7 @@ struct trial_seen {
   std::vector<left_out_seen> left_out;
   std::vector<std::vector<std::string>> order;  ///< names, round by round, as they were run
   std::vector<candidate_seen> candidates;       ///< the reference first
-  std::optional<std::string> winner;
+  std::string winner;                           ///< empty: none
   std::optional<conclusion_seen> conclusion;
 
   double neutral() const { return has_ratios ? 1 : 0; }

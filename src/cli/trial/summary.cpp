@@ -72,7 +72,7 @@ std::optional<std::size_t> trial::best_of_better() const {
   }
   std::optional<std::size_t> best;
   for (const std::size_t c : contestants_)
-    if (is_fit(c) && (!best || *seen_.candidates[c].speed_up > *seen_.candidates[*best].speed_up)) best = c;
+    if (is_fit(c) && (!best || seen_.candidates[c].figure() > seen_.candidates[*best].figure())) best = c;
   return best;
 }
 
@@ -83,7 +83,7 @@ bool trial::can_ask_stat() const {
 
 /// What `usher stat` says of one run, if that is of use and the budget has room for it; else empty.
 std::string trial::ask_stat() {
-  if (seen_.winner || seen_.interrupted || !can_ask_stat()) return "";
+  if (!seen_.winner.empty() || seen_.interrupted || !can_ask_stat()) return "";
   if (options_.budget - elapsed() < seconds_of_run(reference)) return "";
   bar_.expect(1);
   bar_.show("usher stat");
@@ -94,14 +94,14 @@ std::string trial::ask_stat() {
   }
 }
 
-/// How many rounds decide in a trial of this candidate alone, if it goes on to win as often.
-std::optional<std::size_t> trial::rounds_alone(std::size_t contestant) const {
+/// How many rounds decide in a trial of this candidate alone, if it goes on to win as often; 0: too many.
+std::size_t trial::rounds_alone(std::size_t contestant) const {
   contest alone(1);
   for (std::size_t round = 1; round <= rounds_run_; ++round)
     alone.add({speed_ups_of(round)[contestant]}, seen_.neutral());
   const auto more = alone.rounds_to_decide(0);
   const std::size_t rounds = more ? alone.rounds(0) + *more : 0;
-  return more && rounds + contest_rules{}.confirming <= most_rounds ? std::optional(rounds) : std::nullopt;
+  return rounds + contest_rules{}.confirming <= most_rounds ? rounds : 0;
 }
 
 void trial::conclude(int status) {
@@ -113,9 +113,9 @@ void trial::conclude(int status) {
     const candidate_seen& c = seen_.candidates[contestants_[i]];
     if (contest_->of(i) == standing::chosen && !contest_->winner()) o.contradicted = c.name;
     if (c.said != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
-    if (o.best_undecided && *c.speed_up <= o.best_speed_up) continue;
+    if (!o.best_undecided.empty() && c.figure() <= o.best_speed_up) continue;
     o.best_undecided = c.name;
-    o.best_speed_up = *c.speed_up;
+    o.best_speed_up = c.figure();
     o.rounds_alone = rounds_alone(i);
   }
   o.rounds_wanted = contest_ ? fewest_rounds(contestants_.size()) - contest_rules{}.confirming : 0;

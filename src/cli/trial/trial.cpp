@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "cli/messages.hpp"
@@ -321,7 +322,7 @@ void trial::tell_contest() {
     for (std::size_t c = 1; c < entries_.size(); ++c)
       if (!entries_[c].in && !seen_.candidates[c].runs.empty()) contestants_.push_back(c);
     std::sort(contestants_.begin(), contestants_.end());
-    contest_.emplace(contestants_.size());
+    contest_ = std::make_unique<contest>(contestants_.size());
     for (std::size_t i = 0; i < contestants_.size(); ++i)
       if (!entries_[contestants_[i]].in) contest_->give_up(i);
   }

@@ -79,7 +79,7 @@ class trial {
   void sum_up();
   void sum_up_candidate(std::size_t candidate, std::size_t contestant);
   std::optional<std::size_t> best_of_better() const;
-  std::optional<std::size_t> rounds_alone(std::size_t contestant) const;
+  std::size_t rounds_alone(std::size_t contestant) const;
   void conclude(int status);
   bool can_ask_stat() const;
   std::string ask_stat();
@@ -90,7 +90,7 @@ class trial {
   std::optional<metric_pattern> metric_;
   progress bar_;
   runner runner_;
-  std::optional<contest> contest_;
+  std::unique_ptr<contest> contest_;      ///< from the first round on
   std::vector<std::size_t> contestants_;  ///< candidates, by their numbers in the contest
   output_pattern expected_;
   std::vector<std::pair<std::size_t, printed>> outputs_;  ///< that have not fitted yet: the reference may print so, too
