@@ -21,7 +21,7 @@ std::size_t length_of_number(std::string_view text) {
 
 }  // namespace
 
-std::optional<double> seconds_of(std::string_view text) {
+std::optional<double> duration_of(std::string_view text) {
   constexpr double most = 1e7;  // a third of a year
   double sum = 0, last_unit = HUGE_VAL;
   if (text.empty()) return std::nullopt;

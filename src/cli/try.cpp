@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "chart_file.hpp"
+#include "chart_options.hpp"
 #include "duration.hpp"
 #include "files.hpp"
 #include "help.hpp"
@@ -62,7 +63,7 @@ std::string no_limit(const std::string& text) {
 }
 
 std::string no_duration(const std::string& text) {
-  return seconds_of(text) ? "" : fmt::format("'{}' is no duration above 0, as 90s, 2m or 1h30m", text);
+  return duration_of(text) ? "" : fmt::format("'{}' is no duration above 0, as 90s, 2m or 1h30m", text);
 }
 
 std::string no_colour_word(const std::string& text) {
@@ -123,6 +124,14 @@ void print_report(const trial::trial_seen& t, const try_options& o, std::FILE* t
   fmt::print(to, "{}", text);
 }
 
+chart drawn(const trial::trial_seen& t, const chart_options& look) {
+  chart c = trial::chart_of(t);
+  if (!look.title.empty()) c.title = look.title;
+  c.size = look.pixels();
+  c.values = look.horizontal();
+  return c;
+}
+
 /// False after a complaint.
 bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& files) {
   bool written = true;
@@ -136,7 +145,7 @@ bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& 
       written = files.json.write(json);
   }
   if (const auto format = image_format_of(o.chart); format && t.has_values())
-    written = write_chart(files.picture, trial::chart_of(t), *format) && written;
+    written = write_chart(files.picture, drawn(t, o.look), *format) && written;
   return written;
 }
 
@@ -226,7 +235,7 @@ void add_trial_options(CLI::App& sub, try_options& o) {
           ->type_name("A,B,...");
   sub.add_flag("--all", o.all, "All locks, each in its plain form")->excludes(locks);
   auto* budget = sub.add_option_function<std::string>(
-                        "--budget", [&o](const std::string& text) { o.budget = *seconds_of(text); },
+                        "--budget", [&o](const std::string& text) { o.budget = *duration_of(text); },
                         "How long the trial may take: 90s, 2m, 1h30m (default: 2m). It ends when the answer is there")
                      ->type_name("TIME")
                      ->check(no_duration);
@@ -268,6 +277,8 @@ void add_report_options(CLI::App& sub, try_options& o) {
       ->type_name("FILE");
   sub.add_option("--chart", o.chart, "Draw the speed-ups and their intervals into this file, .svg or .png")
       ->type_name("FILE");
+  add_chart_options(
+      sub, o.look, "which axes are logarithmic (default: that of the speed-ups, if they span more than a factor of 8)");
   sub.add_option("--show", o.show, "Run nothing: show the results that --json wrote to this file")->type_name("FILE");
   sub.add_option_function<std::string>(
          "--colour,--color", [&o](const std::string& word) { o.colours = *colour_when_of(word); },

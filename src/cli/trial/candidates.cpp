@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/locks.hpp"
 #include "cli/messages.hpp"
 #include "cli/words.hpp"
 
@@ -28,7 +29,7 @@ bool add_choice(const std::string& text, std::vector<choice>& chosen) {
   }
   const lock_table* const lock = find_lock(wanted);
   if (lock == nullptr) {
-    complain("unknown lock '{}': did you mean '{}'? (usher list shows all)", wanted, nearest_lock(wanted));
+    complain("unknown lock '{}'{} (usher list shows all)", wanted, did_you_mean(nearest_lock(wanted)));
     return false;
   }
   if (!lock->traits->excludes) {

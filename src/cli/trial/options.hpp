@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/chart_options.hpp"
 #include "cli/colour.hpp"
 
 namespace usher::cli::trial {
@@ -19,6 +20,7 @@ struct options {
   std::string before, until, ready;
   double timeout = 0;  ///< seconds; 0: from the reference's runs
   std::string json, chart, show;
+  chart_options look;
   bool plot = false, details = false, markdown = false, quiet = false;
   colour_when colours = colour_when::automatic;
 

@@ -174,6 +174,7 @@ std::string title_of(const std::string& metric) {
 chart_row row_of(const trial_seen& t, const candidate_seen& c) {
   chart_row row;
   row.label = c.name;
+  row.lock = c.lock;
   row.remark = joined(remarks(t, c), "; ");
   if (!t.has_ratios && !is_reference(t, c))
     row.remark += std::string(row.remark.empty() ? "" : "; ") + "no ratio: the metric is zero or negative";

@@ -161,6 +161,7 @@ runner::runner(const options& o, std::vector<std::string> command, const preload
 environment_changes runner::changes(const lock_table* lock, const std::string& record) const {
   const std::string existing = environment("LD_PRELOAD");
   environment_changes e = {{record::variable, record.empty() ? std::nullopt : std::optional(record)}};
+  e.emplace_back("USHER_VERBOSE", std::nullopt);  // what it adds to the output is no difference between locks
   if (lock == nullptr && record.empty()) {
     e.emplace_back("USHER_LOCK", std::nullopt);
     if (!existing.empty()) {
