@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "cli/words.hpp"
 
@@ -18,12 +17,6 @@ std::string small_quantity(double v) {
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text;
-}
-
-/// Continuation bytes of UTF-8 take no place.
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
 }
 
 }  // namespace
@@ -75,20 +68,6 @@ std::string command_line(const std::vector<std::string>& command) {
 
 std::string with_noun(std::size_t n, const std::string& noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
-}
-
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
-  std::string all, line;
-  std::istringstream in(text);
-  for (std::string word; in >> word;) {
-    if (!line.empty() && characters(line) + 1 + characters(word) > width) {
-      all += line + "\n";
-      line = std::string(indent, ' ') + word;
-    } else {
-      line += (line.empty() ? "" : " ") + word;
-    }
-  }
-  return all + line;
 }
 
 }  // namespace usher::cli::trial

@@ -25,7 +25,4 @@ std::string command_line(const std::vector<std::string>& words);
 /// "1 round", "3 rounds".
 std::string with_noun(std::size_t n, const std::string& noun);
 
-/// Between words, to lines of at most `width` characters; all but the first begin with `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indent = 0);
-
 }  // namespace usher::cli::trial

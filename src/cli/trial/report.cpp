@@ -15,6 +15,7 @@
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
 #include "cli/words.hpp"
+#include "cli/wrap.hpp"
 
 namespace usher::cli::trial {
 namespace {
@@ -272,7 +273,7 @@ std::string conclusion_text(const trial_seen& t, std::size_t width) {
   std::string text;
   std::istringstream paragraphs(t.conclusion->text);
   for (std::string line; std::getline(paragraphs, line);)
-    text += wrapped(line, width == 0 ? usual_width : width) + "\n";
+    for (const std::string& part : broken(line, width == 0 ? usual_width : width)) text += part + "\n";
   if (!t.conclusion->command.empty()) text += "  " + t.conclusion->command + "\n";
   return text;
 }
