@@ -14,8 +14,9 @@ namespace usher::cli::trial {
 namespace {
 
 constexpr std::size_t fewest_failures = 2;  // once may be chance
-/// A candidate that takes so much longer than the reference, and is so much worse in each of two rounds, costs others their rounds.
-constexpr double slow = 2, far_behind = 0.5;
+/// A candidate that takes so much longer than the reference, and such a part of the budget, and is so much worse in each of two
+/// rounds, costs others their rounds. Chosen, not measured.
+constexpr double slow = 2, much_of_budget = 0.02, far_behind = 0.5;
 
 /// Why the contest has no more use for a candidate; empty: that is no matter of its own.
 std::string why_dropped(standing s) {
@@ -347,7 +348,7 @@ void trial::drop_slow_and_far_behind() {
   for (std::size_t i = 0; i < contestants_.size(); ++i) {
     const std::size_t c = contestants_[i];
     if (!entries_[c].in || contest_->rounds(i) < 2 || contest_->of(i) == standing::chosen) continue;
-    if (seconds_of_run(c) < slow * seconds_of_run(reference)) continue;
+    if (seconds_of_run(c) < std::max(slow * seconds_of_run(reference), much_of_budget * options_.budget)) continue;
     bool is_far_behind = true;
     for (std::size_t round = 1; round <= rounds_run_; ++round)
       if (const auto s = speed_ups_of(round)[i]) is_far_behind = is_far_behind && *s < far_behind;
