@@ -25,7 +25,7 @@ RISING = {1: [3.0], 2: [5.0], 4: [6.0]}
 
 def catalogue():
     lines = (line.split("#")[0].split() for line in CATALOGUE.read_text().splitlines())
-    return [words[0] for words in lines if words]
+    return [words[0] for words in lines if words and words[0] != "="]  # those are headings
 
 
 def pairs(element):
