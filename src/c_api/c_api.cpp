@@ -1,6 +1,9 @@
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -17,10 +20,18 @@ namespace {
 /// Null until somebody has looked: all who look find the same. (Not a local static variable: those need the C++ library.)
 constinit std::atomic<const usher::lock_table*> found_default{nullptr};
 
+[[noreturn, gnu::cold, gnu::noinline]] void die_without_default() {
+  constexpr char text[] =
+      "usher: the default lock is not in this build (USHER_LOCKS): name another one to usher_mutex_init()\n";
+  [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+  std::abort();
+}
+
 const usher::lock_table& default_table() {
   const usher::lock_table* table = found_default.load(std::memory_order_relaxed);
   if (table == nullptr) [[unlikely]] {
     table = usher::find_lock(usher::default_lock);
+    if (table == nullptr) die_without_default();
     found_default.store(table, std::memory_order_relaxed);
   }
   return *table;

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <vector>
 
+#include "catalog/names.hpp"
 #include "stat/quantities.hpp"
 
 namespace usher::cli::stat {
@@ -97,12 +98,9 @@ bool is_c_library(const report& all) {
   return all.lock.empty() || all.lock.starts_with("pthread");
 }
 
-/// `usher try` of these locks but for the one that it ran under.
-std::string try_command(const report& all, std::vector<std::string> locks) {
-  std::erase(locks, all.lock);
-  std::string names;
-  for (const std::string& l : locks) names += (names.empty() ? "" : ",") + l;
-  return fmt::format("usher try --locks {} -- {}", names, all.command.empty() ? "CMD" : shell_line(all.command));
+/// Which locks make sense for the program, `usher try` finds out by itself.
+std::string try_command(const report& all) {
+  return "usher try -- " + (all.command.empty() ? "CMD" : shell_line(all.command));
 }
 
 std::string stat_command_under(const report& all, const char* lock, const char* other) {
@@ -248,7 +246,7 @@ const std::array row_rules = {
                    "one wait took {}, 99 % took less than {}: others overtake; a lock that bounds waiting may help",
                    time_text(f.r.seen.waiting.longest), time_text(*f.r.seen.waiting.p99));
              },
-             [](const row_facts& f) { return stat_command_under(f.all, "loiter", "twa"); }},
+             [](const row_facts& f) { return stat_command_under(f.all, default_lock, "twa"); }},
     row_rule{
         {"cool", "not in the way",
          "a mutex or semaphore; less than 1 % of all threads' time was waited for it, and no thread waited 5 % of the "
@@ -306,7 +304,7 @@ const std::array row_rules = {
               "waiting",
               c.threads.front().tid, share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
         },
-        [](const row_facts& f) { return stat_command_under(f.all, "loiter", "twa"); }},
+        [](const row_facts& f) { return stat_command_under(f.all, default_lock, "twa"); }},
     row_rule{
         {"sleeping-hold", "slow holds", "a hold takes 1 ms or more, in the median or on average",
          "held 5 ms at a time: does it sleep, or do I/O, with the mutex held? Move that out of the critical section at "
@@ -361,9 +359,7 @@ const std::array row_rules = {
                return fmt::format("the waiting is spread over {} of {}: more of them (buckets, shards) make it less",
                                   exact_count(objects_waited_for(f.r)), exact_count(f.r.objects));
              },
-             [](const row_facts& f) {
-               return try_command(f.all, {"loiter", "mcscr", "ttas"});
-             }},
+             [](const row_facts& f) { return try_command(f.all); }},
     row_rule{{"convoy", "wake-ups cost",
               "the mean wait is 20 µs or more, and 4 times what the holds of all waiters take, or more",
               "a wait takes 350 µs, a hold 900 ns: woken waiters find it taken, or it waits for them to wake; try a "
@@ -379,9 +375,7 @@ const std::array row_rules = {
                    "a lock that wakes fewer",
                    time_text(f.mean_wait), time_text(f.mean_hold));
              },
-             [](const row_facts& f) {
-               return try_command(f.all, {"loiter", "mcscr", "ttas"});
-             }},
+             [](const row_facts& f) { return try_command(f.all); }},
     row_rule{{"hot-short", "hot, short holds", "a hold takes less than 10 µs on average",
               "hot, and held 900 ns at a time: waiters that stay awake, or fewer of them, may help; try other locks"},
              [](const row_facts& f) { return is_mutex(f) && f.holds_known() && f.mean_hold < short_hold; },
@@ -391,9 +385,7 @@ const std::array row_rules = {
                    "locks",
                    time_text(f.mean_hold));
              },
-             [](const row_facts& f) {
-               return try_command(f.all, {"loiter", "mcscr", "twa", "ttas"});
-             }},
+             [](const row_facts& f) { return try_command(f.all); }},
     row_rule{{"hot", "hot", "any other mutex that is waited for",
               "hot: shorten or split the critical section at server.cpp:120 (worker), or try other locks"},
              is_mutex,
@@ -401,9 +393,7 @@ const std::array row_rules = {
                return fmt::format("hot: shorten or split the critical section at {}, or try other locks",
                                   holder_place(f.r));
              },
-             [](const row_facts& f) {
-               return try_command(f.all, {"loiter", "mcscr", "twa", "fairlock", "ttas"});
-             }},
+             [](const row_facts& f) { return try_command(f.all); }},
     row_rule{
         {"semaphore-lock", "used as a lock",
          "a semaphore; 90 % of the credits or more were had at once, as many were posted as taken, and threads waited "
@@ -444,9 +434,7 @@ const std::array row_rules = {
                return fmt::format("{:.0f} threads wake for each broadcast: if only one of them can go on, signal one",
                                   static_cast<double>(c.woken) / heard);
              },
-             [](const row_facts& f) {
-               return try_command(f.all, {"loiter", "mcscr", "ttas"});
-             }},
+             [](const row_facts& f) { return try_command(f.all); }},
     row_rule{{"slow-wake", "slow to wake",
               "a condition variable; 100 threads or more were woken, and half of them ran only 1 ms or more after the "
               "signal",
@@ -463,9 +451,7 @@ const std::array row_rules = {
                    "signaller still holds",
                    time_text(*f.r.seen.waiting.median));
              },
-             [](const row_facts& f) {
-               return try_command(f.all, {"loiter", "mcscr", "ttas"});
-             }},
+             [](const row_facts& f) { return try_command(f.all); }},
     row_rule{{"unheard", "often unheard",
               "a condition variable; 1,000 signals or more, 90 % of them or more without a waiter",
               "93 % of its signals have no waiter: cheap, but a look at the state before would save them"},
@@ -606,9 +592,7 @@ const std::array program_rules = {
           if (!says(c, {"condition"})) text += fmt::format("{}: {}", &c == f.waited_at ? "" : "; " + c.name, c.verdict);
           return text;
         },
-        [](const program_facts& f) {
-          return f.herd != nullptr ? f.herd->command : try_command(f.r, {"loiter", "mcscr", "ttas"});
-        }},
+        [](const program_facts& f) { return f.herd != nullptr ? f.herd->command : try_command(f.r); }},
     program_rule{
         {"scattered", "scattered", "1 % of all threads' time or more was waited for locks, but for none of them much",
          "threads waited 2.2 % of their time for locks, for no one of them much: better locks gain that at most"},

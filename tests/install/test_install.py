@@ -145,12 +145,13 @@ def c_consumer(cc, package, libraries, folder, env):
         check(f"C by pkg-config {package}: runs", run([program], 20, env | {"LD_LIBRARY_PATH": str(libraries)}))
 
 
-def examples(options, prefix, source, folder, env):
-    """As an embedder has them: a project of its own."""
+def examples(options, prefix, source, folder, env, few=False):
+    """As an embedder has them: a project of its own. Few: those of the C interface, which compile soon."""
     must([options.cmake, "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug",
           f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
-    must([options.cmake, "--build", folder, "-j", "2"], 120, env=env)
-    check("examples: their tests", run(["ctest", "--test-dir", folder, "--no-tests=error", "--output-on-failure"], 120, env))
+    must([options.cmake, "--build", folder, "-j", "2", *(["--target", "example_accounts"] if few else [])], 120, env=env)
+    check("examples: their tests", run(["ctest", "--test-dir", folder, "--no-tests=error", "--output-on-failure",
+                                        *(["-R", "accounts|ctypes"] if few else [])], 120, env))
 
 
 def headers_alone(options, prefix, folder, env):
@@ -214,7 +215,7 @@ def main():
             c_consumer(options.cc, package, prefix / options.libdir, folder, env)
         headers_alone(options, prefix, folder, env)
         cmake_consumer(options, prefix, folder / "consumer", env)
-        examples(options, prefix, prefix / "share/doc/usher/examples", folder / "examples", env)
+        examples(options, prefix, prefix / "share/doc/usher/examples", folder / "examples", env, few=True)
         plugins(options, compile_flags, link_flags, folder, env)
         components(prefix, options.libdir, folder, env)
     print(f"{len(failures)} failures")
