@@ -19,11 +19,11 @@ trial() {
     echo
 }
 
-trial "1. Python: eight threads share a queue (jobs a second). It gains." \
+trial "1. Python: eight threads share a queue (jobs a second). Expected: a gain." \
     --locks steady,futex --metric 'throughput: ([0-9]+)' -- python3 "$apps/job_queue.py" 8 1
 seq 1 6000000 > numbers
-trial "2. xz compresses a file with two threads (seconds). No lock can help." \
+trial "2. xz compresses a file with two threads (seconds). Expected: no lock helps." \
     --locks steady,futex -- xz -T2 -1 --block-size=1MiB --stdout numbers
-trial "3. SQLite: eight threads on one connection (operations a second). A lock that serves in order of arrival loses." \
+trial "3. SQLite: eight threads on one connection (operations a second). Expected: a lock that serves in order of arrival loses." \
     --locks steady,twa --metric 'throughput: ([0-9.]+)' -- sqlite_shared --threads 8 --seconds 1 --check
 exit $status

@@ -21,6 +21,7 @@ constinit list every{};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void fill() {
+  every.count = 0;  // a fork may have cut it short: its child begins again
   for (const auto* f : families())
     for (std::size_t i = 0; i < f->count; i++) every.entries[every.count++] = &f->tables[i];
 }

@@ -96,7 +96,8 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   const readable memory(fmt::format("/proc/{}/mem", pid));
   for (const address_range& part : library.data) {
     if (!find_record(memory, part, record)) continue;
-    state.version = record.version.data();
+    state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
+    if (record.decided.load() == outcome::undecided) return state;  // it has only just begun
     char name[status_record::longest_name + 1] = {};
     std::uint32_t owner = 0;
     const bool complete =
@@ -110,7 +111,8 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   }
   if (!library.is_deleted) {
     const readable file(path_in(pid, library.path));
-    if (find_record(file, {0, file.size()}, record)) state.version = record.version.data();
+    if (find_record(file, {0, file.size()}, record))
+      state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
   }
   state.lock = from_environment(pid, "USHER_LOCK");
   state.what = outcome_of(state.lock);
@@ -160,7 +162,10 @@ enum class view { none, denied, no_memory, all };
 view view_of(pid_t pid) {
   const int maps = open(fmt::format("/proc/{}/maps", pid).c_str(), O_RDONLY | O_CLOEXEC);
   if (maps < 0 && (errno == EACCES || errno == EPERM)) return view::denied;
-  if (maps < 0) return kill(pid, 0) != 0 && errno == ESRCH ? view::none : view::no_memory;
+  if (maps < 0) {
+    if (kill(pid, 0) == 0) return view::no_memory;
+    return errno == ESRCH ? view::none : view::denied;  // hidepid shows nothing of others' processes
+  }
   char one = 0;
   const ssize_t n = read(maps, &one, 1);
   close(maps);

@@ -325,12 +325,12 @@ const std::array row_rules = {
     row_rule{{"long-hold", "held too long",
               "the mutex is held 80 % of the time or more; where that is an estimate of holds below 10 µs, their "
               "median alone makes it 50 % or more, or all but the longest do",
-              "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); no lock helps"},
+              "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); a lock gains little"},
              [](const row_facts& f) {
                return is_mutex(f) && f.holds_known() && f.r.seen.held_share.value_or(0) >= mostly_held && is_sound(f);
              },
              [](const row_facts& f) {
-               return fmt::format("held {} of the time: shorten the critical section at {}; no lock helps",
+               return fmt::format("held {} of the time: shorten the critical section at {}; a lock gains little",
                                   held_text(f.r.seen), holder_place(f.r));
              },
              no_command},

@@ -13,6 +13,7 @@ from pathlib import Path
 
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
 TESTS = ["order_test", "every_lock_test", "c_api_test"]
+LONG_TO_COMPILE = {"asan": ["order_test"]}  # left out where few locks are built: of an order there is nothing for it to see
 SKIPPED = 77
 
 
@@ -61,6 +62,7 @@ def main():
     parser.add_argument("--locks", help="comma-separated: no others are built")
     options = parser.parse_args()
     kinds = SANITIZERS[options.sanitizer]
+    tests = [t for t in TESTS if not options.locks or t not in LONG_TO_COMPILE.get(options.sanitizer, [])]
     env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
         env[name] = "halt_on_error=1:exitcode=66"
@@ -74,10 +76,10 @@ def main():
     start = time.monotonic()
     must([options.cmake, "-S", options.tree, "-B", options.build, "-G", options.generator, "-DCMAKE_BUILD_TYPE=Debug",
           f"-DUSHER_SANITIZE={kinds}", f"-DUSHER_LOCKS={(options.locks or '').replace(',', ';')}", f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env)
-    must([options.cmake, "--build", options.build, "-j", "2", "--target"] + TESTS, 300 if options.locks else 800, env)
+    must([options.cmake, "--build", options.build, "-j", "2", "--target"] + tests, 300 if options.locks else 800, env)
     print(f"built after {time.monotonic() - start:.0f} s", flush=True)
     failed = False
-    for test in TESTS:
+    for test in tests:
         arguments = [] if test == "c_api_test" else ["--gtest_brief=1"]
         status, out = run(before + [Path(options.build, "bin", test)] + arguments, 150, env)
         print(f"{'ok  ' if status == 0 else 'FAIL'}  {test}, after {time.monotonic() - start:.0f} s", flush=True)

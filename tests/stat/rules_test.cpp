@@ -274,10 +274,11 @@ TEST(rules, sleeping_hold) {
 TEST(rules, long_hold) {
   const row r = verdict([](row& x) { x.seen.held_share = 0.93, x.seen.holding_is_exact = true; });
   EXPECT_EQ(r.rule, "long-hold");
-  EXPECT_EQ(r.verdict, "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); no lock helps");
+  EXPECT_EQ(r.verdict,
+            "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); a lock gains little");
   EXPECT_EQ(r.command, "");
   EXPECT_EQ(verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(); }).verdict,
-            "held about 80 % of the time: shorten the critical section at queue_mutex; no lock helps");
+            "held about 80 % of the time: shorten the critical section at queue_mutex; a lock gains little");
   EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.79; }), "hot");
   const auto short_holds = [](double median, double longest = 2e-3) {
     return [=](row& x) {
