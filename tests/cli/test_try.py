@@ -252,6 +252,91 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual((data["winner"], data["conclusion"]["kind"], data["rounds"]), (None, "contradicted", 10), done)
         self.assertIn("No winner: mcs was better in the rounds that it was chosen by", self.ended_with(done))
 
+    def test_a_chosen_lock_that_fails_is_no_contradiction(self):
+        runs = os.path.join(self.folder, "runs until it fails")
+        with open(runs, "w") as file:
+            file.write("0\n")
+        program = self.script(f"""
+            {self.locking()} 2000 > /dev/null
+            test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
+            read n < '{runs}'; echo $((n + 1)) > '{runs}'
+            test $n -le 5 && echo rate 3 || exit 3  # the warm-up and five rounds, which decide between two
+        """)
+        done, data = self.with_json("--quiet", "--locks", "mcs", "--metric", "rate (.*)", "--", program)
+        self.assertEqual((done.returncode, data["winner"], data["conclusion"]["kind"]), (1, None, "unusable"), done)
+        self.assertIn("No winner: mcs is 3.00 times as good", self.ended_with(done))
+
+    def test_what_is_better_and_not_confirmed(self):
+        """Interrupted after the rounds that show it, before anything was chosen."""
+        mark = os.path.join(self.folder, "seventh round")
+        runs = os.path.join(self.folder, "runs of ttas")
+        with open(runs, "w") as file:
+            file.write("0\n")
+        # Six rounds show that mcs is better. ttas leads, is not better for certain, and hangs in the seventh.
+        program = self.script(f"""
+            {self.locking()} 2000 > /dev/null
+            test "$USHER_LOCK" = mcs && echo rate 3 && exit
+            test "$USHER_LOCK" = ttas || {{ echo rate 1; exit; }}
+            read n < '{runs}'; echo $((n + 1)) > '{runs}'
+            test $n = 7 && touch '{mark}' && exec sleep 60
+            test $n = 3 && echo rate 0.5 || echo rate 9
+        """)
+        file = os.path.join(self.folder, "unconfirmed.json")
+        process = self.start(USHER, "try", "--quiet", "--locks", "mcs,ttas", "--json", file, "--metric", "rate (.*)", "--", program)
+        try:
+            self.wait_for(lambda: os.path.exists(mark))
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+        self.assertEqual((process.returncode, err), (130, ""), out)
+        with open(file) as f:
+            conclusion = self.checked(json.load(f))["conclusion"]
+        self.assertEqual(conclusion["kind"], "unconfirmed", out)
+        self.assertRegex(conclusion["text"], r"^mcs is better, 3\.00 times as good .* in [67] rounds, but it was not confirmed: the trial was")
+        self.assertEqual(conclusion["command"], f"usher run --lock mcs -- {program}")
+
+    def test_a_winner_that_may_starve_threads(self):
+        done, data = self.with_json("--rounds", "5", "--locks", "ttas", "--metric", "rate (.*)", "--", self.rates(ttas=3000))
+        self.assertEqual(data["winner"], "ttas", done)
+        self.assertIn("ttas promises no thread that it gets the lock (usher list ttas).", self.ended_with(done))
+        done = self.run_try("--rounds", "5", "--locks", "mcs", "--metric", "rate (.*)", "--", self.rates(mcs=3000))
+        self.assertNotIn("promises no thread", done.stdout)
+
+    def test_rounds_that_failed_are_not_asked_for_again(self):
+        state = os.path.join(self.folder, "runs of the base")
+        with open(state, "w") as file:
+            file.write("0\n")
+        # Three of the base's nine runs, after the warm-up, are good: mcs is clean, and is compared in three rounds.
+        program = self.script(f"""
+            {self.locking()} 2000 > /dev/null
+            test "$USHER_LOCK" = mcs && echo rate 3 && exit
+            read n < '{state}'; echo $((n + 1)) > '{state}'
+            test $n -le 3 && echo rate 1 || exit 3
+        """)
+        done, data = self.with_json("--locks", "mcs", "--rounds", "9", "--metric", "rate (.*)", "--", program)
+        self.assertEqual(data["conclusion"]["kind"], "too-few-rounds", done)
+        self.assertIn("Runs failed: 3 of 9 rounds could be compared", self.ended_with(done))
+
+    def test_the_same_trial_has_the_same_options(self):
+        # Better in four rounds of five: undecided after eight, decided after some more.
+        state = os.path.join(self.folder, "turns")
+        with open(state, "w") as file:
+            file.write("0\n")
+        program = self.script(f"""
+            {self.locking()} 2000 > /dev/null
+            test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
+            read n < '{state}'; echo $((n + 1)) > '{state}'
+            test $((n % 5)) = 4 && echo rate 0.5 || echo rate 3
+        """)
+        trial = ["--locks", "mcs", "--rounds", "8", "--metric", "rate (.*)"]
+        _, data = self.with_json(*trial, "--warmup", "2", "--timeout", "7.5", "--", program)
+        self.assertEqual(data["conclusion"]["kind"], "undecided")
+        self.assertIn(" --warmup 2 --timeout 7.5 --metric ", data["conclusion"]["command"])
+        _, data = self.with_json(*trial, "--", program)
+        self.assertNotIn("--warmup", data["conclusion"]["command"])
+        self.assertNotIn("--timeout", data["conclusion"]["command"])
+
     def test_a_budget_without_room_for_an_answer(self):
         done, data = self.with_json("--locks", "mcs", "--budget", "0.1s", "--metric", "rate (.*)", "--", self.script(
             'sleep 0.05; test "$USHER_LOCK" = mcs && echo rate 3 || echo rate 1'))
@@ -302,6 +387,21 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--rounds", "1", "--", program, "1")
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "steady", "loiter-park", "mcscr", "twa"])
         self.assertEqual(data["left_out"], [])
+        # Warm-ups before the counted one do not plan; a run of the base that fails does not plan again.
+        state = os.path.join(self.folder, "runs to plan by")
+        with open(state, "w") as file:
+            file.write("0\n")
+        failing = self.script(f"""
+            case "$USHER_LOCK" in ""|pthread)
+              read n < '{state}'; echo $((n + 1)) > '{state}'
+              test $n = 1 && exit 3
+            esac
+            exec {program} {cpus + 8}
+        """)
+        for command, warmup, runs in (([program, str(cpus + 8)], "2", "1"), ([failing], "1", "2")):
+            done, data = self.with_json("--rounds", runs, "--warmup", warmup, "--", *command)
+            self.assertEqual([left["name"] for left in data["left_out"]], ["mcscr", "twa"], done)
+            self.assertFalse({"mcscr", "twa"} & {c["name"] for c in data["candidates"]})
         done, data = self.with_json("--budget", "0.01s", "--", program, str(cpus + 8))
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "steady", "loiter-park"])
         self.assertIn("usher: left out, as it hands the lock to one certain thread", done.stderr)
@@ -313,6 +413,8 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr, data["rounds"]), (0, "", 0), done)
         self.assertIn("does not use pthread locks or semaphores", done.stdout)
         self.assertEqual(data["conclusion"]["kind"], "no-locks")
+        done, data = self.with_json("--warmup", "3", "--", "true")
+        self.assertEqual((data["rounds"], data["conclusion"]["kind"]), (0, "no-locks"), done)
 
     LONG_SECTION = r"""
     #include <pthread.h>
@@ -345,6 +447,28 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(data["conclusion"]["command"], f"usher stat -- {program}")
         if has_stat:
             self.assertIn("threads waited", self.ended_with(done))
+
+    @unittest.skipUnless(has_stat, "no usher stat")
+    def test_an_interruption_of_the_run_under_stat(self):
+        counted, asked, file = (os.path.join(self.folder, name) for name in ("counted", "asked", "asked.json"))
+        # The base's runs have a library of ours while they are counted, and when usher stat runs them.
+        program = self.script(f"""
+            if test "$USHER_LOCK" = pthread; then
+              test -e '{counted}' && touch '{asked}' && exec sleep 60
+              touch '{counted}'
+            fi
+            exec {self.built("long_section", self.LONG_SECTION)}
+        """)
+        process = self.start(USHER, "try", "--quiet", "--locks", "mcs", "--json", file, "--metric", "rate (.*)", "--", program)
+        try:
+            self.wait_for(lambda: os.path.exists(asked))
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+        self.assertEqual(process.returncode, 130)
+        with open(file) as f:
+            self.assertTrue(self.checked(json.load(f))["interrupted"])
 
     # How it is shown
 

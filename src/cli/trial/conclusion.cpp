@@ -7,7 +7,9 @@
 
 #include "cli/contest.hpp"
 #include "cli/duration.hpp"
+#include "cli/trial/options.hpp"
 #include "cli/trial/quantities.hpp"
+#include "usher/catalog.hpp"
 
 namespace usher::cli::trial {
 namespace {
@@ -66,6 +68,17 @@ bool was_counted(const trial_seen& t) {
                      [](const candidate_seen& c) { return c.calls.has_value(); });
 }
 
+/// A word of caution, as a sentence after another; empty if the lock lets every thread in.
+std::string starvation_sentence(const candidate_seen& c) {
+  const lock_table* const lock = find_lock(c.lock);
+  if (lock == nullptr || lock->traits->starvation_free) return "";
+  return fmt::format(" {} promises no thread that it gets the lock (usher list {}).", c.name, c.lock);
+}
+
+std::string run_command(const trial_seen& t, const candidate_seen& c) {
+  return fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command));
+}
+
 /// The winner, with a word of caution where it gains next to nothing.
 conclusion_seen worth_it(const trial_seen& t) {
   const candidate_seen& c = *find(t, t.winner);
@@ -76,19 +89,45 @@ conclusion_seen worth_it(const trial_seen& t) {
           ? fmt::format("in the {} after it was chosen", with_noun(t.confirming_rounds, "round"))
           : fmt::format("in the {} that it was chosen by: expect a little less", with_noun(c.rounds, "round"));
   return {is_little ? "hardly-worth-it" : "worth-it",
-          fmt::format("{}: {} is {} {} the C library's mutex, {}.", is_little ? "Hardly worth it" : "Worth it", c.name,
-                      how_much(t, c), t.has_ratios ? "as" : "than", rounds),
-          fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command))};
+          fmt::format("{}: {} is {} {} the C library's mutex, {}.{}", is_little ? "Hardly worth it" : "Worth it",
+                      c.name, how_much(t, c), t.has_ratios ? "as" : "than", rounds, starvation_sentence(c)),
+          run_command(t, c)};
+}
+
+/// The highest of those that are better and fit to be run; null: none.
+const candidate_seen* best_fit(const trial_seen& t) {
+  const candidate_seen* best = nullptr;
+  for (const candidate_seen& c : t.candidates) {
+    const bool is_better = c.speed_up && c.limits.low > t.neutral();
+    if (!is_better || !c.is_clean() || c.lock == c_library) continue;
+    if (best == nullptr || c.figure() > best->figure()) best = &c;
+  }
+  return best;
+}
+
+/// One is better, and the trial did not come to choose it.
+conclusion_seen unconfirmed(const trial_seen& t, const candidate_seen& c) {
+  std::string why = "no rounds were run after those that showed it";
+  if (c.dropped)
+    why = fmt::format("it was dropped in round {} ({})", c.dropped->round, c.dropped->why);
+  else if (t.interrupted)
+    why = "the trial was interrupted before that";
+  return {"unconfirmed",
+          fmt::format("{} is {}{} in {}, but it was not confirmed: {}.{}", c.name, t.has_ratios ? "better, " : "",
+                      how_much(t, c), with_noun(c.rounds, "round"), why, starvation_sentence(c)),
+          run_command(t, c)};
 }
 
 /// The same trial with other candidates and another budget, as a line for a shell.
-std::string trial_command(const trial_seen& t, const std::string& locks, double budget) {
+std::string trial_command(const trial_seen& t, const outlook& o, const std::string& locks, double budget) {
   std::vector<std::string> words = {"usher", "try", "--locks", locks, "--budget", duration_option(budget)};
   const auto add = [&](const char* option, const std::string& value) {
     if (value.empty()) return;
     words.emplace_back(option);
     words.push_back(value);
   };
+  if (t.warmup != default_warmup) add("--warmup", fmt::format("{}", t.warmup));
+  if (o.timeout > 0) add("--timeout", fmt::format("{}", o.timeout));
   add("--before", t.before);
   add("--ready", t.ready);
   add("--until", t.until);
@@ -109,7 +148,7 @@ conclusion_seen undecided(const trial_seen& t, const outlook& o) {
           waiting_sentence(t);
   const double runs = 2 * static_cast<double>(o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
   const double seconds = std::max(1.1 * runs * t.run_seconds, 10.0);
-  return {"undecided", text, trial_command(t, option_of(c), seconds)};
+  return {"undecided", text, trial_command(t, o, option_of(c), seconds)};
 }
 
 /// One that is better, and that nobody should run for that.
@@ -138,7 +177,12 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
   const std::string waiting = waiting_text(t);
   const bool may_gain = !o.best_undecided.empty() && o.best_speed_up >= 1.05;
   if (share && *share < little_waiting && !may_gain)
-    return {"no-lock-helps", fmt::format("No lock can make this faster: {}.", waiting), ""};
+    return {"no-lock-helps",
+            fmt::format(
+                "No lock that was tried makes this faster, and threads wait for mutexes only {} of their time: expect "
+                "nothing of another lock.",
+                percent(*share)),
+            ""};
   const std::string stat = "usher stat -- " + command_line(t.command);
   if (!o.stat_says.empty())
     return {"shorten",
@@ -155,6 +199,26 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
   return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};
 }
 
+/// Not even a lock that wins every round could be shown to be better by so many.
+conclusion_seen too_few_rounds(const trial_seen& t, const outlook& o, std::size_t went_well) {
+  const char* const kind = "too-few-rounds";
+  if (t.interrupted)
+    return {kind,
+            fmt::format("Interrupted after {}: {} or more can show that a lock is better.",
+                        with_noun(went_well, "round"), o.rounds_wanted),
+            ""};
+  if (t.rounds < o.rounds_wanted)
+    return {kind,
+            fmt::format("With --rounds {} no lock can be shown to be better: --rounds {} or more can, or --budget.",
+                        t.rounds, o.rounds_wanted),
+            ""};
+  return {
+      kind,
+      fmt::format("Runs failed: {} of {} could be compared, and no lock can be shown to be better by fewer than {}.",
+                  went_well, with_noun(t.rounds, "round"), o.rounds_wanted),
+      ""};
+}
+
 /// By the figures alone.
 conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
   if (!t.winner.empty()) return worth_it(t);
@@ -166,14 +230,11 @@ conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
             "the program changes meanwhile; longer runs may tell.",
             o.contradicted, with_noun(t.confirming_rounds, "round")),
         ""};
+  if (const candidate_seen* const best = best_fit(t)) return unconfirmed(t, *best);
   std::size_t most = 0;
   for (const candidate_seen& c : t.candidates) most = std::max(most, c.rounds);
   if (most == 0) return {"too-few-rounds", "No round went well: nothing can be said.", ""};
-  if (!t.budget && most < o.rounds_wanted && !o.best_undecided.empty())
-    return {"too-few-rounds",
-            fmt::format("With --rounds {} no lock can be shown to be better: --rounds {} or more can, or --budget.",
-                        t.rounds, o.rounds_wanted),
-            ""};
+  if (!t.budget && most < o.rounds_wanted && !o.best_undecided.empty()) return too_few_rounds(t, o, most);
   if (o.rounds_alone > 0 && o.best_speed_up > t.neutral()) {
     const auto share = waiting_share(t);
     if (!share || *share >= little_waiting || o.best_speed_up >= 1.05 || !t.has_ratios) return undecided(t, o);

@@ -24,7 +24,8 @@ struct outlook {
   std::string best_undecided;    ///< of those that nothing is certain of; empty: none
   double best_speed_up = 0;
   std::size_t rounds_alone =
-      0;  ///< that decide in a trial of it alone, if it goes on like this; 0: it would not be decided
+      0;               ///< that decide in a trial of it alone, if it goes on like this; 0: it would not be decided
+  double timeout = 0;  ///< seconds, as given; 0: it was not
   std::size_t rounds_wanted = 0;  ///< the fewest that can show anything, of so many candidates
 };
 

@@ -9,12 +9,14 @@
 
 namespace usher::cli::trial {
 
+inline constexpr int default_warmup = 1;
+
 struct options {
   std::string locks;  ///< empty: those that make sense here
   bool all = false;
   double budget = 120;  ///< seconds
   int rounds = 0;       ///< exactly so many; 0: as the budget allows, until the answer is there
-  int warmup = 1;
+  int warmup = default_warmup;
   std::string metric;
   bool lower = false, higher = false;
   std::string before, until, ready;

@@ -14,7 +14,9 @@
 
 namespace usher::cli::trial {
 
+/// Once, after the reference's counted run; without a warm-up after its first, which is not counted.
 void trial::plan() {
+  planned_ = true;
   if (options_.default_candidates()) choose_sensible();
   if (nothing_to_gain_) return;
   if (options_.by_budget()) fit_into_budget();

@@ -109,9 +109,10 @@ void trial::conclude(int status) {
   outlook o;
   o.stat_says = ask_stat();
   o.nothing_to_gain = nothing_to_gain_;
+  o.timeout = options_.timeout;
   for (std::size_t i = 0; i < contestants_.size(); ++i) {
     const candidate_seen& c = seen_.candidates[contestants_[i]];
-    if (contest_->of(i) == standing::chosen && !contest_->winner()) o.contradicted = c.name;
+    if (contest_->of(i) == standing::chosen && !contest_->winner() && c.is_clean()) o.contradicted = c.name;
     if (c.said != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
     if (!o.best_undecided.empty() && c.figure() <= o.best_speed_up) continue;
     o.best_undecided = c.name;

@@ -92,7 +92,10 @@ int trial::run_all() {
   sum_up();
   if (status == 0 || seen_.interrupted) conclude(status);
   bar_.clear();
-  if (status == 0 && interrupted() != 0) status = 128 + interrupted();  // while usher stat was asked
+  if (status == 0 && interrupted() != 0) {  // while usher stat was asked
+    status = 128 + interrupted();
+    seen_.interrupted = true;
+  }
   seen_.others_cpu_share = foreign_.share();
   seen_.seconds = elapsed();
   forget_those_never_tried();
@@ -101,11 +104,11 @@ int trial::run_all() {
 
 // ---- runs -------------------------------------------------------------------------------------------------------
 
-/// The last of the warm-ups counts the calls; what is timed does not pay for that. The reference's first run says how long a run
-/// takes, and so what there is time for.
+/// The last of the warm-ups counts the calls; what is timed does not pay for that. The reference's come first, and say what makes
+/// sense for the program and what there is time for.
 void trial::warm_up() {
-  for (int left = options_.warmup; left > 0; --left)
-    for (std::size_t c = 0; c < entries_.size() && !nothing_to_gain_; ++c) run_one(c, 0, left == 1);
+  for (std::size_t c = 0; c < entries_.size() && !nothing_to_gain_; ++c)
+    for (int left = options_.warmup; left > 0; --left) run_one(c, 0, left == 1);
 }
 
 void trial::go_through_rounds() {
@@ -143,7 +146,7 @@ void trial::run_one(std::size_t candidate, std::size_t round, bool counted) {
   attempt a = attempt_of(candidate, counted);
   bar_.one_done();
   note(candidate, round, a);
-  if (candidate == reference && reference_has_run_ && entries_[reference].seconds.size() == 1) plan();
+  if (candidate == reference && !planned_ && (counted || round > 0)) plan();
 }
 
 attempt trial::attempt_of(std::size_t candidate, bool counted) {
@@ -171,7 +174,8 @@ void trial::note(std::size_t candidate, std::size_t round, attempt& a) {
     }
   }
   if (a.output) compare_output(candidate, std::move(*a.output));
-  if (a.calls) c.calls = a.calls;
+  // The plan rests on the reference's: those of half a run would mislead it.
+  if (a.calls && (candidate != reference || a.seen.trouble.empty())) c.calls = a.calls;
   c.cut = std::max(c.cut, a.cut);
   if (round == 0) return;
   a.seen.round = round;

@@ -95,6 +95,7 @@ class trial {
   output_pattern expected_;
   std::vector<std::pair<std::size_t, printed>> outputs_;  ///< that have not fitted yet: the reference may print so, too
   bool reference_has_run_ = false;
+  bool planned_ = false;
   bool nothing_to_gain_ = false;  ///< it has no locks, or the library is not loaded
   int reference_hangs_ = 0;
   std::size_t rounds_run_ = 0;
