@@ -7,20 +7,12 @@
 #include <cstring>
 
 #include "locks.hpp"
+#include "machine.hpp"
 #include "messages.hpp"
 #include "target.hpp"
 #include "words.hpp"
 
 namespace usher::cli {
-namespace {
-
-int usable_cpus() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                     : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-}  // namespace
 
 const lock_table* choose_lock(bool given, const std::string& asked, std::string_view otherwise) {
   std::string name(otherwise);

@@ -1,7 +1,9 @@
 // Where a measurement was taken, and when, in words for people.
 #pragma once
 
+#include <sched.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -21,6 +23,13 @@ inline std::string cpu_name() {
   utsname system{};
   if (name.empty() && uname(&system) == 0) name = system.machine;
   return name;
+}
+
+/// On how many CPUs this process may run.
+inline unsigned usable_cpus() {
+  cpu_set_t set;
+  const long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<unsigned>(std::max(n, 1L));
 }
 
 /// The local time, to the minute.

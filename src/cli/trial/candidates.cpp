@@ -1,8 +1,5 @@
 #include "cli/trial/candidates.hpp"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "cli/locks.hpp"
@@ -98,12 +95,6 @@ sensible_choice sensible(const std::vector<choice>& all, std::uint64_t threads, 
       s.taken.push_back(c);
   }
   return s;
-}
-
-unsigned usable_cpus() {
-  cpu_set_t set;
-  const long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
-  return static_cast<unsigned>(std::max(n, 1L));
 }
 
 }  // namespace usher::cli::trial

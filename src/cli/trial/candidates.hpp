@@ -29,13 +29,11 @@ struct sensible_choice {
   std::vector<choice> taken;
   std::vector<left_out_seen> left_out;
 };
+
 /// Of the default candidates those for a program with so many threads (0: not known) on so many CPUs.
 sensible_choice sensible(const std::vector<choice>& all, std::uint64_t threads, unsigned cpus);
 
 /// How many of the default candidates a trial has at least: the default lock, and one that sleeps at once.
 inline constexpr std::size_t fewest_candidates = 2;
-
-/// CPUs that this process may use.
-unsigned usable_cpus();
 
 }  // namespace usher::cli::trial
