@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`usher try` on real programs: the figures of docs/try.md. Each case is one program, run at several thread counts
-under the C library's mutex and several locks; each result is the JSON of one `usher try` with the machine and the
+under the C library's mutex and the locks that `usher try` takes by itself; each result is the JSON of one `usher try` with the machine and the
 command. A result that is there already is not measured again, so that an interrupted table can be completed.
 
   try_cases.py --list                                     the cases, and what is missing for them
@@ -31,7 +31,7 @@ import harness
 from harness import TREE, Build, Process, between_markers, clean_environment, die
 
 C_LIBRARY = "pthread"
-LOCKS = "steady,loiter-park,mcscr,twa,fairlock,ttas"  # the default, one that sleeps at once, and one of each kind
+MOST_CANDIDATES = 4  # of usher try without --locks
 FORMAT = 2  # of usher try --json; results of another one count as not there
 CHART_THREADS = 8  # one chart a case
 CHARTS = ["svg", "png"]
@@ -73,7 +73,7 @@ class Case:
     def trial(self, threads, options):
         """The words of `usher try`, but for what only says where results go."""
         v = self.values(threads, options.seconds)
-        words = ["usher", "try", "--locks", options.locks]
+        words = ["usher", "try"] + (["--locks", options.locks] if options.locks else [])
         words += ["--rounds", str(options.rounds)] if options.rounds else ["--budget", options.budget]
         if options.warmup != 1:
             words += ["--warmup", str(options.warmup)]
@@ -290,7 +290,7 @@ def seconds_of(text):
 def outside_limit(options):
     """For one `usher try`, in seconds. Most runs take little more than --seconds; a lock that hands over to threads
     without a CPU may take ten times as long for the same work, which the budget, once begun, cannot cut short."""
-    candidates = len(options.locks.split(",")) + 1
+    candidates = len(options.locks.split(",")) + 1 if options.locks else MOST_CANDIDATES + 1
     if options.rounds:
         return options.limit or 60 + (options.rounds + options.warmup) * candidates * max(10, 5 * options.seconds)
     return options.limit or 120 + 2 * seconds_of(options.budget) + 3 * candidates * options.timeout
@@ -650,7 +650,7 @@ def parsed():
                         help="in place of a budget: exactly so many rounds of all locks")
     parser.add_argument("--warmup", type=int, default=1, metavar="N", help="runs of each before that (1)")
     parser.add_argument("--seconds", type=int, default=1, metavar="N", help="how long a run takes, about (1)")
-    parser.add_argument("--locks", default=LOCKS, metavar="A,B,...", help=f"beside {C_LIBRARY} ({LOCKS})")
+    parser.add_argument("--locks", metavar="A,B,...", help=f"beside {C_LIBRARY} (those that `usher try` takes by itself)")
     parser.add_argument("--timeout", type=float, default=20, metavar="S", help="a run is killed after so long (20)")
     parser.add_argument("--limit", type=float, default=0, metavar="S",
                         help="one `usher try` may take so long (as its number of runs demands)")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace usher::cli {
 namespace {
@@ -247,10 +248,10 @@ std::size_t fewest_rounds(std::size_t candidates, const contest_rules& rules) {
   return n + rules.confirming;
 }
 
-std::vector<std::size_t> order_of(std::size_t round, std::size_t n) {
-  std::vector<std::size_t> order;
-  order.reserve(n);
-  for (std::size_t place = 0; place < n; ++place) order.push_back((round + (round % 2 == 0 ? place : n - place)) % n);
+std::vector<std::size_t> random_order(std::size_t n, std::mt19937_64& bits) {
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), bits);
   return order;
 }
 

@@ -2,7 +2,8 @@
 //
 // A round runs the reference and all candidates that are still in; a candidate's *speed-up* of the round is its figure
 // against the reference's of that round, above 1 (neutral) if it is better. Nothing else is assumed of the figures than that
-// under "no better" a round is won at most as often as lost: no distribution, no variance.
+// under "no better" a round is won at most as often as lost: no distribution, no variance. The random order of the runs
+// (random_order) makes it so.
 //
 //  * *Better*, *worse*: a bet on the signs (betting.hpp) has multiplied its stake by 1/error. For *better* the error is shared
 //    out among all candidates (Bonferroni), so that the chance of *any* false "better" is at most `error`, however often
@@ -25,6 +26,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "betting.hpp"
@@ -121,9 +123,8 @@ class contest {
 /// How many rounds decide if one of so many candidates wins each of them; those after the choice included.
 std::size_t fewest_rounds(std::size_t candidates, const contest_rules& rules = {});
 
-/// In which order round `round` runs `n` things. Each round begins with the next one, and every other round goes backwards: so
-/// none always has the same place or always comes after the same other, and what changes slowly meanwhile does not look
-/// like a difference between them. Round 0 begins with 0, the reference, which all others need.
-std::vector<std::size_t> order_of(std::size_t round, std::size_t n);
+/// A round's order of `n` runs, each order equally likely and independent of all rounds before. So under "no better" the chance
+/// to win a round is at most one half whatever else the machine does and whenever: also if it keeps time with the rounds.
+std::vector<std::size_t> random_order(std::size_t n, std::mt19937_64& bits);
 
 }  // namespace usher::cli

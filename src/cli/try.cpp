@@ -246,6 +246,8 @@ void add_trial_options(CLI::App& sub, try_options& o) {
   sub.add_option("--warmup", o.warmup, "Runs of each lock before; the last of them counts its calls (default: 1)")
       ->type_name("N")
       ->check(CLI::Range(0, 100));
+  sub.add_option("--seed", o.seed, "Of the order of the runs, which is random (default: another one each time)")
+      ->type_name("N");
   sub.add_option("--metric", o.metric,
                  "A regular expression whose group is the number to compare, in the output, where it matches last; "
                  "more is better (default: the time that a run takes)")

@@ -1,8 +1,10 @@
 // The sequential method of `usher try`: the bet, the interval, the rules of a contest, and how often it is wrong.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -316,24 +318,17 @@ TEST(contest, interval_and_verdict_agree) {
   }
 }
 
-TEST(order, each_place_is_shared_out) {
-  for (std::size_t n = 1; n <= 12; ++n) {
-    std::vector<std::vector<int>> at(n, std::vector<int>(n));
-    std::vector<int> before(n);
-    for (std::size_t round = 0; round < 2 * n; ++round) {
-      const auto order = usher::cli::order_of(round, n);
-      ASSERT_EQ(order.size(), n);
-      for (std::size_t place = 0; place < n; ++place) ++at[order[place]][place];
-      for (std::size_t place = 0; order[place] != 0; ++place) ++before[order[place]];
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t place = 0; place < n; ++place) EXPECT_EQ(at[i][place], 2) << i << " at " << place << " of " << n;
-      if (i > 0) {
-        EXPECT_EQ(before[i], static_cast<int>(n)) << i << " of " << n;
-      }
-    }
+TEST(order, each_is_as_likely_as_any_other) {
+  constexpr int rounds = 24000, orders = 24;  // of four runs
+  std::mt19937_64 bits(5);
+  std::map<std::vector<std::size_t>, int> seen;
+  for (int round = 0; round < rounds; ++round) ++seen[usher::cli::random_order(4, bits)];
+  ASSERT_EQ(seen.size(), static_cast<std::size_t>(orders));
+  for (const auto& [order, times] : seen) {
+    EXPECT_TRUE(std::is_permutation(order.begin(), order.end(), std::vector<std::size_t>{0, 1, 2, 3}.begin()));
+    EXPECT_NEAR(times, rounds / orders, 200);  // six standard deviations
   }
-  EXPECT_EQ(usher::cli::order_of(0, 3), (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_EQ(usher::cli::random_order(1, bits), std::vector<std::size_t>{0});
 }
 
 // How often it is wrong.
@@ -367,6 +362,18 @@ TEST_P(null_trials, have_few_winners_in_few_and_in_many_rounds) {  // `make test
 
 INSTANTIATE_TEST_SUITE_P(noise, null_trials, testing::ValuesIn(simulated::kinds_of_noise()),
                          [](const auto& p) { return std::string(p.param.name); });
+
+/// With an order that rotated among two, every fourth run could be the reference's of every second round.
+TEST(null_trials_in_step, have_few_winners) {
+  constexpr int trials = 10000;
+  const contest fresh(1);
+  simulated::periodic machine(0.01, 4);
+  simulated::random_bits bits(11);
+  int winners = 0;
+  for (int i = 0; i < trials; ++i)
+    winners += simulated::run_trial(fresh, {1.0}, 30, machine, bits).contest.winner() ? 1 : 0;
+  EXPECT_LE(winners, trials / 20);
+}
 
 /// All candidates are run to the end, and looked at after each round: each limit fails as rarely as it promises.
 TEST(interval_of_a_contest, covers) {

@@ -174,7 +174,7 @@ inline trial_end run_trial(const usher::cli::contest& fresh, const std::vector<d
     if (t.contest.of(now.front()) == usher::cli::standing::chosen && t.contest.rounds_after_choice() == 0)
       t.middle_at_choice = t.contest.middle(now.front());
     running = now.size();
-    for (const std::size_t place : usher::cli::order_of(t.rounds, running + 1))
+    for (const std::size_t place : usher::cli::random_order(running + 1, bits))
       speeds[place] = (place == 0 ? 1 : gains[now[place - 1]]) * std::exp(-machine.next(bits));
     std::fill(speed_ups.begin(), speed_ups.end(), std::nullopt);
     for (std::size_t i = 0; i < running; ++i) speed_ups[now[i]] = speeds[i + 1] / speeds[0];

@@ -47,7 +47,7 @@ _usher() {
     --executions | --seed | --client | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
     --top | --duration | --objects) return ;;
-    --before | --until | --ready | --metric | --budget | --rounds | --warmup | --timeout | --cond-append | --sem-append) return ;;
+    --before | --until | --ready | --metric | --budget | --rounds | --warmup | --seed | --timeout | --cond-append | --sem-append) return ;;
   esac
   local options
   case ${COMP_WORDS[1]} in
@@ -61,7 +61,7 @@ _usher() {
       options="list run try status stat check sim bench"
       ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
-    try) options="--locks --all --budget --rounds --warmup --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
+    try) options="--locks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --details --hold-times --objects --json --pprof --folded --output --help --" ;;
     check)
       options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --quiet --help"

@@ -1,6 +1,7 @@
 // What the options of `usher try` ask for.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,7 @@ struct options {
   double budget = 120;  ///< seconds
   int rounds = 0;       ///< exactly so many; 0: as the budget allows, until the answer is there
   int warmup = default_warmup;
+  std::optional<std::uint64_t> seed;  ///< of the order of the runs
   std::string metric;
   bool lower = false, higher = false;
   std::string before, until, ready;

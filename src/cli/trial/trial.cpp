@@ -72,7 +72,8 @@ trial::trial(const options& o, const std::vector<std::string>& command, std::vec
       metric_(std::move(metric)),
       bar_(static_cast<std::size_t>(o.warmup + o.rounds) * (1 + candidates.size()), o.quiet),
       runner_(o, command, library, metric_, [this] { bar_.clear(); }),
-      least_rounds_(contest_rules{}.least_rounds) {
+      least_rounds_(contest_rules{}.least_rounds),
+      random_(o.seed ? *o.seed : std::random_device{}()) {
   // The C library's own under a second name runs without a library of ours, as the reference does.
   for (std::size_t i = 0; i < candidates.size(); ++i)
     if (candidates[i].lock != find_lock(c_library)) entries_[1 + i].lock = candidates[i].lock;
@@ -125,7 +126,7 @@ void trial::run_round(const std::vector<std::size_t>& wanted) {
   all.insert(all.end(), wanted.begin(), wanted.end());
   seen_.order.emplace_back();
   try {
-    for (const std::size_t place : order_of(rounds_run_ - 1, all.size())) {
+    for (const std::size_t place : order(all.size())) {
       const std::size_t c = all[place];
       if (!entries_[c].in) continue;
       run_one(c, rounds_run_, false);
@@ -136,6 +137,13 @@ void trial::run_round(const std::vector<std::size_t>& wanted) {
     throw;
   }
   tell_contest();
+}
+
+/// A first round without a warm-up before it begins with the reference: the plan is made from its run.
+std::vector<std::size_t> trial::order(std::size_t runs) {
+  std::vector<std::size_t> all = random_order(runs, random_);
+  if (!planned_) std::iter_swap(all.begin(), std::find(all.begin(), all.end(), reference));
+  return all;
 }
 
 /// `round` 0 is a warm-up.

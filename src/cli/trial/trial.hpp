@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ class trial {
   void warm_up();
   void go_through_rounds();
   void run_round(const std::vector<std::size_t>& present);
+  std::vector<std::size_t> order(std::size_t runs);
   void run_one(std::size_t candidate, std::size_t round, bool counted);
   attempt attempt_of(std::size_t candidate, bool counted);
   void note(std::size_t candidate, std::size_t round, attempt& a);
@@ -100,6 +102,7 @@ class trial {
   int reference_hangs_ = 0;
   std::size_t rounds_run_ = 0;
   std::size_t least_rounds_ = 0;  ///< also where the budget is used up
+  std::mt19937_64 random_;  ///< for the order of the runs
   foreign_cpu foreign_;
   steady::time_point start_ = steady::now();
 };
