@@ -102,7 +102,7 @@ class trial {
   int reference_hangs_ = 0;
   std::size_t rounds_run_ = 0;
   std::size_t least_rounds_ = 0;  ///< also where the budget is used up
-  std::mt19937_64 random_;  ///< for the order of the runs
+  std::mt19937_64 random_;        ///< for the order of the runs
   foreign_cpu foreign_;
   steady::time_point start_ = steady::now();
 };
