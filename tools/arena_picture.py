@@ -8,7 +8,7 @@ from arena_judge import CONTROL
 THREADS = 8
 FEWEST = 8             # programs
 ERROR = 0.05           # of each interval: what a reader expects of an error bar, unlike the page's verdicts
-WIDTH, LEFT, RIGHT, ROW, TOP, FOOT = 680, 190, 80, 36, 74, 74  # pixels; read at half of the size, too
+WIDTH, LEFT, RIGHT, ROW, TOP, FOOT = 560, 166, 66, 34, 74, 98  # pixels; read at half of the size, too
 TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6)
 LEVEL, GAIN, LOSS, NOISE = "#555555", "#0072b2", "#d55e00", "#b8b8b8"
 
@@ -62,13 +62,14 @@ def programs(arena, lock, place, day):
         f'<line x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{TOP - 6}" y2="{bottom}" stroke="{"#222" if t == 1 else "#ddd"}"/>'
         f'<text x="{x(t):.1f}" y="{TOP - 12}" text-anchor="middle" font-size="14">{t:g}</text>' for t in ticks)
     body = "\n".join(row_of(x, TOP + i * ROW + ROW // 2, *row) for i, row in enumerate(rows))
+    lines = (f"{THREADS} threads each. Bars: 95 % intervals. Blue: a gain, orange: a loss,",
+             "dark grey: within the noise. Light grey: the C library's mutex measured", f"a second time. {place}, {day}")
+    foot = "\n".join(f'<text x="8" y="{bottom + 26 + 21 * i}" font-size="15">{escape(line)}</text>' for i, line in enumerate(lines))
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="17" fill="#222">
 <rect width="{WIDTH}" height="{height}" fill="white"/>
 <text x="8" y="26" font-weight="bold" font-size="19">Throughput under {escape(lock)}; the C library's mutex is 1</text>
 {axis}
 {body}
-<text x="8" y="{bottom + 24}" font-size="14">{THREADS} threads each. Bars: 95 % intervals. Blue: a gain, orange: a loss, dark grey: within the noise.</text>
-<text x="8" y="{bottom + 43}" font-size="14">Light grey: the C library's mutex measured a second time.</text>
-<text x="8" y="{bottom + 62}" font-size="14">{escape(place)}, {day}</text>
+{foot}
 </svg>
 """
