@@ -1,4 +1,4 @@
-# usher_lock_facts(<variable>): the source file that src/cli/lock_facts.hpp describes.
+# usher_lock_facts(<variable>): the source file that src/cli/commands/lock_facts.hpp describes.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/catalog.cmake)
 
@@ -26,6 +26,6 @@ function(usher_lock_facts out)
     list(JOIN cost ", " cost)
     string(APPEND facts "    {\"${name}\", \"${heading}\", ${cost}},\n")
   endforeach()
-  configure_file(lock_facts.cpp.in lock_facts.cpp @ONLY)
+  configure_file(commands/lock_facts.cpp.in lock_facts.cpp @ONLY)
   set(${out} ${CMAKE_CURRENT_BINARY_DIR}/lock_facts.cpp PARENT_SCOPE)
 endfunction()

@@ -14,13 +14,13 @@
 #include <stdexcept>
 #include <vector>
 
-#include "help.hpp"
-#include "machine.hpp"
-#include "messages.hpp"
+#include "cli/process/process.hpp"
+#include "cli/process/this_computer.hpp"
+#include "cli/text/help.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/output_file.hpp"
 #include "native_costs.hpp"
 #include "native_machine.hpp"
-#include "output_file.hpp"
-#include "process.hpp"
 #include "sim/machine.hpp"
 
 namespace usher::cli {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "subcommand.hpp"
+#include "cli/commands/subcommand.hpp"
 
 namespace usher::cli {
 

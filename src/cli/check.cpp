@@ -16,16 +16,16 @@
 #include <vector>
 
 #include "checker.hpp"
-#include "help.hpp"
+#include "cli/commands/locks.hpp"
+#include "cli/commands/subcommand.hpp"
+#include "cli/process/process.hpp"
+#include "cli/process/side_by_side.hpp"
+#include "cli/text/help.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/output_file.hpp"
+#include "cli/text/progress.hpp"
+#include "cli/text/table.hpp"
 #include "interleaving.hpp"
-#include "locks.hpp"
-#include "messages.hpp"
-#include "output_file.hpp"
-#include "process.hpp"
-#include "progress.hpp"
-#include "side_by_side.hpp"
-#include "subcommand.hpp"
-#include "table.hpp"
 
 namespace usher::cli {
 namespace {

@@ -11,9 +11,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "components.hpp"
-#include "near.hpp"
-#include "words.hpp"
+#include "cli/commands/components.hpp"
+#include "cli/process/near.hpp"
+#include "cli/text/words.hpp"
 
 namespace usher::cli {
 namespace {

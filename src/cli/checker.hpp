@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "side_by_side.hpp"
+#include "cli/process/side_by_side.hpp"
 
 namespace usher::cli {
 

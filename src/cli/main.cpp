@@ -12,9 +12,9 @@
 
 #include "catalog/names.hpp"
 #include "catalog/suggestion.hpp"
-#include "help.hpp"
-#include "messages.hpp"
-#include "subcommand.hpp"
+#include "cli/commands/subcommand.hpp"
+#include "cli/text/help.hpp"
+#include "cli/text/messages.hpp"
 
 namespace usher::cli {
 namespace {

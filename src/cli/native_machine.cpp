@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bench/native/topology.hpp"
-#include "machine.hpp"
+#include "cli/process/this_computer.hpp"
 
 namespace usher::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <functional>
 #include <string>
 
-#include "machine_settings.hpp"
+#include "cli/commands/subcommand.hpp"
+#include "cli/sweep/machine_settings.hpp"
 #include "sim/machine.hpp"
-#include "subcommand.hpp"
 
 namespace usher::cli {
 

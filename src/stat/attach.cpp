@@ -17,7 +17,7 @@
 #include <fstream>
 #include <vector>
 
-#include "cli/running_process.hpp"
+#include "cli/process/running_process.hpp"
 #include "preload/attach.hpp"
 
 namespace usher::cli::stat {

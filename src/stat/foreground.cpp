@@ -10,8 +10,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "cli/launch.hpp"
-#include "cli/messages.hpp"
+#include "cli/process/launch.hpp"
+#include "cli/text/messages.hpp"
 
 namespace usher::cli::stat {
 namespace {

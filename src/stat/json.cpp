@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "cli/utf8.hpp"
+#include "cli/text/utf8.hpp"
 #include "stat/quantities.hpp"
 
 namespace usher::cli::stat {

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/utf8.hpp"
+#include "cli/text/utf8.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -6,8 +6,8 @@
 #include <cctype>
 #include <cmath>
 
-#include "cli/utf8.hpp"
-#include "cli/words.hpp"
+#include "cli/text/utf8.hpp"
+#include "cli/text/words.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -16,8 +16,8 @@
 #include <sstream>
 #include <system_error>
 
-#include "cli/files.hpp"
-#include "cli/words.hpp"
+#include "cli/process/files.hpp"
+#include "cli/text/words.hpp"
 
 namespace usher::cli::stat {
 namespace {

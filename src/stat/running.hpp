@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/record_file.hpp"
+#include "cli/process/record_file.hpp"
 
 namespace usher::cli::stat {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/table.hpp"
-#include "cli/utf8.hpp"
-#include "cli/words.hpp"
+#include "cli/text/table.hpp"
+#include "cli/text/utf8.hpp"
+#include "cli/text/words.hpp"
 #include "stat/quantities.hpp"
 #include "stat/rules.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/messages.hpp"
+#include "cli/text/messages.hpp"
 #include "stat/symbols.hpp"
 #include "stat/text.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cli/record_file.hpp"
+#include "cli/process/record_file.hpp"
 #include "stat/reading.hpp"
 
 namespace usher::cli::stat {

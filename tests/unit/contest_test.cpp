@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/betting.hpp"
-#include "cli/contest.hpp"
+#include "cli/trial/betting.hpp"
+#include "cli/trial/contest.hpp"
 #include "simulated_trials.hpp"
 
 namespace {

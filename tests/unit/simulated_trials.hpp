@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/contest.hpp"
+#include "cli/trial/contest.hpp"
 
 namespace simulated {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "cli/locks.hpp"
-#include "cli/messages.hpp"
-#include "cli/words.hpp"
+#include "cli/commands/locks.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/words.hpp"
 
 namespace usher::cli::trial {
 namespace {

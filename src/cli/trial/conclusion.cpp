@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/contest.hpp"
-#include "cli/duration.hpp"
+#include "cli/text/duration.hpp"
+#include "cli/trial/contest.hpp"
 #include "cli/trial/options.hpp"
 #include "cli/trial/quantities.hpp"
 #include "usher/catalog.hpp"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/chart_options.hpp"
-#include "cli/colour.hpp"
+#include "cli/draw/chart_options.hpp"
+#include "cli/text/colour.hpp"
 
 namespace usher::cli::trial {
 

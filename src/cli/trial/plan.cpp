@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/duration.hpp"
-#include "cli/statistics.hpp"
+#include "cli/text/duration.hpp"
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
+#include "cli/trial/statistics.hpp"
 #include "cli/trial/trial.hpp"
 
 namespace usher::cli::trial {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/words.hpp"
+#include "cli/text/words.hpp"
 
 namespace usher::cli::trial {
 namespace {

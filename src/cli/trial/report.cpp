@@ -7,15 +7,15 @@
 #include <regex>
 #include <sstream>
 
-#include "cli/colour.hpp"
-#include "cli/duration.hpp"
-#include "cli/process.hpp"
-#include "cli/statistics.hpp"
-#include "cli/table.hpp"
+#include "cli/process/process.hpp"
+#include "cli/text/colour.hpp"
+#include "cli/text/duration.hpp"
+#include "cli/text/table.hpp"
+#include "cli/text/words.hpp"
+#include "cli/text/wrap.hpp"
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
-#include "cli/words.hpp"
-#include "cli/wrap.hpp"
+#include "cli/trial/statistics.hpp"
 
 namespace usher::cli::trial {
 namespace {

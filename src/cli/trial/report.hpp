@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/chart.hpp"
+#include "cli/draw/chart.hpp"
 #include "cli/trial/results.hpp"
 
 namespace usher::cli::trial {

@@ -12,10 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "cli/messages.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/utf8.hpp"
+#include "cli/text/words.hpp"
 #include "cli/trial/quantities.hpp"
-#include "cli/utf8.hpp"
-#include "cli/words.hpp"
 
 namespace usher::cli::trial {
 namespace {

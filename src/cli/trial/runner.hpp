@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/metric.hpp"
-#include "cli/output_pattern.hpp"
-#include "cli/preload.hpp"
-#include "cli/process.hpp"
-#include "cli/record_file.hpp"
+#include "cli/process/preload.hpp"
+#include "cli/process/process.hpp"
+#include "cli/process/record_file.hpp"
+#include "cli/trial/metric.hpp"
 #include "cli/trial/options.hpp"
+#include "cli/trial/output_pattern.hpp"
 #include "cli/trial/results.hpp"
 #include "usher/catalog.hpp"
 

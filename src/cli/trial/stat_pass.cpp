@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/near.hpp"
+#include "cli/process/near.hpp"
 
 namespace usher::cli::trial {
 namespace {

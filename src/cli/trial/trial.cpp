@@ -6,9 +6,9 @@
 #include <memory>
 #include <utility>
 
-#include "cli/messages.hpp"
-#include "cli/provenance.hpp"
-#include "cli/statistics.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/provenance.hpp"
+#include "cli/trial/statistics.hpp"
 
 namespace usher::cli::trial {
 namespace {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/contest.hpp"
-#include "cli/metric.hpp"
-#include "cli/output_pattern.hpp"
-#include "cli/preload.hpp"
-#include "cli/process.hpp"
-#include "cli/progress.hpp"
+#include "cli/process/preload.hpp"
+#include "cli/process/process.hpp"
+#include "cli/text/progress.hpp"
 #include "cli/trial/candidates.hpp"
+#include "cli/trial/contest.hpp"
+#include "cli/trial/metric.hpp"
 #include "cli/trial/options.hpp"
+#include "cli/trial/output_pattern.hpp"
 #include "cli/trial/results.hpp"
 #include "cli/trial/runner.hpp"
 

@@ -1,0 +1,135 @@
+// usher run: starts a program with Usher's library preloaded and a lock chosen. It becomes the program
+// (exec), so exit status, signals, standard input and job control are the program's own.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "catalog/names.hpp"
+#include "catalog/probability.hpp"
+#include "cli/commands/subcommand.hpp"
+#include "cli/process/launch.hpp"
+#include "cli/process/preload.hpp"
+#include "cli/text/help.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/words.hpp"
+
+namespace usher::cli {
+namespace {
+
+/// The order in which those who wait for conditions or semaphores are served.
+struct order_option {
+  const char* option;
+  const char* variable;
+  const char* waiters;
+  std::string chance;  ///< as given; the variable's value if not
+};
+
+struct run_options {
+  CLI::Option* lock_given = nullptr;
+  std::string lock;
+  std::array<order_option, 2> orders{{
+      {"--cond-append", "USHER_COND_APPEND", "condition variables", ""},
+      {"--sem-append", "USHER_SEM_APPEND", "semaphores", ""},
+  }};
+  bool print_env = false;
+  bool quiet = false;
+};
+
+/// False after a complaint.
+bool check_orders(std::array<order_option, 2>& orders) {
+  for (order_option& o : orders) {
+    const char* said_in = o.option;
+    if (o.chance.empty()) {
+      o.chance = environment(o.variable);
+      said_in = o.variable;
+    }
+    if (o.chance.empty() || parse_probability(o.chance) > 0) continue;
+    complain("{} must be a decimal number above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
+    return false;
+  }
+  return true;
+}
+
+int carry_out(run_options& options, char** command) {
+  const bool has_command = command[0] != nullptr;
+  if (!has_command && !options.print_env) {
+    complain("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
+    return bad_usage;
+  }
+  const lock_table* lock = choose_lock(options.lock_given->count() != 0, options.lock, default_lock);
+  if (lock == nullptr || !check_orders(options.orders)) return bad_usage;
+
+  const auto found = find_library();
+  if (const auto* none = std::get_if<no_library>(&found)) {
+    complain("{}", none->reason);
+    return cannot_start;
+  }
+  const auto& library = std::get<preload_library>(found);
+  const std::string preload = preload_list(environment("LD_PRELOAD"), library.path);
+
+  if (!options.quiet) {
+    warn_of_waiting(*lock);
+    for (const order_option& o : options.orders)
+      if (!o.chance.empty() && lock->traits->native_only)
+        warn("{} has no effect under {}: the C library's {} have their own order", o.option, lock->name, o.waiters);
+    if (has_command) warn_of_hindrances(command[0], library.target);
+  }
+  if (options.print_env) {
+    fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name), shell_quoted(preload));
+    for (const order_option& o : options.orders)
+      if (!o.chance.empty()) fmt::print("export {}={}\n", o.variable, shell_quoted(o.chance));
+    return 0;
+  }
+  bool set = setenv("USHER_LOCK", lock->name, 1) == 0 && setenv("LD_PRELOAD", preload.c_str(), 1) == 0;
+  for (const order_option& o : options.orders)
+    set = set && (o.chance.empty() || setenv(o.variable, o.chance.c_str(), 1) == 0);
+  if (!set) {
+    complain("cannot set the environment: {}", std::strerror(errno));
+    return cannot_start;
+  }
+  return become_command(command);
+}
+
+constexpr const char* run_notes = R"text(Examples:
+  usher run -- ./server --port 80
+  usher run --lock mcscr -- python3 script.py
+  usher run --cond-append 0.001 -- ./server     wakes the idle worker that idled last
+  eval "$(usher run --lock twa --print-env)"    for all that this shell starts
+
+Exit status: the command's own; 2 for bad usage or an unknown lock, 125 if Usher's
+library cannot be used, 126 if the command cannot be executed, 127 if there is none
+of that name.
+
+Environment: USHER_LOCK is the lock if --lock is not given, USHER_COND_APPEND and
+USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
+of libusher.so if it is not to be looked for near this program. LD_PRELOAD is kept:
+Usher's library goes in front, but after the runtimes of sanitizers. With
+USHER_VERBOSE=1 the library says on stderr that it is there, and 'usher status PID' says
+so later.)text";
+
+}  // namespace
+
+subcommand run(CLI::App& app) {
+  auto* sub = app.add_subcommand("run", "Run a program under a lock of Usher's");
+  auto options = std::make_shared<run_options>();
+  options->lock_given = sub->add_option("--lock", options->lock,
+                                        fmt::format("Which lock (default: USHER_LOCK if set, else {})", default_lock))
+                            ->type_name("LOCK");
+  for (order_option& o : options->orders)
+    sub->add_option(
+           o.option, o.chance,
+           fmt::format("Chance that a thread queues at the tail for {}, not at the head (1, the default: FIFO; "
+                       "0.001: mostly LIFO)",
+                       o.waiters))
+        ->type_name("P");
+  sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
+  sub->add_flag("--quiet", options->quiet, "Do not warn");
+  sub->formatter(std::make_shared<help>("usher run [OPTIONS] -- CMD [ARGS...]"));
+  sub->footer(run_notes);
+  return {sub, [options](char** command) { return carry_out(*options, command); }, true};
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,238 @@
+// usher status: whether a process that runs has Usher's library, which lock, which version; and if not, why.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/commands/locks.hpp"
+#include "cli/commands/subcommand.hpp"
+#include "cli/process/near.hpp"
+#include "cli/process/running_process.hpp"
+#include "cli/process/target.hpp"
+#include "cli/text/help.hpp"
+#include "cli/text/messages.hpp"
+#include "preload/status_record.hpp"
+
+namespace usher::cli {
+namespace {
+
+using preload::outcome;
+using preload::status_record;
+
+/// A process's memory, or a file: what can be read at an offset.
+class readable {
+ public:
+  explicit readable(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~readable() {
+    if (fd_ >= 0) close(fd_);
+  }
+  readable(const readable&) = delete;
+  readable& operator=(const readable&) = delete;
+
+  bool read(std::uint64_t at, void* to, std::size_t size) const {
+    return pread(fd_, to, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
+  }
+  std::uint64_t size() const {
+    const off_t end = lseek(fd_, 0, SEEK_END);
+    return end < 0 ? 0 : static_cast<std::uint64_t>(end);
+  }
+
+ private:
+  int fd_;
+};
+
+/// The library's record in this part; false if there is none.
+bool find_record(const readable& in, address_range part, status_record& found) {
+  constexpr std::uint64_t most = 64 << 20;  // chosen: the library has a few MiB
+  if (part.end - part.begin > most) return false;
+  std::vector<char> content(part.end - part.begin);
+  if (!in.read(part.begin, content.data(), content.size())) return false;
+  for (std::size_t at = 0; at + sizeof(status_record) <= content.size(); at += alignof(status_record))
+    if (std::memcmp(&content[at], status_record::expected.data(), status_record::expected.size()) == 0)
+      return in.read(part.begin + at, &found, sizeof found);
+  return false;
+}
+
+/// What is known of the library in a process.
+struct usher_state {
+  std::string version;  ///< empty: not known
+  std::string lock;
+  outcome what = outcome::undecided;
+  bool is_recorded = false;
+};
+
+std::string from_environment(pid_t pid, std::string_view name) {
+  std::ifstream environment(fmt::format("/proc/{}/environ", pid));
+  for (std::string word; std::getline(environment, word, '\0');)
+    if (word.starts_with(name) && word.size() > name.size() && word[name.size()] == '=')
+      return word.substr(name.size() + 1);
+  return "";
+}
+
+/// What the library makes of USHER_LOCK.
+outcome outcome_of(const std::string& name) {
+  if (name.empty()) return outcome::not_set;
+  const lock_table* const lock = find_lock(name);
+  if (lock == nullptr) return outcome::unknown;
+  if (!lock->traits->excludes) return outcome::measurements_only;
+  return lock->traits->native_only ? outcome::c_library : outcome::ours;
+}
+
+/// From the memory of the process, if it may be read; else from its environment and the library's file.
+usher_state state_of(pid_t pid, const loaded_library& library) {
+  usher_state state;
+  status_record record{};
+  const readable memory(fmt::format("/proc/{}/mem", pid));
+  for (const address_range& part : library.data) {
+    if (!find_record(memory, part, record)) continue;
+    state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
+    if (record.decided.load() == outcome::undecided) return state;  // it has only just begun
+    char name[status_record::longest_name + 1] = {};
+    std::uint32_t owner = 0;
+    const bool complete =
+        memory.read(reinterpret_cast<std::uint64_t>(record.lock.load()), name, status_record::longest_name) &&
+        memory.read(reinterpret_cast<std::uint64_t>(record.owner), &owner, sizeof owner);
+    if (!complete) break;
+    state.lock = name;
+    state.what = record.decided.load();
+    state.is_recorded = owner == record.recorded;
+    return state;
+  }
+  if (!library.is_deleted) {
+    const readable file(path_in(pid, library.path));
+    if (find_record(file, {0, file.size()}, record))
+      state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
+  }
+  state.lock = from_environment(pid, "USHER_LOCK");
+  state.what = outcome_of(state.lock);
+  return state;
+}
+
+/// Why the locks are the C library's, though the library is there.
+std::string reason(const usher_state& state) {
+  switch (state.what) {
+    case outcome::not_set:
+      return "USHER_LOCK is not set";
+    case outcome::unknown:
+      return "USHER_LOCK names no lock";
+    case outcome::measurements_only:
+      return "USHER_LOCK names what is no lock";
+    case outcome::not_glibc:
+      return "the program has another C library than glibc";
+    case outcome::c_library:
+      return fmt::format("USHER_LOCK is {}", state.lock);
+    default:
+      return "the process has only just begun";
+  }
+}
+
+/// What has the process without the library.
+std::string why_not_loaded(pid_t pid) {
+  const std::string program = fmt::format("/proc/{}/exe", pid);
+  if (const auto ours = read_elf("/proc/self/exe"))
+    if (const auto found = hindrances(program, "it", ours->target); !found.empty()) return found.front();
+  if (from_environment(pid, "LD_PRELOAD").find("libusher.so") != std::string::npos)
+    return "LD_PRELOAD has Usher's library, but the loader did not take it: the file was not there or not executable, "
+           "or "
+           "the program runs with extra rights";
+  return "Usher's library is not loaded: start the program by usher run -- CMD";
+}
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// How much /proc shows of a process.
+enum class view { none, denied, no_memory, all };
+
+view view_of(pid_t pid) {
+  const int maps = open(fmt::format("/proc/{}/maps", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (maps < 0 && (errno == EACCES || errno == EPERM)) return view::denied;
+  if (maps < 0) {
+    if (kill(pid, 0) == 0) return view::no_memory;
+    return errno == ESRCH ? view::none : view::denied;  // hidepid shows nothing of others' processes
+  }
+  char one = 0;
+  const ssize_t n = read(maps, &one, 1);
+  close(maps);
+  return n == 1 ? view::all : view::no_memory;
+}
+
+/// Says in a line how it is with a process that has memory. Whether Usher's locks are on in it.
+bool describe(pid_t pid, const std::string& title) {
+  const auto library = library_of(pid);
+  if (!library) {
+    fmt::print("{}: not on: {}\n", title, why_not_loaded(pid));
+    return false;
+  }
+  const usher_state state = state_of(pid, *library);
+  const bool is_on = state.what == outcome::ours;
+  std::string line = is_on ? fmt::format("on: lock {}", state.lock)
+                           : fmt::format("not on: the locks are the C library's: {}", reason(state));
+  line += state.version.empty() ? ", version of Usher not known" : ", Usher " + state.version;
+  line += fmt::format(" ({})", library->path);
+  if (state.is_recorded) line += ", recorded by usher stat";
+  if (library->is_deleted)
+    line +=
+        "; the library's file has been replaced or deleted since: the process has the old one until it is started anew";
+  fmt::print("{}: {}\n", title, line);
+  return is_on;
+}
+
+bool show(pid_t pid) {
+  const view seen = view_of(pid);
+  const std::string title = fmt::format("{} {}", pid, first_line(fmt::format("/proc/{}/comm", pid)));
+  if (seen == view::all) return describe(pid, title);
+  if (seen == view::none)
+    complain("status: there is no process {}", pid);
+  else if (seen == view::denied)
+    complain("status: process {} may not be looked at: try as its user, or as root", pid);
+  else
+    fmt::print("{}: not on: it is a part of the kernel, or has ended\n", title);
+  return false;
+}
+
+constexpr const char* status_notes =
+    R"(Says in a line for each process whether its locks are Usher's: the lock, the version, the library, whether usher stat records
+it; and if they are not, why. What the library itself says is read from the memory of the process, which takes what a debugger takes;
+where that is not given, the environment says which lock it began with.
+
+Examples:
+  usher status 1234
+  usher status $(pidof nginx)
+
+Exit status: 0 if the locks of all these processes are Usher's; 1 if not, or if that cannot be told; 2 for bad usage.)";
+
+}  // namespace
+
+subcommand status(CLI::App& app) {
+  auto* sub = app.add_subcommand("status", "Say whether a running process has Usher's locks");
+  auto pids = std::make_shared<std::vector<pid_t>>();
+  sub->add_option("PID", *pids, "Processes")
+      ->required()
+      ->type_name("")
+      ->check(CLI::Range(pid_t{1}, std::numeric_limits<pid_t>::max()));
+  sub->formatter(std::make_shared<help>("usher status PID..."));
+  sub->footer(status_notes);
+  return {sub, [pids](char**) {
+            bool all_on = true;
+            for (const pid_t pid : *pids) all_on = show(pid) && all_on;
+            return all_on ? 0 : 1;
+          }};
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,305 @@
+// usher try: which lock suits this program on this machine? Runs it under each, in turns, and compares. The work is in trial/; here
+// are the options, and where results go.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cli/commands/subcommand.hpp"
+#include "cli/draw/chart_file.hpp"
+#include "cli/draw/chart_options.hpp"
+#include "cli/draw/image_format.hpp"
+#include "cli/process/files.hpp"
+#include "cli/process/launch.hpp"
+#include "cli/process/preload.hpp"
+#include "cli/process/process.hpp"
+#include "cli/text/duration.hpp"
+#include "cli/text/help.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/output_file.hpp"
+#include "cli/text/table.hpp"
+#include "cli/text/words.hpp"
+#include "cli/trial/candidates.hpp"
+#include "cli/trial/json.hpp"
+#include "cli/trial/metric.hpp"
+#include "cli/trial/options.hpp"
+#include "cli/trial/report.hpp"
+#include "cli/trial/trial.hpp"
+
+namespace usher::cli {
+namespace {
+
+using try_options = trial::options;
+
+/// Where the results go beside the table.
+struct try_outputs {
+  output_file json, picture;
+  bool json_on_stdout = false;
+
+  /// False after a complaint.
+  bool open(const try_options& o) {
+    json_on_stdout = o.json == "-";
+    return can_draw(o.chart) && (json_on_stdout || json.open(o.json)) && picture.open(o.chart);
+  }
+};
+
+std::string no_limit(const std::string& text) {
+  char* rest = nullptr;
+  const double v = std::strtod(text.c_str(), &rest);
+  const bool good = rest != text.c_str() && *rest == '\0' && std::isfinite(v) && v > 0;
+  return good ? "" : fmt::format("'{}' is no number of seconds above 0", text);
+}
+
+std::string no_duration(const std::string& text) {
+  return duration_of(text) ? "" : fmt::format("'{}' is no duration above 0, as 90s, 2m or 1h30m", text);
+}
+
+std::string no_colour_word(const std::string& text) {
+  return colour_when_of(text) ? "" : fmt::format("'{}' is none of auto, always, never", text);
+}
+
+/// False after a complaint.
+bool read_metric_option(const try_options& o, std::optional<metric_pattern>& metric) {
+  if (o.metric.empty()) return true;
+  try {
+    metric.emplace(o.metric);
+  } catch (const std::regex_error& e) {
+    complain("--metric '{}' is no regular expression: {}", o.metric, e.what());
+    return false;
+  }
+  if (!metric->has_group())
+    complain("--metric '{}' has no group: put parentheses round the number, as in 'rate: ([0-9.]+)'", o.metric);
+  return metric->has_group();
+}
+
+/// False after a complaint.
+bool check_usage(const try_options& o, char** command) {
+  if (command[0] == nullptr && o.show.empty()) {
+    complain("try: which command? usher try [OPTIONS] -- CMD [ARGS...] (see usher try --help)");
+    return false;
+  }
+  if (command[0] != nullptr && !o.show.empty()) {
+    complain("--show {} shows a trial that is over: it takes no command", o.show);
+    return false;
+  }
+  if (!o.ready.empty() && o.until.empty()) {
+    complain("--ready is for servers, whose load is run by --until");
+    return false;
+  }
+  if (!is_chart_name(o.chart)) return false;
+  for (const std::string* other : {&o.json, &o.show})
+    if (!other->empty() && !o.chart.empty() && is_same_file(*other, o.chart)) {
+      complain("--{} and --chart name the same file, {}", other == &o.json ? "json" : "show", o.chart);
+      return false;
+    }
+  return true;
+}
+
+/// All that is for people, on standard output; on standard error where that has the JSON.
+void print_report(const trial::trial_seen& t, const try_options& o, std::FILE* to) {
+  const std::size_t width = to == stdout ? terminal_width() : 0;
+  std::string text;
+  if (t.has_values()) {
+    text += o.markdown ? trial::markdown_table(t) : trial::table_text(t, width, has_colours(o.colours, to));
+    if (const std::string notes = trial::notes_text(t); !notes.empty()) text += "\n" + notes;
+    if (o.details)
+      text += "\n" + (o.markdown ? "```text\n" + trial::details_text(t, 0) + "```\n" : trial::details_text(t, width));
+    if (o.plot)
+      text += "\n" + (o.markdown ? "```text\n" + trial::bars_text(t, 0) + "```\n" : trial::bars_text(t, width));
+    text += "\n" + trial::summary_text(t);
+  }
+  text += trial::conclusion_text(t, width);
+  fmt::print(to, "{}", text);
+}
+
+chart drawn(const trial::trial_seen& t, const chart_options& look) {
+  chart c = trial::chart_of(t);
+  if (!look.title.empty()) c.title = look.title;
+  c.size = look.pixels();
+  c.values = look.horizontal();
+  return c;
+}
+
+/// False after a complaint.
+bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& files) {
+  bool written = true;
+  if (files.json.wanted() || files.json_on_stdout) {
+    // What programs print need not be UTF-8.
+    const std::string json =
+        trial::json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    if (files.json_on_stdout)
+      fmt::print("{}", json);
+    else
+      written = files.json.write(json);
+  }
+  if (const auto format = image_format_of(o.chart); format && t.has_values())
+    written = write_chart(files.picture, drawn(t, o.look), *format) && written;
+  return written;
+}
+
+/// A trial that is over.
+int show(const try_options& o) {
+  std::ifstream in(o.show);
+  if (!in) {
+    complain("cannot read {}: {}", o.show, std::strerror(errno));
+    return bad_usage;
+  }
+  try_outputs files;
+  if (!files.open(o)) return cannot_start;
+  try {
+    const trial::trial_seen t = trial::trial_from(nlohmann::json::parse(in));
+    print_report(t, o, files.json_on_stdout ? stderr : stdout);
+    return write_files(t, o, files) ? 0 : int{cannot_start};
+  } catch (const nlohmann::json::exception&) {
+    complain("--show {}: it is no JSON", o.show);
+  } catch (const trial::unreadable& e) {
+    complain("--show {}: {}", o.show, e.what());
+  }
+  return bad_usage;
+}
+
+bool has_trouble(const trial::trial_seen& t) {
+  return std::any_of(t.candidates.begin(), t.candidates.end(), [](const auto& c) { return !c.is_clean(); });
+}
+
+int carry_out(const try_options& o, char** command) {
+  std::optional<metric_pattern> metric;
+  if (!check_usage(o, command) || !read_metric_option(o, metric)) return bad_usage;
+  if (!o.show.empty()) return show(o);
+  std::vector<trial::choice> candidates = trial::choose(o);
+  if (candidates.empty()) return bad_usage;
+  const auto found = find_library();
+  if (const auto* none = std::get_if<no_library>(&found)) {
+    complain("{}", none->reason);
+    return cannot_start;
+  }
+  const auto& library = std::get<preload_library>(found);
+  warn_of_hindrances(command[0], library.target);
+  if (has_usher(environment("LD_PRELOAD"), library.path))
+    warn("LD_PRELOAD has Usher's library already: the C library's runs are without it");
+
+  try_outputs files;
+  if (!files.open(o)) return cannot_start;
+  watch_for_interruption();
+  std::vector<std::string> words;
+  for (char** w = command; *w != nullptr; ++w) words.emplace_back(*w);
+  trial::trial t(o, words, std::move(candidates), library, std::move(metric));
+  const int stopped = t.run_all();
+  bool written = true;
+  if (stopped == 0 || t.seen().has_values()) {
+    print_report(t.seen(), o, files.json_on_stdout ? stderr : stdout);
+    written = write_files(t.seen(), o, files);
+  }
+  if (stopped != 0) return stopped;
+  if (!written) return cannot_start;
+  return has_trouble(t.seen()) ? 1 : 0;
+}
+
+constexpr const char* try_notes =
+    R"text(Runs the command under the C library's mutex and under some locks, in turns, until it
+is clear whether one of them is better, or the budget is used up. Standard input, if it
+is a file, is given to each run from its beginning; otherwise it is empty.
+
+Examples:
+  usher try -- ./bench
+  usher try --budget 10m -- ./bench
+  usher try --metric 'events: +([0-9]+)' -- sysbench threads --time=2 run
+  usher try --locks steady,mcs --before 'rm -rf db' -- ./bench --db=db
+  usher try --locks again=pthread --rounds 9 -- ./bench    # how much is noise?
+  usher try --until 'redis-benchmark -q -t set' --metric 'SET: ([0-9.]+)' \
+            --ready 'redis-cli ping' -- redis-server
+
+Exit status: 0; 1 if a run failed, hung or printed something else than under the C
+library's mutex, or if the command fails without any lock of ours; 2 for bad usage or
+an unknown lock; 125, 126, 127 as usher run; 130 if interrupted, 143 by SIGTERM, 129 by
+SIGHUP, 131 by SIGQUIT: the table so far is printed, and the files so far are written.)text";
+
+void add_trial_options(CLI::App& sub, try_options& o) {
+  auto* locks =
+      sub.add_option("--locks", o.locks,
+                     fmt::format("Which locks, beside {}; NAME=LOCK shows LOCK as NAME, so that one may be there "
+                                 "twice (default: up to four that make sense for the program)",
+                                 trial::c_library))
+          ->type_name("A,B,...");
+  sub.add_flag("--all", o.all, "All locks, each in its plain form")->excludes(locks);
+  auto* budget = sub.add_option_function<std::string>(
+                        "--budget", [&o](const std::string& text) { o.budget = *duration_of(text); },
+                        "How long the trial may take: 90s, 2m, 1h30m (default: 2m). It ends when the answer is there")
+                     ->type_name("TIME")
+                     ->check(no_duration);
+  sub.add_option("--rounds", o.rounds, "In place of a budget: exactly so many rounds of all candidates")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000))
+      ->excludes(budget);
+  sub.add_option("--warmup", o.warmup, "Runs of each lock before; the last of them counts its calls (default: 1)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 100));
+  sub.add_option("--seed", o.seed, "Of the order of the runs, which is random (default: another one each time)")
+      ->type_name("N");
+  sub.add_option("--metric", o.metric,
+                 "A regular expression whose group is the number to compare, in the output, where it matches last; "
+                 "more is better (default: the time that a run takes)")
+      ->type_name("REGEX");
+  auto* lower = sub.add_flag("--lower", o.lower, "Less of the metric is better");
+  sub.add_flag("--higher", o.higher, "More of it is better")->excludes(lower);
+  sub.add_option("--before", o.before,
+                 "A shell command before each run; what it leaves running lives as long as that run")
+      ->type_name("CMD");
+  sub.add_option("--until", o.until,
+                 "The command is a server: run this shell command beside it, take the metric from "
+                 "that, and stop the server when it ends")
+      ->type_name("CMD");
+  sub.add_option("--ready", o.ready, "With --until: a shell command that succeeds once the server is ready")
+      ->type_name("CMD");
+  sub.add_option("--timeout", o.timeout,
+                 "Kill a run after so long (default: 10 s and ten times the C library's latest good run)")
+      ->type_name("S")
+      ->check(no_limit);
+}
+
+void add_report_options(CLI::App& sub, try_options& o) {
+  sub.add_flag("--details", o.details, "Also ranges, CPU seconds, context switches, memory and lock calls");
+  sub.add_flag("--markdown", o.markdown, "The table as Markdown");
+  sub.add_flag("--plot", o.plot, "Draw the speed-ups as bars, too");
+  sub.add_option("--json", o.json,
+                 "Write all results to this file; - is standard output, the table then goes to "
+                 "standard error")
+      ->type_name("FILE");
+  sub.add_option("--chart", o.chart, "Draw the speed-ups and their intervals into this file, .svg or .png")
+      ->type_name("FILE");
+  add_chart_options(
+      sub, o.look, "which axes are logarithmic (default: that of the speed-ups, if they span more than a factor of 8)");
+  sub.add_option("--show", o.show, "Run nothing: show the results that --json wrote to this file")->type_name("FILE");
+  sub.add_option_function<std::string>(
+         "--colour,--color", [&o](const std::string& word) { o.colours = *colour_when_of(word); },
+         "Colours in the table: auto, always, never (default: auto, on a terminal, unless NO_COLOR is set)")
+      ->type_name("WHEN")
+      ->check(no_colour_word);
+  sub.add_flag("--quiet", o.quiet, "No progress bar, and no word on what is planned");
+}
+
+}  // namespace
+
+subcommand try_locks(CLI::App& app) {
+  auto* sub = app.add_subcommand("try", "Find out which lock suits a program on this machine");
+  auto o = std::make_shared<try_options>();
+  add_trial_options(*sub, *o);
+  add_report_options(*sub, *o);
+  sub->formatter(std::make_shared<help>("usher try [OPTIONS] -- CMD [ARGS...]"));
+  sub->footer(try_notes);
+  return {sub, [o](char** command) { return carry_out(*o, command); }, true};
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,64 @@
+// The subcommands of `usher`, and the way to those that another executable has.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/commands/components.hpp"
+#include "cli/commands/subcommand.hpp"
+#include "cli/process/near.hpp"
+#include "cli/text/messages.hpp"
+
+namespace usher::cli {
+namespace {
+
+constexpr const char* examples = R"(Examples:
+  usher list                        which locks there are, and what they promise
+  usher run -- ./server --port 80   run a program under the default lock
+  usher run --lock twa -- ./server  run it under another one
+  usher try -- ./bench              find out which lock suits a program
+  usher stat -- ./server            find out which mutex is hot, and why
+  usher status 1234                 which lock does this process run under?
+  usher check twa                   look for mistakes in a lock
+  usher sim mutexbench              simulate a benchmark on another machine
+  usher bench mutexbench            run it on this one
+
+'usher help SUBCOMMAND' says more.)";
+
+/// Becomes the other executable, with the same words. Returns where that fails.
+int become(const component& other, char** words) {
+  const std::filesystem::path program = helper_near_us(other.executable);
+  if (program.empty()) {
+    complain("{}: {}", words[1], why_missing(other));
+    return cannot_start;
+  }
+  execv(program.c_str(), words);
+  complain("{}: cannot start {}: {}", words[1], program.native(), std::strerror(errno));
+  return cannot_start;
+}
+
+subcommand carried_out_by(const component& other, CLI::App& app, const char* name, const char* summary,
+                          bool takes_command = false) {
+  return {app.add_subcommand(name, summary), [&other](char** words) { return become(other, words); }, takes_command,
+          true};
+}
+
+}  // namespace
+
+std::vector<subcommand> subcommands(CLI::App& app) {
+  app.footer(examples);
+  std::vector<subcommand> all = {list(app),
+                                 run(app),
+                                 try_locks(app),
+                                 status(app),
+                                 check(app),
+                                 carried_out_by(recorder, app, "stat", stat_summary, true),
+                                 carried_out_by(simulator, app, "sim", sim_summary),
+                                 carried_out_by(simulator, app, "bench", bench_summary)};
+  app.add_subcommand("help", "Show the help of a subcommand: usher help run");  // main.cpp has it
+  return all;
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,29 @@
+// The options for a chart's title, size and axes.
+#pragma once
+
+#include <string>
+
+#include "cli/draw/axis.hpp"
+#include "cli/draw/image_format.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace usher::cli {
+
+struct chart_options {
+  std::string title;  ///< empty: the command's own
+  std::string size;   ///< "800x600"; empty: 800 wide, and the height of the content
+  std::string log;    ///< "x", "y", "xy", "none"; empty: automatic
+
+  image_size pixels() const;
+  scale horizontal() const;
+  scale vertical() const;
+};
+
+/// Adds --title, --size and --log; they need the option --chart, already added. The parser refuses bad values. `log`: the help text of
+/// --log; if empty, --log is left out.
+void add_chart_options(CLI::App& to, chart_options& o, const std::string& log);
+
+}  // namespace usher::cli

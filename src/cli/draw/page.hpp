@@ -1,0 +1,35 @@
+// Fitting a chart into the size of its image.
+#pragma once
+
+#include <utility>
+
+#include "cli/draw/chart_style.hpp"
+#include "cli/draw/image_format.hpp"
+
+namespace usher::cli {
+
+/// The room for a layout, before the image shrinks it by `scale`.
+struct page {
+  double width = style::usual_width;
+  double height = 0;  ///< 0: as much as the layout takes
+  double scale = 1;
+};
+
+/// The first layout that fits its page, and this page. If the layout does not fit into the size, the page grows and the scale with it:
+/// the drawing shrinks, and nothing is cut off.
+template <class Make>
+auto fitted(const image_size& size, Make make) {
+  constexpr double step = 1.08, most = 64;
+  page p;
+  if (size.width != 0) p = {static_cast<double>(size.width), static_cast<double>(size.height), 1};
+  for (;;) {
+    auto layout = make(p);
+    if (layout.fits(p) || p.scale > most) {
+      if (p.height == 0) p.height = layout.height;
+      return std::pair(std::move(layout), p);
+    }
+    p = {p.width * step, p.height * step, p.scale * step};
+  }
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,103 @@
+// Reads the few facts of an ELF file that decide whether a preload works. A damaged file gives fewer facts,
+// never a crash: every offset in it is checked by the read itself.
+#include "cli/elf/elf.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace usher::cli {
+namespace {
+
+class file {
+ public:
+  explicit file(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~file() {
+    if (fd_ >= 0) close(fd_);
+  }
+  file(const file&) = delete;
+  file& operator=(const file&) = delete;
+
+  template <class T>
+  bool read(std::uint64_t offset, T& to) const {
+    return pread(fd_, &to, sizeof to, static_cast<off_t>(offset)) == ssize_t{sizeof to};
+  }
+
+  /// The text at `offset`, up to its null byte.
+  std::string text(std::uint64_t offset) const {
+    char buffer[4096];
+    const ssize_t n = pread(fd_, buffer, sizeof buffer, static_cast<off_t>(offset));
+    return n <= 0 ? std::string() : std::string(buffer, strnlen(buffer, static_cast<std::size_t>(n)));
+  }
+
+ private:
+  int fd_;
+};
+
+std::vector<ElfW(Phdr)> segments(const file& f, const ElfW(Ehdr) & header) {
+  std::vector<ElfW(Phdr)> found;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    ElfW(Phdr) segment;
+    if (!f.read(header.e_phoff + std::uint64_t{i} * sizeof segment, segment)) break;
+    found.push_back(segment);
+  }
+  return found;
+}
+
+/// The dynamic section names its string table by address; the loaded segments say where in the file that is.
+std::uint64_t offset_of(std::uint64_t address, const std::vector<ElfW(Phdr)>& segments) {
+  for (const auto& s : segments)
+    if (s.p_type == PT_LOAD && address - s.p_vaddr < s.p_filesz) return address - s.p_vaddr + s.p_offset;
+  return 0;
+}
+
+void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<ElfW(Phdr)>& segments, elf_file& into) {
+  std::uint64_t strings = 0;
+  std::uint64_t soname = 0;
+  std::vector<std::uint64_t> needed;
+  for (std::uint64_t at = 0; at + sizeof(ElfW(Dyn)) <= dynamic.p_filesz; at += sizeof(ElfW(Dyn))) {
+    ElfW(Dyn) entry;
+    if (!f.read(dynamic.p_offset + at, entry) || entry.d_tag == DT_NULL) break;
+    if (entry.d_tag == DT_STRTAB) strings = offset_of(entry.d_un.d_ptr, segments);
+    if (entry.d_tag == DT_SONAME) soname = entry.d_un.d_val;
+    if (entry.d_tag == DT_NEEDED) needed.push_back(entry.d_un.d_val);
+  }
+  if (strings == 0) return;
+  if (soname != 0) into.soname = f.text(strings + soname);
+  for (const std::uint64_t name : needed) into.needed.push_back(f.text(strings + name));
+}
+
+}  // namespace
+
+std::optional<elf_file> read_elf(const std::string& path) {
+  const file f(path);
+  // These come first and lie at the same place in files of both word sizes.
+  struct {
+    unsigned char ident[EI_NIDENT];
+    std::uint16_t type;
+    std::uint16_t machine;
+  } start;
+  if (!f.read(0, start) || std::memcmp(start.ident, ELFMAG, SELFMAG) != 0) return std::nullopt;
+
+  elf_file result;
+  result.target = {start.ident[EI_CLASS], start.ident[EI_DATA], start.machine};
+  constexpr unsigned char our_word_size = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
+  constexpr unsigned char our_byte_order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
+  ElfW(Ehdr) header;
+  if (result.target.word_size != our_word_size || result.target.byte_order != our_byte_order || !f.read(0, header) ||
+      header.e_phentsize != sizeof(ElfW(Phdr)))
+    return result;
+
+  result.is_native = true;
+  const auto all = segments(f, header);
+  for (const auto& segment : all) {
+    if (segment.p_type == PT_INTERP) result.interpreter = f.text(segment.p_offset);
+    if (segment.p_type == PT_DYNAMIC) read_dynamic(f, segment, all, result);
+  }
+  return result;
+}
+
+}  // namespace usher::cli

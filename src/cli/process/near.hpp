@@ -1,0 +1,25 @@
+// What belongs to this program and is found from where it lies, so that an installed tree may be moved.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/process/files.hpp"
+
+namespace usher::cli {
+
+/// The tree that this program is installed or built in: <tree>/bin/usher, <tree>/libexec/usher/usher_bench.
+std::filesystem::path own_tree();
+
+/// A library in this tree, or nowhere.
+std::filesystem::path library_near_us(const char* name);
+
+/// A page of the documentation, where it is installed; else nowhere.
+std::filesystem::path document_near_us(const std::string& name);
+
+/// An executable that is no command by itself: beside this program in a build, in a folder of its own where it is installed.
+/// Nowhere if there is none.
+std::filesystem::path helper_near_us(const char* name);
+
+}  // namespace usher::cli

@@ -1,0 +1,59 @@
+#include "cli/process/running_process.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/process/files.hpp"
+
+namespace usher::cli {
+namespace {
+
+constexpr std::string_view deleted = " (deleted)";  // as the kernel adds it
+
+/// One line of /proc/PID/maps.
+struct mapping {
+  address_range range;
+  std::string rights;
+  std::uint64_t offset;
+  std::string path;
+};
+
+mapping read_mapping(const std::string& line) {
+  std::istringstream words(line);
+  std::string device, inode;
+  char dash = '-';
+  mapping m{};
+  words >> std::hex >> m.range.begin >> dash >> m.range.end >> m.rights >> m.offset >> device >> inode >> std::ws;
+  std::getline(words, m.path);
+  return m;
+}
+
+}  // namespace
+
+std::optional<loaded_library> library_of(pid_t pid) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  std::optional<loaded_library> found;
+  std::string mapped_as;
+  bool has_code = false;
+  for (std::string line; std::getline(maps, line);) {
+    const mapping m = read_mapping(line);
+    if (!found && m.offset == 0 && file_name(m.path).starts_with("libusher.so")) {
+      mapped_as = m.path;
+      found = loaded_library{m.range.begin, m.path, m.path.ends_with(deleted), {}};
+      if (found->is_deleted) found->path.resize(m.path.size() - deleted.size());
+    }
+    if (!found || m.path != mapped_as) continue;
+    if (m.rights.starts_with("rw")) found->data.push_back(m.range);
+    has_code = has_code || m.rights.find('x') != std::string::npos;
+  }
+  // Where code may not be mapped (noexec, NoExecPaths=) the loader gives up and may leave the file's first part behind.
+  return has_code ? found : std::nullopt;
+}
+
+std::string path_in(pid_t pid, const std::string& path) {
+  return fmt::format("/proc/{}/root{}", pid, path);
+}
+
+}  // namespace usher::cli

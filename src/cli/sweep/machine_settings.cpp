@@ -1,0 +1,84 @@
+#include "cli/sweep/machine_settings.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace usher::cli {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json value_of(const std::string& text) {
+  auto value = ordered_json::parse(text, nullptr, false);
+  return value.is_discarded() ? ordered_json(text) : value;
+}
+
+std::string text_of(const ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// What stands before and after the first '='.
+std::pair<std::string, std::string> halves(const char* option, const std::string& text, const char* right) {
+  const std::size_t at = text.find('=');
+  const std::size_t dot = text.substr(0, at).find('.');
+  if (at == std::string::npos || at + 1 == text.size() || dot == 0 || dot == std::string::npos || dot + 1 == at)
+    throw std::runtime_error(fmt::format("{}: '{}' is not {}", option, text, right));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::vector<std::string> list_of(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool quoted = false;
+  for (const char c : text) {
+    quoted = quoted != (c == '"');
+    if (!quoted) depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0 && !quoted)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+}  // namespace
+
+ordered_json machine_settings_of(const std::vector<std::string>& texts) {
+  ordered_json settings = ordered_json::object();
+  for (const std::string& text : texts) {
+    const auto [key, value] = halves("--set-machine", text, "SECTION.KEY=VALUE, as coherence.per_read=0");
+    if (settings.contains(key)) throw std::runtime_error("--set-machine: " + key + " is set twice");
+    settings[key] = value_of(value);
+  }
+  return settings;
+}
+
+std::vector<varied_number> varied_numbers(const std::string& text) {
+  const auto [key, values] = halves("--vary", text, "SECTION.KEY=V1,V2,…, as coherence.per_read=0,6");
+  std::vector<varied_number> all;
+  for (const std::string& v : list_of(values)) {
+    if (v.empty()) throw std::runtime_error("--vary: '" + text + "' has an empty value");
+    all.push_back({key, value_of(v)});
+    for (std::size_t i = 0; i + 1 < all.size(); i++)
+      if (all[i].value == all.back().value) throw std::runtime_error("--vary: '" + text + "' has " + v + " twice");
+  }
+  return all;
+}
+
+machine_changes changes_of(const ordered_json& settings, const std::optional<varied_number>& varied) {
+  machine_changes changes;
+  for (const auto& [key, value] : settings.items()) changes[key] = text_of(value);
+  if (varied) changes[varied->key] = text_of(varied->value);
+  return changes;
+}
+
+machine_changes changes_of(const ordered_json& point) {
+  std::optional<varied_number> varied;
+  if (const auto v = point.find("vary"); v != point.end()) varied = {v->at("key"), v->at("value")};
+  return changes_of(point.value("machine_settings", ordered_json::object()), varied);
+}
+
+}  // namespace usher::cli

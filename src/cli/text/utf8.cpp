@@ -1,0 +1,53 @@
+#include "cli/text/utf8.hpp"
+
+#include <algorithm>
+
+namespace usher::cli {
+namespace {
+
+bool continues(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+}  // namespace
+
+std::size_t utf8_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
+  if (length == 0 || text.size() < length || !std::all_of(text.begin() + 1, text.begin() + length, continues)) return 0;
+  // Too long a form of a lower code; a surrogate; beyond the last code.
+  const auto second = static_cast<unsigned char>(text[1]);
+  const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);
+  return wrong ? 0 : length;
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const std::string_view character = text.substr(0, length);
+    const auto first = static_cast<unsigned char>(text[0]);
+    if (length == 0 || character == "\uFFFE" || character == "\uFFFF")  // these two are not allowed in XML
+      all += '?';
+    else if ((first < ' ' || first == 0x7f) && first != '\n')
+      all += ' ';
+    else
+      all += character;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  while (all.size() > most) drop_last_character(all);
+  return all;
+}
+
+void drop_last_character(std::string& text) {
+  while (!text.empty() && continues(text.back())) text.pop_back();
+  if (!text.empty()) text.pop_back();
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,87 @@
+#include "cli/text/wrap.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace usher::cli {
+namespace {
+
+constexpr std::string_view indent = "      ";  // of what continues an example
+
+/// The last place in `line` where it may be broken before `width`, among those that `mark` is found at; npos if there is none.
+std::size_t last_break(std::string_view line, std::string_view mark, std::size_t width) {
+  const std::size_t begin = line.find_first_not_of(' ');
+  std::size_t found = std::string_view::npos;
+  for (std::size_t at = line.find(mark, begin); at != std::string_view::npos; at = line.find(mark, at + 1))
+    if (shown_width(line.substr(0, at)) <= width) found = at;
+  return found;
+}
+
+std::string example(std::string_view line, std::size_t width) {
+  if (shown_width(line) <= width) return std::string(line) + "\n";
+  if (const std::size_t gap = last_break(line, "  ", width); gap != std::string_view::npos) {
+    const std::string_view command = line.substr(0, line.find_last_not_of(' ', gap) + 1);
+    const std::string_view remark = line.substr(line.find_first_not_of(' ', gap));
+    return std::string(command) + "\n" + std::string(indent) + std::string(remark) + "\n";
+  }
+  const std::size_t option = last_break(line, " -", width - 2);
+  if (option == std::string_view::npos) return std::string(line) + "\n";
+  const std::string rest = std::string(indent) + std::string(line.substr(option + 1));
+  const std::string first = std::string(line.substr(0, option)) + " \\\n";
+  return first + (rest.size() < line.size() ? example(rest, width) : rest + "\n");
+}
+
+}  // namespace
+
+std::size_t shown_width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::vector<std::string> broken(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines = {""};
+  std::istringstream in{std::string(text)};
+  for (std::string word; in >> word;) {
+    if (!lines.back().empty() && shown_width(lines.back()) + 1 + shown_width(word) > width) lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+  }
+  return lines;
+}
+
+std::string beside(std::string_view left, std::string_view right, std::size_t column, std::size_t width) {
+  std::string text(left);
+  if (right.empty()) return text + "\n";
+  std::size_t at = shown_width(left);
+  if (at + 1 > column) {
+    text += "\n";
+    at = 0;
+  }
+  for (const std::string& line : broken(right, width > column ? width - column : 1)) {
+    text += std::string(column - at, ' ') + line + "\n";
+    at = 0;
+  }
+  return text;
+}
+
+std::string filled(std::string_view text, std::size_t width) {
+  std::string result, paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty())
+      for (const std::string& line : broken(paragraph, width)) result += line + "\n";
+    paragraph.clear();
+  };
+  std::istringstream in{std::string(text)};
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line.front() != ' ') {
+      paragraph += line + " ";
+      continue;
+    }
+    end_paragraph();
+    result += line.empty() ? "\n" : example(line, width);
+  }
+  end_paragraph();
+  return result;
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,258 @@
+#include "cli/trial/contest.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace usher::cli {
+namespace {
+
+constexpr interval anything = {-HUGE_VAL, HUGE_VAL};
+
+double factor_for_better(std::size_t candidates, const contest_rules& rules) {
+  return static_cast<double>(std::max<std::size_t>(candidates, 1)) / rules.error;
+}
+
+}  // namespace
+
+contest::contest(std::size_t candidates, contest_rules rules)
+    : rules_(rules),
+      for_better_(factor_for_better(candidates, rules)),
+      for_worse_(1 / rules.error),
+      entries_(candidates, entry{{}, {}, anything, false, false, standing::in}) {}
+
+std::vector<std::size_t> contest::next(double rounds_left) {
+  const std::size_t running = chosen_ ? 1 : present().size();
+  const auto runs_left = static_cast<std::size_t>(std::max(rounds_left, 0.0) * static_cast<double>(running + 1) + 1e-6);
+  if (!chosen_ && rounds_.size() >= rules_.least_rounds) {
+    drop_decided();
+    if (!choose_leader()) {
+      drop_hopeless(runs_left);
+      // Where there is no room for another round of all, only those that are better are left.
+      if (!choose_leader() && !present().empty() && room(runs_left, present().size()) == 0) choose(highest(present()));
+    }
+  }
+  const std::vector<std::size_t> wanted = chosen_ ? chosen_again() : present();
+  return runs_left > wanted.size() ? wanted : std::vector<std::size_t>();
+}
+
+std::vector<std::size_t> contest::chosen_again() const {
+  if (!chosen_ || entries_[*chosen_].given_up || rounds_after_choice() >= rules_.confirming_wanted) return {};
+  return {*chosen_};
+}
+
+bool contest::choose_leader() {
+  const std::vector<std::size_t> left = present();
+  if (left.empty()) return false;
+  const std::size_t first = highest(left);
+  if (!is_better(first) || !leads(first, left)) return false;
+  choose(first);
+  return true;
+}
+
+void contest::choose(std::size_t c) {
+  chosen_ = c;
+  rounds_at_choice_ = rounds(c);
+}
+
+void contest::add(const std::vector<std::optional<double>>& speed_ups, double neutral) {
+  neutral_ = neutral;
+  add_values(speed_ups);
+}
+
+void contest::add_values(const std::vector<std::optional<double>>& speed_ups) {
+  rounds_.push_back(speed_ups);
+  for (std::size_t c = 0; c < entries_.size() && c < speed_ups.size(); ++c) {
+    const std::optional<double>& seen = speed_ups[c];
+    if (!seen) continue;
+    entry& e = entries_[c];
+    e.values.push_back(*seen);
+    e.sorted.insert(std::upper_bound(e.sorted.begin(), e.sorted.end(), *seen), *seen);
+    if (has_least_rounds(c)) narrow(e);
+  }
+}
+
+void contest::restate(const std::vector<std::vector<std::optional<double>>>& rounds, double neutral) {
+  neutral_ = neutral;
+  rounds_.clear();
+  for (entry& e : entries_) {
+    e.values.clear();
+    e.sorted.clear();
+    e.limits = anything;
+    e.contradictory = false;
+  }
+  for (const auto& round : rounds) add_values(round);
+}
+
+/// A median below the lower limit would have lost the bet on "better than it" to the rounds that are above it.
+void contest::narrow(entry& e) const {
+  const std::size_t n = e.sorted.size(), above = for_better_.of(n), below = for_worse_.of(n);
+  if (above <= n) e.limits.low = std::max(e.limits.low, e.sorted[n - above]);
+  if (below <= n) e.limits.high = std::min(e.limits.high, e.sorted[below - 1]);
+  e.contradictory = e.contradictory || e.limits.low > e.limits.high;
+  if (e.contradictory) e.limits = anything;
+}
+
+void contest::give_up(std::size_t candidate) {
+  entries_[candidate].given_up = true;
+}
+
+std::vector<std::size_t> contest::present() const {
+  std::vector<std::size_t> all;
+  for (std::size_t c = 0; c < entries_.size(); ++c)
+    if (is_present(c)) all.push_back(c);
+  return all;
+}
+
+bool contest::is_level(std::size_t c) const {
+  const interval& i = entries_[c].limits;
+  // Differences have no scale that "nearly no difference" could be told by.
+  const bool is_ratio = neutral_ != 0;
+  return i.low <= neutral_ && i.high >= neutral_ && i.low >= (is_ratio ? rules_.level_low : 0) &&
+         i.high <= (is_ratio ? rules_.level_high : 0);
+}
+
+std::size_t contest::wins(std::size_t c) const {
+  const std::vector<double>& sorted = entries_[c].sorted;
+  return static_cast<std::size_t>(sorted.end() - std::upper_bound(sorted.begin(), sorted.end(), neutral_));
+}
+
+std::size_t contest::highest(const std::vector<std::size_t>& candidates) const {
+  return *std::max_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
+    return median_of_sorted(entries_[a].sorted) < median_of_sorted(entries_[b].sorted);
+  });
+}
+
+/// Of the rounds that ran both.
+contest::score contest::against(std::size_t c, std::size_t other) const {
+  score s;
+  for (const auto& round : rounds_) {
+    const std::optional<double>&mine = round[c], &theirs = round[other];
+    if (!mine || !theirs) continue;
+    ++s.rounds;
+    s.won += *mine > *theirs ? 1 : 0;
+    s.lost += *mine < *theirs ? 1 : 0;
+  }
+  return s;
+}
+
+/// The bet on "the other one is better".
+bool contest::is_behind(std::size_t c, std::size_t other) const {
+  const score s = against(c, other);
+  return s.rounds >= rules_.least_rounds && s.lost >= for_worse_.of(s.rounds);
+}
+
+/// It has lost to none of them more often than it won.
+bool contest::leads(std::size_t c, const std::vector<std::size_t>& others) const {
+  return std::all_of(others.begin(), others.end(), [&](std::size_t other) {
+    const score s = against(c, other);
+    return s.won >= s.lost;
+  });
+}
+
+void contest::drop_decided() {
+  for (const std::size_t c : present()) {
+    if (is_worse(c))
+      entries_[c].dropped = standing::worse;
+    else if (is_level(c))
+      entries_[c].dropped = standing::level;
+  }
+  const std::vector<std::size_t> left = present();
+  if (left.empty()) return;
+  const std::size_t first = highest(left);
+  for (const std::size_t c : left)
+    if (c != first && is_behind(c, first)) entries_[c].dropped = standing::behind;
+}
+
+/// How many rounds of so many candidates there is room for, with those after the choice still to come.
+std::size_t contest::room(std::size_t runs_left, std::size_t candidates) const {
+  const std::size_t kept = 2 * rules_.confirming;
+  return runs_left < kept ? 0 : (runs_left - kept) / (candidates + 1);
+}
+
+void contest::drop_hopeless(std::size_t runs_left) {
+  for (;;) {
+    std::vector<std::size_t> left = present();
+    const std::size_t more = room(runs_left, left.size());
+    std::erase_if(left, [&](std::size_t c) {
+      const bool possible = !entries_[c].contradictory && wins(c) + more >= for_better_.of(rounds(c) + more);
+      return is_better(c) || possible;
+    });
+    if (left.empty()) return;
+    const auto lowest = std::min_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) {
+      return median_of_sorted(entries_[a].sorted) < median_of_sorted(entries_[b].sorted);
+    });
+    entries_[*lowest].dropped = standing::hopeless;
+  }
+}
+
+standing contest::of(std::size_t candidate) const {
+  if (chosen_ == candidate) return standing::chosen;
+  if (entries_[candidate].dropped != standing::in) return entries_[candidate].dropped;
+  return is_better(candidate) ? standing::better : is_worse(candidate) ? standing::worse : standing::in;
+}
+
+std::optional<std::size_t> contest::winner() const {
+  if (!chosen_) return std::nullopt;
+  const std::size_t c = *chosen_;
+  const bool contradicted = !is_better(c) || (rounds_after_choice() > 0 && middle_after_choice(c) <= neutral_);
+  return entries_[c].given_up || contradicted ? std::nullopt : std::optional(c);
+}
+
+std::optional<std::size_t> contest::leader() const {
+  std::vector<std::size_t> better;
+  for (std::size_t c = 0; c < entries_.size(); ++c)
+    if (!entries_[c].given_up && is_better(c)) better.push_back(c);
+  return better.empty() ? std::nullopt : std::optional(highest(better));
+}
+
+double contest::middle_after_choice(std::size_t c) const {
+  const std::vector<double>& values = entries_[c].values;
+  return median({values.begin() + static_cast<std::ptrdiff_t>(rounds_at_choice_), values.end()});
+}
+
+double contest::middle(std::size_t candidate) const {
+  if (chosen_ == candidate && rounds_after_choice() >= rules_.confirming) return middle_after_choice(candidate);
+  return median_of_sorted(entries_[candidate].sorted);
+}
+
+interval contest::between(std::size_t candidate) const {
+  interval limits = entries_[candidate].limits;
+  if (chosen_ != candidate || rounds_after_choice() == 0) return limits;
+  const double shown = middle(candidate);
+  return {std::min(limits.low, shown), std::max(limits.high, shown)};
+}
+
+std::size_t contest::rounds(std::size_t candidate) const {
+  return entries_[candidate].values.size();
+}
+
+std::size_t contest::rounds_after_choice() const {
+  return chosen_ ? rounds(*chosen_) - rounds_at_choice_ : 0;
+}
+
+std::optional<std::size_t> contest::rounds_to_decide(std::size_t candidate) const {
+  constexpr std::size_t most = 1000;
+  const std::size_t won = wins(candidate), n = rounds(candidate);
+  if (is_better(candidate)) return 0;
+  if (2 * won <= n) return std::nullopt;
+  for (std::size_t more = n < rules_.least_rounds ? rules_.least_rounds - n : 1; more <= most; ++more)
+    if (won + won * more / n >= for_better_.of(n + more)) return more;
+  return std::nullopt;
+}
+
+std::size_t fewest_rounds(std::size_t candidates, const contest_rules& rules) {
+  const wins_needed needed(factor_for_better(candidates, rules));
+  std::size_t n = rules.least_rounds;
+  while (needed.of(n) > n) ++n;
+  return n + rules.confirming;
+}
+
+std::vector<std::size_t> random_order(std::size_t n, std::mt19937_64& bits) {
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), bits);
+  return order;
+}
+
+}  // namespace usher::cli

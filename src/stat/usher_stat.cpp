@@ -1,0 +1,12 @@
+// The executable behind `usher stat`.
+#include <CLI/CLI.hpp>
+
+#include "cli/commands/subcommand.hpp"
+
+namespace usher::cli {
+
+std::vector<subcommand> subcommands(CLI::App& app) {
+  return {stat_command(app)};
+}
+
+}  // namespace usher::cli
