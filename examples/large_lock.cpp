@@ -1,7 +1,7 @@
 // A large lock: it has cache lines of its own for each NUMA node. A cohort lock, put together from two locks of Usher's, as it is and in
 // eight bytes.
 //
-// libusher.so does the second by itself: what does not fit into the 16 bytes that a pthread_mutex_t leaves is in its compact form there.
+// libusher.so does the second by itself: what does not fit into the 16 bytes that a pthread_mutex_t leaves is in its inflatable form there.
 #include <usher/core/inflatable.hpp>
 #include <usher/locks/cohort.hpp>
 #include <usher/mutex.hpp>
@@ -18,16 +18,16 @@ using short_cohort = usher::cohort<P, W, usher::ticket, usher::mcs, 8>;
 
 /// A ticket lock in eight bytes as long as one thread at most waits; then the cohort lock, from a pool that all mutexes of the process share.
 template <class P, class W>
-using compact_cohort = usher::compact<P, W, short_cohort<P, W>>;
+using inflatable_cohort = usher::inflatable<P, W, short_cohort<P, W>>;
 
 /// For the few locks that the whole program uses.
 usher::mutex<short_cohort> of_the_table;
 /// For those of which there are many: one a row.
 struct row {
-  usher::mutex<compact_cohort> mutex;
+  usher::mutex<inflatable_cohort> mutex;
   long value = 0;
 };
-static_assert(sizeof(usher::mutex<compact_cohort>) == 8);
+static_assert(sizeof(usher::mutex<inflatable_cohort>) == 8);
 
 int main() {
   constexpr std::size_t threads = 4, each = 5000;

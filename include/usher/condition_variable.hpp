@@ -7,7 +7,7 @@
 //
 //     usher::mutex<usher::twa> m;
 //     usher::condition_variable c;                                  // first in, first out
-//     usher::condition_variable l(usher::append_chance(0.001));     // mostly last in, first out
+//     usher::condition_variable l(usher::append_probability(0.001));     // mostly last in, first out
 //     std::unique_lock lock(m);
 //     c.wait(lock, [&] { return ready; });
 //     c.wait_for(lock, 10ms);

@@ -3,7 +3,7 @@
 //     #include <usher/semaphore.hpp>
 //
 //     usher::semaphore s(5);                                       // 5 credits; first in, first out
-//     usher::semaphore l(0, usher::append_chance(0.001));          // mostly last in, first out
+//     usher::semaphore l(0, usher::append_probability(0.001));          // mostly last in, first out
 //     s.acquire();  s.try_acquire();  s.try_acquire_for(1s);  s.release();
 //
 // Guarantees, cost and how it works: core/semaphore_core.hpp. release() never waits and may be called from a signal handler;
@@ -32,8 +32,8 @@ class semaphore {
   static constexpr std::ptrdiff_t max() noexcept { return core::max; }
 
   /// What is beyond max() counts as max().
-  explicit semaphore(std::uint32_t credits = 0, append_chance chance = {})
-      : core_(credits < core::max ? credits : core::max), chance_(chance) {}
+  explicit semaphore(std::uint32_t credits = 0, append_probability probability = {})
+      : core_(credits < core::max ? credits : core::max), probability_(probability) {}
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 
@@ -81,7 +81,7 @@ class semaphore {
   template <class Sleep>
   [[gnu::cold]] bool wait(Sleep sleep) {
     waiter me;
-    if (core_.enter(me, chance_)) return true;
+    if (core_.enter(me, probability_)) return true;
     for (;;) {
       if (me.state.load(std::memory_order_acquire) != waiter::waiting) {
         if (core_.arrive(me)) return true;
@@ -92,7 +92,7 @@ class semaphore {
   }
 
   core core_;
-  append_chance chance_;
+  append_probability probability_;
 };
 
 }  // namespace usher::inline v1

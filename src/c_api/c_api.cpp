@@ -142,7 +142,7 @@ int usher_mutex_destroy(usher_mutex_t* m) {
 
 int usher_cond_init(usher_cond_t* c, double append) {
   if (!is_chance(append)) return EINVAL;
-  ::new (c->usher_state) usher::condition_variable(usher::append_chance(append));
+  ::new (c->usher_state) usher::condition_variable(usher::append_probability(append));
   return 0;
 }
 
@@ -174,7 +174,7 @@ int usher_cond_destroy(usher_cond_t* c) {
 
 int usher_sem_init(usher_sem_t* s, unsigned value, double append) {
   if (value > unsigned(usher::semaphore::max()) || !is_chance(append)) return EINVAL;
-  ::new (s->usher_state) usher::semaphore(value, usher::append_chance(append));
+  ::new (s->usher_state) usher::semaphore(value, usher::append_probability(append));
   return 0;
 }
 

@@ -10,15 +10,15 @@
 namespace usher::inline v1 {
 
 template <class P, class W, class Large>
-inline constexpr std::size_t inflated_size<compact<P, W, Large>> = sizeof(Large);
+inline constexpr std::size_t inflated_size<inflatable<P, W, Large>> = sizeof(Large);
 
 /// make_family_on() for the hardware: make.operator()<Lock>(kind). A lock that is too large for a pthread_mutex_t is compiled in its
-/// compact form.
+/// inflatable form.
 template <template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family(Make make) {
   return make_family_on<native, Lock, Table>([&]<class L, class W>(waiting_kind kind) {
     static_assert(lockable<L>);
-    return make.template operator()<fitted<native, W, L>>(kind);
+    return make.template operator()<embeddable_or_inflatable<native, W, L>>(kind);
   });
 }
 

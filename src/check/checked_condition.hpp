@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "check/any_chance.hpp"
+#include "check/any_probability.hpp"
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
 #include "check/platform.hpp"
@@ -74,7 +74,7 @@ struct checked_condition {
   std::string name;
   std::string bug;
   std::size_t size;
-  void (*make)(void*, append_chance);
+  void (*make)(void*, append_probability);
   void (*end)(void*);
   /// False: time has run out. `remaining` as the header has it; null: there is no limit. `owned`: through a unique_lock.
   bool (*wait)(void*, bare_mutex&, std::uint64_t (*remaining)(void* context), void* context, bool owned);
@@ -127,7 +127,7 @@ bool add_condition(std::string name, std::string bug) {
       .name = std::move(name),
       .bug = std::move(bug),
       .size = sizeof(Condition),
-      .make = [](void* at, append_chance chance) { ::new (at) Condition(any_chance{chance}); },
+      .make = [](void* at, append_probability chance) { ::new (at) Condition(any_probability{chance}); },
       .end = [](void* p) { c(p).~Condition(); },
       .wait = [](void* p, bare_mutex& bare, std::uint64_t (*remaining)(void*), void* context,
                  bool owned) { return wait_on(c(p), bare, remaining, context, owned); },
@@ -148,7 +148,7 @@ bool add_condition(std::string name, std::string bug) {
       .mutex_is_idle =
           [](void* p) {
             auto& beside = m(p).words_beside();
-            return beside.requeued() == nullptr && timed_gate<checked>::is_idle(beside.timed.newest()) &&
+            return beside.requeued() == nullptr && timed_waiter_count<checked>::is_idle(beside.timed.newest()) &&
                    beside.owner_tag.newest() == 0;
           },
   });

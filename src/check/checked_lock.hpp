@@ -27,8 +27,8 @@ struct checked_lock {
   void (*lock)(void*);
   bool (*try_lock)(void*);
   void (*unlock)(void*);
-  void (*lock_as_guest)(void*);  ///< null where there are no guests
-  bool (*contended)(void*);      ///< this and the next two: null where a lock cannot say
+  void (*lock_as_guest)(void*);          ///< null where there are no guests
+  bool (*has_certain_successor)(void*);  ///< this and the next two: null where a lock cannot say
   bool (*unlock_is_due)(void*);
   bool (*urgent_wait)(void*);
   void (*lock_with_deadline)(void*);         ///< that no execution lives to see; null where a lock has none of its own
@@ -47,7 +47,9 @@ struct lock_handle {
   bool try_lock() const { return table->try_lock(state); }
   void unlock() const { table->unlock(state); }
   // So an unlock may hand over to a requeued thread under every lock, not only under those that can say when.
-  bool contended() const { return table->contended != nullptr && table->contended(state); }
+  bool has_certain_successor() const {
+    return table->has_certain_successor != nullptr && table->has_certain_successor(state);
+  }
   bool unlock_is_due() const { return table->unlock_is_due != nullptr && table->unlock_is_due(state); }
   bool urgent_wait() const { return table->urgent_wait != nullptr && table->urgent_wait(state); }
 };
@@ -69,7 +71,7 @@ void add_lock(const char* family, const char* suffix, const char* bug) {
       .try_lock = [](void* l) { return static_cast<Lock*>(l)->try_lock(); },
       .unlock = [](void* l) { static_cast<Lock*>(l)->unlock(); },
       .lock_as_guest = nullptr,
-      .contended = nullptr,
+      .has_certain_successor = nullptr,
       .unlock_is_due = nullptr,
       .urgent_wait = nullptr,
       .lock_with_deadline = nullptr,
@@ -78,8 +80,8 @@ void add_lock(const char* family, const char* suffix, const char* bug) {
   };
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
-  if constexpr (requires(Lock& l) { l.contended(); })
-    t.contended = [](void* l) { return static_cast<Lock*>(l)->contended(); };
+  if constexpr (requires(Lock& l) { l.has_certain_successor(); })
+    t.has_certain_successor = [](void* l) { return static_cast<Lock*>(l)->has_certain_successor(); };
   if constexpr (requires(Lock& l) { l.unlock_is_due(); })
     t.unlock_is_due = [](void* l) { return static_cast<Lock*>(l)->unlock_is_due(); };
   if constexpr (requires(Lock& l) { l.urgent_wait(); })

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "check/any_chance.hpp"
+#include "check/any_probability.hpp"
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
 #include "check/platform.hpp"
@@ -44,8 +44,8 @@ struct mutex_bytes {
   void* state() { return room.data(); }
   /// But for whose turn it is next: nobody waits, and nobody has it.
   bool is_idle() const {
-    return chain.get() == nullptr && timed_gate<checked>::is_idle(timed.newest() - users_elsewhere * one_user) &&
-           owner_tag.newest() == 0;
+    return chain.get() == nullptr &&
+           timed_waiter_count<checked>::is_idle(timed.newest() - users_elsewhere * one_user) && owner_tag.newest() == 0;
   }
 
   // timed_waiters.hpp
@@ -54,7 +54,7 @@ struct mutex_bytes {
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
   std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
   /// In this incarnation of the process.
-  bool is_valid() const { return epoch.newest() >> 32 == checked::fork_stamp(); }
+  bool is_valid() const { return epoch.newest() >> 32 == checked::fork_epoch(); }
 
   const checked_lock& lock;
   bool unlocked_by_others = false;  ///< then nothing can be seen of it after a requeue
@@ -64,7 +64,7 @@ struct mutex_bytes {
   /// What the lock has said to a thread's last unlock.
   struct answers {
     enum answer : std::uint8_t { unasked, no, yes };
-    answer contended = unasked, due = unasked, urgent = unasked;
+    answer has_certain_successor = unasked, due = unasked, urgent = unasked;
   };
   std::array<answers, execution::most_threads> said{};
   alignas(64) std::array<std::byte, room_for_subject> room;
@@ -110,16 +110,16 @@ struct checked_queue {
 
   // a thread that waits, in this order
   void (*make_waiter)(void*);
-  void (*enter)(void* waiter, void* queue, mutex_bytes&, append_chance);
+  void (*enter)(void* waiter, void* queue, mutex_bytes&, append_probability);
   bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
-  bool (*was_handed)(void* waiter);
+  bool (*was_handed_over)(void* waiter);
   void (*come_back)(void* waiter, bool granted, unsigned looks);
   void (*end_waiter)(void*);
   void (*undo_enter)(void* waiter);
 
   // a thread that signals
-  void* (*choose_one)(void* queue, bool tied);
-  void* (*choose_all)(void* queue);
+  void* (*select_one)(void* queue, bool armed);
+  void* (*select_all)(void* queue);
   void (*deliver)(void* chain);
   bool (*close)(void* queue);
 
@@ -145,7 +145,9 @@ struct queue_adapter {
 
     struct observed : lock_handle {
       mutex_bytes* m;
-      bool contended() const { return keep(&mutex_bytes::answers::contended, lock_handle::contended()); }
+      bool has_certain_successor() const {
+        return keep(&mutex_bytes::answers::has_certain_successor, lock_handle::has_certain_successor());
+      }
       bool unlock_is_due() const { return keep(&mutex_bytes::answers::due, lock_handle::unlock_is_due()); }
       bool urgent_wait() const { return keep(&mutex_bytes::answers::urgent, lock_handle::urgent_wait()); }
       bool keep(mutex_bytes::answers::answer mutex_bytes::answers::*question, bool is_so) const {
@@ -159,7 +161,7 @@ struct queue_adapter {
     auto& epoch() const { return m->epoch; }
     waiter* requeued() const { return static_cast<waiter*>(m->chain.get()); }
     void requeue_first(waiter* w) const { m->chain.set(w); }
-    bool may_requeue() const { return m->epoch.load(std::memory_order_relaxed) >> 32 == checked::fork_stamp(); }
+    bool may_requeue() const { return m->epoch.load(std::memory_order_relaxed) >> 32 == checked::fork_epoch(); }
     static bool is_renewed(std::uint32_t) { return true; }
     void forget_requeued() const { requeue_first(nullptr); }
     void reset_lock() const { m->reset_lock(); }
@@ -200,17 +202,17 @@ struct queue_adapter {
     void take_over() const { mutex::take_over({m}); }
     // As pthread_mutex_destroy() asks for them: preload/users.hpp.
     void entered() {
-      const std::uint32_t stamp = checked::fork_stamp();
-      const bool valid = m->epoch.load(std::memory_order_relaxed) >> 32 == stamp;
+      const std::uint32_t epoch = checked::fork_epoch();
+      const bool valid = m->epoch.load(std::memory_order_relaxed) >> 32 == epoch;
       const bool room = valid && m->users_elsewhere + m->users < mutex_bytes::most_users;
-      counted = valid && timed_gate<checked>::add_user(m->timed) ? stamp : 0;
+      counted = valid && timed_waiter_count<checked>::add_user(m->timed) ? epoch : 0;
       if ((counted != 0) != room)
         wrong("a thread that waits is counted where there is no room for it, or not where there is");
       m->users += counted != 0 ? 1 : 0;
     }
     void left() const {
-      if (counted != checked::fork_stamp()) return;
-      timed_gate<checked>::remove_user(m->timed);
+      if (counted != checked::fork_epoch()) return;
+      timed_waiter_count<checked>::remove_user(m->timed);
       m->users--;
     }
 
@@ -268,7 +270,7 @@ struct queue_adapter {
 template <class Parts>
 bool add_queue(std::string name, std::string bug) {
   using a = queue_adapter<Parts>;
-  using choice = typename a::queue::choice;
+  using forwarding = typename a::queue::forwarding;
   checked_queues().push_back({
       .name = std::move(name),
       .bug = std::move(bug),
@@ -279,13 +281,13 @@ bool add_queue(std::string name, std::string bug) {
       .lock = a::lock,
       .lock_in_time = a::lock_in_time,
       .unlock = a::unlock,
-      .has_users = [](mutex_bytes& m) { return timed_gate<checked>::has_users(m.timed); },
+      .has_users = [](mutex_bytes& m) { return timed_waiter_count<checked>::has_users(m.timed); },
       .make_waiter = [](void* at) { construct_at_once<typename a::waiter>(at); },
       .enter = [](void* me, void* p, mutex_bytes& m,
-                  append_chance chance) { a::wait::enter(a::w(me), a::q(p), {&m}, any_chance{chance}); },
+                  append_probability chance) { a::wait::enter(a::w(me), a::q(p), {&m}, any_probability{chance}); },
       .await_grant = [](void* me, manner how, unsigned looks,
                         bool& gave_up) { return a::await_grant(a::w(me), how, looks, gave_up); },
-      .was_handed = [](void* me) { return a::queue::was_handed(a::w(me)); },
+      .was_handed_over = [](void* me) { return a::queue::was_handed_over(a::w(me)); },
       .come_back =
           [](void* me, bool granted, unsigned looks) {
             a::wait::come_back(a::w(me), granted, [&] {
@@ -295,10 +297,10 @@ bool add_queue(std::string name, std::string bug) {
           },
       .end_waiter = [](void* me) { std::destroy_at(&a::w(me)); },
       .undo_enter = [](void* me) { a::wait::undo_enter(a::w(me)); },
-      .choose_one = [](void* p, bool tied) -> void* {
-        return a::wait::of_chain(a::q(p).choose_one(tied ? choice::tied : choice::loose));
+      .select_one = [](void* p, bool armed) -> void* {
+        return a::wait::of_chain(a::q(p).select_one(armed ? forwarding::armed : forwarding::none));
       },
-      .choose_all = [](void* p) -> void* { return a::wait::of_chain(a::q(p).choose_all()); },
+      .select_all = [](void* p) -> void* { return a::wait::of_chain(a::q(p).select_all()); },
       .deliver = [](void* chain) { a::wait::deliver(a::w(chain)); },
       .close = [](void* p) { return a::q(p).close(); },
       .state = [](void* me) { return a::w(me).state.newest(); },

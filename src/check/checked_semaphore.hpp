@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "check/any_chance.hpp"
+#include "check/any_probability.hpp"
 #include "check/platform.hpp"
 #include "usher/core/semaphore_core.hpp"
 
 namespace usher::check {
 
 struct checked_semaphore {
-  enum waiter_state { waiting, called, granted };
+  enum waiter_state { waiting, notified, granted };
 
   std::string name;
   std::string bug;
@@ -26,7 +26,7 @@ struct checked_semaphore {
   bool (*release)(void*);
   void (*make_waiter)(void*);
   void (*end_waiter)(void*);
-  bool (*enter)(void*, void* waiter, append_chance);
+  bool (*enter)(void*, void* waiter, append_probability);
   bool (*waits)(void* waiter);
   bool (*has_credit)(void* waiter);              ///< it was handed one
   waiter_state (*state)(void* waiter);           ///< not as a thread sees it: the newest
@@ -57,15 +57,15 @@ bool add_semaphore(std::string name, std::string bug) {
       .release = [](void* p) { return s(p).release(); },
       .make_waiter = [](void* at) { construct_at_once<waiter>(at); },
       .end_waiter = [](void* m) { w(m).~waiter(); },
-      .enter = [](void* p, void* m, append_chance chance) { return s(p).enter(w(m), any_chance{chance}); },
+      .enter = [](void* p, void* m, append_probability chance) { return s(p).enter(w(m), any_probability{chance}); },
       .waits = [](void* m) { return w(m).state.load(std::memory_order_acquire) == waiter::waiting; },
       .has_credit = [](void* m) { return w(m).state.newest() == waiter::granted; },
       .state =
           [](void* m) {
             const std::uint32_t s = w(m).state.newest();
-            return s == waiter::waiting  ? checked_semaphore::waiting
-                   : s == waiter::called ? checked_semaphore::called
-                                         : checked_semaphore::granted;
+            return s == waiter::waiting    ? checked_semaphore::waiting
+                   : s == waiter::notified ? checked_semaphore::notified
+                                           : checked_semaphore::granted;
           },
       .park =
           [](void* m, std::uint64_t ns) {

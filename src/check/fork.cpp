@@ -123,9 +123,9 @@ void execution::forget_nodes() {
 
 /// One that is attached stays so, to whatever the child does with that lock; there may be others.
 void execution::lose_annex() {
-  if (annex_taken_.newest() == 0 || annexes_lost_ + 1 == most_annexes || rl::rand(4) == 0) return;
-  annexes_lost_++;
-  annex_taken_.store(0, std::memory_order_relaxed);
+  if (inflated_taken_.newest() == 0 || inflated_lost_ + 1 == most_inflated || rl::rand(4) == 0) return;
+  inflated_lost_++;
+  inflated_taken_.store(0, std::memory_order_relaxed);
 }
 
 void execution::end_vanished_locals() {

@@ -194,18 +194,18 @@ void execution::before_access(const void* word, const place& p) {
     if (inside(word, watched_[i].begin, watched_[i].size)) return watched_lives_[i].use(watched_[i].used_late, p);
   if (inside(word, locals_, sizeof locals_))
     return local_lives_[slot_of_local(word)]->use("what a thread had on its stack is touched after its end", p);
-  if (inside(word, annex_room_, sizeof annex_room_)) return use_annex(word, p);
+  if (inside(word, inflated_room_, sizeof inflated_room_)) return use_inflated(word, p);
   if (!inside(word, nodes_.data(), sizeof nodes_)) return;
   node_slot& s = nodes_[distance(nodes_.data(), word) / sizeof(node_slot)];
   if (word != &s.used) s.uses.use("a node is touched that has been given back", p);
 }
 
-void execution::use_annex(const void* word, const place& p) {
-  const unsigned which = unsigned(distance(annex_room_, word) / sizeof annex_room_[0]);
-  if (!inside(word, annex_room_[which] + annex_lock_at, sizeof annex_room_[0] - annex_lock_at)) return;
-  if (which != annexes_lost_)
+void execution::use_inflated(const void* word, const place& p) {
+  const unsigned which = unsigned(distance(inflated_room_, word) / sizeof inflated_room_[0]);
+  if (!inside(word, inflated_room_[which] + inflated_lock_at, sizeof inflated_room_[0] - inflated_lock_at)) return;
+  if (which != inflated_lost_)
     fail("a large lock is touched that a fork has left behind", rl::test_result_access_to_freed_memory, p);
-  annex_uses_.use("a large lock is touched that has gone back to the pool", p);
+  inflated_uses_.use("a large lock is touched that has gone back to the pool", p);
 }
 
 void execution::after_write(const void* word, const place& p) {

@@ -397,8 +397,8 @@ class execution {
   execution(chances c, unsigned threads);
   ~execution() {
     end_vanished_locals();
-    for (unsigned i = 0; i < most_annexes; i++)
-      if (end_annex_[i] != nullptr) end_annex_[i](annex_room_[i]);
+    for (unsigned i = 0; i < most_inflated; i++)
+      if (end_inflated_[i] != nullptr) end_inflated_[i](inflated_room_[i]);
   }
   execution(const execution&) = delete;
   execution& operator=(const execution&) = delete;
@@ -495,7 +495,7 @@ class execution {
   void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
     if (promise_.first_exchange_is_doorway &&
-        (inside(word, promise_.lock, promise_.size) || inside(word, annex_room_, sizeof annex_room_)))
+        (inside(word, promise_.lock, promise_.size) || inside(word, inflated_room_, sizeof inflated_room_)))
       pass_doorway();
   }
 
@@ -601,7 +601,7 @@ class execution {
   }
 
   /// Where a thread has kept none, all nodes are one pool: by then its own may be with others.
-  node_handle borrow_node(const place& p) {
+  node_handle cached_node(const place& p) {
     node_handle& kept = kept_[rl::thread_index()];
     if (kept != no_node) return std::exchange(kept, no_node);
     const unsigned first = rl::thread_index() * nodes_a_thread;
@@ -614,7 +614,7 @@ class execution {
     return no_node;
   }
 
-  void keep_node(node_handle h, const place& p) {
+  void cache_node(node_handle h, const place& p) {
     node_handle& kept = kept_[rl::thread_index()];
     if (kept != no_node) return give_node(h, p);
     kept = h;
@@ -625,36 +625,37 @@ class execution {
 
   /// Whether the word is the platform's own, whose orders are not a lock's.
   bool keeps(const void* word) const {
-    return word == &annex_taken_ || std::ranges::any_of(nodes_, [word](const node_slot& s) { return word == &s.used; });
+    return word == &inflated_taken_ ||
+           std::ranges::any_of(nodes_, [word](const node_slot& s) { return word == &s.used; });
   }
 
   // ---- states of large locks ----
 
   /// One, so that a second lock, or the same again before it has come back, finds none. A fork may lose it.
-  template <class Annex>
-  std::uint32_t take_annex(const place& p) {
-    std::uint32_t unused = 0;  // acquire: pairs with give_annex
-    if (!annex_taken_.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
+  template <class State>
+  std::uint32_t take_inflated(const place& p) {
+    std::uint32_t unused = 0;  // acquire: pairs with give_inflated
+    if (!inflated_taken_.compare_exchange_strong(unused, 1, std::memory_order_acquire, std::memory_order_relaxed, p))
       return 0;
-    static_assert(sizeof(Annex) <= sizeof annex_room_[0] && alignof(Annex) <= 128);
-    if (end_annex_[annexes_lost_] == nullptr) {
-      Annex* const made = construct_at_once<Annex>(annex_room_[annexes_lost_]);
-      end_annex_[annexes_lost_] = [](void* at) { static_cast<Annex*>(at)->~Annex(); };
+    static_assert(sizeof(State) <= sizeof inflated_room_[0] && alignof(State) <= 128);
+    if (end_inflated_[inflated_lost_] == nullptr) {
+      State* const made = construct_at_once<State>(inflated_room_[inflated_lost_]);
+      end_inflated_[inflated_lost_] = [](void* at) { static_cast<State*>(at)->~State(); };
       // Closed, and in half of the executions about to wrap.
       if (wraps_) made->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
     }
-    return 1 + annexes_lost_;
+    return 1 + inflated_lost_;
   }
-  void give_annex(const place& p) {
-    annex_uses_.end("a large lock goes back to the pool while another thread may still touch it", p);
-    annex_taken_.store(0, std::memory_order_release, p);
+  void give_inflated(const place& p) {
+    inflated_uses_.end("a large lock goes back to the pool while another thread may still touch it", p);
+    inflated_taken_.store(0, std::memory_order_release, p);
   }
-  void* annex(std::uint32_t h) {
-    if (h == 0 || h > most_annexes)
+  void* inflated(std::uint32_t h) {
+    if (h == 0 || h > most_inflated)
       fail("not the handle of a large lock", rl::test_result_user_assert_failed, place::current());
-    return annex_room_[h - 1];
+    return inflated_room_[h - 1];
   }
-  bool annex_is_free() const { return annex_taken_.newest() == 0; }
+  bool inflated_is_free() const { return inflated_taken_.newest() == 0; }
 
   bool all_nodes_free() const {
     for (unsigned i = 0; i < nodes_.size(); i++)
@@ -690,7 +691,7 @@ class execution {
 
   void pass_doorway();
   void waits();
-  void use_annex(const void* word, const place& p);
+  void use_inflated(const void* word, const place& p);
   void forget_thread(unsigned t);
   void forget_nodes();
   void lose_annex();
@@ -719,14 +720,14 @@ class execution {
   std::array<unsigned, most_locals> local_owner_{};
   unsigned locals_begun_ = 0;
   std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
-  node_handle first_node_ = first_node;              ///< other ones after a fork that has left the parent's behind
-  static constexpr std::size_t annex_lock_at = 128;  // before it, `users` outlives it
-  static constexpr unsigned most_annexes = 3;
-  alignas(128) std::byte annex_room_[most_annexes][4096];
-  unsigned annexes_lost_ = 0;
-  life annex_uses_;
-  std::array<void (*)(void*), most_annexes> end_annex_{};
-  checked_atomic<std::uint32_t> annex_taken_;
+  node_handle first_node_ = first_node;                 ///< other ones after a fork that has left the parent's behind
+  static constexpr std::size_t inflated_lock_at = 128;  // before it, `users` outlives it
+  static constexpr unsigned most_inflated = 3;
+  alignas(128) std::byte inflated_room_[most_inflated][4096];
+  unsigned inflated_lost_ = 0;
+  life inflated_uses_;
+  std::array<void (*)(void*), most_inflated> end_inflated_{};
+  checked_atomic<std::uint32_t> inflated_taken_;
   std::array<table_words, most_tables> tables_;
   std::array<sleeper, most_threads> sleepers_{};
   std::array<nap, most_threads> naps_{};
@@ -874,23 +875,23 @@ struct checked : checked_words {
 
   static node_handle take_node(place p = place::current()) { return execution::current().take_node(p); }
   static void give_node(node_handle h, place p = place::current()) { execution::current().give_node(h, p); }
-  static node_handle borrow_node(place p = place::current()) { return execution::current().borrow_node(p); }
-  static void keep_node(node_handle h, place p = place::current()) { execution::current().keep_node(h, p); }
+  static node_handle cached_node(place p = place::current()) { return execution::current().cached_node(p); }
+  static void cache_node(node_handle h, place p = place::current()) { execution::current().cache_node(h, p); }
   static queue_node<checked_words>& node(node_handle h, place p = place::current()) {
     return execution::current().node(h, p);
   }
 
   template <class T>
-  static std::uint32_t take_annex(place p = place::current()) {
-    return execution::current().take_annex<annexed<checked_words, T>>(p);
+  static std::uint32_t take_inflated(place p = place::current()) {
+    return execution::current().take_inflated<inflated_state<checked_words, T>>(p);
   }
   template <class T>
-  static void give_annex(std::uint32_t, place p = place::current()) {
-    execution::current().give_annex(p);
+  static void give_inflated(std::uint32_t, place p = place::current()) {
+    execution::current().give_inflated(p);
   }
   template <class T>
-  static annexed<checked_words, T>& annex(std::uint32_t h) {
-    return *static_cast<annexed<checked_words, T>*>(execution::current().annex(h));
+  static inflated_state<checked_words, T>& inflated(std::uint32_t h) {
+    return *static_cast<inflated_state<checked_words, T>*>(execution::current().inflated(h));
   }
 
   // ---- the rest ----
@@ -925,7 +926,7 @@ struct checked : checked_words {
     return true;
   }
 
-  static std::uint32_t fork_stamp() { return execution::current().epoch(); }
+  static std::uint32_t fork_epoch() { return execution::current().epoch(); }
   /// Odd and above 2, as natively; a thread may have none at first.
   static std::uint32_t owner_tag() { return execution::current().owner_tag(); }
   static void ensure_owner_tag() { execution::current().ensure_owner_tag(); }
@@ -948,7 +949,7 @@ struct checked : checked_words {
   }
   static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
-  /// Never 0: so the least append_chance is none.
+  /// Never 0: so the least append_probability is none.
   static std::uint32_t random() { return 1 + rl::rand((1u << 16) - 1); }
   static bool bernoulli(std::uint32_t n, place p = place::current()) { return execution::current().bernoulli(n, p); }
   static std::uint64_t now() { return execution::current().now(); }

@@ -10,7 +10,7 @@ namespace usher::check {
 
 template <platform P, class W, class Lock>
 class with_deadlines {
-  using gate = timed_gate<P>;
+  using timed_waiters = timed_waiter_count<P>;
 
  public:
   static constexpr lock_traits traits{
@@ -27,8 +27,8 @@ class with_deadlines {
 
   /// By the scenario that asks whether such a thread is served: in the manner of one, for as long as it takes.
   void lock_with_deadline() {
-    gate::lock(
-        lock_, gate_, [] { return std::uint64_t{1} << 62; }, &tag_);
+    timed_waiters::lock(
+        lock_, timed_waiters_, [] { return std::uint64_t{1} << 62; }, &tag_);
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
@@ -45,19 +45,19 @@ class with_deadlines {
   }
 
   void unlock() {
-    if (!gate::anyone_after(tag_, gate_)) return lock_.unlock();
-    gate::unlock(lock_, gate_, &tag_);
+    if (!timed_waiters::clear_tag_and_check(tag_, timed_waiters_)) return lock_.unlock();
+    timed_waiters::unlock(lock_, timed_waiters_, &tag_);
   }
 
  private:
   bool lock_in_time() {
     unsigned left = P::random() % 4;
-    return gate::lock(
-        lock_, gate_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }, &tag_);
+    return timed_waiters::lock(
+        lock_, timed_waiters_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }, &tag_);
   }
 
   Lock lock_;
-  typename gate::word gate_, tag_;
+  typename timed_waiters::word timed_waiters_, tag_;
 };
 
 template <platform P, class W>

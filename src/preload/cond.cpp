@@ -88,7 +88,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
     result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
     // A fork in a signal handler has left us behind: for once we wake for no reason.
-    if (result == EINTR && pthread_queue::forgotten(me)) return wait_on::wait_end::abandoned;
+    if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
     return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::look;
   });
   current_sleep = {};
@@ -223,14 +223,14 @@ int cond_signal(pthread_cond_t* c) {
   if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
     return signal_elsewhere(c, USHER_CALLER);
   pthread_queue& queue = cond_of(c).queue;
-  return queue.anyone() ? signal(queue) : 0;
+  return queue.has_waiters() ? signal(queue) : 0;
 }
 
 int cond_broadcast(pthread_cond_t* c) {
   if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
     return broadcast_elsewhere(c, USHER_CALLER);
   pthread_queue& queue = cond_of(c).queue;
-  return queue.anyone() ? broadcast(queue) : 0;
+  return queue.has_waiters() ? broadcast(queue) : 0;
 }
 
 }  // namespace usher::preload

@@ -144,7 +144,7 @@ enum class validity : std::uint64_t {
 };
 inline validity validity_of(pthread_mutex_t* m) {
   return validity(kind_and_epoch(m).load(std::memory_order_acquire) -
-                  usher_process_state.mark.load(std::memory_order_acquire));
+                  usher_process_state.epoch_word.load(std::memory_order_acquire));
 }
 /// Valid, and has_owner().
 inline bool has_owner(validity v) {

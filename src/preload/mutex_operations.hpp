@@ -34,7 +34,7 @@ struct words_beside_lock {
 
   bool may_requeue() const {
     const std::uint64_t seen = epoch().load(std::memory_order_relaxed);
-    return is_ours(kind_of(seen)) && !has_owner(kind_of(seen)) && epoch_of(seen) == native::fork_stamp();
+    return is_ours(kind_of(seen)) && !has_owner(kind_of(seen)) && epoch_of(seen) == native::fork_epoch();
   }
   static bool is_renewed(std::uint32_t kind) { return is_ours(int(kind)); }
   void forget_requeued() const {
@@ -70,7 +70,7 @@ class mutex_operations {
   using words = mutex_words<Lock>;
   using layout = typename words::layout;
   using core = morphing_mutex<native, words>;
-  using timed_waiters = timed_gate<native>;
+  using timed_waiters = timed_waiter_count<native>;
   static constexpr bool counts_in_tag = layout::count == layout::owner_tag;
 
  public:
@@ -167,7 +167,7 @@ class mutex_operations {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
     // Either is left by threads that have ended while they waited, by handlers, or in a mutex that is not locked.
-    if (timed_waiters::anyone(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
+    if (timed_waiters::has_waiters(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
       return false;
     w.owner_tag().store(0, std::memory_order_relaxed);  // first, as ever: a handler may come between the two
     word.store(0, std::memory_order_release);

@@ -38,12 +38,12 @@ void read_command(char (&to)[16]) {
 }
 
 /// This incarnation's slot + 1, or 0 if there is no room.
-std::uint32_t own_process(recorder& r, std::uint32_t stamp) {
+std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
-  if (std::uint32_t(seen >> 32) == stamp) return std::uint32_t(seen);
+  if (std::uint32_t(seen >> 32) == epoch) return std::uint32_t(seen);
   const std::uint32_t index = r.head->processes.fetch_add(1, std::memory_order_relaxed);
   const bool room = index < r.head->room.processes && index < 0xfffe;  // a key has 16 bits for it
-  const std::uint64_t mine = std::uint64_t{stamp} << 32 | (room ? index + 1 : 0);
+  const std::uint64_t mine = std::uint64_t{epoch} << 32 | (room ? index + 1 : 0);
   if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return std::uint32_t(seen);
   if (!room) {
     add(r.head->dropped.processes, 1);
@@ -215,13 +215,13 @@ constinit std::atomic<recorder*> current_recorder{nullptr};
 recorded_thread* begin_thread(recorder& r) {
   recorded_thread& me = this_thread;
   const int saved = errno;
-  const std::uint32_t stamp = native::fork_stamp();
-  const std::uint32_t process = own_process(r, stamp);
+  const std::uint32_t epoch = native::fork_epoch();
+  const std::uint32_t process = own_process(r, epoch);
   const std::uint32_t name = process != 0 ? own_slot(r) : 0;
   recorded_thread then{.of = &r,
                        .slot = nullptr,
                        .key_base = std::uint64_t{process} << 48,
-                       .stamp = stamp,
+                       .epoch = epoch,
                        .name = name,
                        .objects = r.objects,
                        .table = &selected(),
@@ -239,12 +239,12 @@ recorded_thread* begin_thread(recorder& r) {
     then.slot = &slot;
   }
   // A handler may call at any moment: until all is there it finds none of it valid.
-  std::atomic_ref(me.stamp).store(0, std::memory_order_relaxed);
+  std::atomic_ref(me.epoch).store(0, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const std::uint32_t valid = std::exchange(then.stamp, 0);
+  const std::uint32_t valid = std::exchange(then.epoch, 0);
   me = then;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  std::atomic_ref(me.stamp).store(valid, std::memory_order_relaxed);
+  std::atomic_ref(me.epoch).store(valid, std::memory_order_relaxed);
   errno = saved;
   if (me.slot == nullptr) {
     add(r.head->calls, 1);
@@ -400,7 +400,7 @@ void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t 
 // ---- a wait ------------------------------------------------------------------------------------------------
 
 recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller)
-    : me_(me), of_(*me.of), slot_(*me.slot), object_(o), kind_(kind), stamp_(me.stamp), began_(of_.ticks()) {
+    : me_(me), of_(*me.of), slot_(*me.slot), object_(o), kind_(kind), epoch_(me.epoch), began_(of_.ticks()) {
   recorder& r = of_;
   const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);
   raise_to(o.most_waiting, std::uint32_t(before & record::waiting_count) + 1);
@@ -421,7 +421,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
 }
 
 bool recorded_wait::is_ours() {
-  if (stamp_ != native::fork_stamp()) return false;
+  if (epoch_ != native::fork_epoch()) return false;
   if (me_.of == &of_ && me_.slot == &slot_) return true;
   leave();
   return false;

@@ -3,7 +3,7 @@
 // Nothing here allocates, takes a lock of anybody's, or waits. What a signal handler interrupts it may call itself: an entry is
 // claimed by one compare-and-swap, and what is counted twice or not at all then is one call.
 //
-// Which thread of which incarnation calls is cached in thread-local storage; the fork stamp tells when that is a parent's. The
+// Which thread of which incarnation calls is cached in thread-local storage; the fork epoch tells when that is a parent's. The
 // file stays mapped for good: a thread may be anywhere when the recording ends.
 #pragma once
 
@@ -33,7 +33,7 @@ struct recorder {
   std::uint32_t hold_times;
   std::uint64_t ticks_a_ms;
   bool tsc;
-  std::atomic<std::uint64_t> process;       ///< fork stamp << 32 | slot + 1
+  std::atomic<std::uint64_t> process;       ///< fork epoch << 32 | slot + 1
   std::atomic<std::uint64_t> next_maps;     ///< ticks: the mappings are not read again before
   std::atomic<std::uint32_t> maps_are_due;  ///< they were to be read, but it was too early
 
@@ -69,7 +69,7 @@ struct alignas(64) recorded_thread {
   recorder* of;
   record::thread_slot* slot;  ///< null: it found none, and is not recorded
   std::uint64_t key_base;     ///< what keys of its process have above the address
-  std::uint32_t stamp;        ///< fork stamp for which all of this is so
+  std::uint32_t epoch;        ///< fork epoch for which all of this is so
   std::uint32_t name;         ///< slot + 1, as `owner` has it
   // What a lock call needs of the recorder and of the selection, on the line that it reads anyway.
   record::object* objects;
@@ -104,7 +104,7 @@ inline recorded_thread* recorded_self() {
   if (r == nullptr) [[unlikely]]
     return nullptr;
   recorded_thread& me = this_thread;
-  if (me.of != r || me.stamp != native::fork_stamp()) [[unlikely]]
+  if (me.of != r || me.epoch != native::fork_epoch()) [[unlikely]]
     return begin_thread(*r);
   return me.slot != nullptr ? &me : nullptr;
 }
@@ -191,7 +191,7 @@ class recorded_wait {
   record::thread_slot& slot_;
   record::object& object_;
   record::kind kind_;
-  std::uint32_t stamp_, chain_ = 0;
+  std::uint32_t epoch_, chain_ = 0;
   std::uint64_t began_, ended_ = 0;
 };
 

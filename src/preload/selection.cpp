@@ -52,7 +52,7 @@ constexpr mutex_table through_adaptive{
 
 // ---- the selection -----------------------------------------------------------------------------------------
 
-constinit std::atomic<append_chance> order_of_conds{}, order_of_sems{};
+constinit std::atomic<append_probability> order_of_conds{}, order_of_sems{};
 
 void complain_of_lock(std::string_view unknown) {
   nearest_name nearest(unknown);
@@ -72,12 +72,12 @@ constexpr const char* cond_variable = "USHER_COND_APPEND";
 constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
 /// The probability in a variable; in order of arrival if there is none. Null if it says something that is none.
-std::optional<append_chance> probability(const char* name) {
+std::optional<append_probability> probability(const char* name) {
   const std::string_view text = variable(name);
-  if (text.empty()) return append_chance();
+  if (text.empty()) return append_probability();
   const double p = parse_probability(text);
   if (p <= 0) return std::nullopt;
-  return append_chance(p);
+  return append_probability(p);
 }
 
 void complain_of_probability(const char* name) {
@@ -127,18 +127,18 @@ void begin_recording(const char* path, const mutex_table& table) {
   const mutex_table* table = found != nullptr && !refused ? found : &through;
   if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
     usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() registers the handler
-    native::fork_stamp();
+    native::fork_epoch();
     if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
     // Locks are reset after a fork, so nodes of threads that are gone may be used again.
-    usher_process_state.ghosts_are_free.store(1, std::memory_order_relaxed);
+    usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();
     native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
                         nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),
                         nanoseconds(variable("USHER_SLEEP_NS"), otherwise.sleep)});
   }
-  const std::optional<append_chance> conds = probability(cond_variable), sems = probability(sem_variable);
-  order_of_conds.store(conds.value_or(append_chance()), std::memory_order_relaxed);
-  order_of_sems.store(sems.value_or(append_chance()), std::memory_order_relaxed);
+  const std::optional<append_probability> conds = probability(cond_variable), sems = probability(sem_variable);
+  order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
+  order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
   note_selection(outcome_of(name, found), table->name);
   const mutex_table* none = nullptr;
   if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
@@ -173,10 +173,10 @@ const mutex_table& selected() {
   return t != nullptr ? *t : choose();
 }
 
-append_chance cond_append() {
+append_probability cond_append() {
   return order_of_conds.load(std::memory_order_relaxed);
 }
-append_chance sem_append() {
+append_probability sem_append() {
   return order_of_sems.load(std::memory_order_relaxed);
 }
 

@@ -39,7 +39,7 @@ inline bool passes_through() {
 }
 
 /// USHER_COND_APPEND and USHER_SEM_APPEND.
-append_chance cond_append();
-append_chance sem_append();
+append_probability cond_append();
+append_probability sem_append();
 
 }  // namespace usher::preload

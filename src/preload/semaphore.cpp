@@ -63,7 +63,7 @@ void on_cancel(void* argument) {
   USHER_PROBE1(sem_wait_begin, &s);
   waiting_thread me;
   me.semaphore = &s;
-  current_sleep = {&me.state, waiting_thread::called};
+  current_sleep = {&me.state, waiting_thread::notified};
   int error = 0;
   for (bool acquired = s.enter(me, sem_append()); !acquired;) {
     if (me.state.load(std::memory_order_acquire) != waiting_thread::waiting) {

@@ -9,22 +9,22 @@
 
 namespace usher::preload {
 
-using timed_waiters = timed_gate<native>;
+using timed_waiters = timed_waiter_count<native>;
 
 /// By the holder, before it waits. Returns what leave_users() is to be told. 0: the thread is not counted; that is so where
 /// the mutex is not this thread's, or not valid yet in this process, or robust: those are not asked when destroyed.
 inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
-  const std::uint32_t stamp =
-      native::fork_stamp();  // before it is counted: this thread may fork in a handler at any time
+  const std::uint32_t epoch =
+      native::fork_epoch();  // before it is counted: this thread may fork in a handler at any time
   const std::uint64_t kind = kind_and_epoch(mutex).load(std::memory_order_relaxed);
-  if (is_ours(kind_of(kind))) return epoch_of(kind) == stamp && timed_waiters::add_user(timed_of(mutex)) ? stamp : 0;
+  if (is_ours(kind_of(kind))) return epoch_of(kind) == epoch && timed_waiters::add_user(timed_of(mutex)) ? epoch : 0;
 #if defined(__GLIBC__)
   // The C library counts its users in this field, under the mutex: +1 when it is locked, −1 when it is unlocked, but not
   // while a thread waits in its own pthread_cond_wait().
   constexpr int robust = 0x10;
   if ((kind_of(kind) & robust) == 0 && mutex->__data.__owner == native::thread_id()) {
     mutex->__data.__nusers++;
-    return stamp;
+    return epoch;
   }
 #endif
   return 0;
@@ -34,7 +34,7 @@ inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
 inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
   if (counted == 0) return;
   if (is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed)))) {
-    if (counted == native::fork_stamp()) timed_waiters::remove_user(timed_of(mutex));
+    if (counted == native::fork_epoch()) timed_waiters::remove_user(timed_of(mutex));
     return;
   }
 #if defined(__GLIBC__)
@@ -44,7 +44,7 @@ inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
 
 /// Whether threads of this process wait with a mutex of ours.
 inline bool has_users(pthread_mutex_t* mutex) {
-  return epoch_of(kind_and_epoch(mutex).load(std::memory_order_relaxed)) == native::fork_stamp() &&
+  return epoch_of(kind_and_epoch(mutex).load(std::memory_order_relaxed)) == native::fork_epoch() &&
          timed_waiters::has_users(timed_of(mutex));
 }
 

@@ -220,8 +220,8 @@ struct simulated {
 
   static node_handle take_node();
   static void give_node(node_handle h);
-  static node_handle borrow_node();
-  static void keep_node(node_handle h);
+  static node_handle cached_node();
+  static void cache_node(node_handle h);
   static queue_node<simulated>& node(node_handle h);
 
   // ---- the rest ----
@@ -265,7 +265,7 @@ struct simulated {
     auto& s = simulation::current();
     return s.on().to_ns(s.now());
   }
-  static std::uint32_t fork_stamp() { return 1; }
+  static std::uint32_t fork_epoch() { return 1; }
   static std::uint32_t owner_tag() { return 2 * thread_index() + 1; }
   static void ensure_owner_tag() {}
   static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }

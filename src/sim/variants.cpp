@@ -52,15 +52,15 @@ class brings_node {
 
   void lock() {
     P::doorway(this);
-    const node_handle mine = P::borrow_node();
+    const node_handle mine = P::cached_node();
     base_.lock(mine);
-    P::keep_node(mine);
+    P::cache_node(mine);
     P::admitted(this);
   }
   bool try_lock() {
-    const node_handle mine = P::borrow_node();
+    const node_handle mine = P::cached_node();
     const bool locked = base_.try_lock(mine);
-    P::keep_node(mine);
+    P::cache_node(mine);
     return locked;
   }
   void lock_as_guest()
@@ -74,9 +74,9 @@ class brings_node {
   void unlock() {
     if constexpr (requires(Base& b) { b.unlock(); })
       if (std::exchange(guest_, false)) return base_.unlock();
-    const node_handle mine = P::borrow_node();
+    const node_handle mine = P::cached_node();
     base_.unlock(mine);
-    P::keep_node(mine);
+    P::cache_node(mine);
   }
 
  private:
@@ -193,7 +193,7 @@ class clh_node {
 
   void lock() {
     P::doorway(this);
-    const node_handle mine = P::borrow_node();
+    const node_handle mine = P::cached_node();
     prepare<P>(mine);
     const node_handle before = tail_.exchange(mine, std::memory_order_acq_rel);
     if (before != no_node) wait_for_grant<P, W>(before);
@@ -205,7 +205,7 @@ class clh_node {
   void unlock() {
     const node_handle before = before_;
     grant<P, W>(mine_);
-    P::keep_node(before != no_node ? before : P::take_node());
+    P::cache_node(before != no_node ? before : P::take_node());
   }
 
  private:
@@ -236,7 +236,7 @@ class cohort_global_first {
   void unlock() {
     constexpr std::uint32_t pass_threshold = 64;
     home& h = homes_[holder_home_.get()];
-    if (h.turns.get() > pass_threshold || h.lock.alone()) {
+    if (h.turns.get() > pass_threshold || h.lock.has_no_successor()) {
       h.turns.set(0);
       global_.unlock();
     }

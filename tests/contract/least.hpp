@@ -112,10 +112,10 @@ struct platform {
   static void give_node(u32);
 #endif
 #ifndef WITHOUT_BORROW_NODE
-  static u32 borrow_node();
+  static u32 cached_node();
 #endif
 #ifndef WITHOUT_KEEP_NODE
-  static void keep_node(u32);
+  static void cache_node(u32);
 #endif
 #ifndef WITHOUT_NODE
   static usher::queue_node<platform>& node(u32);
@@ -146,7 +146,7 @@ struct platform {
   static u64 now();
 #endif
 #ifndef WITHOUT_FORK_STAMP
-  static u32 fork_stamp();
+  static u32 fork_epoch();
 #endif
 #ifndef WITHOUT_COUNT_LIMIT
   static u32 count_limit(u32);
@@ -171,11 +171,11 @@ struct platform {
 #endif
 #ifndef WITHOUT_INFLATION
   template <class T>
-  static u32 take_annex();
+  static u32 take_inflated();
   template <class T>
-  static void give_annex(u32);
+  static void give_inflated(u32);
   template <class T>
-  static usher::annexed<platform, T>& annex(u32);
+  static usher::inflated_state<platform, T>& inflated(u32);
 #endif
 #ifndef WITHOUT_PRIORITIES
   static u32 thread_id();
@@ -215,7 +215,7 @@ struct waits {
   static std::uint32_t await_soon(const Word&, Pred);
 #endif
 #ifndef WITHOUT_PATIENCE
-  static std::uint64_t patience();
+  static std::uint64_t spin_budget();
 #endif
 };
 

@@ -12,16 +12,16 @@ using usher::native;
 std::uint32_t above;
 
 void have_another_stamp() {
-  const std::uint32_t mine = native::fork_stamp();
+  const std::uint32_t mine = native::fork_epoch();
   CHECK(mine > above);
-  CHECK(mine == native::fork_stamp());
+  CHECK(mine == native::fork_epoch());
 }
 
 CASE(every_descendant_has_a_stamp_of_its_own) {
   for (int generation = 0; generation < 5; ++generation) {
-    above = native::fork_stamp();
+    above = native::fork_epoch();
     CHECK_CHILD(start_child([](void*) { have_another_stamp(); }, nullptr), 0);
-    CHECK(above == native::fork_stamp());
+    CHECK(above == native::fork_epoch());
     const pid_t child = fork();
     if (child > 0) {
       CHECK_CHILD(child, 0);
@@ -38,12 +38,12 @@ struct chains {
 };
 
 CASE(chains_are_empty_in_a_child) {
-  native::fork_stamp();
+  native::fork_epoch();
   auto* table = native::table<chains>();
   table[0] = table[chains::size - 1] = 17;
   CHECK_CHILD(start_child(
                   [](void*) {
-                    native::fork_stamp();
+                    native::fork_epoch();
                     for (std::uint32_t i = 0; i < chains::size; ++i) CHECK(native::table<chains>()[i] == 0);
                   },
                   nullptr),

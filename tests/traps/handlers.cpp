@@ -136,7 +136,7 @@ void audit() {
 void be_traced() {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) skip_case("may not trace its own child");
   signal(SIGUSR1, handler);
-  usher::usher_process_state.ghosts_are_free.store(now_on->preloaded ? 1 : 0);
+  usher::usher_process_state.orphaned_are_free.store(now_on->preloaded ? 1 : 0);
   for (int i = 0; i < 264; i++) in(hand, native::take_node());
   while (hand.size() > 64) native::give_node(out(hand));
   of_handler.reserve(64);

@@ -54,12 +54,12 @@ TEST(lifo, its_word) {
   static_assert(sizeof l == 4);
   EXPECT_TRUE(l.try_lock());
   EXPECT_EQ(word(l, 0), 1u) << "held, nobody waits";
-  EXPECT_FALSE(l.contended());
+  EXPECT_FALSE(l.has_certain_successor());
   std::jthread waiter([&] {
     l.lock();
     l.unlock();
   });
-  while (!l.contended()) std::this_thread::yield();
+  while (!l.has_certain_successor()) std::this_thread::yield();
   EXPECT_GE(word(l, 0), first_node);
   l.unlock();
   waiter.join();
@@ -295,7 +295,7 @@ TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
 }
 
 TEST(fairlock_wide, many_waiters_in_the_compact_form) {
-  compact<native, stp, fairlock_wide<native, stp>> lock{};
+  inflatable<native, stp, fairlock_wide<native, stp>> lock{};
   static_assert(sizeof lock == 8);
   test::lets_a_crowd_in(lock, 80);
 }

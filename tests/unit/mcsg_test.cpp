@@ -722,7 +722,7 @@ static_assert(sizeof(c_bo_mcs<native, stp>) == cohort_size && sizeof(c_bo_clh<na
               sizeof(c_tkt_tkt<native, stp>) == cohort_size && sizeof(c_mcsg_mcs<native, stp>) == cohort_size &&
               sizeof(c_bo_mcsg_plus_plus<native, stp>) == cohort_size &&
               sizeof(c_ptl_tkt<native, stp>) == cohort_size + 4 * 128);
-static_assert(sizeof(compact<native, stp, c_mcs_mcs<native, stp>>) == 8, "what a pthread_mutex_t has of them");
+static_assert(sizeof(inflatable<native, stp, c_mcs_mcs<native, stp>>) == 8, "what a pthread_mutex_t has of them");
 static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8 && sizeof(clh<native, stp>) == 8);
 
 /// What is in the lock while it is held and queued on: handles of nodes and marks, and no address of a stack.
@@ -779,10 +779,10 @@ TEST(kept_nodes, are_borrowed_again) {
   std::jthread([] {
     const node_handle a = native::take_node(), b = native::take_node();
     ASSERT_NE(a, b);
-    native::keep_node(a);
-    native::keep_node(b);
-    EXPECT_EQ(native::borrow_node(), b);
-    EXPECT_EQ(native::borrow_node(), a);
+    native::cache_node(a);
+    native::cache_node(b);
+    EXPECT_EQ(native::cached_node(), b);
+    EXPECT_EQ(native::cached_node(), a);
     native::give_node(a);
     native::give_node(b);
   }).join();
@@ -797,7 +797,7 @@ TEST(kept_nodes, wander_under_clh_tls) {
   std::jthread other([&] {
     lock.lock();
     lock.unlock();
-    for (auto& h : theirs) h = native::borrow_node();
+    for (auto& h : theirs) h = native::cached_node();
     for (auto h : theirs) native::give_node(h);
   });
   std::this_thread::sleep_for(milliseconds(10));

@@ -149,7 +149,7 @@ TEST(semaphores, serve_by_priority_and_then_in_order_of_arrival) {
   ranked::rank = 0;
   for (unsigned i : by_rank) {
     EXPECT_TRUE(s.release());
-    EXPECT_EQ(w[i].state.load(), core::waiter::called) << i;
+    EXPECT_EQ(w[i].state.load(), core::waiter::notified) << i;
     EXPECT_TRUE(s.arrive(w[i]));
   }
   EXPECT_EQ(s.value(), 0u);
@@ -166,11 +166,11 @@ TEST(semaphores, a_thread_that_was_called_in_vain_is_the_first_of_its_equals) {
   EXPECT_TRUE(s.try_acquire()) << "a barger";
   ASSERT_FALSE(s.enter(high, {}));
   ranked::rank = 0;
-  ASSERT_EQ(a.state.load(), core::waiter::called);
+  ASSERT_EQ(a.state.load(), core::waiter::notified);
   EXPECT_FALSE(s.arrive(a));
   for (core::waiter* w : {&high, &a, &b}) {
     EXPECT_TRUE(s.release());
-    EXPECT_EQ(w->state.load(), core::waiter::called);
+    EXPECT_EQ(w->state.load(), core::waiter::notified);
     EXPECT_TRUE(s.arrive(*w));
   }
 }
@@ -189,7 +189,7 @@ TEST(semaphores, impatience_counts_among_equals) {
   ranked::rank = 0;
   EXPECT_TRUE(s.release());
   EXPECT_EQ(a.state.load(), core::waiter::waiting);
-  EXPECT_EQ(high.state.load(), core::waiter::called);
+  EXPECT_EQ(high.state.load(), core::waiter::notified);
   EXPECT_TRUE(s.arrive(high));
   EXPECT_TRUE(s.release());
   EXPECT_EQ(a.state.load(), core::waiter::granted) << "handed to it";
@@ -247,7 +247,7 @@ TYPED_TEST(loiters, let_sleepers_in_by_priority_and_then_in_order_of_arrival) {
       l.unlock();
     });
     std::this_thread::sleep_for(6ms);  // the standby is impatient: it is not served before the urgent all the same
-    EXPECT_TRUE(l.contended());
+    EXPECT_TRUE(l.has_certain_successor());
     l.unlock();
   }
   EXPECT_EQ(order, by_rank);
@@ -273,17 +273,17 @@ TYPED_TEST(loiters, exclude_where_some_threads_are_urgent) {
 TYPED_TEST(loiters, know_that_an_urgent_waiter_is_certain_to_come) {
   TypeParam l{};
   l.lock();
-  EXPECT_FALSE(l.contended());
+  EXPECT_FALSE(l.has_certain_successor());
   std::atomic<pid_t> begun = 0;
   std::jthread urgent([&] {
     ranked::rank = 1;
     begun = gettid();
     l.lock();
-    EXPECT_FALSE(l.contended()) << "nobody after it";
+    EXPECT_FALSE(l.has_certain_successor()) << "nobody after it";
     l.unlock();
   });
   while (begun == 0 || !test::sleeps(begun)) std::this_thread::sleep_for(100us);
-  EXPECT_TRUE(l.contended());
+  EXPECT_TRUE(l.has_certain_successor());
   EXPECT_EQ(test::word(l, 1), 0u) << "it is not in the inner lock's queue";
   l.unlock();
 }

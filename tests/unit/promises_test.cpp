@@ -46,7 +46,7 @@ TEST(promises, agree_with_each_other) {
       EXPECT_FALSE(t.starvation_free || t.fifo) << "promised by nobody";
     }
     if (!t.native_only && l->size < t.words * 4) {
-      EXPECT_FALSE(t.bounded_doorway) << "the compact form's doorway is reached by compare-and-swaps";
+      EXPECT_FALSE(t.bounded_doorway) << "the inflatable form's doorway is reached by compare-and-swaps";
     }
   }
 }

@@ -233,8 +233,8 @@ struct scripted : scripted_words {
     return no_node;
   }
   static void give_node(node_handle h) { taken_[h - first_node] = false; }
-  static node_handle borrow_node() { return take_node(); }
-  static void keep_node(node_handle h) { give_node(h); }
+  static node_handle cached_node() { return take_node(); }
+  static void cache_node(node_handle h) { give_node(h); }
   static queue_node<scripted_words>& node(node_handle h) { return nodes_[h - first_node]; }
 
   static std::uint32_t thread_index() { return actor::me != nullptr ? actor::me->number() : 0; }
@@ -258,7 +258,7 @@ struct scripted : scripted_words {
   static std::uint64_t now() { return 0; }
   static void fence_light() {}
   static bool fence_heavy() { return false; }
-  static std::uint32_t fork_stamp() { return 1; }
+  static std::uint32_t fork_epoch() { return 1; }
   static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }
   static wait_limits limits() { return {0, 0}; }
   static void doorway(const void*) {}

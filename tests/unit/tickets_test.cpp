@@ -361,7 +361,7 @@ TEST(tables, mean_different_things_and_chains_are_left_behind_by_a_fork) {
   EXPECT_NE(native::table<twa_array>(), native::table<twa_id_array>());
   EXPECT_NE(native::table<twa_chain_array>(), native::table<twa_id_array>());
   EXPECT_EQ(native::table<ids>(), native::table<twa_id_array>());
-  native::fork_stamp();
+  native::fork_epoch();
   auto& chain = native::table<twa_chain_array>()[17];
   chain = 1234;
   const pid_t child = fork();

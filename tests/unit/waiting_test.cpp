@@ -41,18 +41,26 @@ TEST(probability, is_read_as_people_write_it) {
     EXPECT_EQ(parse_probability(wrong), 0) << '"' << wrong << '"';
 }
 
-TEST(append_chance, is_a_probability_and_never_zero) {
-  const auto tails = [](append_chance c) {
+TEST(append_probability, is_a_probability_and_never_zero) {
+  const auto tails = [](append_probability c) {
     int n = 0;
     for (int i = 0; i < 20000; i++) n += c.at_tail<native>() ? 1 : 0;
     return n;
   };
-  EXPECT_EQ(tails(append_chance()), 20000);
-  EXPECT_EQ(tails(append_chance(1)), 20000);
-  EXPECT_NEAR(tails(append_chance(0.5)), 10000, 600);  // more than eight standard deviations
-  EXPECT_NEAR(tails(append_chance(0.01)), 200, 120);
-  EXPECT_LE(tails(append_chance(1e-30)), 1);
+  EXPECT_EQ(tails(append_probability()), 20000);
+  EXPECT_EQ(tails(append_probability(1)), 20000);
+  EXPECT_NEAR(tails(append_probability(0.5)), 10000, 600);  // more than eight standard deviations
+  EXPECT_NEAR(tails(append_probability(0.01)), 200, 120);
+  EXPECT_LE(tails(append_probability(1e-30)), 1);
 }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+TEST(append_probability, has_its_old_name_for_a_release) {
+  EXPECT_TRUE((std::is_same_v<append_chance, append_probability>));  // deprecated
+  const condition_variable c(append_chance(0.5));                    // deprecated
+}
+#pragma GCC diagnostic pop
 
 /// Threads that wait one after the other, each surely in the list before the next comes.
 template <class Enter>
@@ -85,7 +93,7 @@ using lockables =
 TYPED_TEST_SUITE(conditions, lockables);
 
 TYPED_TEST(conditions, a_bounded_queue_loses_nothing) {
-  for (const append_chance chance : {append_chance(), append_chance(0.001), append_chance(0.5)}) {
+  for (const append_probability chance : {append_probability(), append_probability(0.001), append_probability(0.5)}) {
     TypeParam m;
     condition_variable not_empty(chance), not_full(chance);
     long queued = 0, produced = 0, consumed = 0;
@@ -190,7 +198,7 @@ TEST(condition_variable, serves_in_order_of_arrival) {
 
 TEST(condition_variable, serves_the_last_first_where_it_is_to) {
   mutex<> m;
-  condition_variable c(append_chance(1e-9));
+  condition_variable c(append_probability(1e-9));
   std::vector<unsigned> order;
   {
     auto waiting = in_turn(5, [&](unsigned i) {
@@ -292,7 +300,7 @@ TEST(timed_mutex, is_unlocked_by_a_thread_that_could_not_wait) {
 }
 
 TEST(semaphores, credits_are_neither_lost_nor_made) {
-  for (const append_chance chance : {append_chance(), append_chance(0.001), append_chance(0.5)}) {
+  for (const append_probability chance : {append_probability(), append_probability(0.001), append_probability(0.5)}) {
     semaphore s(2, chance);
     std::atomic<long> taken = 0, inside = 0;
     test::in_threads(6, [&](unsigned i) {
@@ -350,7 +358,7 @@ TEST(semaphores, waits_end_in_time) {
 
 TEST(semaphores, serve_in_the_order_that_was_asked_for) {
   for (const bool fifo : {true, false}) {
-    semaphore s(0, fifo ? append_chance() : append_chance(1e-9));
+    semaphore s(0, fifo ? append_probability() : append_probability(1e-9));
     std::vector<unsigned> order;
     std::atomic<std::size_t> served = 0;
     {

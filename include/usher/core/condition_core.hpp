@@ -30,7 +30,7 @@ class basic_condition_variable {
   using requeue_mutex_of = requeue_mutex<P, Lock>;
 
   constexpr basic_condition_variable() = default;
-  explicit basic_condition_variable(append_chance chance) : chance_(chance) {}
+  explicit basic_condition_variable(append_probability probability) : probability_(probability) {}
   ~basic_condition_variable() { queue_.close(); }
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
@@ -38,7 +38,7 @@ class basic_condition_variable {
   /// False if threads wait that nobody has notified. Otherwise nobody touches it any more.
   bool close() { return queue_.close(); }
 
-  void notify_one() { wait_on::signal(queue_, queue::choice::loose); }
+  void notify_one() { wait_on::signal(queue_, queue::forwarding::none); }
   void notify_all() { wait_on::broadcast(queue_); }
 
   template <class Lock>
@@ -73,20 +73,20 @@ class basic_condition_variable {
   template <class Mutex>
   class stay {
    public:
-    stay(queue& q, Mutex* mutex, append_chance chance) : mutex_(mutex) {
-      wait_on::enter(*me_, q, {words_of(mutex)}, chance);
+    stay(queue& q, Mutex* mutex, append_probability probability) : mutex_(mutex) {
+      wait_on::enter(*me_, q, {words_of(mutex)}, probability);
     }
     ~stay() {
-      bool handed = false;
+      bool handed_over = false;
       if (ends_ == by::unlock && !me_->from->leave(*me_)) {
         queue::sleep(*me_);
-        wait_on::signal(*me_->from, queue::choice::loose);
+        wait_on::signal(*me_->from, queue::forwarding::none);
         ends_ = by::lock;
-        handed = queue::was_handed(*me_);
+        handed_over = queue::was_handed_over(*me_);
       }
       if (ends_ != by::lock) return;
       if (auto* const next = wait_on::of_chain(queue::rest(*me_))) queue::grant(*next);
-      if (!handed) return;
+      if (!handed_over) return;
       me_->target.take_over();
       mutex_->unlock();
     }
@@ -100,7 +100,7 @@ class basic_condition_variable {
       ends_ = granted ? by::lock : by::time;
       wait_on::come_back(*me_, granted, [&] { lock.lock(); });
       ends_ = by::itself;
-      if (queue::was_handed(*me_)) adopt(lock);
+      if (queue::was_handed_over(*me_)) adopt(lock);
       return granted;
     }
 
@@ -112,7 +112,7 @@ class basic_condition_variable {
 
   template <class Lock, class Sleep>
   bool wait_with(Lock& lock, Sleep sleep) {
-    stay<std::remove_pointer_t<decltype(mutex_of(lock))>> s(queue_, mutex_of(lock), chance_);
+    stay<std::remove_pointer_t<decltype(mutex_of(lock))>> s(queue_, mutex_of(lock), probability_);
     lock.unlock();
     return s.sleep_and_come_back(lock, sleep);
   }
@@ -141,7 +141,7 @@ class basic_condition_variable {
   }
 
   queue queue_;
-  append_chance chance_;
+  append_probability probability_;
 };
 
 }  // namespace usher::inline v1

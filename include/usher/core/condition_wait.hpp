@@ -45,12 +45,12 @@ class condition_wait {
 
   // ---- the waiting thread -----------------------------------------------------------------------------------
 
-  static void enter(waiter& me, queue& from, Target target, append_chance chance) {
+  static void enter(waiter& me, queue& from, Target target, append_probability probability) {
     me.target = target;
     me.from = &from;
     P::ensure_owner_tag();  // so that the mutex says that this thread has it, when it has it again
     me.target.entered();
-    from.enter(me, chance);
+    from.enter(me, probability);
   }
 
   /// The mutex could not be unlocked, because it is another thread's: as if the thread had not entered. For mutexes to which no
@@ -85,7 +85,7 @@ class condition_wait {
   /// A waiter that gives up: whether a signal has reached it after all. Another thread has that signal then.
   static bool withdraw(waiter& me) {
     if (me.from->leave(me)) return false;
-    if (waiter* const other = of_chain(me.from->pass_on(me))) deliver(*other);
+    if (waiter* const other = of_chain(me.from->forward_signal(me))) deliver(*other);
     queue::sleep(me);
     return true;
   }
@@ -93,22 +93,23 @@ class condition_wait {
   /// `lock()` locks the mutex.
   template <class Lock>
   static void come_back(waiter& me, bool granted, Lock lock) {
-    if (queue::was_handed(me))  // also where a handler forked in that moment, so that this thread is left behind, too
+    // Also where a signal handler has forked since the grant: in the child, too, this thread owns the mutex.
+    if (queue::was_handed_over(me))
       me.target.take_over();
     else
       lock();
     me.target.left();
-    if (granted && !queue::forgotten(me)) deliver_rest(me);
+    if (granted && !queue::left_by_fork(me)) deliver_rest(me);
   }
 
   // ---- a thread that signals --------------------------------------------------------------------------------
 
   /// `tied`: the thread that is selected may give up and pass the signal on (wait_queue.hpp).
-  static void signal(queue& q, typename queue::choice how = queue::choice::tied) {
-    if (waiter* const w = of_chain(q.choose_one(how))) deliver(*w);
+  static void signal(queue& q, typename queue::forwarding how = queue::forwarding::armed) {
+    if (waiter* const w = of_chain(q.select_one(how))) deliver(*w);
   }
   static void broadcast(queue& q) {
-    if (waiter* const first = of_chain(q.choose_all())) deliver(*first);
+    if (waiter* const first = of_chain(q.select_all())) deliver(*first);
   }
 
   /// Requeues a chain of selected waiters, or wakes its first.

@@ -1,27 +1,27 @@
-// Compact: any lock in eight bytes. A lock whose state is larger is attached from a pool of the process's when threads
+// Compact: any lock in eight bytes. A lock whose state is larger is inflated from a pool of the process's when threads
 // first contend, and goes back to the pool when the last of them unlocks; in between the eight bytes name it.
 //
 // Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state goes back,
 // too, so that ten million mutexes need no more of them than are contended at one time.
-// Guarantees: those of the large lock while it is attached, a ticket lock's (FIFO) while it is not; arrivals are not
+// Guarantees: those of the large lock while it is inflated, a ticket lock's (FIFO) while it is not; arrivals are not
 // overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large lock's doorway) is not
-// bounded: numbers and places among the users are drawn by compare-and-swaps, which others can make fail again and again. A try_lock() while the large lock is attached fails: somebody has it
+// bounded: numbers and places among the users are drawn by compare-and-swaps, which others can make fail again and again. A try_lock() while the large lock is inflated fails: somebody has it
 // or is about to. If the pool is empty the lock remains a ticket lock.
 // Cost: without contention one compare-and-swap each way. Attached: one more on `users` in each of lock and unlock.
 // Layout: one 64-bit word.
 //
 //     bit 0 clear   ticket:    bits 1–31  next number to be given out        bit 32  somebody sleeps on the word
 //                              bits 33–63 number now served                  free where the two numbers are equal
-//     bit 0 set     attached:  bits 1–31  the annex                          bits 33–63 its generation; bit 32 is 0, so
+//     bit 0 set     inflated:  bits 1–31  the annex                          bits 33–63 its generation; bit 32 is 0, so
 //                              that nobody falls asleep on the upper half who meant the ticket's
 //
 // An annex has the large lock and `users`: bits 0–31 how many hold it or wait for it, 0: closed; bits 33–63 the generation,
 // one more each time it is taken. A thread enters by adding one to a count that is not 0, under the generation that it
 // read in the word: so it never enters an annex that has meanwhile gone elsewhere.
 //
-//     ticket, held, nobody queued ──an arrival locks a fresh annex for the holder, too──► attached, two users
-//     attached, two or more users ──unlock: one user less, then the large lock's unlock──► attached
-//     attached, one user          ──unlock: users closed, word cleared──► free; the annex goes back
+//     ticket, held, nobody queued ──an arrival locks a fresh annex for the holder, too──► inflated, two users
+//     inflated, two or more users ──unlock: one user less, then the large lock's unlock──► inflated
+//     inflated, one user          ──unlock: users closed, word cleared──► free; the annex goes back
 //
 // Whoever attaches acquires the large lock on the holder's behalf: any thread may unlock a lock of ours. After its unlock
 // has counted itself out, a thread touches the large lock's hand-over and nothing else; a waiter that is still counted
@@ -38,7 +38,7 @@
 namespace usher::inline v1 {
 
 template <platform_with_inflation P, class W, class Large>
-class compact {
+class inflatable {
  public:
   static constexpr lock_traits traits = [] {
     lock_traits t = Large::traits;
@@ -51,7 +51,7 @@ class compact {
   void lock() {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     // (1) acquire: pairs with (2) and (4).
-    if ((seen & attached) == 0 && is_free(seen) &&
+    if ((seen & inflated) == 0 && is_free(seen) &&
         word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_acquire, std::memory_order_relaxed))
         [[likely]]
       return admit();
@@ -60,14 +60,14 @@ class compact {
 
   bool try_lock() {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
-    return (seen & attached) == 0 && is_free(seen) &&
+    return (seen & inflated) == 0 && is_free(seen) &&
            word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     const wake_key key = P::key_of(word_);
-    while ((seen & attached) == 0) {
+    while ((seen & inflated) == 0) {
       // (2) release: pairs with (1) and (3). Who slept marks the word again if it is not its turn.
       if (word_.compare_exchange_strong(seen, served_next(seen), std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
@@ -78,7 +78,7 @@ class compact {
       }
       P::backoff(0);
     }
-    unlock_attached();
+    unlock_inflated();
   }
 
   /// Of a lock that nobody uses: the next number.
@@ -88,7 +88,7 @@ class compact {
   }
 
  private:
-  static constexpr std::uint64_t attached = 1, one = 2, asleep = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t inflated = 1, one = 2, asleep = std::uint64_t{1} << 32;
 
   static constexpr std::uint32_t next(std::uint64_t w) { return std::uint32_t(w) & ~1u; }
   static constexpr std::uint32_t served(std::uint64_t w) { return std::uint32_t(w >> 32) & ~1u; }
@@ -111,17 +111,17 @@ class compact {
 
   [[gnu::cold, gnu::noinline]] void contend(std::uint64_t seen) {
     for (;; P::backoff(0)) {
-      if ((seen & attached) != 0) {
+      if ((seen & inflated) != 0) {
         seen = word_.load(std::memory_order_acquire);  // (8) pairs with (7): where the annex is, too
-        if ((seen & attached) == 0) continue;
-        if (enter(seen)) return P::template annex<Large>(std::uint32_t(seen) >> 1).lock.lock();
+        if ((seen & inflated) == 0) continue;
+        if (enter(seen)) return P::template inflated<Large>(std::uint32_t(seen) >> 1).lock.lock();
         seen = word_.load(std::memory_order_relaxed);
       } else if (is_free(seen)) {
         if (word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_acquire,
                                           std::memory_order_relaxed))  // (1)
           return admit();
-      } else if (const std::uint32_t h = nobody_queued(seen) ? P::template take_annex<Large>() : 0) {
-        if (attach(h, seen)) return;
+      } else if (const std::uint32_t h = nobody_queued(seen) ? P::template take_inflated<Large>() : 0) {
+        if (inflate(h, seen)) return;
       } else if (queue_up(seen)) {
         return;
       }
@@ -130,7 +130,7 @@ class compact {
 
   /// Counts the caller among the users of the annex, unless it has gone.
   bool enter(std::uint64_t seen) {
-    auto& users = P::template annex<Large>(std::uint32_t(seen) >> 1).users;
+    auto& users = P::template inflated<Large>(std::uint32_t(seen) >> 1).users;
     std::uint64_t u = users.load(std::memory_order_relaxed);
     while (generation(u) == generation(seen) && count(u) != 0) {
       // (5) acquire: pairs with (6), the annex as it was made.
@@ -142,23 +142,23 @@ class compact {
 
   /// The lock is held and nobody queues: makes it large. True: the caller has it. Else the annex has gone back, and `seen`
   /// is the word as it is.
-  bool attach(std::uint32_t h, std::uint64_t& seen) {
-    auto& a = P::template annex<Large>(h);
+  bool inflate(std::uint32_t h, std::uint64_t& seen) {
+    auto& a = P::template inflated<Large>(h);
     if (!a.lock.try_lock()) {  // for the holder; fails only for want of a node
-      P::template give_annex<Large>(h);
+      P::template give_inflated<Large>(h);
       return queue_up(seen);
     }
     const std::uint64_t now = std::uint64_t{generation(a.users.load(std::memory_order_relaxed)) + 2u} << 32;
     a.users.store(now + 2, std::memory_order_release);  // (6) pairs with (5)
     // (7) release: pairs with (8), the annex as it was made.
-    if (word_.compare_exchange_strong(seen, now + h * one + attached, std::memory_order_release,
+    if (word_.compare_exchange_strong(seen, now + h * one + inflated, std::memory_order_release,
                                       std::memory_order_relaxed)) {
       a.lock.lock();
       return true;
     }
     a.users.store(now, std::memory_order_relaxed);
     a.lock.unlock();
-    P::template give_annex<Large>(h);
+    P::template give_inflated<Large>(h);
     return false;
   }
 
@@ -169,7 +169,7 @@ class compact {
       return false;
     P::doorway(this);
     // Made large, too, means that it is this thread's turn: it was the only one, and the annex is locked for it.
-    const auto my_turn = [mine](std::uint64_t w) { return (w & attached) != 0 || served(w) == mine; };
+    const auto my_turn = [mine](std::uint64_t w) { return (w & inflated) != 0 || served(w) == mine; };
     if (!W::poll(word_, my_turn)) {  // (3) acquire: pairs with (2)
       if constexpr (W::parks) {
         for (;;) {
@@ -188,10 +188,10 @@ class compact {
     return true;
   }
 
-  [[gnu::cold, gnu::noinline]] void unlock_attached() {
+  [[gnu::cold, gnu::noinline]] void unlock_inflated() {
     // (8) acquire: pairs with (7). The word stays as it is as long as this thread is counted.
     const std::uint32_t h = std::uint32_t(word_.load(std::memory_order_acquire)) >> 1;
-    auto& a = P::template annex<Large>(h);
+    auto& a = P::template inflated<Large>(h);
     std::uint64_t u = a.users.load(std::memory_order_relaxed);
     for (;;) {
       const bool last = count(u) == 1;
@@ -205,15 +205,16 @@ class compact {
     }
     word_.store(0, std::memory_order_release);  // (4) pairs with (1): the lock is free, and perhaps gone
     a.lock.unlock();
-    P::template give_annex<Large>(h);
+    P::template give_inflated<Large>(h);
   }
 
   typename P::template atomic<std::uint64_t> word_;
 };
 
-/// The lock itself if it fits into what a pthread_mutex_t leaves, else its compact form. One that is not ours is what it is:
+/// The lock itself if it fits into what a pthread_mutex_t leaves, else its inflatable form. One that is not ours is what it is:
 /// it is there to be measured beside.
 template <platform P, class W, class Lock>
-using fitted = std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, compact<P, W, Lock>>;
+using embeddable_or_inflatable =
+    std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, inflatable<P, W, Lock>>;
 
 }  // namespace usher::inline v1

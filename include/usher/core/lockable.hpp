@@ -8,7 +8,7 @@
 // and, if it likes:
 //
 //   lock_as_guest()    the same as lock(), without a queue node
-//   contended()        asked by the holder: true only if another thread is certain to have the lock after it
+//   has_certain_successor()        asked by the holder: true only if another thread is certain to have the lock after it
 //   unlock_is_due()    asked by the holder: true if a thread that has waited long depends on this unlock
 //   urgent_wait()      the same of threads with a real-time priority
 //   uncontended()      the word that is all of the lock while no thread waits: uncontended_word, below

@@ -86,13 +86,15 @@ class remote_threads {
   constexpr explicit remote_threads(Word word) : word_(word) {}
 
   /// By a thread that arrives, before it writes the link by which others come to its node.
-  static void note_place(node_handle mine) { P::node(mine).mark.store(P::numa_node(), std::memory_order_relaxed); }
+  static void record_numa_node(node_handle mine) {
+    P::node(mine).mark.store(P::numa_node(), std::memory_order_relaxed);
+  }
 
   bool empty() const { return youngest() == no_node; }
   std::uint32_t home() const { return word_.get() >> handle_bits; }
   /// By the first of a queue: nobody is remote, and home is where it runs.
-  void begin(node_handle first) { set(no_node, place_of(first)); }
-  bool is_remote(node_handle h) const { return place_of(h) != home(); }
+  void begin(node_handle first) { set(no_node, numa_node_of(first)); }
+  bool is_remote(node_handle h) const { return numa_node_of(h) != home(); }
 
   /// Takes remote threads off the queue's front, while somebody is known to stand behind them, and a few at most: constant
   /// time. Returns who is then in front.
@@ -111,7 +113,7 @@ class remote_threads {
   node_handle settle(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
-      set(no_node, place_of(front));
+      set(no_node, numa_node_of(front));
       return front;
     }
     const node_chain c = change_home();
@@ -125,12 +127,12 @@ class remote_threads {
   node_chain change_home(node_handle residents = no_node) {
     const node_handle end = youngest();
     node_handle left = end, h = node_ring<P>::eldest(end);
-    const std::uint32_t new_home = place_of(h);
+    const std::uint32_t new_home = numa_node_of(h);
     node_chain moved;
     for (bool last = false; !last;) {
       const node_handle following = P::node(h).newer.get();
       last = h == end;
-      if (place_of(h) == new_home) {
+      if (numa_node_of(h) == new_home) {
         left = node_ring<P>::remove(left, h);
         if (moved.last != no_node)
           P::node(moved.last).next.store(h, std::memory_order_relaxed);  // made visible by the grant
@@ -167,7 +169,7 @@ class remote_threads {
   static constexpr unsigned most_culled = 8;  // an unlock; chosen, not measured
   static constexpr std::uint32_t handle_bits = 24;
 
-  static std::uint32_t place_of(node_handle h) { return P::node(h).mark.load(std::memory_order_relaxed); }
+  static std::uint32_t numa_node_of(node_handle h) { return P::node(h).mark.load(std::memory_order_relaxed); }
   node_handle youngest() const { return word_.get() & ((std::uint32_t{1} << handle_bits) - 1); }
   void set(node_handle youngest, std::uint32_t home) { word_.set(home << handle_bits | youngest); }
 

@@ -23,8 +23,8 @@
 //                      why every park stands in a loop.
 //   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left. Nodes
 //                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
-//   borrow_node()      the node that the calling thread has kept, or else as take_node(). keep_node(h): the calling
-//                      thread keeps a node, whoever took it, for its next borrow_node(); it gives it back where it
+//   cached_node()      the node that the calling thread has kept, or else as take_node(). cache_node(h): the calling
+//                      thread keeps a node, whoever took it, for its next cached_node(); it gives it back where it
 //                      has one already. Nothing touches a node that is kept. Where nodes have no home (native) these are
 //                      take_node() and give_node().
 //   node(h)            the node of a handle.
@@ -35,7 +35,7 @@
 //   salt(lock)         what a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
-//   fork_stamp()       a number that differs between a process and its children, never 0: what it was when a list of
+//   fork_epoch()       a number that differs between a process and its children, never 0: what it was when a list of
 //                      waiting threads was last used tells whether those threads exist here.
 //   count_limit(n)     how far a count of threads may go that has room for n: n, and known at compile time; a checker says
 //                      less, the same in a whole execution, so that a few threads reach it.
@@ -51,9 +51,9 @@
 //   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
 //                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
 //   platform_with_inflation
-//   take_annex<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
-//                      none left. annex<T>(h).lock is unlocked, annex<T>(h).users counts on from its last use. The
-//                      memory is never unmapped. give_annex<T>(h) may be called by any thread, with the lock unlocked.
+//   take_inflated<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
+//                      none left. inflated<T>(h).lock is unlocked, inflated<T>(h).users counts on from its last use. The
+//                      memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock unlocked.
 //   platform_with_priorities
 //   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
 //   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of those who sleep, the highest is
@@ -103,10 +103,10 @@ struct wake_key {
   void* word;
 };
 
-/// What a handle of take_annex() stands for.
+/// What a handle of take_inflated() stands for.
 template <class P, class T>
-struct annexed {
-  typename P::template atomic<std::uint64_t> users;  ///< compact.hpp
+struct inflated_state {
+  typename P::template atomic<std::uint64_t> users;  ///< inflatable.hpp
   alignas(128) T lock;
 };
 
@@ -265,12 +265,12 @@ struct words<P, true> {
       }, "a platform needs give_node(handle)");
   static_assert(
       requires {
-        { P::borrow_node() } -> std::same_as<u32>;
-      }, "a platform needs borrow_node()");
+        { P::cached_node() } -> std::same_as<u32>;
+      }, "a platform needs cached_node()");
   static_assert(
       requires(u32 h) {
-        { P::keep_node(h) } -> std::same_as<void>;
-      }, "a platform needs keep_node(handle)");
+        { P::cache_node(h) } -> std::same_as<void>;
+      }, "a platform needs cache_node(handle)");
   static_assert(has_nodes<P>, "a platform needs node(handle): a queue_node of its words");
   static_assert(
       requires {
@@ -305,8 +305,8 @@ struct words<P, true> {
       }, "a platform needs now()");
   static_assert(
       requires {
-        { P::fork_stamp() } -> std::same_as<u32>;
-      }, "a platform needs fork_stamp()");
+        { P::fork_epoch() } -> std::same_as<u32>;
+      }, "a platform needs fork_epoch()");
   static_assert(
       requires(u32 n) {
         { P::count_limit(n) } -> std::same_as<u32>;
@@ -349,11 +349,12 @@ concept offers_tables = requires {
 
 template <class P>
 concept offers_inflation = requires(std::uint32_t h) {
-  { P::template take_annex<platform_contract::sample_lock>() } -> std::same_as<std::uint32_t>;
-  { P::template give_annex<platform_contract::sample_lock>(h) } -> std::same_as<void>;
-  { P::template annex<platform_contract::sample_lock>(h).lock } -> std::same_as<platform_contract::sample_lock&>;
+  { P::template take_inflated<platform_contract::sample_lock>() } -> std::same_as<std::uint32_t>;
+  { P::template give_inflated<platform_contract::sample_lock>(h) } -> std::same_as<void>;
+  { P::template inflated<platform_contract::sample_lock>(h).lock } -> std::same_as<platform_contract::sample_lock&>;
   requires platform_contract::atomic_word<
-      std::remove_reference_t<decltype((P::template annex<platform_contract::sample_lock>(h).users))>, std::uint64_t>;
+      std::remove_reference_t<decltype((P::template inflated<platform_contract::sample_lock>(h).users))>,
+      std::uint64_t>;
 };
 
 template <class P>
@@ -390,8 +391,9 @@ struct tables {
 
 template <class P>
 struct inflation {
-  static_assert(offers_inflation<P>,
-                "this needs a platform with inflation: take_annex<T>(), give_annex<T>(handle) and annex<T>(handle)");
+  static_assert(
+      offers_inflation<P>,
+      "this needs a platform with inflation: take_inflated<T>(), give_inflated<T>(handle) and inflated<T>(handle)");
   static constexpr bool looked_through = true;
 };
 

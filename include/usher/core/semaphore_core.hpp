@@ -16,7 +16,7 @@
 //
 //     0–30   credits            31  locked: the list belongs to whoever set this
 //     32     somebody waits     33–43  coming: how many were woken and have not looked for their credit yet
-//     44–63  fork stamp (its lower bits). After a fork nobody waits in the child: the threads in the list are not here.
+//     44–63  fork epoch (its lower bits). After a fork nobody waits in the child: the threads in the list are not here.
 //
 // Whoever takes the lock of the list settles before it lets go: as long as there are more free credits than threads
 // coming for them, it calls the next waiter. It lets go by a compare-and-swap, which fails if a credit came meanwhile.
@@ -43,17 +43,17 @@ class semaphore_core {
 
   /// One waiting thread. It must stay where it is until acquiring has ended.
   struct waiter {
-    enum : std::uint32_t { waiting, called, granted };
+    enum : std::uint32_t { waiting, notified, granted };
 
     typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
     typename P::template plain<waiter*> next, prev;
     // Protected by the list's lock; after the waiter has been taken off the list, its own.
     waiter_rank<P> rank;
     typename P::template plain<std::uint32_t> queued;
-    typename P::template plain<std::uint32_t> insists;  ///< the next credit is to be handed to it
-    typename P::template plain<std::uint32_t> becomes;  ///< its state, once the list's lock is free
+    typename P::template plain<std::uint32_t> wants_handoff;  ///< the next credit is to be handed to it
+    typename P::template plain<std::uint32_t> becomes;        ///< its state, once the list's lock is free
     std::uint64_t since = 0;
-    std::uint64_t stamp = 0;
+    std::uint64_t epoch = 0;
   };
 
   constexpr semaphore_core() : word_(0) {}
@@ -77,15 +77,15 @@ class semaphore_core {
     for (;;) {
       if (credits(seen) == max) return false;
       std::uint64_t then = seen + 1;
-      bool settles = false;
+      bool dispatches = false;
       if ((seen & (some_wait | locked)) != 0) [[unlikely]] {
         if (stale(seen)) then = renewed(then);
-        settles = to_be_settled(then);
+        dispatches = needs_dispatch(then);
       }
-      if (settles) then |= locked;
+      if (dispatches) then |= locked;
       // (2) release: pairs with (1), (4) and (6). Acquire if it locks the list.
       if (word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
-        if (settles) settle();
+        if (dispatches) dispatch();
         return true;
       }
       P::backoff(0);
@@ -95,23 +95,23 @@ class semaphore_core {
   // ---- waiting ----------------------------------------------------------------------------------------------
 
   /// True: took a credit after all. False: the waiter is in the list, and sleeps while its state is waiting.
-  bool enter(waiter& w, append_chance chance) {
+  bool enter(waiter& w, append_probability probability) {
     w.since = P::now();
     w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
-    const bool at_tail = chance.at_tail<P>();
-    w.stamp = lock_list();
+    const bool at_tail = probability.at_tail<P>();
+    w.epoch = lock_list();
     return take_or_queue(w, 0, at_tail);
   }
 
   /// The waiter's state is not waiting any more. True: it has a credit. False: it is in the list again.
   bool arrive(waiter& w) {
     if (w.state.load(order::relaxed) == waiter::granted) return true;
-    if (take_called(w)) return true;
+    if (take_notified(w)) return true;
     const std::uint64_t waited = P::now() - w.since;
-    const std::uint64_t stamp = lock_list();
-    const std::uint64_t gone = came(w);
-    w.stamp = stamp;
-    w.insists.set(waited > impatience ? 1 : 0);
+    const std::uint64_t epoch = lock_list();
+    const std::uint64_t gone = arrived(w);
+    w.epoch = epoch;
+    w.wants_handoff.set(waited > handoff_after ? 1 : 0);
     w.state.store(waiter::waiting, order::relaxed);
     return take_or_queue(w, gone, false);
   }
@@ -119,58 +119,58 @@ class semaphore_core {
   /// Ends the waiting for a credit. True if there was one for the waiter: it has it. So has one that had been handed a credit, and
   /// could see that, when a handler of its thread forked; a credit that was on its way to it in that moment is not the child's.
   bool leave(waiter& w) {
-    if (forgotten(w)) return w.state.load(order::acquire) == waiter::granted;
+    if (left_by_fork(w)) return w.state.load(order::acquire) == waiter::granted;
     lock_list();
     if (w.queued.get() != 0) {
       list_.remove(w);
-      settle();
+      dispatch();
       return false;
     }
-    settle();
+    dispatch();
     // (5) acquire: pairs with (3). Whoever took us off the list is just about to write it.
     P::await(
         w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire, look::polling_then_yielding);
-    if (w.state.load(order::relaxed) == waiter::granted || take_called(w)) return true;
+    if (w.state.load(order::relaxed) == waiter::granted || take_notified(w)) return true;
     lock_list();
     std::uint64_t seen = word_.load(order::relaxed);
-    while (!word_.compare_exchange_weak(seen, seen - came(w), order::relaxed, order::relaxed)) P::backoff(0);
-    settle();
+    while (!word_.compare_exchange_weak(seen, seen - arrived(w), order::relaxed, order::relaxed)) P::backoff(0);
+    dispatch();
     return false;
   }
 
   /// The semaphore was left behind by a fork: no release of this process will find the waiter.
-  bool forgotten(const waiter& w) const { return w.stamp != my_stamp(); }
+  bool left_by_fork(const waiter& w) const { return w.epoch != my_epoch(); }
 
  private:
   static constexpr std::uint64_t locked = std::uint64_t{1} << 31, some_wait = std::uint64_t{1} << 32,
                                  one_coming = std::uint64_t{1} << 33, most_coming = 0x7ff,
-                                 one_stamp = std::uint64_t{1} << 44;
-  static constexpr std::uint64_t impatience = 1000000;  // ns; as loiter's standby: chosen, not measured
+                                 one_epoch = std::uint64_t{1} << 44;
+  static constexpr std::uint64_t handoff_after = 1000000;  // ns; as loiter's standby: chosen, not measured
 
   static std::uint32_t credits(std::uint64_t w) { return std::uint32_t(w) & max; }
   static std::uint64_t coming(std::uint64_t w) { return w / one_coming & most_coming; }
-  static std::uint64_t my_stamp() { return std::uint64_t{P::fork_stamp()} * one_stamp; }
-  static bool stale(std::uint64_t w) { return w / one_stamp != my_stamp() / one_stamp; }
+  static std::uint64_t my_epoch() { return std::uint64_t{P::fork_epoch()} * one_epoch; }
+  static bool stale(std::uint64_t w) { return w / one_epoch != my_epoch() / one_epoch; }
   /// Without the threads of another process.
-  static std::uint64_t renewed(std::uint64_t w) { return my_stamp() | credits(w); }
+  static std::uint64_t renewed(std::uint64_t w) { return my_epoch() | credits(w); }
 
-  static bool to_be_settled(std::uint64_t w) {
+  static bool needs_dispatch(std::uint64_t w) {
     return (w & some_wait) != 0 && (w & locked) == 0 && credits(w) > coming(w);
   }
 
   /// What a waiter that was called and has come subtracts. Nothing where nobody counts it: in a child.
-  std::uint64_t came(const waiter& w) const { return forgotten(w) ? 0 : one_coming; }
+  std::uint64_t arrived(const waiter& w) const { return left_by_fork(w) ? 0 : one_coming; }
 
   /// Of a waiter that was called: takes a free credit if there is one.
-  bool take_called(waiter& w) {
+  bool take_notified(waiter& w) {
     std::uint64_t seen = word_.load(order::relaxed);
     while (credits(seen) != 0) {
-      std::uint64_t then = seen - 1 - came(w);
-      const bool settles = to_be_settled(then) && !forgotten(w);
-      if (settles) then |= locked;
+      std::uint64_t then = seen - 1 - arrived(w);
+      const bool dispatches = needs_dispatch(then) && !left_by_fork(w);
+      if (dispatches) then |= locked;
       // (4) acquire: pairs with (2).
       if (word_.compare_exchange_weak(seen, then, order::acquire, order::relaxed)) {
-        if (settles) settle();
+        if (dispatches) dispatch();
         return true;
       }
       P::backoff(0);
@@ -179,15 +179,15 @@ class semaphore_core {
   }
 
   /// Takes a credit, or joins the list. Holds the list's lock; lets it go.
-  bool take_or_queue(waiter& w, std::uint64_t came, bool at_tail) {
+  bool take_or_queue(waiter& w, std::uint64_t arrived, bool at_tail) {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       const bool free = credits(seen) != 0;
       // (6) acquire: pairs with (2). (settle() below would do that, too.)
-      if ((!free && came == 0) ||
-          word_.compare_exchange_weak(seen, seen - came - (free ? 1 : 0), order::acquire, order::relaxed)) {
+      if ((!free && arrived == 0) ||
+          word_.compare_exchange_weak(seen, seen - arrived - (free ? 1 : 0), order::acquire, order::relaxed)) {
         if (free) {
-          settle();
+          dispatch();
           return true;
         }
         break;
@@ -199,7 +199,7 @@ class semaphore_core {
       list_.push_back(w);
     else
       list_.push_front(w);
-    settle();  // sees a credit that has come since
+    dispatch();  // sees a credit that has come since
     return false;
   }
 
@@ -217,20 +217,20 @@ class semaphore_core {
       // (7) acquire: pairs with (8).
       if (word_.compare_exchange_strong(seen, then, order::acquire, order::relaxed)) {
         if ((then & some_wait) == 0) list_.clear();
-        return then & ~(one_stamp - 1);
+        return then & ~(one_epoch - 1);
       }
       P::backoff(0);
     }
   }
 
   /// Gives out what is free and unlocks the list. Never waits.
-  [[gnu::cold, gnu::noinline]] void settle() {
+  [[gnu::cold, gnu::noinline]] void dispatch() {
     waiter* first = nullptr;
     waiter* last = nullptr;
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       waiter* const w = list_.front();
-      const bool hands = w != nullptr && w->insists.get() != 0;
+      const bool hands = w != nullptr && w->wants_handoff.get() != 0;
       std::uint64_t then = seen;
       const bool takes_off =
           w != nullptr && credits(seen) > coming(seen) && (hands || coming(seen) != P::count_limit(most_coming));
@@ -247,7 +247,7 @@ class semaphore_core {
       seen = then;
       list_.remove(*w);
       w->queued.set(0);
-      w->becomes.set(hands ? waiter::granted : waiter::called);
+      w->becomes.set(hands ? waiter::granted : waiter::notified);
       w->next.set(nullptr);
       (last != nullptr ? last->next.set(w) : void(first = w));
       last = w;

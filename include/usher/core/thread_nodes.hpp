@@ -17,8 +17,8 @@ struct home_nodes {
 /// The same for locks that let nodes wander: a thread keeps the node that it was left with for its next acquisition.
 template <platform P>
 struct kept_nodes {
-  static node_handle take() { return P::borrow_node(); }
-  static void give(node_handle h) { P::keep_node(h); }
+  static node_handle take() { return P::cached_node(); }
+  static void give(node_handle h) { P::cache_node(h); }
 };
 
 /// Gives thread nodes to a lock whose operations take one, and keeps the holder's node beside it.
@@ -52,16 +52,16 @@ class with_thread_nodes {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool alone() const
-    requires requires(const Lock& l, node_handle h) { l.alone(h); }
+  bool has_no_successor() const
+    requires requires(const Lock& l, node_handle h) { l.has_no_successor(h); }
   {
-    return lock_.alone(holder_.get());
+    return lock_.has_no_successor(holder_.get());
   }
 
-  bool contended() const
-    requires requires(const Lock& l, node_handle h) { l.contended(h); }
+  bool has_certain_successor() const
+    requires requires(const Lock& l, node_handle h) { l.has_certain_successor(h); }
   {
-    return lock_.contended(holder_.get());
+    return lock_.has_certain_successor(holder_.get());
   }
 
  private:
@@ -117,7 +117,7 @@ class admits_guests {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool alone() const { return lock_.alone(holder_.get()); }
+  bool has_no_successor() const { return lock_.has_no_successor(holder_.get()); }
 
   void count_from(std::uint32_t n)
     requires requires(Lock& l) { l.count_from(n); }

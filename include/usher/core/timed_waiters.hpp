@@ -53,7 +53,7 @@
 namespace usher::inline v1 {
 
 template <platform_with_asymmetric_fences P>
-class timed_gate {
+class timed_waiter_count {
  public:
   using word = typename P::template atomic<std::uint32_t>;
 
@@ -61,68 +61,79 @@ class timed_gate {
   static constexpr std::uint32_t unknown_owner = 1;
 
   /// Whether an unlock has to do more than to release the lock.
-  static bool anyone(const word& gate) { return (gate.load(std::memory_order_relaxed) & ~(users | in_a_row)) != 0; }
+  static bool has_waiters(const word& timed_waiters) {
+    return (timed_waiters.load(std::memory_order_relaxed) & ~(users | in_a_row)) != 0;
+  }
 
-  /// How an unlock begins where there is an owner tag: clears the tag, then says what anyone() says.
-  static bool anyone_after(word& tag, const word& gate) {
+  /// How an unlock begins where there is an owner tag: clears the tag, then says what has_waiters() says.
+  static bool clear_tag_and_check(word& tag, const word& timed_waiters) {
     tag.store(0, std::memory_order_relaxed);  // ordered before the release by the lock's own release
     P::fence_light();                         // (3)
-    return anyone(gate);
+    return has_waiters(timed_waiters);
   }
 
   /// Of a value that was read while nobody was at the lock: whether nobody is counted, served or requeued.
-  static constexpr bool is_idle(std::uint32_t gate) { return (gate & ~(served | in_a_row)) == 0; }
+  static constexpr bool is_idle(std::uint32_t timed_waiters) { return (timed_waiters & ~(served | in_a_row)) == 0; }
 
   // By the holder only. Relaxed: what the bit is about is protected by the lock.
-  static void set_requeued(word& gate) { gate.fetch_or(requeued, std::memory_order_relaxed); }
-  static bool has_requeued(const word& gate) { return (gate.load(std::memory_order_relaxed) & requeued) != 0; }
-  static bool take_requeued(word& gate) {
-    return has_requeued(gate) && (gate.fetch_and(~requeued, std::memory_order_relaxed) & requeued) != 0;
+  static void set_requeued(word& timed_waiters) { timed_waiters.fetch_or(requeued, std::memory_order_relaxed); }
+  static bool has_requeued(const word& timed_waiters) {
+    return (timed_waiters.load(std::memory_order_relaxed) & requeued) != 0;
+  }
+  static bool take_requeued(word& timed_waiters) {
+    return has_requeued(timed_waiters) &&
+           (timed_waiters.fetch_and(~requeued, std::memory_order_relaxed) & requeued) != 0;
   }
 
   /// By the holder: whether the next unlock by this is to serve a timed waiter.
-  static bool serves_timed(const word& gate) {
-    const std::uint32_t seen = gate.load(std::memory_order_relaxed);
+  static bool serves_timed(const word& timed_waiters) {
+    const std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     return (seen & count) != 0 && (seen & served) == 0;
   }
   // By the holder, who may give the lock to a requeued thread, still held, instead of an unlock().
   /// Whether that was done seven times in a row.
-  static bool is_due(const word& gate) { return (gate.load(std::memory_order_relaxed) & in_a_row) == in_a_row; }
+  static bool is_due(const word& timed_waiters) {
+    return (timed_waiters.load(std::memory_order_relaxed) & in_a_row) == in_a_row;
+  }
   /// The next unlock serves a timed waiter if there is one.
-  static void pass_by(word& gate) {
-    std::uint32_t seen = gate.load(std::memory_order_relaxed);
+  static void pass_by(word& timed_waiters) {
+    std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     // Others change other bits.
-    while (!gate.compare_exchange_strong(seen, (seen & ~served) + ((seen & in_a_row) != in_a_row ? one_in_a_row : 0),
-                                         std::memory_order_relaxed, std::memory_order_relaxed))
+    while (!timed_waiters.compare_exchange_strong(seen,
+                                                  (seen & ~served) + ((seen & in_a_row) != in_a_row ? one_in_a_row : 0),
+                                                  std::memory_order_relaxed, std::memory_order_relaxed))
       P::backoff(0);
   }
 
   // Threads that leave the lock for a condition variable and will come back. By the holder only; others may change the
   // rest of the word meanwhile.
   /// False: there are too many, this one is not counted.
-  static bool add_user(word& gate) {
-    if ((gate.load(std::memory_order_relaxed) & users) == users) return false;
-    gate.fetch_add(one_user, std::memory_order_relaxed);
+  static bool add_user(word& timed_waiters) {
+    if ((timed_waiters.load(std::memory_order_relaxed) & users) == users) return false;
+    timed_waiters.fetch_add(one_user, std::memory_order_relaxed);
     return true;
   }
-  static void remove_user(word& gate) { gate.fetch_sub(one_user, std::memory_order_relaxed); }
-  static bool has_users(const word& gate) { return (gate.load(std::memory_order_relaxed) & users) != 0; }
+  static void remove_user(word& timed_waiters) { timed_waiters.fetch_sub(one_user, std::memory_order_relaxed); }
+  static bool has_users(const word& timed_waiters) {
+    return (timed_waiters.load(std::memory_order_relaxed) & users) != 0;
+  }
 
   /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it.
   template <class Lock, class Remaining>
-  static bool lock(Lock& lock, word& gate, Remaining remaining, const word* tag = nullptr) {
-    if (!join(gate)) return look_now_and_then(lock, remaining);
+  static bool lock(Lock& lock, word& timed_waiters, Remaining remaining, const word* tag = nullptr) {
+    if (!join(timed_waiters)) return look_now_and_then(lock, remaining);
     bool sees_holders = false, fenced = false;
     std::uint64_t nap = first_nap;
     for (bool looks = false;;) {
       // (6) acquire: pairs with (5), which another waiter may have answered.
-      std::uint32_t seen = gate.load(std::memory_order_acquire);
+      std::uint32_t seen = timed_waiters.load(std::memory_order_acquire);
       if (seen & granted) {
-        if (take(gate, seen)) return true;
+        if (take(timed_waiters, seen)) return true;
         continue;
       }
       if (seen & look) {
-        if (!gate.compare_exchange_strong(seen, seen & ~look, std::memory_order_acquire, std::memory_order_relaxed))
+        if (!timed_waiters.compare_exchange_strong(seen, seen & ~look, std::memory_order_acquire,
+                                                   std::memory_order_relaxed))
           continue;  // (6)
         seen &= ~look;
         looks = true;
@@ -130,16 +141,16 @@ class timed_gate {
       }
       if (lock.try_lock()) {
         // The lock was free, so no grant is pending: it would mean that the lock is held.
-        gate.fetch_sub(1, std::memory_order_relaxed);
+        timed_waiters.fetch_sub(1, std::memory_order_relaxed);
         return true;
       }
       const std::uint64_t left = remaining();
-      if (left == 0) return leave(gate, looks);
+      if (left == 0) return leave(timed_waiters, looks);
       if (sees_holders && tag->load(std::memory_order_relaxed) != 0) {
         looks = false;  // that holder's unlock finds us
-        P::park_for(gate, seen, every_sleeper, left);
+        P::park_for(timed_waiters, seen, every_sleeper, left);
       } else {
-        P::nap(gate, seen, every_sleeper, left < nap ? left : nap, granted | look);
+        P::nap(timed_waiters, seen, every_sleeper, left < nap ? left : nap, granted | look);
         if (!fenced && tag != nullptr) sees_holders = P::fence_heavy();  // (4)
         fenced = true;
         nap = next_nap(nap);
@@ -147,19 +158,19 @@ class timed_gate {
     }
   }
 
-  /// The rest of an unlock for which anyone() or anyone_after() was true. The caller holds the lock.
+  /// The rest of an unlock for which has_waiters() or clear_tag_and_check() was true. The caller holds the lock.
   template <class Lock>
-  static void unlock(Lock& lock, word& gate, word* tag = nullptr) {
-    const wake_key key = P::key_of(gate);
-    for (std::uint32_t seen = gate.load(std::memory_order_relaxed);; P::backoff(0)) {
+  static void unlock(Lock& lock, word& timed_waiters, word* tag = nullptr) {
+    const wake_key key = P::key_of(timed_waiters);
+    for (std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);; P::backoff(0)) {
       if ((seen & count) == 0) {
-        if (gate.compare_exchange_strong(seen, seen & (requeued | users), std::memory_order_relaxed,
-                                         std::memory_order_relaxed))
+        if (timed_waiters.compare_exchange_strong(seen, seen & (requeued | users), std::memory_order_relaxed,
+                                                  std::memory_order_relaxed))
           return lock.unlock();
       } else if (seen & served) {
         // (5) release: the tag, which is 0; pairs with (6).
-        if (gate.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | look, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
+        if (timed_waiters.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | look, std::memory_order_release,
+                                                  std::memory_order_relaxed)) {
           lock.unlock();
           return P::wake(key, every_sleeper, 1);
         }
@@ -167,8 +178,8 @@ class timed_gate {
         if (tag != nullptr)
           tag->store(unknown_owner, std::memory_order_relaxed);  // it stays held; by whom, is to be seen
         // (1) release: pairs with (2). The lock is theirs; the gate may be gone: the wake is by key.
-        if (gate.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
-                                         std::memory_order_relaxed))
+        if (timed_waiters.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
+                                                  std::memory_order_relaxed))
           return P::wake(key, every_sleeper, 1);
         if (tag != nullptr) tag->store(0, std::memory_order_relaxed);
       }
@@ -183,11 +194,11 @@ class timed_gate {
   static std::uint64_t next_nap(std::uint64_t nap) { return nap < 5000000 ? 2 * nap : 10000000; }
 
   /// False: there are as many timed waiters as can be counted.
-  static bool join(word& gate) {
-    std::uint32_t seen = gate.load(std::memory_order_relaxed);
+  static bool join(word& timed_waiters) {
+    std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     while ((seen & count) != P::count_limit(count)) {
       // Relaxed: it only counts; what it has to do with a tag is the fences' business.
-      if (gate.compare_exchange_strong(seen, seen + 1, std::memory_order_relaxed, std::memory_order_relaxed))
+      if (timed_waiters.compare_exchange_strong(seen, seen + 1, std::memory_order_relaxed, std::memory_order_relaxed))
         return true;
       P::backoff(0);
     }
@@ -205,25 +216,25 @@ class timed_gate {
     return true;
   }
 
-  static bool take(word& gate, std::uint32_t seen) {
+  static bool take(word& timed_waiters, std::uint32_t seen) {
     // (2) acquire: pairs with (1).
-    return gate.compare_exchange_strong(seen, (seen & ~granted) - 1, std::memory_order_acquire,
-                                        std::memory_order_relaxed);
+    return timed_waiters.compare_exchange_strong(seen, (seen & ~granted) - 1, std::memory_order_acquire,
+                                                 std::memory_order_relaxed);
   }
 
   /// Gives up, unless the lock has just been granted. `looks`: has taken `look` off and not seen who has the lock.
-  static bool leave(word& gate, bool looks) {
-    const wake_key key = P::key_of(gate);
-    for (std::uint32_t seen = gate.load(std::memory_order_relaxed);; P::backoff(0)) {
+  static bool leave(word& timed_waiters, bool looks) {
+    const wake_key key = P::key_of(timed_waiters);
+    for (std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);; P::backoff(0)) {
       if (seen & granted) {
-        if (take(gate, seen)) return true;
-        seen = gate.load(std::memory_order_relaxed);
+        if (take(timed_waiters, seen)) return true;
+        seen = timed_waiters.load(std::memory_order_relaxed);
         continue;
       }
       const bool passes_on = looks && (seen & count) > 1;
       const std::uint32_t then = (seen - 1) | (passes_on ? look : 0);
       // (5) release, in another's place.
-      if (gate.compare_exchange_strong(seen, then, std::memory_order_release, std::memory_order_relaxed)) {
+      if (timed_waiters.compare_exchange_strong(seen, then, std::memory_order_release, std::memory_order_relaxed)) {
         if (passes_on) P::wake(key, every_sleeper, 1);
         return false;
       }

@@ -28,7 +28,7 @@
 // (claim_owner), and a requeue puts `requeueing` in its place, so the two exclude each other, and the chain needs no more
 // protection. Where it is not certain that the caller holds the mutex, the thread is woken instead.
 //
-// A lock that restricts concurrency (one with contended()) leaves the chain where it is for up to 1 ms while another thread is
+// A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms while another thread is
 // certain to get the lock, for that thread's unlock finds the chain, too. A thread that has waited for much longer gets the
 // lock from an unlock directly, still locked: turn_of().
 //
@@ -49,7 +49,7 @@ namespace usher::inline v1 {
 template <platform_with_owner_tags P>
 struct owner_tags {
   using word = typename P::template atomic<std::uint32_t>;
-  static constexpr std::uint32_t none = 0, unknown = timed_gate<P>::unknown_owner, requeueing = 2;
+  static constexpr std::uint32_t none = 0, unknown = timed_waiter_count<P>::unknown_owner, requeueing = 2;
 
   /// Takes the tag of the thread that locked the mutex away: the unlock is the caller's business from then on. False: the
   /// mutex is free.
@@ -83,7 +83,7 @@ struct requeued_waiter : wait_queue<P>::waiter {
 /// The operations of a mutex to which waiters can be requeued.
 template <platform_with_owner_tags P, class Words>
 class morphing_mutex {
-  using timed_waiters = timed_gate<P>;
+  using timed_waiters = timed_waiter_count<P>;
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
   // Of requeued threads; ns, chosen: docs/measurements/faults.md.
@@ -124,7 +124,7 @@ class morphing_mutex {
 
   /// By the holder, or after claim_owner().
   static void release(Words w) {
-    if (timed_waiters::anyone_after(w.owner_tag(), w.timed())) [[unlikely]]
+    if (timed_waiters::clear_tag_and_check(w.owner_tag(), w.timed())) [[unlikely]]
       return release_to_others(w);
     w.lock().unlock();
   }
@@ -162,7 +162,7 @@ class morphing_mutex {
   /// epoch word.
   static std::uint32_t ready(Words w) {
     const std::uint64_t seen = w.epoch().load(std::memory_order_acquire);
-    if (w.is_renewed(std::uint32_t(seen)) && std::uint32_t(seen >> 32) != P::fork_stamp()) [[unlikely]]
+    if (w.is_renewed(std::uint32_t(seen)) && std::uint32_t(seen >> 32) != P::fork_epoch()) [[unlikely]]
       renew(w);
     return std::uint32_t(seen);
   }
@@ -210,7 +210,7 @@ class morphing_mutex {
   /// itself have waited long: threads that signal each other again and again could keep the mutex among themselves.
   static turn turn_of(Words w, waiter& first) {
     auto&& lock = w.lock();
-    if constexpr (requires { lock.contended(); }) {
+    if constexpr (requires { lock.has_certain_successor(); }) {
       if constexpr (requires { lock.urgent_wait(); })
         if (lock.urgent_wait()) return turn::later;
       const std::uint64_t now = P::now();
@@ -219,7 +219,7 @@ class morphing_mutex {
       if constexpr (requires { lock.unlock_is_due(); })
         if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !timed_waiters::serves_timed(w.timed()))
           return timed_waiters::is_due(w.timed()) && lock.unlock_is_due() ? turn::later : turn::now;
-      if (over || !lock.contended() || first.rank.is_urgent()) return turn::as_others;
+      if (over || !lock.has_certain_successor() || first.rank.is_urgent()) return turn::as_others;
       first.deferred_at.set(now);
       return turn::later;
     } else {
@@ -231,7 +231,7 @@ class morphing_mutex {
   /// are not here. Whoever holds the mutex keeps it: either it is the thread that forked, or the mutex stays locked for good,
   /// as it does with the C library.
   [[gnu::cold, gnu::noinline]] static void renew(Words w) {
-    const std::uint32_t now = P::fork_stamp();
+    const std::uint32_t now = P::fork_epoch();
     const std::uint32_t busy = now | 0x80000000u;  // epochs count up from 1
     for (;;) {
       std::uint64_t seen = w.epoch().load(std::memory_order_acquire);
@@ -268,10 +268,10 @@ struct requeue_words {
   typename P::template plain<requeued_waiter<P>*> chain{};
   typename P::template plain<std::uint32_t> epoch{};  ///< in which the chain was begun
 
-  requeued_waiter<P>* requeued() const { return epoch.get() == P::fork_stamp() ? chain.get() : nullptr; }
+  requeued_waiter<P>* requeued() const { return epoch.get() == P::fork_epoch() ? chain.get() : nullptr; }
   void requeue_first(requeued_waiter<P>* w) {
     chain.set(w);
-    epoch.set(P::fork_stamp());
+    epoch.set(P::fork_epoch());
   }
 };
 

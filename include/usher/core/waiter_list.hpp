@@ -19,12 +19,12 @@
 namespace usher::inline v1 {
 
 /// The probability with which a waiter is appended at the tail. All zero bytes, the default, mean 1.
-class append_chance {
+class append_probability {
  public:
-  constexpr append_chance() = default;
+  constexpr append_probability() = default;
 
   /// `p` in (0, 1]. What is smaller than 2⁻³² counts as 2⁻³², what is larger than 1 as 1.
-  constexpr explicit append_chance(double p)
+  constexpr explicit append_probability(double p)
       : threshold_(p >= 1                 ? 0
                    : p * 4294967296.0 < 1 ? 1
                                           : std::uint32_t(p * 4294967296.0)) {}
@@ -37,6 +37,9 @@ class append_chance {
  private:
   std::uint32_t threshold_ = 0;  ///< in units of 2⁻³²; 0: always
 };
+
+/// deprecated: the name in 0.1. It goes away with 0.3.
+using append_chance [[deprecated("use append_probability")]] = append_probability;
 
 /// What a waiter's place in a list or chain is decided by.
 template <platform_with_priorities P>
@@ -81,8 +84,8 @@ class waiter_list {
       before = before->prev.get();
     insert(before, w, before != nullptr ? before->next.get() : head_.get());
   }
-  void push(Waiter& w, append_chance chance) {
-    if (chance.at_tail<P>())
+  void push(Waiter& w, append_probability probability) {
+    if (probability.at_tail<P>())
       push_back(w);
     else
       push_front(w);

@@ -56,7 +56,7 @@ struct waiting {
   }
 
   /// How long an arriving thread contends for a word that others also want, in nanoseconds.
-  static std::uint64_t patience() {
+  static std::uint64_t spin_budget() {
     if constexpr (!parks)
       return ~std::uint64_t{0};
     else if constexpr (way.limit != nullptr)
@@ -95,8 +95,8 @@ struct complete {
       }, "a way of waiting needs await_soon(word, pred)");
   static_assert(
       requires {
-        { W::patience() } -> std::same_as<std::uint64_t>;
-      }, "a way of waiting needs patience()");
+        { W::spin_budget() } -> std::same_as<std::uint64_t>;
+      }, "a way of waiting needs spin_budget()");
   static constexpr bool looked_through = true;
 };
 

@@ -86,7 +86,7 @@ class basic_clh {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool alone() const { return tail_.load(std::memory_order_relaxed) == holder_.get(); }
+  bool has_no_successor() const { return tail_.load(std::memory_order_relaxed) == holder_.get(); }
 
  private:
   typename P::template atomic<node_handle> tail_;

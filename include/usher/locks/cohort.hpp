@@ -15,7 +15,7 @@
 //              n  it has, and the holder is the n-th in a row
 //
 // What the two locks must be able to do: any thread may unlock the global one (every lock here can be), for who releases
-// it need not be who took it; and the local one must know whether its holder is alone(). That answer is binding: if it says no,
+// it need not be who took it; and the local one must know whether its holder is has_no_successor(). That answer is binding: if it says no,
 // another thread of the node is certain to come, and finds the global lock in the node's hands.
 //
 // unlock() releases the local lock first and the global one last. The other way round, the next holder could have destroyed
@@ -90,7 +90,7 @@ class cohort {
     const std::uint32_t n = holder_home_.get();
     if (n == guest) return global_.unlock();
     home& h = homes_[n];
-    if (h.turns.get() <= PassThreshold && !h.lock.alone()) return h.lock.unlock();
+    if (h.turns.get() <= PassThreshold && !h.lock.has_no_successor()) return h.lock.unlock();
     h.turns.set(0);
     h.lock.unlock();
     global_.unlock();

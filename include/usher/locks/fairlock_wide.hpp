@@ -10,7 +10,7 @@
 // Cost: lock and unlock one compare-and-swap each. A waiter sets its bit, counts itself and takes itself off the count;
 // unlock looks through one word for each 32 threads that have ever waited here, until it finds one, and clears one bit.
 // Layout: 64-bit word · how many words of bits are in use · the words of bits. 16 KiB, of which only what is in use is
-// touched: meant for the compact form.
+// touched: meant for the inflatable form.
 //
 //     word   bit 0: LOCK      bits 1–31: how many wait      bits 32–63: the holder's slot, 0 if it did not wait: where the
 //     scan begins. 0 is free. LOCK clear and a count: the lock is held by who was counted first and is about to set LOCK

@@ -68,7 +68,7 @@ class basic_k42 {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool alone() const { return tail_.load(std::memory_order_relaxed) == self; }
+  bool has_no_successor() const { return tail_.load(std::memory_order_relaxed) == self; }
 
  private:
   static constexpr node_handle self = 1;

@@ -69,7 +69,7 @@ class basic_lifo {
   }
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it.
-  bool contended() const { return top_.load(std::memory_order_relaxed) >= first_node; }
+  bool has_certain_successor() const { return top_.load(std::memory_order_relaxed) >= first_node; }
 
   auto uncontended() { return uncontended_word{top_, held}; }
 

@@ -59,7 +59,8 @@ namespace usher::inline v1 {
 
 /// Appendix A.1's parts. The defaults are `loiter`.
 struct loiter_options {
-  bool meek_standby = true;    ///< the standby is less aggressive than arrivals: it does not poll before it sleeps
+  bool standby_parks_at_once =
+      true;                    ///< the standby is less aggressive than arrivals: it does not poll before it sleeps
   bool hand_over = true;       ///< it becomes impatient, and is handed the lock
   unsigned most_spinners = 0;  ///< how many arrivals may spin; 0: any number
   unsigned most_failures = 0;  ///< an arrival that has so often seen the lock free and come too late gives up; 0: none
@@ -72,8 +73,8 @@ template <platform_with_priorities P, class W, loiter_options O = loiter_options
 class basic_loiter : private urgent_waiters<P, W> {
   using urgency = urgent_waiters<P, W>;
   using urgency::held, urgency::is_free, urgency::latest_urgent, urgency::outer_;
-  static constexpr bool plain = O.meek_standby && O.hand_over && O.most_spinners == 0 && O.most_failures == 0 &&
-                                !O.avoid_wake && !O.numa_aware_inner && !O.plain_store;
+  static constexpr bool plain = O.standby_parks_at_once && O.hand_over && O.most_spinners == 0 &&
+                                O.most_failures == 0 && !O.avoid_wake && !O.numa_aware_inner && !O.plain_store;
   static constexpr bool counts = O.most_spinners != 0 || O.avoid_wake;
   static constexpr bool ranks = W::parks && !counts && !O.plain_store;  // a plain store would overwrite the urgent, too
   static_assert(!(counts && O.plain_store), "a plain store would overwrite the count");
@@ -121,7 +122,7 @@ class basic_loiter : private urgent_waiters<P, W> {
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it. Those at the inner lock
   /// stay until they have had both, and only who has both takes the tail back: what is there stays there. So do the urgent.
-  bool contended() const {
+  bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
     const node_handle last = tail_.load(std::memory_order_relaxed);
@@ -138,7 +139,7 @@ class basic_loiter : private urgent_waiters<P, W> {
     requires(O.hand_over && !O.plain_store)
   {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
-    return (seen & impatient) != 0 || ((seen & inner) != 0 && contended());
+    return (seen & impatient) != 0 || ((seen & inner) != 0 && has_certain_successor());
   }
 
   /// Asked by the holder: whether this unlock will hand the lock to a thread with a real-time priority.
@@ -158,7 +159,7 @@ class basic_loiter : private urgent_waiters<P, W> {
   struct nothing {};
 
   // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times this.
-  static constexpr std::uint64_t impatience = 1000000;                    // ns
+  static constexpr std::uint64_t handoff_after = 1000000;                 // ns
   static constexpr std::uint32_t first_window = 128, last_window = 8192;  // of an arrival's back-off, ns
 
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
@@ -192,21 +193,21 @@ class basic_loiter : private urgent_waiters<P, W> {
   /// the word closely would take the lock from a thread that is just then using it alone, at every release,
   /// and pay for moving everything to another cache each time.
   bool arrive() {
-    std::uint64_t patience = W::patience();
-    if constexpr (!W::parks) patience = P::limits().spin;
-    if (patience == 0) return false;
+    std::uint64_t spin_budget = W::spin_budget();
+    if constexpr (!W::parks) spin_budget = P::limits().spin;
+    if (spin_budget == 0) return false;
     if constexpr (counts) {
       const std::uint32_t before = outer_.fetch_add(spinner, std::memory_order_relaxed) / spinner;
-      return (O.most_spinners == 0 || before < O.most_spinners) && spin(patience) ? settle() : give_up();
+      return (O.most_spinners == 0 || before < O.most_spinners) && spin(spin_budget) ? settle() : give_up();
     } else {
-      return spin(patience);
+      return spin(spin_budget);
     }
   }
 
-  bool spin(std::uint64_t patience) {
+  bool spin(std::uint64_t spin_budget) {
     std::uint32_t window = first_window;
     [[maybe_unused]] unsigned failures = 0;
-    for (const std::uint64_t end = P::now() + patience; P::now() < end;) {
+    for (const std::uint64_t end = P::now() + spin_budget; P::now() < end;) {
       P::backoff(window / 2 + P::random() % window);
       if (const std::uint32_t seen = outer_.load(std::memory_order_relaxed); is_free(seen)) {
         if (take(seen)) return true;
@@ -235,7 +236,7 @@ class basic_loiter : private urgent_waiters<P, W> {
     prepare<P>(mine);
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous == no_node) return;
-    if constexpr (O.numa_aware_inner) remote_.note_place(mine);
+    if constexpr (O.numa_aware_inner) remote_.record_numa_node(mine);
     P::node(previous).next.store(mine, std::memory_order_release);
     wait_for_grant<P, W>(mine);
   }
@@ -262,14 +263,14 @@ class basic_loiter : private urgent_waiters<P, W> {
                                            std::memory_order_relaxed))
           return;  // (1)
         P::backoff(0);
-        if (!O.hand_over || P::now() - since < impatience) continue;
+        if (!O.hand_over || P::now() - since < handoff_after) continue;
         // Others may be quicker each time: an impatient standby says so all the same.
-      } else if constexpr (!O.meek_standby) {
-        const bool said = !O.hand_over || (w & impatient) != 0 || P::now() - since < impatience;
+      } else if constexpr (!O.standby_parks_at_once) {
+        const bool said = !O.hand_over || (w & impatient) != 0 || P::now() - since < handoff_after;
         if (said && W::poll(outer_, may_enter)) continue;
       }
       const std::uint64_t waited = P::now() - since;
-      const bool patient = !O.hand_over || waited < impatience;
+      const bool patient = !O.hand_over || waited < handoff_after;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
       // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
       // Not by a compare-and-swap: those who circulate could make it fail again and again, and the mark be never set. So it may
@@ -280,9 +281,9 @@ class basic_loiter : private urgent_waiters<P, W> {
       }
       if (may_enter(w)) continue;
       if constexpr (O.plain_store)
-        P::nap(outer_, w | marks, every_sleeper, waited < impatience ? impatience - waited : impatience, 0);
+        P::nap(outer_, w | marks, every_sleeper, waited < handoff_after ? handoff_after - waited : handoff_after, 0);
       else if (O.hand_over && patient)
-        wait_for_outer(w | marks, impatience - waited);
+        wait_for_outer(w | marks, handoff_after - waited);
       else
         wait_for_outer(w | marks);
     }
@@ -356,7 +357,7 @@ using loiter = basic_loiter<P, W>;
 // Ablations: each differs from loiter in one part. The figures are chosen, not measured.
 
 template <platform P, class W>
-using loiter_eager = basic_loiter<P, W, loiter_options{.meek_standby = false}>;
+using loiter_eager = basic_loiter<P, W, loiter_options{.standby_parks_at_once = false}>;
 template <platform P, class W>
 using loiter_barging = basic_loiter<P, W, loiter_options{.hand_over = false}>;
 template <platform P, class W>

@@ -42,7 +42,7 @@ class mcs_with_node {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool alone(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
+  bool has_no_successor(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
 
   /// The last in the queue, no_node if the lock is free: a hint.
   node_handle last() const { return tail_.load(std::memory_order_relaxed); }

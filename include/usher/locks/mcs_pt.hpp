@@ -81,7 +81,7 @@ class mcs_pt_with_node {
     for (const std::uint64_t since = P::now();;) {
       if (!firm) P::node(mine).mark.store(time(), std::memory_order_relaxed);
       if (auto f = poll(flag, decided)) return *f == flag_granted;  // pairs with (3) and (5)
-      if (W::parks && P::now() - since >= W::patience()) break;
+      if (W::parks && P::now() - since >= W::spin_budget()) break;
     }
     if constexpr (W::parks) {
       std::uint32_t seen = flag_waiting;

@@ -55,7 +55,7 @@ class mcscr_with_node {
   }
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it.
-  bool contended(node_handle mine) const {
+  bool has_certain_successor(node_handle mine) const {
     return passive_head_.get() != no_node || tail_.load(std::memory_order_relaxed) != mine;
   }
 

@@ -57,7 +57,7 @@ class mcscrn_with_node {
   }
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it.
-  bool contended(node_handle mine) const {
+  bool has_certain_successor(node_handle mine) const {
     return passive_.get() != no_node || !remote_.empty() || tail_.load(std::memory_order_relaxed) != mine;
   }
 
@@ -65,7 +65,7 @@ class mcscrn_with_node {
   using ring = node_ring<P>;
 
   [[gnu::cold, gnu::noinline]] void wait(node_handle mine, node_handle previous) {
-    remote_.note_place(mine);                                       // read by those who have come here over the link
+    remote_.record_numa_node(mine);                                 // read by those who have come here over the link
     P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
     wait_for_grant<P, W>(mine);
   }

@@ -169,7 +169,7 @@ class mcsg_plus_with_node {
   }
 
   /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after it.
-  bool alone(node_handle mine) const {
+  bool has_no_successor(node_handle mine) const {
     const node_handle last = tail_.load(std::memory_order_relaxed);
     return mine != no_node ? last == mine : is_guest(last);
   }

@@ -61,14 +61,14 @@ class occasionally_fair {
 
  private:
   static constexpr std::uint32_t nobody = 0, wanted = 1, handed = 2;
-  // Chosen, not measured. `languish` as loiter's impatience.
-  static constexpr std::uint64_t languish = 1000000, look_again = 200000;  // ns
+  // Chosen, not measured. `handoff_after` as loiter's impatience.
+  static constexpr std::uint64_t handoff_after = 1000000, look_again = 200000;  // ns
 
   [[gnu::cold, gnu::noinline]] void contend() {
-    if (lock_.lock_for(languish)) return;
+    if (lock_.lock_for(handoff_after)) return;
     const node_handle mine = P::take_node();
     if (mine == no_node) {  // no node to be had: go without a place in the queue
-      while (!lock_.lock_for(languish)) P::backoff(0);
+      while (!lock_.lock_for(handoff_after)) P::backoff(0);
       return;
     }
     prepare<P>(mine);
@@ -77,7 +77,7 @@ class occasionally_fair {
       P::node(previous).next.store(mine, std::memory_order_release);
       wait_for_grant<P, W>(mine);
     }
-    if (!lock_.lock_for(languish)) ask();
+    if (!lock_.lock_for(handoff_after)) ask();
     // We hold the lock: it cannot be gone.
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
     P::give_node(mine);

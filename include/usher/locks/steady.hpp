@@ -117,7 +117,7 @@ class basic_steady : private urgent_waiters<P, W> {
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it. Those in the queue stay until they
   /// have had the lock, and only a holder that came through the queue takes the tail back. So do the urgent.
-  bool contended() const {
+  bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
     const node_handle last = tail_.load(std::memory_order_relaxed);
@@ -132,7 +132,7 @@ class basic_steady : private urgent_waiters<P, W> {
   /// without this unlock, must not go on with that for long.
   bool unlock_is_due() const {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
-    return (seen & impatient) != 0 || ((seen & inner) != 0 && contended());
+    return (seen & impatient) != 0 || ((seen & inner) != 0 && has_certain_successor());
   }
 
   /// Asked by the holder: whether this unlock will hand the lock to a thread with a real-time priority.
@@ -196,18 +196,18 @@ class basic_steady : private urgent_waiters<P, W> {
   bool polling_pays() const {
     if constexpr (!W::parks) return true;
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed), holds = class_in(seen);
-    const std::uint64_t patience = W::patience();
-    if (patience == 0 || holds > class_of(patience)) return false;
+    const std::uint64_t spin_budget = W::spin_budget();
+    if (spin_budget == 0 || holds > class_of(spin_budget)) return false;
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
   /// Bounded polling of the word. A look is an attempt, and the time to the next one a random multiple of what it took: it takes
   /// long where the line is far away or wanted by many, and then looks must be rare, for each delays the holder as well.
   bool poll() {
-    const std::uint64_t patience = W::parks ? W::patience() : P::limits().spin;
+    const std::uint64_t spin_budget = W::parks ? W::spin_budget() : P::limits().spin;
     const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;
     std::uint64_t pause = least_pause, now = P::now();
-    for (const std::uint64_t end = now + patience; now < end;) {
+    for (const std::uint64_t end = now + spin_budget; now < end;) {
       P::backoff(std::uint32_t(pause / 2 + P::random() % pause));
       const std::uint64_t before = P::now();
       if (try_lock()) return true;
@@ -235,7 +235,7 @@ class basic_steady : private urgent_waiters<P, W> {
 
   void enter_queue(node_handle mine) {
     prepare<P>(mine);
-    queue::note_place(mine);
+    queue::record_numa_node(mine);
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous != no_node) {
       P::node(previous).next.store(mine, std::memory_order_release);

@@ -43,8 +43,8 @@ class tas {
 
   /// Waits in this lock's manner, but not much longer than so many nanoseconds: true if the lock is the caller's.
   bool lock_for(std::uint64_t ns) {
-    const std::uint64_t patience = W::patience();
-    for (const std::uint64_t since = P::now(); P::now() - since < (patience < ns ? patience : ns); P::backoff(0))
+    const std::uint64_t spin_budget = W::spin_budget();
+    for (const std::uint64_t since = P::now(); P::now() - since < (spin_budget < ns ? spin_budget : ns); P::backoff(0))
       if (try_lock()) return true;
     if constexpr (W::parks) return three_state::park_until_locked_for<P>(word_, ns);
     return false;
@@ -57,7 +57,7 @@ class tas {
     if constexpr (!W::parks) {
       while (!try_lock()) P::backoff(0);
     } else {
-      for (const std::uint64_t end = P::now() + W::patience(); P::now() < end; P::backoff(0))
+      for (const std::uint64_t end = P::now() + W::spin_budget(); P::now() < end; P::backoff(0))
         if (try_lock()) return;
       three_state::park_until_locked<P>(word_);
     }

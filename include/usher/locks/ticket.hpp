@@ -42,7 +42,7 @@ class ticket_core {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool alone() const {
+  bool has_no_successor() const {
     return ticket_.load(std::memory_order_relaxed) ==
            ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
   }
@@ -88,8 +88,8 @@ class ticket : ticket_core<P, W> {
     base::lock();
     P::admitted(this);
   }
-  using base::alone;
   using base::count_from;
+  using base::has_no_successor;
   using base::try_lock;
   using base::unlock;
 };

@@ -45,15 +45,15 @@ class ticket_backoff : ticket_core<P, W> {
   static constexpr std::uint32_t a_thread = 128, longest = 1000000;  // ns
 
   [[gnu::cold, gnu::noinline]] void stay_away(std::uint32_t mine) {
-    const std::uint64_t patience = W::patience(), since = P::now();
+    const std::uint64_t spin_budget = W::spin_budget(), since = P::now();
     for (;;) {
       // Acquire: pairs with the release in unlock.
       const std::uint32_t ahead = ticket_words::distance(mine, this->grant_.load(std::memory_order_acquire));
       if (ahead == 0) return;
       const std::uint64_t waited = P::now() - since;
-      if (waited >= patience) break;  // never, where this spins
+      if (waited >= spin_budget) break;  // never, where this spins
       std::uint64_t pause = ahead < longest / a_thread ? ahead * a_thread : longest;
-      if (pause > patience - waited) pause = patience - waited;
+      if (pause > spin_budget - waited) pause = spin_budget - waited;
       P::backoff(std::uint32_t(pause));
     }
     if constexpr (W::parks) ticket_words::sleep_until<P>(this->grant_, mine, ticket_words::mask_of(mine));

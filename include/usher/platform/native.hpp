@@ -73,7 +73,7 @@ struct native : private native_detail::process,
   using sleeping::key_of, sleeping::wake;
   using sleeping::park, sleeping::park_for, sleeping::nap;
 
-  using forks::fork_stamp, forks::stamp_so_far, forks::forget_parent;
+  using forks::fork_epoch, forks::epoch_so_far, forks::forget_parent;
 
   using thread_record = native_detail::thread_record;
   using numa::numa_node, numa::most_numa_nodes;
@@ -82,10 +82,10 @@ struct native : private native_detail::process,
       records::thread_index;
   using records::random, records::bernoulli;
 
-  using nodes::borrow_node, nodes::keep_node;
+  using nodes::cached_node, nodes::cache_node;
   using nodes::take_node, nodes::give_node, nodes::node;
 
-  using inflation::take_annex, inflation::give_annex, inflation::annex;
+  using inflation::take_inflated, inflation::give_inflated, inflation::inflated;
 
   static std::uint32_t salt(const void* lock) { return std::uint32_t(reinterpret_cast<std::uintptr_t>(lock) >> 3); }
   static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }

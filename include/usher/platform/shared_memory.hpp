@@ -17,7 +17,7 @@
 // from one share, which a process may find after an exec or in a child.
 //
 // What differs from the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is an
-// offset. No thread-local storage, but for borrow_node(): `k42-tls` and `clh-tls` have it in their names. Not here, so that locks
+// offset. No thread-local storage, but for cached_node(): `k42-tls` and `clh-tls` have it in their names. Not here, so that locks
 // that need them do not compile: tables, annexes, objects on stacks.
 //
 // A region is known by a type, `Name`: a process may have one of each. All shared objects of the process that use it should
@@ -150,7 +150,7 @@ struct shared_memory : native {
   static queue_node<words>& node(node_handle h) { return base()->nodes[h].node; }
 
   static node_handle take_node() {
-    if (here_.stamp.load(std::memory_order_relaxed) != fork_stamp_of_process()) [[unlikely]]
+    if (here_.epoch.load(std::memory_order_relaxed) != fork_epoch_of_process()) [[unlikely]]
       join_as_child();
     const std::uint32_t own = own_shares();
     for (std::uint32_t i = 0; i < own; i++)
@@ -164,22 +164,22 @@ struct shared_memory : native {
     base()->shares[h / nodes_a_share].look_here.store(h % nodes_a_share, std::memory_order_relaxed);
   }
 
-  static node_handle borrow_node() {
-    kept_node& k = kept_;
+  static node_handle cached_node() {
+    node_cache& k = node_cache_;
     return k.valid() ? std::exchange(k.handle, no_node) : take_node();
   }
-  static void keep_node(node_handle h) {
-    kept_node& k = kept_;
+  static void cache_node(node_handle h) {
+    node_cache& k = node_cache_;
     if (k.valid()) return give_node(h);
     k.handle = h;
-    k.stamp = here_.stamp.load(std::memory_order_relaxed);
+    k.epoch = here_.epoch.load(std::memory_order_relaxed);
     k.joined = here_.joined.load(std::memory_order_relaxed);
   }
 
   // ---- the rest
 
   /// All that wait in a region exist, whichever process they are of.
-  static std::uint32_t fork_stamp() { return 1; }
+  static std::uint32_t fork_epoch() { return 1; }
 
   static std::uint32_t thread_index() {
     return here_.shares[0].load(std::memory_order_relaxed) << 16 | native::thread_index();
@@ -200,7 +200,7 @@ struct shared_memory : native {
   template <class T>
   class local;
   template <class T>
-  static std::uint32_t take_annex() = delete;
+  static std::uint32_t take_inflated() = delete;
   template <class Tag>
   static std::atomic<std::uint32_t>* table() = delete;
   template <class Tag>
@@ -217,7 +217,7 @@ struct shared_memory : native {
       return false;
     here_.joined.fetch_add(1, std::memory_order_relaxed);
     here_.seed.store(std::uint32_t(identify_self() * 0x9e3779b97f4a7c15u >> 32), std::memory_order_relaxed);
-    here_.stamp.store(fork_stamp_of_process(), std::memory_order_relaxed);
+    here_.epoch.store(fork_epoch_of_process(), std::memory_order_relaxed);
     return true;
   }
 
@@ -225,7 +225,7 @@ struct shared_memory : native {
   static bool add_first_share() { return add_share() != 0; }
 
   static void detach() {
-    kept_.give_back();
+    node_cache_.give_back();
     for (std::uint32_t i = own_shares(); i-- > 0;) {
       auto& owner = base()->shares[here_.shares[i].exchange(0, std::memory_order_relaxed)].owner;
       std::uint64_t me = identify_self();
@@ -241,7 +241,7 @@ struct shared_memory : native {
   /// What this process knows for itself.
   struct place {
     std::atomic<layout*> base;
-    std::atomic<std::uint32_t> stamp;   ///< of the process that has joined: a child has another
+    std::atomic<std::uint32_t> epoch;   ///< of the process that has joined: a child has another
     std::atomic<std::uint32_t> joined;  ///< how often
     std::atomic<std::uint32_t> seed;
     std::atomic<std::uint32_t> own;  ///< how many of the following there are
@@ -250,22 +250,22 @@ struct shared_memory : native {
   static inline constinit place here_{};
 
   /// Goes back when its thread ends.
-  struct kept_node {
+  struct node_cache {
     node_handle handle = no_node;
-    std::uint32_t stamp = 0, joined = 0;
+    std::uint32_t epoch = 0, joined = 0;
 
     bool valid() const {
-      return handle != no_node && stamp == fork_stamp_of_process() && base() != nullptr &&
+      return handle != no_node && epoch == fork_epoch_of_process() && base() != nullptr &&
              joined == here_.joined.load(std::memory_order_relaxed);
     }
     void give_back() {
       if (valid()) give_node(std::exchange(handle, no_node));
     }
-    ~kept_node() { give_back(); }
+    ~node_cache() { give_back(); }
   };
-  static inline thread_local kept_node kept_;
+  static inline thread_local node_cache node_cache_;
 
-  static std::uint32_t fork_stamp_of_process() { return native::fork_stamp(); }
+  static std::uint32_t fork_epoch_of_process() { return native::fork_epoch(); }
 
   static std::uint64_t identify_self() {
     const int saved = errno;
@@ -328,11 +328,11 @@ struct shared_memory : native {
 
   /// In a child of a process that had joined: what was the parent's is the parent's.
   [[gnu::cold, gnu::noinline]] static void join_as_child() {
-    std::uint32_t old = here_.stamp.load(std::memory_order_relaxed);
-    const std::uint32_t stamp = fork_stamp_of_process();
-    if (old == stamp || !here_.stamp.compare_exchange_strong(old, stamp, std::memory_order_relaxed)) return;
+    std::uint32_t old = here_.epoch.load(std::memory_order_relaxed);
+    const std::uint32_t epoch = fork_epoch_of_process();
+    if (old == epoch || !here_.epoch.compare_exchange_strong(old, epoch, std::memory_order_relaxed)) return;
     here_.own.store(0, std::memory_order_relaxed);
-    here_.seed.fetch_xor(stamp * 0x9e3779b9u, std::memory_order_relaxed);
+    here_.seed.fetch_xor(epoch * 0x9e3779b9u, std::memory_order_relaxed);
   }
 
   static void futex(void* word, int op, std::uint32_t value, const timespec* timeout, std::uint32_t mask) {

@@ -114,7 +114,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   enum role { poster, taker, victim };
 
   suite() {
-    the_condition->make(condition(), append_chance(at_tail));
+    the_condition->make(condition(), append_probability(at_tail));
     m.steps = {.unlocks = [](void* self) { static_cast<suite*>(self)->see_unlock(); },
                .locked = [](void* self) { static_cast<suite*>(self)->see_locked(); },
                .context = this};
@@ -265,8 +265,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     m.steps.refused[me] = mutex_steps::refuses::nothing;
     if (world.forks() == forks_before) {
       record& r = records[of_thread[me]];
-      if (e == ending::notified && !r.was_chosen) wrong("a wait says that it was notified, and it was not");
-      if (e == ending::time && r.was_chosen) wrong("a wait says that its time has run out, and it was notified");
+      if (e == ending::notified && !r.was_selected) wrong("a wait says that it was notified, and it was not");
+      if (e == ending::time && r.was_selected) wrong("a wait says that its time has run out, and it was notified");
       r.at = nullptr;
       of_thread[me] = none;
     }
@@ -279,13 +279,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     const unsigned me = rl::thread_index();
     std::array<bool, execution::most_locals> waited{};
     for (unsigned s = 0; s < records.size(); s++) waited[s] = records[s].waits() && records[s].number <= came_after[me];
-    chosen_by[me] = 0;
+    selected_by[me] = 0;
     chain_of[me] = ++chains;
     (all ? the_condition->notify_all : the_condition->notify_one)(condition());
     chain_of[me] = 0;
-    if (!all && chosen_by[me] > 1) wrong("notify_one() notifies several");
+    if (!all && selected_by[me] > 1) wrong("notify_one() notifies several");
     for (unsigned s = 0; s < records.size(); s++)
-      if (waited[s] && records[s].waits() && (all || chosen_by[me] == 0))
+      if (waited[s] && records[s].waits() && (all || selected_by[me] == 0))
         wrong(all ? "notify_all() leaves out one that waits" : "notify_one() notifies nobody, and a thread waits");
   }
 
@@ -293,12 +293,12 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   /// A thread that waits: not the program's.
   struct record {
-    enum { waiting, leaving, chosen, granted, handed };  // wait_queue.hpp
+    enum { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
 
     const checked::atomic<std::uint32_t>* at = nullptr;  // its state
     unsigned number = 0, chain = 0, place = 0;
     std::uint32_t priority = 0, state = waiting;
-    bool listed = false, was_chosen = false, is_awake = false, is_back = false;
+    bool listed = false, was_selected = false, is_awake = false, is_back = false;
 
     bool waits() const { return at != nullptr && listed && state == waiting; }
   };
@@ -332,15 +332,15 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     record& r = records[world.slot_of_local(word)];
     if (r.at != word) return;
     const std::uint32_t was = std::exchange(r.state, r.at->newest());
-    if (was == record::waiting && r.state == record::chosen) see_chosen(r);
+    if (was == record::waiting && r.state == record::selected) see_selected(r);
     if (was < record::granted && r.state >= record::granted) see_awake(r);
   }
 
-  void see_chosen(record& r) {
+  void see_selected(record& r) {
     const unsigned me = rl::thread_index();
-    r.was_chosen = true;
+    r.was_selected = true;
     r.chain = chain_of[me];
-    r.place = ++chosen_by[me];
+    r.place = ++selected_by[me];
     see_selection(r, at_tail, [this](auto look_at) {
       for (const record& o : records)
         if (o.waits()) look_at(o);
@@ -349,7 +349,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void see_awake(record& r) {
     r.is_awake = true;
-    if (r.state == record::handed) r.is_back = true;
+    if (r.state == record::handed_over) r.is_back = true;
     see_awake_in_chain(r, [this](auto look_at) {
       for (const record& o : records) look_at(o);
     });
@@ -438,7 +438,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     all.fill(none);
     return all;
   }();
-  std::array<unsigned, Threads> came_after{}, chosen_by{}, chain_of{};
+  std::array<unsigned, Threads> came_after{}, selected_by{}, chain_of{};
   unsigned arrivals = 0, chains = 0;
 };
 

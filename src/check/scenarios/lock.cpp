@@ -74,17 +74,17 @@ const client* the_client;
 /// The lock's memory and the timed waiters' word beside it: all that the last owner takes away.
 struct object {
   alignas(128) std::array<std::byte, room_for_subject> lock;
-  checked::atomic<std::uint32_t> gate;
+  checked::atomic<std::uint32_t> timed_waiters;
 };
 
 template <rl::thread_id_t Threads>
 struct suite : rl::test_suite<suite<Threads>, Threads> {
-  using gate = timed_gate<checked>;
+  using timed_waiters = timed_waiter_count<checked>;
 
   suite() {
     the_lock->make(state());
     world.name(state(), the_lock->size, "lock");
-    world.name(it.gate, "gate");
+    world.name(it.timed_waiters, "gate");
     world.name(acquired, "acquired");
     world.name(is_in, "is_in");
     // The rest of the numbers' circle is as good as its beginning: half of the executions come over the wrap, of any
@@ -135,7 +135,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       const std::uint32_t n = acquired.get() + 1;
       acquired.set(n);
       world.gather(crowd, nobody);
-      if (the_lock->contended != nullptr && the_lock->contended(state()) && n == Threads * acquisitions)
+      if (the_lock->has_certain_successor != nullptr && the_lock->has_certain_successor(state()) &&
+          n == Threads * acquisitions)
         wrong("the lock says that another thread will have it, and none comes");
       release();
       if (n == Threads * acquisitions) {
@@ -149,7 +150,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void after() {
     if (!the_client->progress && acquired.get() != in_all) wrong("acquisitions are missing");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
-    if (!world.annex_is_free() && !annex_lost)
+    if (!world.inflated_is_free() && !inflated_lost)
       fail("a large lock did not go back to the pool", rl::test_result_resource_leak, place::current());
   }
 
@@ -236,7 +237,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void go_on_in_child(bool holding) {
     world.fork(node_pool::anew);
-    annex_lost = !world.annex_is_free();
+    inflated_lost = !world.inflated_is_free();
     the_lock->end(state());
     the_lock->make(state());  // as zero bytes
     if (holding)
@@ -291,7 +292,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       const lock_handle l{the_lock, state()};
       // Its time runs out once, at once or in its sleep, and then it leaves: no look comes to anybody's rescue.
       unsigned left = rl::rand(2);
-      if (gate::lock(l, it.gate, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
+      if (timed_waiters::lock(l, it.timed_waiters, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     }
     if (the_client->guests && the_lock->lock_as_guest != nullptr && rl::rand(2) == 0)
       return the_lock->lock_as_guest(state());
@@ -301,9 +302,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   /// As timed_mutex::unlock().
   void release() {
     if (the_client->ranks) world.let_sleepers_in_by_priority();
-    if (!the_client->timed || !gate::anyone(it.gate)) return the_lock->unlock(state());
+    if (!the_client->timed || !timed_waiters::has_waiters(it.timed_waiters)) return the_lock->unlock(state());
     const lock_handle l{the_lock, state()};
-    gate::unlock(l, it.gate);
+    timed_waiters::unlock(l, it.timed_waiters);
   }
 
   static constexpr unsigned nobody = Threads;
@@ -313,7 +314,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   checked::plain<std::uint32_t> acquired, is_in;
   std::uint32_t in_all = Threads * acquisitions;
   unsigned forks_at = 0;
-  bool annex_lost = false;
+  bool inflated_lost = false;
   unsigned crowd = 0;  ///< a holder goes on when so many wait, or all
   unsigned stays_home = nobody;
   unsigned second_timed = the_search.held_back;  ///< served: another that comes a few times with a deadline

@@ -210,8 +210,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (!holds) leave_and_unlock();
     if (the_client->runs == program::signals_end) {
       for (unsigned i = 0; i < 2 * Threads; i++)
-        if (void* const w = choose(false, true)) the_queue->deliver(w);
-    } else if (void* const first = choose(true)) {
+        if (void* const w = select(false, true)) the_queue->deliver(w);
+    } else if (void* const first = select(true)) {
       the_queue->deliver(first);
     }
     if (!the_queue->close(queue())) wrong("close() says that threads wait, and all were chosen");
@@ -250,7 +250,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     in_a_row = 4 + rl::rand(4);
     const std::uint32_t before = m.timed.newest() / mutex_bytes::one_in_a_row & 7;
     m.timed.fetch_add((in_a_row - before) * mutex_bytes::one_in_a_row, std::memory_order_relaxed);
-    if (void* const chain = choose(true)) the_queue->deliver(chain);
+    if (void* const chain = select(true)) the_queue->deliver(chain);
     row_begun = true;
     for (unsigned i = rl::rand(4) == 0 ? 0 : 20; i != 0 && m.counted_timed() == 0; i--) checked::backoff(0);
     for (unsigned i = 0; i < 6; i++) checked::now();
@@ -280,9 +280,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       unsigned next = over ? (t + 1) % Threads : rl::rand(Threads);
       for (const auto& p : places)
         if (p.at != nullptr && record_of(p.at).is_awake &&
-            (record_of(p.at).state == record::handed || rl::rand(2) == 0)) {
+            (record_of(p.at).state == record::handed_over || rl::rand(2) == 0)) {
           next = p.thread;  // it may have the mutex
-          if (record_of(p.at).state == record::handed) break;
+          if (record_of(p.at).state == record::handed_over) break;
         }
       turn.store(next, std::memory_order_release);
       if (over) return;
@@ -296,11 +296,11 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     for (auto& p : places) {
       if (p.at == nullptr || p.thread != t) continue;
       const record& r = record_of(p.at);
-      if (r.state == record::handed)
+      if (r.state == record::handed_over)
         mine = &p;
       else if (mine == nullptr && (r.is_awake ? steps == 0 || rl::rand(2) == 0 : r.is_listed() && rl::rand(8) == 0))
         mine = &p;
-      if (r.state == record::handed) break;
+      if (r.state == record::handed_over) break;
     }
     mine != nullptr ? come_back(*mine) : lock();
     for (unsigned i = steps == 0 ? 0 : rl::rand(5); i != 0; i--) {
@@ -311,7 +311,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
         come(*free, t);
     }
     if (steps == 0)
-      if (void* const chain = choose(true)) the_queue->deliver(chain);
+      if (void* const chain = select(true)) the_queue->deliver(chain);
     unlock();
     if (steps != 0 && rl::rand(8) == 0) announce(false);
   }
@@ -346,7 +346,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   bool sends_outside() const { return the_client->outside && rl::rand(2) == 0; }
 
   void announce(bool holding) {
-    void* const chain = rl::rand(4) == 0 ? choose(true) : choose(false, cancels || rl::rand(2) == 0);
+    void* const chain = rl::rand(4) == 0 ? select(true) : select(false, cancels || rl::rand(2) == 0);
     if (chain == nullptr) return;
     if (holding)
       for (void* w = chain; w != nullptr; w = the_queue->next(w)) see_chosen(w);
@@ -354,35 +354,35 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   /// As the_queue's, and looks at what it has done.
-  void* choose(bool all, bool tied = true) {
+  void* select(bool all, bool armed = true) {
     const unsigned me = rl::thread_index();
     std::array<bool, execution::most_locals> waited{};
     for (const unsigned s : present()) waited[s] = records[s].is_listed() && records[s].number <= came_after[me];
-    chosen_by[me] = 0;
+    selected_by[me] = 0;
     chain_of[me] = ++chains;
-    void* const chain = all ? the_queue->choose_all(queue()) : the_queue->choose_one(queue(), tied);
+    void* const chain = all ? the_queue->select_all(queue()) : the_queue->select_one(queue(), armed);
     chain_of[me] = 0;
-    if (!all && chosen_by[me] > 1) wrong("a signal chooses several");
+    if (!all && selected_by[me] > 1) wrong("a signal chooses several");
     unsigned length = 0;
     for (void* w = chain; w != nullptr; w = the_queue->next(w)) length++;
-    if (length != chosen_by[me]) wrong("a chain is not of those who were chosen");
+    if (length != selected_by[me]) wrong("a chain is not of those who were chosen");
     for (const unsigned s : present())
-      if (waited[s] && records[s].is_listed() && (all || chosen_by[me] == 0))
+      if (waited[s] && records[s].is_listed() && (all || selected_by[me] == 0))
         wrong(all ? "a broadcast leaves out one that waits" : "a signal chooses nobody, and a thread waits");
     return chain;
   }
 
   /// A signal sent under the mutex has chosen a waiter.
   void see_chosen(void* w) {
-    record_of(w).chosen = true;
+    record_of(w).is_selected = true;
     signals_out++;
   }
 
   /// A cancelled waiter passes its signal on.
   void see_delivered(void* w) {
     record& r = record_of(w);
-    if (r.chosen) return;
-    r.chosen = true;
+    if (r.is_selected) return;
+    r.is_selected = true;
     signals_out++;
   }
 
@@ -390,7 +390,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   /// cancelled waiter may be just about to pass it on.
   void close_refused() {
     unsigned wait_on = 0;
-    for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].chosen ? 1 : 0;
+    for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].is_selected ? 1 : 0;
     if (wait_on > signals_out && rl::rand(2) == 0 && the_queue->close(queue()))
       wrong("close() says that nobody waits, and somebody does");
   }
@@ -418,7 +418,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     the_queue->come_back(w, granted, rl::rand(8) == 0 ? 1 : 0);
     see_lock();
     r.waits_for_ever = false;
-    if (granted && r.chosen && signals_out != 0) signals_out--;
+    if (granted && r.is_selected && signals_out != 0) signals_out--;
     end_waiter(r);
     return granted;
   }
@@ -471,7 +471,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     const unsigned me = rl::thread_index();
     r.was_chosen = true;
     r.chain = chain_of[me];
-    r.place = ++chosen_by[me];
+    r.place = ++selected_by[me];
     if (!r.ordered) return;
     see_selection(r, at_tail, [this](auto look_at) {
       for (const unsigned s : present())
@@ -483,7 +483,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     const unsigned me = rl::thread_index();
     r.is_awake = true;
     woken_by[me] = &r;
-    if (r.state == record::handed) {
+    if (r.state == record::handed_over) {
       r.is_back = true;
       if (passed_by) wrong("two hand-overs in a row pass by a thread with a deadline");
       passed_by = timed_at_write[me] != 0;
@@ -588,7 +588,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       to_post.set(to_post.get());
       if (rl::rand(4) == 0 && the_queue->lock_in_time(m)) wrong("the child has a mutex twice");
     }
-    if (had_it_at_fork && rl::rand(2) == 0 && the_queue->choose_one(queue(), true) != nullptr)
+    if (had_it_at_fork && rl::rand(2) == 0 && the_queue->select_one(queue(), true) != nullptr)
       wrong("a signal chooses a thread, and nobody has come to this child's queue");
     if (holds) unlock();
     post();
@@ -601,7 +601,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void fork_in_handler(void* w) {
     world.fork(node_pool::anew);
-    begin_child(the_queue->was_handed(w), w);
+    begin_child(the_queue->was_handed_over(w), w);
   }
 
   /// The child is not what the program was: the thread that has forked makes its data anew before other threads begin. A mutex
@@ -658,12 +658,12 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     lock();
     tokens.set(1);
     if (Threads == 2) return announce(true), unlock();
-    handed.store(1, std::memory_order_release);
-    if (void* const w = choose(false)) the_queue->deliver(w);
+    handed_over.store(1, std::memory_order_release);
+    if (void* const w = select(false)) the_queue->deliver(w);
   }
   void unlock_anothers() {
     checked::await(
-        handed, [](std::uint32_t h) { return h == 1; }, std::memory_order_acquire, look::polling);
+        handed_over, [](std::uint32_t h) { return h == 1; }, std::memory_order_acquire, look::polling);
     unlock();
   }
 
@@ -691,7 +691,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       return;
     if (waited >= 1000000) wrong("a requeued thread is left asleep for more than 1 ms");
     if (priority != 0) wrong("a requeued thread with a priority is left asleep");
-    if (m.said[me].contended != answers::yes)
+    if (m.said[me].has_certain_successor != answers::yes)
       wrong("a requeued thread is left asleep, and nobody is certain to unlock");
   }
 
@@ -710,15 +710,15 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void* queue() { return bytes.data(); }
-  append_chance chance() const { return append_chance(at_tail); }
+  append_probability chance() const { return append_probability(at_tail); }
 
   /// What chance gives the clients to know of a waiter. Not the program's: relacy does not see it.
   struct record {
-    enum : std::uint32_t { waiting, leaving, selected, granted, handed };  // wait_queue.hpp
+    enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
 
     void* at = nullptr;  // null: it has gone
     unsigned number = 0;
-    bool waits_for_ever = false, chosen = false;
+    bool waits_for_ever = false, is_selected = false;
     std::uint32_t priority = 0, state = waiting;
     bool ordered = true, listed = false, was_chosen = false, is_awake = false, requeued = false, is_back = false;
     unsigned chain = 0, place = 0, place_at_mutex = 0;
@@ -733,7 +733,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   mutex_bytes m{*mutexes()[rl::rand(unsigned(mutexes().size()))]};
   alignas(64) std::array<std::byte, room_for_subject> bytes;
   checked::plain<std::uint32_t> tokens, to_post, users, flag;
-  checked::atomic<std::uint32_t> handed;
+  checked::atomic<std::uint32_t> handed_over;
   std::array<unsigned, Threads> generation{};
   bool forks_twice = false, locked_for_good = false;
   std::array<role, Threads> roles;
@@ -744,7 +744,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   unsigned waiters = 0;
   std::array<bool, Threads> gave_up{};
   unsigned arrivals = 0, signals_out = 0, chains = 0, requeues = 0;
-  std::array<unsigned, Threads> came_after{}, chosen_by{}, chain_of{}, timed_at_write{};
+  std::array<unsigned, Threads> came_after{}, selected_by{}, chain_of{}, timed_at_write{};
   std::array<const record*, Threads> woken_by{};
   bool has_from_parent = false;  // whoever has forked holds the mutex since then
   bool passed_by = false;        // the last unlock handed over with a thread with a deadline there

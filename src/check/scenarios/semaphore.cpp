@@ -46,7 +46,7 @@ constexpr client clients[] = {
 };
 
 constexpr std::uint32_t maximum = 0x7fffffff;
-constexpr std::uint64_t never = checked::never, impatience = 1000000;  // ns
+constexpr std::uint64_t never = checked::never, handoff_after = 1000000;  // ns
 
 const checked_semaphore* the_semaphore;
 const client* the_client;
@@ -275,7 +275,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       unsigned thread = 0;
       std::uint32_t priority = 0;
       checked_semaphore::waiter_state is = checked_semaphore::waiting;
-      bool insists = false;
+      bool wants_handoff = false;
       std::uint64_t since = 0;
     };
     std::array<one, most_waiters> waiters;  // those with a place in memory
@@ -294,11 +294,11 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       waiters[w].is = checked_semaphore::waiting;
     }
     void remove(unsigned w) { listed = unsigned(std::remove(list.begin(), list.begin() + listed, w) - list.begin()); }
-    void settle() {
-      while (listed != 0 && credits > coming && (waiters[list[0]].insists || coming < most_coming)) {
+    void dispatch() {
+      while (listed != 0 && credits > coming && (waiters[list[0]].wants_handoff || coming < most_coming)) {
         one& w = waiters[list[0]];
-        w.insists ? credits-- : coming++;
-        w.is = w.insists ? checked_semaphore::granted : checked_semaphore::called;
+        w.wants_handoff ? credits-- : coming++;
+        w.is = w.wants_handoff ? checked_semaphore::granted : checked_semaphore::notified;
         remove(list[0]);
       }
     }
@@ -354,7 +354,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void release_one() {
     model.credits++;
-    model.settle();
+    model.dispatch();
     release();
   }
 
@@ -369,8 +369,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       model.credits--;
     else
       model.insert(place_of, at_tail);
-    model.settle();
-    if (the_semaphore->enter(semaphore(), w.at, append_chance(at_tail ? 1.0 : 0x1p-32)) != takes)
+    model.dispatch();
+    if (the_semaphore->enter(semaphore(), w.at, append_probability(at_tail ? 1.0 : 0x1p-32)) != takes)
       wrong("a thread that comes does not take a free credit, or takes one that is not there");
     w.since = world.clock();
     if (takes) go(w);
@@ -386,24 +386,24 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (takes) {
         model.credits--;
       } else {
-        w.insists = world.clock() - w.since > impatience;
+        w.wants_handoff = world.clock() - w.since > handoff_after;
         model.insert(which, false);
       }
-      model.settle();
+      model.dispatch();
     }
     if (takes) go(w);
   }
 
   void leave(unsigned which) {
     auto& w = model.waiters[which];
-    const bool has = w.is == checked_semaphore::granted || (w.is == checked_semaphore::called && model.credits != 0);
+    const bool has = w.is == checked_semaphore::granted || (w.is == checked_semaphore::notified && model.credits != 0);
     if (w.is == checked_semaphore::waiting) {
       model.remove(which);
-    } else if (w.is == checked_semaphore::called) {
+    } else if (w.is == checked_semaphore::notified) {
       model.coming--;
       if (has) model.credits--;
     }
-    model.settle();
+    model.dispatch();
     if (the_semaphore->leave(semaphore(), w.at) != has)
       wrong("one that leaves does not have the credit that there was for it, or has another");
     go(w);
@@ -421,10 +421,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       if (w.at == nullptr) continue;
       const auto is = the_semaphore->state(w.at);
       if (is == w.is) continue;
-      wrong(w.is == checked_semaphore::waiting ? "a waiter is woken before its turn"
-            : is == checked_semaphore::waiting ? "the next waiter is not woken"
-            : is == checked_semaphore::called  ? "a waiter that has waited for more than 1 ms is not handed a credit"
-                                               : "a credit is handed to a waiter that has not waited long");
+      wrong(w.is == checked_semaphore::waiting  ? "a waiter is woken before its turn"
+            : is == checked_semaphore::waiting  ? "the next waiter is not woken"
+            : is == checked_semaphore::notified ? "a waiter that has waited for more than 1 ms is not handed a credit"
+                                                : "a credit is handed to a waiter that has not waited long");
     }
   }
 
@@ -434,16 +434,16 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (the_semaphore->try_acquire(semaphore())) return over();
     void* const w = world.begin_local(the_semaphore->waiter_size, place::current());
     the_semaphore->make_waiter(w);
-    bool done = the_semaphore->enter(semaphore(), w, append_chance(rl::rand(2) == 0 ? 1.0 : 0x1p-32));
+    bool done = the_semaphore->enter(semaphore(), w, append_probability(rl::rand(2) == 0 ? 1.0 : 0x1p-32));
     const std::uint64_t since = world.clock();  // at least
     while (!done) {
       the_semaphore->park(w, rl::rand(2) == 0 ? 0 : never);
       if (the_semaphore->waits(w)) continue;
       const std::uint64_t before = world.clock();  // at most
       done = the_semaphore->arrive(semaphore(), w);
-      insists = !done && before > since + impatience;
+      wants_handoff = !done && before > since + handoff_after;
     }
-    insists = false;
+    wants_handoff = false;
     world.end_local(w, place::current());
     the_semaphore->end_waiter(w);
     over();
@@ -456,7 +456,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void come_again() {
     while (!is_in) {
       alone();
-      const bool next_is_another = insists, done = the_semaphore->try_acquire(semaphore());
+      const bool next_is_another = wants_handoff, done = the_semaphore->try_acquire(semaphore());
       within = false;
       if (!done) {
         rl::yield(1, info(place::current()));
@@ -494,7 +494,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   bool wait(void* w, manner how) {
-    const append_chance chance(the_client->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
+    const append_probability chance(the_client->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
     return the_semaphore->enter(semaphore(), w, chance) || wait_in_list(w, how);
   }
 
@@ -531,7 +531,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   std::array<unsigned, Threads> share;  // of the credits: to take, to release
   checked::atomic<std::uint32_t> turn;
   state model;
-  bool insists = false, is_in = false, within = false;
+  bool wants_handoff = false, is_in = false, within = false;
   std::array<bool, Threads> of_child{};
   std::uint32_t expected = 0;                    // forked: credits at the end
   std::array<std::uint32_t, Threads> changes{};  // maximum: what each thread has added, modulo 2^32

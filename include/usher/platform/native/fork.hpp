@@ -1,8 +1,8 @@
-// The fork stamp: a number that differs between a process and its children.
+// The fork epoch: a number that differs between a process and its children.
 //
 // It stands in `mark`, on the page that a child finds wiped: the first question there finds 0 and stamps the process anew.
 // The kernel wipes the page (MADV_WIPEONFORK), and that of the chains of waiting threads; where it does not, a fork handler
-// does: forget_parent(). The wiping is asked for before the mark is written, or a child could inherit it. last_stamp is
+// does: forget_parent(). The wiping is asked for before the mark is written, or a child could inherit it. last_epoch is
 // copied by fork and written before the mark: a child of this very moment continues above it. Of threads that stamp a
 // process at once, the one that writes the mark first decides; the others take its stamp.
 #pragma once
@@ -29,18 +29,18 @@ inline std::int32_t gettid_now() {
 struct forks {
   /// A number that differs between a process and its children: what it was when a lock was last used tells whether
   /// threads that hold it or wait for it exist here. Never 0.
-  static std::uint32_t fork_stamp() {
-    const std::uint64_t mark = usher_process_state.mark.load(std::memory_order_acquire);
-    if (mark == 0) [[unlikely]]
-      return stamp_process();
-    return std::uint32_t(mark >> 32);
+  static std::uint32_t fork_epoch() {
+    const std::uint64_t epoch_word = usher_process_state.epoch_word.load(std::memory_order_acquire);
+    if (epoch_word == 0) [[unlikely]]
+      return begin_epoch();
+    return std::uint32_t(epoch_word >> 32);
   }
 
   /// The same, or 0 if there is none yet, by one load.
-  static std::uint32_t stamp_so_far() {
+  static std::uint32_t epoch_so_far() {
     constexpr bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     using half [[gnu::may_alias]] = std::uint32_t;
-    const auto* halves = reinterpret_cast<const half*>(&usher_process_state.mark);
+    const auto* halves = reinterpret_cast<const half*>(&usher_process_state.epoch_word);
     return __atomic_load_n(halves + (little_endian ? 1 : 0), __ATOMIC_ACQUIRE);
   }
 
@@ -51,7 +51,7 @@ struct forks {
     sigset_t all, before;  // no handler may lock halfway
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    s.mark.store(0, std::memory_order_relaxed);
+    s.epoch_word.store(0, std::memory_order_relaxed);
     s.wiped_pool.list.store(0, std::memory_order_relaxed);
     s.wiped_pool.from.store(0, std::memory_order_relaxed);
     s.wiped_pool.made.store(0, std::memory_order_relaxed);
@@ -61,11 +61,11 @@ struct forks {
 
  private:
   /// First use in this process, or first use after a fork.
-  [[gnu::cold, gnu::noinline]] static std::uint32_t stamp_process() {
+  [[gnu::cold, gnu::noinline]] static std::uint32_t begin_epoch() {
     auto& s = usher_process_state;
     const int saved = errno;
     // Before the mark is written, or a child could inherit it; and before there is a node that could be in a chain.
-    if (madvise(&s.mark, 4096, MADV_WIPEONFORK) != 0 ||
+    if (madvise(&s.epoch_word, 4096, MADV_WIPEONFORK) != 0 ||
         madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK) != 0) {
       s.unwiped.store(1, std::memory_order_relaxed);
       // Linux before 4.14, some emulators, some sandboxes.
@@ -73,29 +73,29 @@ struct forks {
     }
     const std::int32_t pid = getpid();
     s.pid.store(pid, std::memory_order_relaxed);
-    // A stamp that no ancestor has used: last_stamp is copied by fork. It is written before the mark, so that a
+    // A stamp that no ancestor has used: last_epoch is copied by fork. It is written before the mark, so that a
     // child of this very moment continues above it.
-    const std::uint32_t stamp = s.last_stamp.fetch_add(1, std::memory_order_relaxed) + 1;
-    std::uint64_t mark = 0;
-    if (!s.mark.compare_exchange_strong(mark, std::uint64_t{stamp} << 32 | 4, std::memory_order_acq_rel,
-                                        std::memory_order_acquire)) {
+    const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
+    std::uint64_t epoch_word = 0;
+    if (!s.epoch_word.compare_exchange_strong(epoch_word, std::uint64_t{epoch} << 32 | 4, std::memory_order_acq_rel,
+                                              std::memory_order_acquire)) {
       errno = saved;
-      return std::uint32_t(mark >> 32);
+      return std::uint32_t(epoch_word >> 32);
     }
     // If this is the thread that forked, every other record belongs to a thread that is not here. But only where that
     // thread has one record: shared objects that embed locks may each have given it one, which only they know.
     const std::int32_t tid = gettid_now();
-    if (tid == pid && s.ghosts_are_free.load(std::memory_order_relaxed) != 0) {
+    if (tid == pid && s.orphaned_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);
       for (std::uint32_t i = 1; i <= made; i++) {
         auto& r = record(slot_base(), i);
         std::uint64_t owner = r.owner.load(std::memory_order_relaxed);
-        if (&r != current_record && std::uint32_t(owner >> 32) != stamp)
+        if (&r != current_record && std::uint32_t(owner >> 32) != epoch)
           r.owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
       }
     }
     errno = saved;
-    return stamp;
+    return epoch;
   }
 };
 

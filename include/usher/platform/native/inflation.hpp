@@ -21,80 +21,80 @@ namespace usher::inline v1::native_detail {
 
 struct inflation {
   template <class T>
-  static std::uint32_t take_annex() {
-    static_assert(sizeof(annexed<native, T>) <= annex_slot::room);
-    const std::uint32_t h = take_annex_slot();
+  static std::uint32_t take_inflated() {
+    static_assert(sizeof(inflated_state<native, T>) <= inflated_slot::room);
+    const std::uint32_t h = take_inflated_slot();
     if (h == 0) return 0;
-    auto& slot = annex_slots()[h];
+    auto& slot = inflated_slots()[h];
     // Two shared objects may differ in what they take for the type: then the bytes are cleared once too often.
     if (slot.type.load(std::memory_order_relaxed) != &type_tag<T>) {
-      std::memset(static_cast<void*>(&annex<T>(h).lock), 0, sizeof(T));
+      std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
       slot.type.store(&type_tag<T>, std::memory_order_relaxed);
     }
     return h;
   }
 
   template <class T>
-  static void give_annex(std::uint32_t h) {
+  static void give_inflated(std::uint32_t h) {
     auto& s = usher_process_state;
-    std::uint64_t head = s.free_annexes.load(std::memory_order_relaxed);
+    std::uint64_t head = s.free_inflated.load(std::memory_order_relaxed);
     for (;;) {
-      annex_slots()[h].next_free.store(std::uint32_t(head), std::memory_order_relaxed);
+      inflated_slots()[h].next_free.store(std::uint32_t(head), std::memory_order_relaxed);
       // (a2) release: pairs with (a1), the state as it was left.
-      if (s.free_annexes.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
-                                               std::memory_order_relaxed))
+      if (s.free_inflated.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
+                                                std::memory_order_relaxed))
         return;
       polling::pause();
     }
   }
 
   template <class T>
-  static annexed<native, T>& annex(std::uint32_t h) {
-    return *std::launder(reinterpret_cast<annexed<native, T>*>(annex_slots()[h].bytes));
+  static inflated_state<native, T>& inflated(std::uint32_t h) {
+    return *std::launder(reinterpret_cast<inflated_state<native, T>*>(inflated_slots()[h].bytes));
   }
 
  private:
   template <class T>
   static inline constexpr char type_tag = 0;
-  static constexpr std::uint32_t most_annexes = 1024;
+  static constexpr std::uint32_t most_inflated = 1024;
 
-  static annex_slot* annex_slots() { return usher_process_state.annexes.load(std::memory_order_relaxed); }
+  static inflated_slot* inflated_slots() { return usher_process_state.inflated_base.load(std::memory_order_relaxed); }
 
-  static std::uint32_t take_annex_slot() {
+  static std::uint32_t take_inflated_slot() {
     auto& s = usher_process_state;
     // (a1) acquire: pairs with (a2). The upper half counts changes, so that a list which looks the same is the same.
-    std::uint64_t head = s.free_annexes.load(std::memory_order_acquire);
+    std::uint64_t head = s.free_inflated.load(std::memory_order_acquire);
     while (std::uint32_t(head) != 0) {
-      const std::uint32_t next = annex_slots()[std::uint32_t(head)].next_free.load(std::memory_order_relaxed);
-      if (s.free_annexes.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | next, std::memory_order_acquire,
-                                               std::memory_order_acquire))
+      const std::uint32_t next = inflated_slots()[std::uint32_t(head)].next_free.load(std::memory_order_relaxed);
+      if (s.free_inflated.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | next, std::memory_order_acquire,
+                                                std::memory_order_acquire))
         return std::uint32_t(head);
       polling::pause();
     }
-    if (!map_annexes()) return 0;
-    std::uint32_t made = s.annexes_made.load(std::memory_order_relaxed);
-    while (made + 1 < most_annexes)
-      if (s.annexes_made.compare_exchange_weak(made, made + 1, std::memory_order_relaxed)) return made + 1;
+    if (!map_inflated()) return 0;
+    std::uint32_t made = s.inflated_made.load(std::memory_order_relaxed);
+    while (made + 1 < most_inflated)
+      if (s.inflated_made.compare_exchange_weak(made, made + 1, std::memory_order_relaxed)) return made + 1;
     return 0;
   }
 
   /// 64 MiB of addresses, touched as needed.
-  static bool map_annexes() {
+  static bool map_inflated() {
     auto& s = usher_process_state;
-    if (s.annexes.load(std::memory_order_acquire) != nullptr) return true;
-    constexpr std::size_t bytes = std::size_t{most_annexes} * sizeof(annex_slot);
+    if (s.inflated_base.load(std::memory_order_acquire) != nullptr) return true;
+    constexpr std::size_t bytes = std::size_t{most_inflated} * sizeof(inflated_slot);
     const int saved = errno;
     void* const fresh =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fresh != MAP_FAILED) {
       madvise(fresh, bytes, MADV_NOHUGEPAGE);
-      annex_slot* none = nullptr;
-      if (!s.annexes.compare_exchange_strong(none, static_cast<annex_slot*>(fresh), std::memory_order_acq_rel,
-                                             std::memory_order_acquire))
+      inflated_slot* none = nullptr;
+      if (!s.inflated_base.compare_exchange_strong(none, static_cast<inflated_slot*>(fresh), std::memory_order_acq_rel,
+                                                   std::memory_order_acquire))
         munmap(fresh, bytes);
     }
     errno = saved;
-    return s.annexes.load(std::memory_order_acquire) != nullptr;
+    return s.inflated_base.load(std::memory_order_acquire) != nullptr;
   }
 };
 

@@ -9,7 +9,7 @@
 // threads, handlers and threads that never come back may interrupt each other anywhere in it: what is lost then is what they
 // had in hand.
 //
-// Where locks are reset in a child (ghosts_are_free) it lies on the page that a fork wipes: nodes that ghosts hold,
+// Where locks are reset in a child (orphaned_are_free) it lies on the page that a fork wipes: nodes that ghosts hold,
 // wait with or had at hand cost the child nothing, for its pool is a new one. It begins behind all nodes that an ancestor
 // has made and goes round from there. So a node that the thread which forked still has in hand, because it did so in a
 // handler that interrupted an operation on a lock, is not handed out once more, whatever the operation goes on to do with
@@ -31,80 +31,80 @@ namespace usher::inline v1::native_detail {
 struct nodes {
   static node_handle take_node() {
     thread_record* r = current_record;
-    const std::uint32_t stamp = forks::stamp_so_far();
-    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != stamp) [[unlikely]]  // (s1)
+    const std::uint32_t epoch = forks::epoch_so_far();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != epoch) [[unlikely]]  // (s1)
       return take_slowly();
-    return take_from(*r, stamp);
+    return take_from(*r, epoch);
   }
 
   static void give_node(node_handle h) {
     thread_record* r = current_record;
-    const std::uint32_t stamp = forks::stamp_so_far();
-    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != stamp) [[unlikely]]  // (s1)
+    const std::uint32_t epoch = forks::epoch_so_far();
+    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != epoch) [[unlikely]]  // (s1)
       return give_slowly(h);
-    give_to(*r, stamp, h);
+    give_to(*r, epoch, h);
   }
 
   /// The node that was given last is the next that is taken, whoever took it before: all nodes wander, and none needs to be
   /// kept beside the others.
-  static node_handle borrow_node() { return take_node(); }
-  static void keep_node(node_handle h) { give_node(h); }
+  static node_handle cached_node() { return take_node(); }
+  static void cache_node(node_handle h) { give_node(h); }
 
   static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
 
  private:
   // ---- what a thread has at hand
 
-  static node_handle take_from(thread_record& r, std::uint32_t stamp) {
+  static node_handle take_from(thread_record& r, std::uint32_t epoch) {
     records::begin(r);
     std::atomic<node_handle>* const top = r.top.load(std::memory_order_relaxed);
     const node_handle h = top->load(std::memory_order_relaxed);
     if (h == no_node) [[unlikely]]
-      return refill(r, stamp);
+      return refill(r, epoch);
     r.top.store(top - 1, std::memory_order_relaxed);
-    records::end(r, stamp);
+    records::end(r, epoch);
     return h;
   }
 
-  static void give_to(thread_record& r, std::uint32_t stamp, node_handle h) {
+  static void give_to(thread_record& r, std::uint32_t epoch, node_handle h) {
     records::begin(r);
     std::atomic<node_handle>* const top = r.top.load(std::memory_order_relaxed);
     if (top == r.at(thread_record::most)) [[unlikely]]
-      return overflow(r, stamp, h);
+      return overflow(r, epoch, h);
     top[1].store(h, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_release);
     r.top.store(top + 1, std::memory_order_relaxed);
-    records::end(r, stamp);
+    records::end(r, epoch);
   }
 
   /// No record yet, or of another incarnation, or busy.
   [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
-    const std::uint32_t stamp = forks::fork_stamp();
-    if (thread_record* const r = records::ready_record(stamp)) return take_from(*r, stamp);
+    const std::uint32_t epoch = forks::fork_epoch();
+    if (thread_record* const r = records::ready_record(epoch)) return take_from(*r, epoch);
     records::region();
     std::atomic<node_handle> one{no_node};
     return acquire_nodes(&one, 1) != 0 ? one.load(std::memory_order_relaxed) : no_node;
   }
 
   [[gnu::cold, gnu::noinline]] static void give_slowly(node_handle h) {
-    const std::uint32_t stamp = forks::fork_stamp();
-    thread_record* const r = records::ready_record(stamp);
+    const std::uint32_t epoch = forks::fork_epoch();
+    thread_record* const r = records::ready_record(epoch);
     if (r == nullptr) return release_nodes(h, h);
-    give_to(*r, stamp, h);
+    give_to(*r, epoch, h);
   }
 
   /// The record is empty, and busy. A batch comes: then as many may be given as taken before the pool is needed again.
-  [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t stamp) {
+  [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t epoch) {
     const std::uint32_t n = acquire_nodes(r.at(1), thread_record::batch);
     const node_handle h = r.at(n)->load(std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_release);
     if (n != 0) r.top.store(r.at(n - 1), std::memory_order_relaxed);
-    records::end(r, stamp);
+    records::end(r, epoch);
     return h;
   }
 
   /// The record is full, and busy. The half that has been there longest goes to the pool.
-  [[gnu::cold, gnu::noinline]] static void overflow(thread_record& r, std::uint32_t stamp, node_handle h) {
+  [[gnu::cold, gnu::noinline]] static void overflow(thread_record& r, std::uint32_t epoch, node_handle h) {
     constexpr std::uint32_t half = thread_record::batch;
     const auto at = [&r](std::uint32_t i) { return r.at(i)->load(std::memory_order_relaxed); };
     const node_handle first = at(1), last = at(half);
@@ -116,14 +116,14 @@ struct nodes {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     r.top.store(r.at(half + 1), std::memory_order_relaxed);
     release_nodes(first, last);
-    records::end(r, stamp);
+    records::end(r, epoch);
   }
 
   // ---- the pool
 
   static node_pool& pool() {
     auto& s = usher_process_state;
-    return s.ghosts_are_free.load(std::memory_order_relaxed) != 0 ? s.wiped_pool : s.pool;
+    return s.orphaned_are_free.load(std::memory_order_relaxed) != 0 ? s.wiped_pool : s.pool;
   }
   static constexpr unsigned handle_bits = 24;
   static node_handle first_of(std::uint64_t list) { return node_handle(list & ((1u << handle_bits) - 1)); }
@@ -140,7 +140,7 @@ struct nodes {
     p.made.compare_exchange_strong(none, p.from.load(std::memory_order_relaxed), std::memory_order_release,
                                    std::memory_order_relaxed);  // (m1)
     none = 0;
-    const std::uint64_t somewhere = forks::fork_stamp() * 0x9e3779b97f4a7c15u | std::uint64_t{1} << 63;
+    const std::uint64_t somewhere = forks::fork_epoch() * 0x9e3779b97f4a7c15u | std::uint64_t{1} << 63;
     p.list.compare_exchange_strong(none, somewhere >> handle_bits << handle_bits, std::memory_order_acq_rel,
                                    std::memory_order_relaxed);
   }

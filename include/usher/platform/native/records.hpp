@@ -1,7 +1,7 @@
 // Thread records, and what a thread knows of itself by its record: its id, a small number, random bits.
 //
 // Thread records and queue nodes live in one mapped region that is never unmapped. A record is owned by a living thread id
-// in one incarnation of the process (its fork stamp); there is no destructor and no key: a thread that needs a record takes
+// in one incarnation of the process (its fork epoch); there is no destructor and no key: a thread that needs a record takes
 // over one whose owner no longer exists. Thread-local storage holds one pointer.
 //
 // Handlers. The thread's signal handlers may lock, too, at any point of what is done with free[] and top, and return
@@ -42,7 +42,7 @@ struct records {
   /// The calling thread's record, or null if no more can be had.
   static thread_record* self() {
     thread_record* r = current_record;
-    if (r == nullptr || r->stamp() != forks::fork_stamp()) [[unlikely]]
+    if (r == nullptr || r->epoch() != forks::fork_epoch()) [[unlikely]]
       return find_record();
     return r;
   }
@@ -130,34 +130,34 @@ struct records {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   /// Release: pairs with (r2), what this thread did with the nodes.
-  static void end(thread_record& r, std::uint32_t stamp) { r.ready.store(stamp, std::memory_order_release); }  // (s4)
+  static void end(thread_record& r, std::uint32_t epoch) { r.ready.store(epoch, std::memory_order_release); }  // (s4)
 
   /// The nodes become this incarnation's: those of another one are of another pool.
-  static void make_ready(thread_record& r, std::uint32_t stamp) {
-    if (r.ready.load(std::memory_order_acquire) == stamp) return;  // (r2)
+  static void make_ready(thread_record& r, std::uint32_t epoch) {
+    if (r.ready.load(std::memory_order_acquire) == epoch) return;  // (r2)
     begin(r);
-    if (usher_process_state.ghosts_are_free.load(std::memory_order_relaxed) != 0 ||
+    if (usher_process_state.orphaned_are_free.load(std::memory_order_relaxed) != 0 ||
         r.top.load(std::memory_order_relaxed) == nullptr)
       r.top.store(r.at(0), std::memory_order_relaxed);
-    end(r, stamp);
+    end(r, epoch);
   }
 
   /// The calling thread's record, if it may be used; null if it is busy, or there is none.
-  static thread_record* ready_record(std::uint32_t stamp) {
+  static thread_record* ready_record(std::uint32_t epoch) {
     thread_record* const r = self();
     if (r == nullptr || r->ready.load(std::memory_order_relaxed) == thread_record::busy) return nullptr;
     // A handler that comes here does all of the following: then it is done twice, and what the handler has got is lost.
-    make_ready(*r, stamp);
+    make_ready(*r, epoch);
     return r;
   }
 
  private:
   [[gnu::cold, gnu::noinline]] static thread_record* find_record() {
-    const std::uint32_t stamp = forks::fork_stamp();
-    const std::uint64_t me = std::uint64_t{stamp} << 32 | std::uint32_t(gettid_now());
+    const std::uint32_t epoch = forks::fork_epoch();
+    const std::uint64_t me = std::uint64_t{epoch} << 32 | std::uint32_t(gettid_now());
     if (thread_record* r = current_record) {
       // I am the thread that forked; nobody takes over a record with an old stamp, so it is still mine.
-      if (r->stamp() != stamp) r->owner.store(me, std::memory_order_relaxed);
+      if (r->epoch() != epoch) r->owner.store(me, std::memory_order_relaxed);
       return r;
     }
     // None for a child that shares our memory (vfork): its thread-local storage is the suspended parent's, and ids of another

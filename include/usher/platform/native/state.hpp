@@ -39,7 +39,7 @@ struct alignas(64) node_slot {
 struct alignas(64) thread_record {
   static constexpr std::uint32_t most = 14, batch = most / 2;
   static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no stamp
-  std::atomic<std::uint64_t> owner;                         ///< fork stamp << 32 | thread id; 0: nobody's
+  std::atomic<std::uint64_t> owner;                         ///< fork epoch << 32 | thread id; 0: nobody's
   /// Points into free[]: what follows free[0] up to here are nodes that the thread has at hand. Null: never used yet.
   std::atomic<std::atomic<node_handle>*> top;
   std::atomic<std::uint32_t> ready;         ///< the stamp for which the nodes are good, or busy
@@ -47,7 +47,7 @@ struct alignas(64) thread_record {
   std::atomic<std::uint32_t> place;         ///< NUMA node, and above bit 16 how often it is still taken for true
   std::atomic<node_handle> free[1 + most];  ///< the first is no_node for ever
 
-  std::uint32_t stamp() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
+  std::uint32_t epoch() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
   std::atomic<node_handle>* at(std::uint32_t i) { return &free[i]; }
 };
 static_assert(sizeof(thread_record) == 128);
@@ -87,20 +87,20 @@ inline constexpr std::uint32_t most_records = 65536, reserved_records = 14;
 inline constexpr std::uint32_t table_size = 4096;
 
 /// One place of the pool of large locks' states. What has been in it stays, for the next of the same type.
-struct annex_slot {
+struct inflated_slot {
   static constexpr std::size_t size = 65536, room = size - 128;
   std::atomic<std::uint32_t> next_free;
   std::atomic<const void*> type;  ///< of what lies in `bytes`; null: zeros
   alignas(128) unsigned char bytes[room];
 };
-static_assert(sizeof(annex_slot) == annex_slot::size);
+static_assert(sizeof(inflated_slot) == inflated_slot::size);
 
 /// All zero at first. The first page is wiped in a child: by the kernel (MADV_WIPEONFORK), or by forget_parent().
 struct process_state {
-  /// fork stamp << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one operation.)
-  alignas(4096) std::atomic<std::uint64_t> mark;
-  alignas(128) node_pool wiped_pool;                    ///< where ghosts_are_free
-  alignas(4096) std::atomic<std::uint32_t> last_stamp;  ///< of this process or an ancestor; survives a fork
+  /// fork epoch << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one operation.)
+  alignas(4096) std::atomic<std::uint64_t> epoch_word;
+  alignas(128) node_pool wiped_pool;                    ///< where orphaned_are_free
+  alignas(4096) std::atomic<std::uint32_t> last_epoch;  ///< of this process or an ancestor; survives a fork
   std::atomic<std::int32_t> pid;
   std::atomic<node_slot*> nodes;                  ///< slot 0 of the region
   std::atomic<std::uint32_t> made;                ///< records 1 … made have been handed out at least once
@@ -111,15 +111,15 @@ struct process_state {
   std::atomic<std::uint32_t> monitor;  ///< what the processor has to wait with: monitor.hpp; 0: not yet known
   std::atomic<std::uint32_t> numa;     ///< how numa_node() asks: numa_source; 0: not yet known
   /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
-  std::atomic<std::uint32_t> ghosts_are_free;
-  std::atomic<annex_slot*> annexes;          ///< slot 0 is nobody's
-  std::atomic<std::uint64_t> free_annexes;   ///< changes << 32 | first of a list, 0: none
-  std::atomic<std::uint32_t> annexes_made;   ///< slots 1 … made have been handed out at least once
-  std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
-  std::atomic<std::uint32_t> told_of_forks;  ///< 1: somebody calls forget_parent() in children
-  std::atomic<std::uint32_t> nice_ranks;     ///< priority() is told by niceness: set_priorities_by_nice()
-  alignas(128) node_pool pool;               ///< where locks may be in use across a fork
-  std::atomic<std::uint64_t> ever_made;      ///< how many nodes this process and its ancestors have made, or a few more
+  std::atomic<std::uint32_t> orphaned_are_free;
+  std::atomic<inflated_slot*> inflated_base;  ///< slot 0 is nobody's
+  std::atomic<std::uint64_t> free_inflated;   ///< changes << 32 | first of a list, 0: none
+  std::atomic<std::uint32_t> inflated_made;   ///< slots 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> unwiped;         ///< 1: the kernel does not wipe in children; forget_parent() does
+  std::atomic<std::uint32_t> told_of_forks;   ///< 1: somebody calls forget_parent() in children
+  std::atomic<std::uint32_t> nice_ranks;      ///< priority() is told by niceness: set_priorities_by_nice()
+  alignas(128) node_pool pool;                ///< where locks may be in use across a fork
+  std::atomic<std::uint64_t> ever_made;  ///< how many nodes this process and its ancestors have made, or a few more
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
   std::atomic<std::uint32_t> id_array[table_size];
   std::atomic<std::uint32_t> chain_array[table_size];              ///< empty in a child: its pages, too, are wiped

@@ -1,4 +1,4 @@
-// Compact forms for the checker, over locks that are small so that there is something else to explore.
+// Inflatable forms for the checker, over locks that are small so that there is something else to explore.
 #pragma once
 
 #include "usher/core/inflatable.hpp"
@@ -9,10 +9,10 @@
 namespace usher::check {
 
 template <platform P, class W>
-using compact_ticket = compact<P, W, ticket<P, W>>;
+using inflatable_ticket = inflatable<P, W, ticket<P, W>>;
 template <platform P, class W>
-using compact_mcs = compact<P, W, mcs<P, W>>;
+using inflatable_mcs = inflatable<P, W, mcs<P, W>>;
 template <platform P, class W>
-using compact_loiter = compact<P, W, loiter<P, W>>;
+using inflatable_loiter = inflatable<P, W, loiter<P, W>>;
 
 }  // namespace usher::check

@@ -32,19 +32,20 @@ class roomy {
 
 using parking = waiting<native, waiting_kind::spin_then_park>;
 using roomy_lock = roomy<native, parking>;
-using small_form = compact<native, parking, roomy_lock>;
+using small_form = inflatable<native, parking, roomy_lock>;
 static_assert(sizeof(small_form) == 8);
-static_assert(std::is_same_v<fitted<native, parking, roomy_lock>, small_form>);
-static_assert(std::is_same_v<fitted<native, parking, ticket<native, parking>>, ticket<native, parking>>);
+static_assert(std::is_same_v<embeddable_or_inflatable<native, parking, roomy_lock>, small_form>);
+static_assert(
+    std::is_same_v<embeddable_or_inflatable<native, parking, ticket<native, parking>>, ticket<native, parking>>);
 
 /// How many annexes can be had at this moment.
 std::vector<std::uint32_t> take_all() {
   std::vector<std::uint32_t> taken;
-  while (const std::uint32_t h = native::take_annex<roomy_lock>()) taken.push_back(h);
+  while (const std::uint32_t h = native::take_inflated<roomy_lock>()) taken.push_back(h);
   return taken;
 }
 void give_back(const std::vector<std::uint32_t>& taken) {
-  for (const std::uint32_t h : taken) native::give_annex<roomy_lock>(h);
+  for (const std::uint32_t h : taken) native::give_inflated<roomy_lock>(h);
 }
 
 template <class Lock>
@@ -60,7 +61,7 @@ void count_in_threads(Lock& lock, unsigned threads, long rounds) {
   EXPECT_EQ(counter, long{threads} * rounds);
 }
 
-TEST(compact, excludes_and_gives_the_large_lock_back) {
+TEST(inflatable, excludes_and_gives_the_large_lock_back) {
   const auto all = take_all();
   give_back(all);
   ASSERT_GT(all.size(), 1000u);
@@ -71,7 +72,7 @@ TEST(compact, excludes_and_gives_the_large_lock_back) {
   give_back(again);
 }
 
-TEST(compact, is_a_ticket_lock_while_the_pool_is_empty) {
+TEST(inflatable, is_a_ticket_lock_while_the_pool_is_empty) {
   const auto all = take_all();
   small_form lock{};
   count_in_threads(lock, 4, 5000);
@@ -79,8 +80,8 @@ TEST(compact, is_a_ticket_lock_while_the_pool_is_empty) {
   count_in_threads(lock, 4, 5000);
 }
 
-TEST(compact, locks_of_different_types_share_the_pool) {
-  using other = compact<native, parking, mcs<native, parking>>;
+TEST(inflatable, locks_of_different_types_share_the_pool) {
+  using other = inflatable<native, parking, mcs<native, parking>>;
   small_form first{};
   other second{};
   long counters[2] = {};
@@ -100,7 +101,7 @@ TEST(compact, locks_of_different_types_share_the_pool) {
 
 /// Ten million locks that live for a moment, each contended for by two threads: the pool does not run out, and nobody
 /// finds another's lock in it.
-TEST(compact, serves_ten_million_short_lives) {
+TEST(inflatable, serves_ten_million_short_lives) {
   struct generation {
     small_form lock{};
     long counter = 0;

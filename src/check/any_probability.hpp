@@ -1,0 +1,21 @@
+// The chance to append, handed to a mutant, which has a class append_probability of its own where waiter_list.hpp is copied for it.
+#pragma once
+
+#include <bit>
+#include <type_traits>
+
+#include "usher/core/waiter_list.hpp"
+
+namespace usher::check {
+
+struct any_probability {
+  append_probability chance;
+
+  template <class Theirs>
+    requires(std::is_trivially_copyable_v<Theirs> && sizeof(Theirs) == sizeof(append_probability))
+  operator Theirs() const {
+    return std::bit_cast<Theirs>(chance);
+  }
+};
+
+}  // namespace usher::check
