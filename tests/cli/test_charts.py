@@ -202,6 +202,31 @@ class Charts(Refusals, unittest.TestCase):
         hollow = [(e.get("stroke"), shape(e, -2)) for e in chart.elements if e.tag == SVG + "polyline" and len(pairs(e)) > 4]
         self.assertIn(look[:2], hollow)
 
+    def test_a_limit_on_one_side_only(self):
+        """It is drawn to the end of the axis, with an arrow there."""
+        results = self.file("try.json")
+        done = self.usher("try", "--locks", "mcs", "--rounds", "1", "--quiet", "--json", results, "--", "true")
+        if done.returncode == 2:
+            self.skipTest("this build has no mcs")
+        colour = self.chart({"mcs": RISING}).look("mcs")[0]
+        data = json.loads(Path(results).read_text())
+        data["candidates"][1]["speed_up"] = 1.5
+        for interval, arrows, words in (([1.2, 1.8], [], "1.20–1.80"), ([1.2, None], [1], "from 1.20"), ([None, 1.8], [-1], "up to 1.80"),
+                                        (None, [], None)):
+            data["candidates"][1]["interval"] = interval
+            Path(results).write_text(json.dumps(data))
+            done = self.usher("try", "--show", results, "--chart", name := self.file("limits.svg"))
+            self.assertNotEqual(done.returncode, 2, done)
+            chart = Chart(name)
+            heads = [pairs(e) for e in chart.root.iter(SVG + "polygon") if e.get("fill") == colour and len(pairs(e)) == 3]
+            heads = [p for p in heads if all(abs(max(q[i] for q in p) - min(q[i] for q in p) - 9) < 0.02 for i in (0, 1))]
+            self.assertEqual([1 if p[0][0] > p[1][0] else -1 for p in heads], arrows, interval)
+            ends = [abs(a[1] - b[1]) for a, b in map(pairs, (e for e in chart.lines(colour) if len(pairs(e)) == 2)) if a[0] == b[0]]
+            self.assertEqual(len(ends), 0 if interval is None else 2 - len(arrows), interval)  # bars at finite limits
+            if words:
+                self.assertIn(words, chart.texts)
+                self.assertRegex(chart.words, rf"(?m)^mcs: 1\.50 \([^)]* {re.escape(words)}\)")
+
     # Lines that lie upon each other
 
     def test_of_equal_lines_both_are_seen(self):

@@ -253,10 +253,11 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("No winner: mcs was better in the rounds that it was chosen by", self.ended_with(done))
 
     def test_a_chosen_lock_that_fails_is_no_contradiction(self):
-        runs = os.path.join(self.folder, "runs until it fails")
+        runs, counted = (os.path.join(self.folder, name) for name in ("runs until it fails", "runs of the base that are recorded"))
         with open(runs, "w") as file:
             file.write("0\n")
         program = self.script(f"""
+            test "$USHER_LOCK" != pthread || {{ echo >> '{counted}'; exec {self.built("long_section", self.LONG_SECTION)}; }}
             {self.locking()} 2000 > /dev/null
             test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
             read n < '{runs}'; echo $((n + 1)) > '{runs}'
@@ -265,6 +266,10 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--quiet", "--locks", "mcs", "--metric", "rate (.*)", "--", program)
         self.assertEqual((done.returncode, data["winner"], data["conclusion"]["kind"]), (1, None, "unusable"), done)
         self.assertIn("No winner: mcs is 3.00 times as good", self.ended_with(done))
+        # Threads wait long enough for usher stat to be asked, but this conclusion does not contain its verdict.
+        self.assertGreater(data["candidates"][0]["calls"]["waiting_share"], 0.05)
+        with open(counted) as file:
+            self.assertEqual(file.read(), "\n")
 
     def test_what_is_better_and_not_confirmed(self):
         """Interrupted after the rounds that show it, before anything was chosen."""

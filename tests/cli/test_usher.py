@@ -1116,6 +1116,14 @@ class RealLibrary(Usher):
         self.assertEqual((done.returncode, done.stdout.count("\n")), (1, 2))
         self.assertEqual(self.usher("status", str(usher), str(usher)).returncode, 0)
 
+    def test_status_prints_no_escape_sequences_of_the_process(self):
+        program = os.path.join(tempfile.mkdtemp(dir=scratch), "a\033[1mb\u009bc")
+        shutil.copy2(shutil.which("cat"), program)
+        pid, _ = self.running(program)
+        self.assert_status(pid, 1, f"{pid} a [1mb c: not on")
+        done = self.usher("status", str(pid))
+        self.assertTrue(done.stdout.rstrip("\n").isprintable(), done)
+
     def test_status_of_what_the_library_cannot_be_in(self):
         program = compile_c("waits-static", "#include <unistd.h>\nint main(void) { char c[10]; while (read(0, c, 10) > 0) write(1, \"x\\n\", 2); "
                             "return 0; }\n", "-static")

@@ -22,6 +22,7 @@
 #include "cli/process/target.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
+#include "cli/text/utf8.hpp"
 #include "preload/status_record.hpp"
 
 namespace usher::cli {
@@ -172,11 +173,16 @@ view view_of(pid_t pid) {
   return n == 1 ? view::all : view::no_memory;
 }
 
-/// Says in a line how it is with a process that has memory. Whether Usher's locks are on in it.
+/// Names, paths and the environment of a process are its own choice and may contain escape sequences for the terminal.
+void print_line(const std::string& title, const std::string& line) {
+  fmt::print("{}\n", printable_line(title + ": " + line));
+}
+
+/// Prints the state of a process that has memory, in one line. Whether Usher's locks are on in it.
 bool describe(pid_t pid, const std::string& title) {
   const auto library = library_of(pid);
   if (!library) {
-    fmt::print("{}: not on: {}\n", title, why_not_loaded(pid));
+    print_line(title, "not on: " + why_not_loaded(pid));
     return false;
   }
   const usher_state state = state_of(pid, *library);
@@ -189,7 +195,7 @@ bool describe(pid_t pid, const std::string& title) {
   if (library->is_deleted)
     line +=
         "; the library's file has been replaced or deleted since: the process has the old one until it is started anew";
-  fmt::print("{}: {}\n", title, line);
+  print_line(title, line);
   return is_on;
 }
 
@@ -202,7 +208,7 @@ bool show(pid_t pid) {
   else if (seen == view::denied)
     complain("status: process {} may not be looked at: try as its user, or as root", pid);
   else
-    fmt::print("{}: not on: it is a part of the kernel, or has ended\n", title);
+    print_line(title, "not on: it is a part of the kernel, or has ended");
   return false;
 }
 

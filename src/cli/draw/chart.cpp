@@ -38,20 +38,24 @@ std::string number(double v) {
   return size >= 0.095 || size == 0 ? fmt::format("{:.2f}", v) : fmt::format("{:#.2g}", v);
 }
 
+/// One finite limit is enough: an infinite one is drawn as an arrow at the end of the axis.
 bool has_whiskers(const chart_row& r) {
-  return r.value && std::isfinite(r.low) && std::isfinite(r.high);
+  return r.value && (std::isfinite(r.low) || std::isfinite(r.high));
 }
 
 std::string interval_text(const chart_row& r) {
-  return has_whiskers(r) ? number(r.low) + "–" + number(r.high) : "";
+  if (!has_whiskers(r)) return "";
+  if (!std::isfinite(r.high)) return "from " + number(r.low);
+  if (!std::isfinite(r.low)) return "up to " + number(r.high);
+  return number(r.low) + "–" + number(r.high);
 }
 
 std::string quantity_of(const chart& c) {
   return fmt::format("{}; {} is better", c.quantity, c.less_is_better ? "less" : "more");
 }
 
-/// From the least to the most, with the whiskers as far as they are not much longer than all the rest: one wild run must
-/// not press everything else together.
+/// From the lowest value to the highest. Of a whisker, the axis includes at most the part up to `whisker_factor` times the highest
+/// value (down to the lowest value divided by it), so that one outlier does not compress all other rows.
 axis axis_of(const chart& c, double begin, double end) {
   double low = c.reference, high = c.reference;
   for (const chart_row& r : c.rows) {
@@ -62,9 +66,9 @@ axis axis_of(const chart& c, double begin, double end) {
   const bool positive = low > 0;
   double least = low, most = high;
   for (const chart_row& r : c.rows) {
-    if (!has_whiskers(r)) continue;
-    least = std::min(least, positive ? std::max(r.low, low / whisker_factor) : r.low);
-    most = std::max(most, positive ? std::min(r.high, high * whisker_factor) : r.high);
+    if (!r.value) continue;
+    if (std::isfinite(r.low)) least = std::min(least, positive ? std::max(r.low, low / whisker_factor) : r.low);
+    if (std::isfinite(r.high)) most = std::max(most, positive ? std::min(r.high, high * whisker_factor) : r.high);
   }
   if (is_logarithmic(c.values, positive, most / least)) {
     const double room = std::max(1.02, std::pow(most / least, 0.03));
@@ -266,7 +270,7 @@ void drawing::whiskers(const chart_row& r, double y, colour ink) {
   whisker_end(r.high, y, 1, ink);
 }
 
-/// A bar, or an arrow where the whisker is longer than the axis.
+/// A bar; an arrow if the limit is outside the axis or infinite.
 void drawing::whisker_end(double value, double y, int direction, colour ink) {
   if (value < axis_.low || value > axis_.high) {
     on_.arrow_head({direction < 0 ? axis_.begin : axis_.end, y}, direction, 9, ink);

@@ -19,7 +19,7 @@ struct chart_row {
   std::string label;
   std::string lock{};                       ///< decides the look; empty: the label does
   std::optional<double> value{};            ///< nullopt: there is none, and the remark says why
-  double low = -HUGE_VAL, high = HUGE_VAL;  ///< the whiskers; none if infinite
+  double low = -HUGE_VAL, high = HUGE_VAL;  ///< the whiskers; an infinite one is open, two are not drawn
   mark kind = mark::unclear;
   std::string remark{};
 };

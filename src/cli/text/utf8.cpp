@@ -9,6 +9,13 @@ bool continues(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
+/// U+0000 to U+001F, U+007F, and U+0080 to U+009F, among which U+009B begins an escape sequence as ESC [ does.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 2) return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+  return first < ' ' || first == 0x7f;
+}
+
 }  // namespace
 
 std::size_t utf8_length(std::string_view text) {
@@ -32,10 +39,9 @@ std::string printable(std::string_view text, std::size_t most) {
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
     const std::string_view character = text.substr(0, length);
-    const auto first = static_cast<unsigned char>(text[0]);
     if (length == 0 || character == "\uFFFE" || character == "\uFFFF")  // these two are not allowed in XML
       all += '?';
-    else if ((first < ' ' || first == 0x7f) && first != '\n')
+    else if (is_control(character) && character != "\n")
       all += ' ';
     else
       all += character;
@@ -43,6 +49,12 @@ std::string printable(std::string_view text, std::size_t most) {
   }
   while (all.size() > most) drop_last_character(all);
   return all;
+}
+
+std::string printable_line(std::string_view text) {
+  std::string line = printable(text);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
 }
 
 void drop_last_character(std::string& text) {

@@ -185,10 +185,10 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
             ""};
   const std::string stat = "usher stat -- " + command_line(t.command);
   if (!o.stat_says.empty())
-    return {"shorten",
-            fmt::format("No lock that was tried is better. Where the time goes, of one run: {}.", o.stat_says), stat};
+    return {shorten, fmt::format("No lock that was tried is better. Where the time goes, of one run: {}.", o.stat_says),
+            stat};
   if (share && *share >= much_waiting)
-    return {"shorten",
+    return {shorten,
             fmt::format("No lock that was tried is better, and {}: look for the critical section to shorten.", waiting),
             stat};
   if (!o.best_undecided.empty())

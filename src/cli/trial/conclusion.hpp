@@ -16,10 +16,13 @@ inline constexpr std::uint64_t fewest_calls = 100;
 /// Of the CPU time, that others took: figures are noisy then.
 inline constexpr double busy = 0.1;
 
+/// The kind of the conclusion that the critical section should become shorter: the only one that contains the verdict of `usher stat`.
+inline constexpr const char* shorten = "shorten";
+
 /// What the trial knows beside its results.
 struct outlook {
   bool nothing_to_gain = false;  ///< ended before any lock was tried
-  std::string stat_says;         ///< the verdict of `usher stat` on one run; empty: it was not asked
+  std::string stat_says;         ///< the verdict of `usher stat` on one run; empty: none
   std::string contradicted;      ///< was chosen, and the rounds after that say the opposite; empty: none
   std::string best_undecided;    ///< of those that nothing is certain of; empty: none
   double best_speed_up = 0;

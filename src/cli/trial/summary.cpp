@@ -81,9 +81,9 @@ bool trial::can_ask_stat() const {
   return options_.by_budget() && calls && calls->waiting_share.value_or(0) >= much_waiting && has_stat();
 }
 
-/// What `usher stat` says of one run, if that is of use and the budget has room for it; else empty.
+/// The verdict of `usher stat` on one run; empty if it cannot be asked or the budget has no room for the run.
 std::string trial::ask_stat() {
-  if (!seen_.winner.empty() || seen_.interrupted || !can_ask_stat()) return "";
+  if (seen_.interrupted || !can_ask_stat()) return "";
   if (options_.budget - elapsed() < seconds_of_run(reference)) return "";
   bar_.expect(1);
   bar_.show("usher stat");
@@ -107,7 +107,6 @@ std::size_t trial::rounds_alone(std::size_t contestant) const {
 void trial::conclude(int status) {
   if (status != 0 && !seen_.has_values()) return;
   outlook o;
-  o.stat_says = ask_stat();
   o.nothing_to_gain = nothing_to_gain_;
   o.timeout = options_.timeout;
   for (std::size_t i = 0; i < contestants_.size(); ++i) {
@@ -122,6 +121,9 @@ void trial::conclude(int status) {
   o.rounds_wanted = contest_ ? fewest_rounds(contestants_.size()) - contest_rules{}.confirming : 0;
   seen_.others_cpu_share = foreign_.share();
   seen_.conclusion = conclusion_of(seen_, o);
+  if (seen_.conclusion->kind != shorten) return;  // no other conclusion contains the verdict
+  o.stat_says = ask_stat();
+  if (!o.stat_says.empty()) seen_.conclusion = conclusion_of(seen_, o);
 }
 
 }  // namespace usher::cli::trial
