@@ -59,9 +59,9 @@ int refuse_subcommand(const std::vector<subcommand>& all, std::string_view word)
   for (const auto& s : all) nearest.consider(s.options->get_name());
   nearest.consider(help_word);
   if (nearest.best().empty())
-    complain("unknown subcommand '{}': the subcommands are {} (see usher --help)", word, names(all));
+    report_error("unknown subcommand '{}': the subcommands are {} (see usher --help)", word, names(all));
   else
-    complain("unknown subcommand '{}'{} (see usher --help)", word, did_you_mean(nearest.best()));
+    report_error("unknown subcommand '{}'{} (see usher --help)", word, did_you_mean(nearest.best()));
   return bad_usage;
 }
 
@@ -111,8 +111,8 @@ std::optional<int> read_words(CLI::App& app, char** words, char** end) {
     return app.exit(e);  // --help and --version, on stdout
   } catch (const CLI::ParseError& e) {
     const std::string path = path_to(app);
-    complain("{}{}{} (see usher {}{}--help)", path, path.empty() ? "" : ": ", reason(app, e), path,
-             path.empty() ? "" : " ");
+    report_error("{}{}{} (see usher {}{}--help)", path, path.empty() ? "" : ": ", reason(app, e), path,
+                 path.empty() ? "" : " ");
     return bad_usage;
   }
 }
@@ -137,7 +137,7 @@ std::vector<std::string> asked_of_help(const std::vector<subcommand>& all, const
   for (const std::string& word : words)
     if (word != help_word && !is_option(word)) asked.push_back(word);
   if (asked.size() > 1 && find(all, asked[0]) != nullptr && find(all, asked[0])->takes_command) {
-    complain("help: the word '{}' is one too many: usher help {}", asked[1], asked[0]);
+    report_error("help: the word '{}' is one too many: usher help {}", asked[1], asked[0]);
     return {};
   }
   asked.emplace_back("--help");
@@ -150,14 +150,14 @@ int carry_out_words(CLI::App& app, const std::vector<subcommand>& all, int argc,
   char** const name = std::find_if_not(argv + std::min(1, argc), end, is_option);
   if (name == end) {
     if (const auto status = read_words(app, argv + 1, end)) return *status;
-    complain("which subcommand? They are {} (see usher --help)", names(all));
+    report_error("which subcommand? They are {} (see usher --help)", names(all));
     return bad_usage;
   }
   const subcommand* const chosen = find(all, *name);
   if (chosen == nullptr && name == argv + 1) return refuse_subcommand(all, *name);
   if (chosen == nullptr) {
-    complain("options belong after the subcommand, which is one of {}: usher SUBCOMMAND {} … (see usher --help)",
-             names(all), argv[1]);
+    report_error("options belong after the subcommand, which is one of {}: usher SUBCOMMAND {} … (see usher --help)",
+                 names(all), argv[1]);
     return bad_usage;
   }
   if (chosen->elsewhere && name == argv + 1) return chosen->carry_out(argv);
@@ -194,12 +194,12 @@ int main(int argc, char** argv) {
     const int status = start(argc, argv);
     // A full disk must not look like success.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      complain("cannot write to standard output");
+      report_error("cannot write to standard output");
       return status == 0 ? int{cannot_start} : status;
     }
     return status;
   } catch (const std::exception& e) {
-    complain("{}", e.what());
+    report_error("{}", e.what());
     return cannot_start;
   }
 }

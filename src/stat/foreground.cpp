@@ -72,7 +72,7 @@ foreground_program::foreground_program(char** command,
     if (set)
       status = become_command(command);
     else
-      complain("cannot set the environment: {}", std::strerror(errno));
+      report_error("cannot set the environment: {}", std::strerror(errno));
     if (write(failure[1], &status, sizeof status) < 0) _exit(cannot_start);
     _exit(status);
   }

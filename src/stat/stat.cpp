@@ -83,20 +83,20 @@ struct outputs {
   }
 };
 
-/// False after a complaint.
+/// False after an error message.
 bool check_usage(const stat_options& o, char** command) {
   const bool has_command = command[0] != nullptr, has_pid = o.pid_given->count() != 0;
   if (!has_command && !has_pid) {
-    complain(
+    report_error(
         "stat: which command? usher stat [OPTIONS] -- CMD [ARGS...], or usher stat -p PID (see usher stat --help)");
     return false;
   }
   if (has_command && has_pid) {
-    complain("stat: either a command or -p PID, not both (see usher stat --help)");
+    report_error("stat: either a command or -p PID, not both (see usher stat --help)");
     return false;
   }
   if (has_pid && o.lock_given->count() != 0) {
-    complain("stat: --lock is for a command: process {} has the lock that it was started with", o.pid);
+    report_error("stat: --lock is for a command: process {} has the lock that it was started with", o.pid);
     return false;
   }
   const std::array<std::pair<const char*, const std::string*>, 4> files = {
@@ -104,7 +104,7 @@ bool check_usage(const stat_options& o, char** command) {
   for (std::size_t i = 0; i < files.size(); i++)
     for (std::size_t j = i + 1; j < files.size(); j++)
       if (!files[i].second->empty() && !files[j].second->empty() && is_same_file(*files[i].second, *files[j].second)) {
-        complain("{} and {} are to write the same file, {}", files[i].first, files[j].first, *files[i].second);
+        report_error("{} and {} are to write the same file, {}", files[i].first, files[j].first, *files[i].second);
         return false;
       }
   return true;
@@ -220,8 +220,8 @@ int recording::attach(const stat::signal_queue& signals) {
   pid_ = options_.pid;
   command_ = stat::command_of(pid_);
   const stat::process_watch process(pid_);
-  if (const std::string trouble = stat::attach(pid_, file_.path()); !trouble.empty()) {
-    complain("stat: {}", trouble);
+  if (const std::string error = stat::attach(pid_, file_.path()); !error.empty()) {
+    report_error("stat: {}", error);
     return cannot_be_recorded;
   }
   const time_limit limit = after(options_.duration);
@@ -305,7 +305,7 @@ int recording::write_report(int status) {
 
   const std::string text = nothing.empty() ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";
   bool written = true;
-  if (!nothing.empty()) complain("stat: {}", nothing);
+  if (!nothing.empty()) report_error("stat: {}", nothing);
   const bool in_file = files_.text.wanted() && files_.text.write(text);
   written = in_file || !files_.text.wanted();
   if (!in_file && nothing.empty()) {
@@ -335,14 +335,14 @@ int carry_out(const stat_options& o, char** command) {
   const lock_table* const lock = of_process ? nullptr : choose_lock(o.lock_given->count() != 0, o.lock, c_library);
   if (!of_process && lock == nullptr) return bad_usage;
   if (of_process) {
-    if (const std::string trouble = stat::why_not(o.pid); !trouble.empty()) {
-      complain("stat: {}", trouble);
+    if (const std::string error = stat::why_not(o.pid); !error.empty()) {
+      report_error("stat: {}", error);
       return cannot_be_recorded;
     }
   }
   const auto found = of_process ? std::variant<preload_library, no_library>() : find_library();
   if (const auto* none = std::get_if<no_library>(&found)) {
-    complain("{}", none->reason);
+    report_error("{}", none->reason);
     return cannot_start;
   }
   const auto& library = std::get<preload_library>(found);

@@ -60,7 +60,7 @@ void watch::say(circle& c, std::uint64_t now) {
   c.is_said = true;
   std::string line = as_line(c.said);
   while (!line.empty() && line.back() == '\n') line.pop_back();
-  complain("{}", line);
+  report_error("{}", line);
 }
 
 std::vector<deadlock> watch::deadlocks() const {

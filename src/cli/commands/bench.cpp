@@ -36,7 +36,7 @@ struct bench_options : figure_options {
   double seconds = 1;
 };
 
-/// A null lock is there to be measured beside: that it does not exclude is no mishap.
+/// The error of a result; empty: none. That a null lock does not exclude is no error: it exists as a baseline.
 std::string judge(const ordered_json& result) {
   if (result.value("exclusive", true)) return "";
   const lock_table* const lock = find_lock(result.at("lock").get<std::string>());
@@ -124,7 +124,7 @@ int carry_out(bench_options& o) try {
   if (!o.one_point.empty()) return measure(o);
   if (!o.merge.empty()) return merge(o);
   if (o.workload.empty()) {
-    complain("bench: which workload? usher bench --list shows them");
+    report_error("bench: which workload? usher bench --list shows them");
     return bad_usage;
   }
   std::vector<numbered_point> points = points_of(o);
@@ -147,10 +147,10 @@ int carry_out(bench_options& o) try {
              100 * about["others_cpu_share"].get<double>());
   return status;
 } catch (const std::runtime_error& e) {
-  complain("bench: {}", e.what());
+  report_error("bench: {}", e.what());
   return bad_usage;
 } catch (const nlohmann::json::exception& e) {
-  complain("bench: neither a point nor a result: {}", e.what());
+  report_error("bench: neither a point nor a result: {}", e.what());
   return bad_usage;
 }
 

@@ -257,12 +257,12 @@ nlohmann::ordered_json as_json(const forms& locks) {
 
 // ---- the subcommand ------------------------------------------------------------------------------------------
 
-/// The locks of these names; false after a complaint.
+/// The locks of these names; false after an error message.
 bool find_all(const std::vector<std::string>& names, forms& found) {
   for (const std::string& name : names) {
     found.push_back(find_lock(name));
     if (found.back() != nullptr) continue;
-    complain("list: unknown lock '{}'{} (usher list shows all)", name, did_you_mean(nearest_lock(name)));
+    report_error("list: unknown lock '{}'{} (usher list shows all)", name, did_you_mean(nearest_lock(name)));
     return false;
   }
   return true;

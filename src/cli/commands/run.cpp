@@ -38,7 +38,7 @@ struct run_options {
   bool quiet = false;
 };
 
-/// False after a complaint.
+/// False after an error message.
 bool check_orders(std::array<order_option, 2>& orders) {
   for (order_option& o : orders) {
     const char* said_in = o.option;
@@ -47,7 +47,7 @@ bool check_orders(std::array<order_option, 2>& orders) {
       said_in = o.variable;
     }
     if (o.chance.empty() || parse_probability(o.chance) > 0) continue;
-    complain("{} must be a decimal number above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
+    report_error("{} must be a decimal number above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
     return false;
   }
   return true;
@@ -56,7 +56,7 @@ bool check_orders(std::array<order_option, 2>& orders) {
 int carry_out(run_options& options, char** command) {
   const bool has_command = command[0] != nullptr;
   if (!has_command && !options.print_env) {
-    complain("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
+    report_error("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
     return bad_usage;
   }
   const lock_table* lock = choose_lock(options.lock_given->count() != 0, options.lock, default_lock);
@@ -64,7 +64,7 @@ int carry_out(run_options& options, char** command) {
 
   const auto found = find_library();
   if (const auto* none = std::get_if<no_library>(&found)) {
-    complain("{}", none->reason);
+    report_error("{}", none->reason);
     return cannot_start;
   }
   const auto& library = std::get<preload_library>(found);
@@ -87,7 +87,7 @@ int carry_out(run_options& options, char** command) {
   for (const order_option& o : options.orders)
     set = set && (o.chance.empty() || setenv(o.variable, o.chance.c_str(), 1) == 0);
   if (!set) {
-    complain("cannot set the environment: {}", std::strerror(errno));
+    report_error("cannot set the environment: {}", std::strerror(errno));
     return cannot_start;
   }
   return become_command(command);

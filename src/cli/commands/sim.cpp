@@ -278,7 +278,7 @@ int list_all() {
         const sim::machine m = sim::read_machine(file);
         fmt::print("    {:<14} {} ({} CPUs{})\n", m.name, m.title, m.cpus(), m.os ? "" : "; threads do not share CPUs");
       } catch (const sim::bad_machine& e) {
-        complain("{}", e.what());
+        report_error("{}", e.what());
         status = bad_usage;
       }
   }
@@ -306,7 +306,7 @@ int carry_out(const sim_options& o) try {
   if (!o.one_point.empty()) return simulate(o);
   if (!o.merge.empty()) return merge(o);
   if (o.workload.empty()) {
-    complain("sim: which workload? usher sim --list shows them");
+    report_error("sim: which workload? usher sim --list shows them");
     return bad_usage;
   }
   std::vector<numbered_point> points = points_of(o);
@@ -324,13 +324,13 @@ int carry_out(const sim_options& o) try {
   const bool all_well = run_points(sim_figures, o, o.jobs, order, points);
   return show(to, o, about_this_run(o), results_of(points), all_well);
 } catch (const sim::bad_machine& e) {
-  complain("{}", e.what());
+  report_error("{}", e.what());
   return bad_usage;
 } catch (const std::runtime_error& e) {
-  complain("sim: {}", e.what());
+  report_error("sim: {}", e.what());
   return bad_usage;
 } catch (const nlohmann::json::exception& e) {
-  complain("sim: neither a point nor a result: {}", e.what());
+  report_error("sim: neither a point nor a result: {}", e.what());
   return bad_usage;
 }
 
@@ -403,8 +403,8 @@ subcommand sim_command(CLI::App& app) {
               if (!p.options->parsed()) continue;
               for (const CLI::Option* own : sub->get_options())
                 if (own->count() != 0) {
-                  complain("sim {}: {} is not for it; its own options come after the word", p.options->get_name(),
-                           own->get_name());
+                  report_error("sim {}: {} is not for it; its own options come after the word", p.options->get_name(),
+                               own->get_name());
                   return int{bad_usage};
                 }
               return p.carry_out(words);

@@ -204,9 +204,9 @@ bool show(pid_t pid) {
   const std::string title = fmt::format("{} {}", pid, first_line(fmt::format("/proc/{}/comm", pid)));
   if (seen == view::all) return describe(pid, title);
   if (seen == view::none)
-    complain("status: there is no process {}", pid);
+    report_error("status: there is no process {}", pid);
   else if (seen == view::denied)
-    complain("status: process {} may not be looked at: try as its user, or as root", pid);
+    report_error("status: process {} may not be looked at: try as its user, or as root", pid);
   else
     print_line(title, "not on: it is a part of the kernel, or has ended");
   return false;

@@ -48,7 +48,7 @@ struct try_outputs {
   output_file json, picture;
   bool json_on_stdout = false;
 
-  /// False after a complaint.
+  /// False after an error message.
   bool open(const try_options& o) {
     json_on_stdout = o.json == "-";
     return can_draw(o.chart) && (json_on_stdout || json.open(o.json)) && picture.open(o.chart);
@@ -70,38 +70,38 @@ std::string no_colour_word(const std::string& text) {
   return colour_when_of(text) ? "" : fmt::format("'{}' is none of auto, always, never", text);
 }
 
-/// False after a complaint.
+/// False after an error message.
 bool read_metric_option(const try_options& o, std::optional<metric_pattern>& metric) {
   if (o.metric.empty()) return true;
   try {
     metric.emplace(o.metric);
   } catch (const std::regex_error& e) {
-    complain("--metric '{}' is no regular expression: {}", o.metric, e.what());
+    report_error("--metric '{}' is no regular expression: {}", o.metric, e.what());
     return false;
   }
   if (!metric->has_group())
-    complain("--metric '{}' has no group: put parentheses round the number, as in 'rate: ([0-9.]+)'", o.metric);
+    report_error("--metric '{}' has no group: put parentheses round the number, as in 'rate: ([0-9.]+)'", o.metric);
   return metric->has_group();
 }
 
-/// False after a complaint.
+/// False after an error message.
 bool check_usage(const try_options& o, char** command) {
   if (command[0] == nullptr && o.show.empty()) {
-    complain("try: which command? usher try [OPTIONS] -- CMD [ARGS...] (see usher try --help)");
+    report_error("try: which command? usher try [OPTIONS] -- CMD [ARGS...] (see usher try --help)");
     return false;
   }
   if (command[0] != nullptr && !o.show.empty()) {
-    complain("--show {} shows a trial that is over: it takes no command", o.show);
+    report_error("--show {} shows a trial that is over: it takes no command", o.show);
     return false;
   }
   if (!o.ready.empty() && o.until.empty()) {
-    complain("--ready is for servers, whose load is run by --until");
+    report_error("--ready is for servers, whose load is run by --until");
     return false;
   }
   if (!is_chart_name(o.chart)) return false;
   for (const std::string* other : {&o.json, &o.show})
     if (!other->empty() && !o.chart.empty() && is_same_file(*other, o.chart)) {
-      complain("--{} and --chart name the same file, {}", other == &o.json ? "json" : "show", o.chart);
+      report_error("--{} and --chart name the same file, {}", other == &o.json ? "json" : "show", o.chart);
       return false;
     }
   return true;
@@ -132,7 +132,7 @@ chart drawn(const trial::trial_seen& t, const chart_options& look) {
   return c;
 }
 
-/// False after a complaint.
+/// False after an error message.
 bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& files) {
   bool written = true;
   if (files.json.wanted() || files.json_on_stdout) {
@@ -153,7 +153,7 @@ bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& 
 int show(const try_options& o) {
   std::ifstream in(o.show);
   if (!in) {
-    complain("cannot read {}: {}", o.show, std::strerror(errno));
+    report_error("cannot read {}: {}", o.show, std::strerror(errno));
     return bad_usage;
   }
   try_outputs files;
@@ -163,14 +163,14 @@ int show(const try_options& o) {
     print_report(t, o, files.json_on_stdout ? stderr : stdout);
     return write_files(t, o, files) ? 0 : int{cannot_start};
   } catch (const nlohmann::json::exception&) {
-    complain("--show {}: it is no JSON", o.show);
+    report_error("--show {}: it is no JSON", o.show);
   } catch (const trial::unreadable& e) {
-    complain("--show {}: {}", o.show, e.what());
+    report_error("--show {}: {}", o.show, e.what());
   }
   return bad_usage;
 }
 
-bool has_trouble(const trial::trial_seen& t) {
+bool has_errors(const trial::trial_seen& t) {
   return std::any_of(t.candidates.begin(), t.candidates.end(), [](const auto& c) { return !c.is_clean(); });
 }
 
@@ -182,7 +182,7 @@ int carry_out(const try_options& o, char** command) {
   if (candidates.empty()) return bad_usage;
   const auto found = find_library();
   if (const auto* none = std::get_if<no_library>(&found)) {
-    complain("{}", none->reason);
+    report_error("{}", none->reason);
     return cannot_start;
   }
   const auto& library = std::get<preload_library>(found);
@@ -204,7 +204,7 @@ int carry_out(const try_options& o, char** command) {
   }
   if (stopped != 0) return stopped;
   if (!written) return cannot_start;
-  return has_trouble(t.seen()) ? 1 : 0;
+  return has_errors(t.seen()) ? 1 : 0;
 }
 
 constexpr const char* try_notes =

@@ -31,11 +31,11 @@ constexpr const char* examples = R"(Examples:
 int become(const component& other, char** words) {
   const std::filesystem::path program = helper_near_us(other.executable);
   if (program.empty()) {
-    complain("{}: {}", words[1], why_missing(other));
+    report_error("{}: {}", words[1], why_missing(other));
     return cannot_start;
   }
   execv(program.c_str(), words);
-  complain("{}: cannot start {}: {}", words[1], program.native(), std::strerror(errno));
+  report_error("{}: cannot start {}: {}", words[1], program.native(), std::strerror(errno));
   return cannot_start;
 }
 

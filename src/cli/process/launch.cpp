@@ -25,9 +25,9 @@ const lock_table* choose_lock(bool given, const std::string& asked, std::string_
   }
   const lock_table* lock = find_lock(name);
   if (lock == nullptr)
-    complain("unknown lock '{}'{}{} (usher list shows all)", name, said_in, did_you_mean(nearest_lock(name)));
+    report_error("unknown lock '{}'{}{} (usher list shows all)", name, said_in, did_you_mean(nearest_lock(name)));
   else if (!lock->traits->excludes)
-    complain("{}{} excludes nobody: it is for measurements only, and no program may run under it", name, said_in);
+    report_error("{}{} excludes nobody: it is for measurements only, and no program may run under it", name, said_in);
   return lock != nullptr && lock->traits->excludes ? lock : nullptr;
 }
 
@@ -58,18 +58,18 @@ int become_command(char** command) {
     // The kernel reports a missing interpreter as if the program were missing.
     const std::string missing = missing_interpreter(*program).value_or("or loader");
     if (missing.ends_with('\r'))
-      complain("cannot run {}: its first line ends with a carriage return, as in DOS", *program);
+      report_error("cannot run {}: its first line ends with a carriage return, as in DOS", *program);
     else
-      complain("cannot run {}: its interpreter {} does not exist", *program, missing);
+      report_error("cannot run {}: its interpreter {} does not exist", *program, missing);
     return not_executable;
   }
   // execvp also says EACCES when there is no such file, but a folder in PATH that cannot be searched.
   const auto file = find_file(command[0]);
   if (error == ENOENT || error == ENOTDIR || (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
-    complain("cannot run '{}': no such command", command[0]);
+    report_error("cannot run '{}': no such command", command[0]);
     return not_found;
   }
-  complain("cannot run {}: {}", file.value_or(command[0]), std::strerror(error));
+  report_error("cannot run {}: {}", file.value_or(command[0]), std::strerror(error));
   return not_executable;
 }
 

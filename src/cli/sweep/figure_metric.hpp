@@ -26,7 +26,7 @@ struct figure_metric {
 /// "throughput", "latency", …, and "guests.latency": of one group of threads. Throws std::runtime_error.
 figure_metric figure_metric_named(const std::string& name);
 
-/// The names, for help texts and complaints.
+/// The names, for help texts and error messages.
 std::string figure_metric_names();
 
 }  // namespace usher::cli

@@ -204,22 +204,22 @@ int list_points(const figure_command& c, const std::vector<numbered_point>& poin
 namespace {
 
 /// What a point's process says is wrong, without our own name before it.
-std::string complaint_of(const std::string& err) {
+std::string error_of(const std::string& err) {
   const std::string line = last_line(err), prefix = "usher: ";
   return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
 }
 
 void note(numbered_point& n, const ended_run& run, double limit, const figure_command& c) {
   if (run.timed_out) {
-    n.trouble = fmt::format("no end after {:g} s", limit);
+    n.error = fmt::format("no end after {:g} s", limit);
   } else if (run.end.way != ended::how::exited) {
-    n.trouble = fmt::format("was ended by signal {}", run.end.status);
+    n.error = fmt::format("was ended by signal {}", run.end.status);
   } else if (run.end.status != 0) {
-    n.trouble = complaint_of(run.err);
+    n.error = error_of(run.err);
   } else if (auto result = ordered_json::parse(run.out, nullptr, false); result.is_discarded()) {
-    n.trouble = "printed no result";
+    n.error = "printed no result";
   } else {
-    if (c.judge) n.trouble = c.judge(result);
+    if (c.judge) n.error = c.judge(result);
     n.result = std::move(result);
   }
 }
@@ -248,10 +248,10 @@ bool run_points(const figure_command& c, const figure_options& o, unsigned jobs,
   bar.clear();
   bool all_well = true;
   for (const numbered_point& n : points) {
-    if (n.trouble.empty()) continue;
+    if (n.error.empty()) continue;
     all_well = false;
-    complain("{}, {} threads, {} {}: {}", n.asked["lock"].get<std::string>(), n.asked["threads"].get<unsigned>(),
-             c.repetition, n.asked[c.repetition].get<std::uint64_t>(), n.trouble);
+    report_error("{}, {} threads, {} {}: {}", n.asked["lock"].get<std::string>(), n.asked["threads"].get<unsigned>(),
+                 c.repetition, n.asked[c.repetition].get<std::uint64_t>(), n.error);
   }
   return all_well;
 }
@@ -690,7 +690,7 @@ int figure_outputs::open(const figure_options& o) {
   for (std::size_t i = 0; i < files.size(); i++)
     for (std::size_t k = 0; k < i; k++)
       if (!files[i].second->empty() && !files[k].second->empty() && is_same_file(*files[i].second, *files[k].second)) {
-        complain("{} and {} are to write the same file, {}", files[k].first, files[i].first, *files[i].second);
+        report_error("{} and {} are to write the same file, {}", files[k].first, files[i].first, *files[i].second);
         return bad_usage;
       }
   const bool good =
@@ -713,7 +713,7 @@ bool figure_outputs::write(const ordered_json& about, const points_as_json& poin
   c.x_scale = look_.horizontal();
   c.y_scale = look_.vertical();
   if (c.curves.empty() && !points.empty()) {
-    complain("--chart-metric {}: no point has it", metric_.name);
+    report_error("--chart-metric {}: no point has it", metric_.name);
     return false;
   }
   return write_chart(chart_, c, *format_) && written;
@@ -741,7 +741,7 @@ int merge(const figure_options& o) {
   for (const std::string& file : o.merge) {
     std::ifstream in(file);
     if (!in) {
-      complain("cannot read {}", file);
+      report_error("cannot read {}", file);
       return cannot_start;
     }
     std::stringstream text;
@@ -759,14 +759,14 @@ int merge(const figure_options& o) {
         if (line.empty()) continue;
         const auto p = ordered_json::parse(line, nullptr, false);
         if (p.is_discarded() || !p.contains("throughput")) {
-          complain("{} is not what --json writes, and its line {} is not a point's result", file, number);
+          report_error("{} is not what --json writes, and its line {} is not a point's result", file, number);
           return cannot_start;
         }
         points.push_back(p);
       }
     }
     if (points.size() == before) {
-      complain("{} has no results", file);
+      report_error("{} has no results", file);
       return cannot_start;
     }
   }

@@ -128,7 +128,7 @@ nlohmann::ordered_json& add_group(nlohmann::ordered_json& to, const workloads::g
 struct numbered_point {
   nlohmann::ordered_json asked;
   std::optional<nlohmann::ordered_json> result;
-  std::string trouble;
+  std::string error;
 };
 
 /// What is particular to a command.
@@ -155,7 +155,7 @@ bool run_points(const figure_command& c, const figure_options& o, unsigned jobs,
 /// Where results go besides the terminal. Opened first: who cannot write should not work for hours.
 class figure_outputs {
  public:
-  /// 0, or an exit status after a complaint. Throws std::runtime_error for a metric that there is not.
+  /// 0, or an exit status after an error message. Throws std::runtime_error for a metric that there is not.
   int open(const figure_options& o);
   bool write(const nlohmann::ordered_json& about, const std::vector<nlohmann::ordered_json>& points);
 

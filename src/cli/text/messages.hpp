@@ -1,4 +1,4 @@
-// What the command says when something is amiss: one line on stderr, never on stdout.
+// Error messages and warnings of the command: one line each on stderr, never on stdout.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,8 +9,7 @@
 
 namespace usher::cli {
 
-/// Exit statuses of the command itself, as `env` and `timeout` have them; all others are the started
-/// program's.
+/// Exit statuses of the command itself, the same as those of `env` and `timeout`. All others are those of the started program.
 enum exit_status : int {
   bad_usage = 2,
   cannot_start = 125,  ///< something of Usher's own is missing or broken
@@ -18,12 +17,18 @@ enum exit_status : int {
   not_found = 127,
 };
 
-// A line is put together first and written at once, so that lines of several processes do not mix.
+// Each message is formatted first and written by one call, so that the lines of several processes do not mix.
 
 template <class... Args>
-void complain(fmt::format_string<Args...> format, Args&&... args) {
+void report_error(fmt::format_string<Args...> format, Args&&... args) {
   const std::string line = "usher: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
   std::fputs(line.c_str(), stderr);
+}
+
+/// The older name.
+template <class... Args>
+void complain(fmt::format_string<Args...> format, Args&&... args) {
+  report_error(format, std::forward<Args>(args)...);
 }
 
 template <class... Args>

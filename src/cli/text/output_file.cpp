@@ -29,24 +29,24 @@ bool output_file::open(const std::string& name) {
     return true;
   }
   if (errno == EEXIST && open_to_write(0)) return true;
-  complain("cannot write to {}: {}", name, std::strerror(errno));
+  report_error("cannot write to {}: {}", name, std::strerror(errno));
   return false;
 }
 
 bool output_file::write(const std::string& content) {
   if (descriptor_ < 0 && !open_to_write(0)) {
-    complain("cannot write to {}: {}", name_, std::strerror(errno));
+    report_error("cannot write to {}: {}", name_, std::strerror(errno));
     return false;
   }
   if (ftruncate(descriptor_, 0) != 0 && errno != EINVAL) {  // EINVAL: a pipe or a terminal
-    complain("cannot write to {}: {}", name_, std::strerror(errno));
+    report_error("cannot write to {}: {}", name_, std::strerror(errno));
     return false;
   }
   for (std::size_t done = 0; done < content.size();) {
     const ssize_t n = ::write(descriptor_, content.data() + done, content.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      complain("cannot write to {}: {}", name_, std::strerror(errno));
+      report_error("cannot write to {}: {}", name_, std::strerror(errno));
       return false;
     }
     done += static_cast<std::size_t>(n);

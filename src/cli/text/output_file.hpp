@@ -14,10 +14,10 @@ class output_file {
   ~output_file();
 
   /// Whether it can be written. What is there keeps what it has, and nothing is made, until write(): who is interrupted leaves no
-  /// empty file. False after a complaint. No name: nothing is to be written, and that succeeds.
+  /// empty file. False after an error message. No name: nothing is to be written, and that succeeds.
   bool open(const std::string& name);
   bool wanted() const { return !name_.empty(); }
-  /// Instead of what was in the file. False after a complaint.
+  /// Instead of what was in the file. False after an error message.
   bool write(const std::string& content);
 
  private:

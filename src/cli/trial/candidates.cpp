@@ -14,39 +14,39 @@ namespace {
 constexpr const char* in_this_order[] = {"steady", "loiter-park", "mcscr", "twa", "ttas"};
 constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confirmed after ten rounds
 
-/// LOCK or NAME=LOCK, to be added to `chosen`. False after a complaint.
+/// LOCK or NAME=LOCK, to be added to `chosen`. False after an error message.
 bool add_choice(const std::string& text, std::vector<choice>& chosen) {
   const std::size_t sign = text.find('=');
   const bool named = sign != std::string::npos;
   const std::string name = text.substr(0, sign), wanted = named ? text.substr(sign + 1) : text;
   if (name.empty() || wanted.empty()) {
-    complain("--locks: '{}' has no {} the '='; NAME=LOCK shows LOCK as NAME", text,
-             name.empty() ? "name before" : "lock after");
+    report_error("--locks: '{}' has no {} the '='; NAME=LOCK shows LOCK as NAME", text,
+                 name.empty() ? "name before" : "lock after");
     return false;
   }
   const lock_table* const lock = find_lock(wanted);
   if (lock == nullptr) {
-    complain("unknown lock '{}'{} (usher list shows all)", wanted, did_you_mean(nearest_lock(wanted)));
+    report_error("unknown lock '{}'{} (usher list shows all)", wanted, did_you_mean(nearest_lock(wanted)));
     return false;
   }
   if (!lock->traits->excludes) {
-    complain("{} excludes nobody: it is for measurements only, and no program may run under it", wanted);
+    report_error("{} excludes nobody: it is for measurements only, and no program may run under it", wanted);
     return false;
   }
   const lock_table* const namesake = find_lock(name);
   if (namesake != nullptr && namesake != lock) {
-    complain("--locks: '{}' would show one lock under the name of another", text);
+    report_error("--locks: '{}' would show one lock under the name of another", text);
     return false;
   }
   if (name == c_library) {
     if (!named) return true;  // it is there already
-    complain("--locks: the name '{}' is there twice: it is the reference (a lock may be there under another name)",
-             name);
+    report_error("--locks: the name '{}' is there twice: it is the reference (a lock may be there under another name)",
+                 name);
     return false;
   }
   if (std::any_of(chosen.begin(), chosen.end(), [&](const choice& c) { return c.name == name; })) {
-    complain("--locks: the name '{}' is there twice (a lock may be, under two names: first={},second={})", name, wanted,
-             wanted);
+    report_error("--locks: the name '{}' is there twice (a lock may be, under two names: first={},second={})", name,
+                 wanted, wanted);
     return false;
   }
   chosen.push_back({name, lock});
@@ -61,7 +61,7 @@ std::vector<choice> choose(const options& o) {
     for (const char* name : in_this_order)
       if (const lock_table* lock = find_lock(name)) chosen.push_back({name, lock});
     if (chosen.empty())
-      complain("none of the usual locks was built: --locks or --all says which (usher list shows all)");
+      report_error("none of the usual locks was built: --locks or --all says which (usher list shows all)");
     return chosen;
   }
   if (o.all) {
@@ -72,7 +72,7 @@ std::vector<choice> choose(const options& o) {
   }
   for (const std::string_view name : parts_of(o.locks, ","))
     if (!add_choice(std::string(name), chosen)) return {};
-  if (chosen.empty()) complain("--locks names no lock to compare with the C library's (usher list shows all)");
+  if (chosen.empty()) report_error("--locks names no lock to compare with the C library's (usher list shows all)");
   return chosen;
 }
 

@@ -18,7 +18,7 @@ struct choice {
 };
 
 /// What was asked for, without the reference; by default all of those of which the trial, once it knows the program, takes some:
-/// see sensible(). Empty after a complaint.
+/// see sensible(). Empty after an error message.
 std::vector<choice> choose(const options& o);
 
 /// Whether an unlock gives the lock to one certain thread, running or not. Such a lock must lose, on short critical sections, where

@@ -257,7 +257,7 @@ conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
     c.text = text + "\n" + c.text;
     return c;
   }
-  if (was_counted(t) && calls.all() < fewest_calls && t.reference().troubles.empty())
+  if (was_counted(t) && calls.all() < fewest_calls && t.reference().errors.empty())
     return {
         "no-locks",
         fmt::format("The program does not use pthread locks or semaphores ({} calls): no lock can make it faster.{}",

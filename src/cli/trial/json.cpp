@@ -41,7 +41,7 @@ ordered_json json_of_run(const run_seen& r) {
                     {"voluntary_switches", r.voluntary_switches},
                     {"involuntary_switches", r.involuntary_switches},
                     {"peak_kib", r.peak_kib}};
-  if (!r.trouble.empty()) j["trouble"] = r.trouble;
+  if (!r.error.empty()) j["trouble"] = r.error;
   return j;
 }
 
@@ -68,7 +68,7 @@ ordered_json json_of_candidate(const trial_seen& t, const candidate_seen& c) {
   j["rounds"] = c.rounds;
   j["dropped"] = c.dropped ? ordered_json{{"round", c.dropped->round}, {"why", c.dropped->why}} : ordered_json();
   j["calls"] = json_of_calls(c.calls);
-  j["troubles"] = c.troubles;
+  j["troubles"] = c.errors;
   j["failed_runs"] = c.failed_runs;
   j["output_differs_at_line"] = c.first_difference;
   j["cut_bytes"] = c.cut;
@@ -99,7 +99,7 @@ run_seen run_from(const any_json& j) {
   r.voluntary_switches = j.at("voluntary_switches");
   r.involuntary_switches = j.at("involuntary_switches");
   r.peak_kib = j.at("peak_kib");
-  r.trouble = j.value("trouble", "");
+  r.error = j.value("trouble", "");
   return r;
 }
 
@@ -134,7 +134,7 @@ candidate_seen candidate_from(const any_json& j) {
   c.rounds = j.at("rounds");
   if (const any_json& d = j.at("dropped"); !d.is_null()) c.dropped = dropped_seen{d.at("round"), d.at("why")};
   c.calls = calls_from(j.at("calls"));
-  c.troubles = j.at("troubles").get<std::vector<std::string>>();
+  c.errors = j.at("troubles").get<std::vector<std::string>>();
   c.failed_runs = j.at("failed_runs");
   c.first_difference = j.at("output_differs_at_line");
   c.cut = j.at("cut_bytes");

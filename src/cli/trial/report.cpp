@@ -83,7 +83,7 @@ std::string verdict_word(const trial_seen& t, const candidate_seen& c) {
 std::string verdict_text(const trial_seen& t, const candidate_seen& c) {
   std::string text = verdict_word(t, c);
   if (c.said == verdict::better && t.winner.empty()) text = "better";
-  if (is_reference(t, c) && !c.troubles.empty()) text += "; see below";
+  if (is_reference(t, c) && !c.errors.empty()) text += "; see below";
   if (!is_reference(t, c) && !c.is_clean()) text += c.said == verdict::failed ? ": see below" : "; see below";
   if (!c.dropped || c.said == verdict::failed) return text;
   if (c.dropped->why == text) return text + fmt::format("; dropped in round {}", c.dropped->round);
@@ -100,7 +100,7 @@ std::string heading_of_speed_up(const trial_seen& t) {
 
 /// What went wrong with a candidate.
 std::vector<std::string> remarks(const trial_seen& t, const candidate_seen& c) {
-  std::vector<std::string> all = c.troubles;
+  std::vector<std::string> all = c.errors;
   if (c.failed_runs > 0) all.push_back(fmt::format("{} of {} failed", c.failed_runs, with_noun(c.runs.size(), "run")));
   if (c.first_difference != 0) all.push_back(fmt::format("PRINTED SOMETHING ELSE (line {})", c.first_difference));
   if (c.cut != 0)

@@ -18,7 +18,7 @@ struct run_seen {
   double metric = std::nan("");
   double seconds = 0, user_s = 0, system_s = 0;
   long voluntary_switches = 0, involuntary_switches = 0, peak_kib = 0;
-  std::string trouble;  ///< empty: all went well
+  std::string error;  ///< empty: all went well
 
   double cpu_s() const { return user_s + system_s; }
 };
@@ -49,7 +49,7 @@ struct candidate_seen {
   std::string name, lock;
   std::vector<run_seen> runs;
   std::optional<calls_seen> calls;
-  std::vector<std::string> troubles;
+  std::vector<std::string> errors;
   std::size_t failed_runs = 0;
   std::size_t first_difference = 0;  ///< line that differs from what the reference printed; 0: none
   std::size_t cut = 0;               ///< the most bytes that a run printed, if not all of it was kept
@@ -61,11 +61,11 @@ struct candidate_seen {
   std::optional<dropped_seen> dropped;
 
   double figure() const { return speed_up.value_or(std::nan("")); }
-  bool is_clean() const { return troubles.empty() && first_difference == 0; }
+  bool is_clean() const { return errors.empty() && first_difference == 0; }
   std::vector<double> values(double (*get)(const run_seen&)) const {
     std::vector<double> all;
     for (const run_seen& r : runs)
-      if (r.trouble.empty()) all.push_back(get(r));
+      if (r.error.empty()) all.push_back(get(r));
     return all;
   }
 };

@@ -112,9 +112,9 @@ std::string last_words(const process& p, bool also_of_output) {
   return printable(said, 120);
 }
 
-/// A trouble with what the program said.
-std::string with_words(const std::string& trouble, const std::string& said) {
-  return said.empty() ? trouble : trouble + ": " + said;
+/// The error, followed by the last line that the program printed.
+std::string with_words(const std::string& error, const std::string& said) {
+  return said.empty() ? error : error + ": " + said;
 }
 
 /// The last lines that are not empty, indented.
@@ -147,7 +147,7 @@ double seconds_since(steady::time_point begin) {
 
 void attempt::fail(const std::string& what, const std::string& said) {
   failure = what;
-  seen.trouble = with_words(what, said);
+  seen.error = with_words(what, said);
 }
 
 runner::runner(const options& o, std::vector<std::string> command, const preload_library& library,
@@ -179,8 +179,8 @@ environment_changes runner::changes(const lock_table* lock, const std::string& r
 void runner::check_end(const ended& e) {
   if (e.survivor != 0) {
     before_message_();
-    complain("cannot end process {}: {}", e.survivor,
-             e.why_survived != 0 ? std::strerror(e.why_survived) : "it has been killed and is still there");
+    report_error("cannot end process {}: {}", e.survivor,
+                 e.why_survived != 0 ? std::strerror(e.why_survived) : "it has been killed and is still there");
     throw stopped{1};
   }
   if (e.way == ended::how::interrupted || interrupted() != 0) throw stopped{128 + interrupted()};
@@ -192,7 +192,7 @@ void runner::prepare(process& p) {
   check_end(e);
   if (went_well(e)) return;
   before_message_();
-  complain("--before: '{}': {}", options_.before, with_words(say(e, limit), last_words(p, false)));
+  report_error("--before: '{}': {}", options_.before, with_words(say(e, limit), last_words(p, false)));
   throw stopped{1};
 }
 
@@ -238,7 +238,7 @@ void runner::run_program(process& p, attempt& a) {
   add_output(a, p);
 }
 
-/// False, with the trouble, if it is not ready in time. True also if it has ended.
+/// False, with the error, if it is not ready in time. True also if it has ended.
 bool runner::becomes_ready(process& p, attempt& a) {
   const double patience = std::min(limit(), 60.0);
   const auto begin = steady::now();
@@ -274,7 +274,7 @@ void runner::run_server(process& p, attempt& a) {
       said = last_words(load, false);
       a.fail("--until: " + say(e, limit()), said);
     }
-    if (r.trouble.empty()) read_metric(a, load);
+    if (r.error.empty()) read_metric(a, load);
   }
   const bool alive = p.running();
   const ended server = p.stop(10);
@@ -282,7 +282,7 @@ void runner::run_server(process& p, attempt& a) {
   if (server.way == ended::how::not_started) throw not_started{server.status};
   if (!alive)
     a.fail("the server ended early: " + say(server, limit()), last_words(p, true));
-  else if (!r.trouble.empty() && said.empty())
+  else if (!r.error.empty() && said.empty())
     a.fail(a.failure, last_words(p, true));
   note_usage(r, server);  // what is of interest
 }
@@ -310,12 +310,12 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const lock_tabl
       run_server(p, a);
   } catch (const not_started& e) {
     before_message_();
-    complain("cannot run {}: {}", arguments.words()[0], std::strerror(e.error));
+    report_error("cannot run {}: {}", arguments.words()[0], std::strerror(e.error));
     throw stopped{e.error == ENOENT ? not_found : not_executable};
   }
   if (before) check_end(before->wait(0));
   // A run that went wrong has not made all its calls.
-  if (count && a.seen.trouble.empty()) a.calls = count->sum();
+  if (count && a.seen.error.empty()) a.calls = count->sum();
   a.seconds = seconds_since(begin);
   return a;
 }

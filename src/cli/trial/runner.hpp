@@ -26,12 +26,12 @@ struct attempt {
   std::optional<printed> output;
   std::optional<calls_seen> calls;
   double seconds = 0;   ///< with preparation, start and stop of a server
-  std::string failure;  ///< the trouble without what the program said
+  std::string failure;  ///< the error without what the program said
 
   void fail(const std::string& what, const std::string& said = "");
 };
 
-/// Thrown where the trial cannot go on, after a complaint.
+/// Thrown where the trial cannot go on, after an error message.
 struct stopped {
   int status;
 };

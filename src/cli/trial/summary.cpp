@@ -26,7 +26,7 @@ void trial::forget_those_never_tried() {
   std::vector<candidate_seen> tried;
   for (std::size_t c = 0; c < entries_.size(); ++c) {
     candidate_seen& one = seen_.candidates[c];
-    if (entries_[c].in || one.calls || !one.runs.empty() || !one.troubles.empty()) tried.push_back(std::move(one));
+    if (entries_[c].in || one.calls || !one.runs.empty() || !one.errors.empty()) tried.push_back(std::move(one));
   }
   seen_.candidates = std::move(tried);
 }

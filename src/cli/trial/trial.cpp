@@ -162,14 +162,14 @@ attempt trial::attempt_of(std::size_t candidate, bool counted) {
   const std::string& name = seen_.candidates[candidate].name;
   attempt a = runner_.run(e.lock, name, counted);
   // Once may be chance; twice, at the very beginning, is not.
-  if (candidate != reference || reference_has_run_ || a.seen.trouble.empty() || a.costly) return a;
+  if (candidate != reference || reference_has_run_ || a.seen.error.empty() || a.costly) return a;
   note_failure(candidate, a);
   return runner_.run(e.lock, name, counted);
 }
 
 void trial::note(std::size_t candidate, std::size_t round, attempt& a) {
   candidate_seen& c = seen_.candidates[candidate];
-  if (!a.seen.trouble.empty()) {
+  if (!a.seen.error.empty()) {
     note_failure(candidate, a);
     if (candidate == reference) note_reference_failure(a);
     const bool is_enough = a.costly || (options_.by_budget() && c.failed_runs + 1 >= fewest_failures);
@@ -183,27 +183,27 @@ void trial::note(std::size_t candidate, std::size_t round, attempt& a) {
   }
   if (a.output) compare_output(candidate, std::move(*a.output));
   // The plan rests on the reference's: those of half a run would mislead it.
-  if (a.calls && (candidate != reference || a.seen.trouble.empty())) c.calls = a.calls;
+  if (a.calls && (candidate != reference || a.seen.error.empty())) c.calls = a.calls;
   c.cut = std::max(c.cut, a.cut);
   if (round == 0) return;
   a.seen.round = round;
-  c.failed_runs += a.seen.trouble.empty() ? 0 : 1;
+  c.failed_runs += a.seen.error.empty() ? 0 : 1;
   c.runs.push_back(std::move(a.seen));
 }
 
 /// Each kind of failure once, with what the program said the first time.
 void trial::note_failure(std::size_t candidate, const attempt& a) {
-  std::vector<std::string>& known = seen_.candidates[candidate].troubles;
+  std::vector<std::string>& known = seen_.candidates[candidate].errors;
   if (std::none_of(known.begin(), known.end(), [&](const std::string& t) { return t.starts_with(a.failure); }))
-    known.push_back(a.seen.trouble);
+    known.push_back(a.seen.error);
 }
 
 void trial::note_reference_failure(const attempt& a) {
   reference_hangs_ += a.costly ? 1 : 0;
   if (reference_has_run_ && reference_hangs_ <= 1) return;
   bar_.clear();
-  complain("without any lock of Usher's: {}; there is nothing to compare with",
-           seen_.candidates[reference].troubles.back());
+  report_error("without any lock of Usher's: {}; there is nothing to compare with",
+               seen_.candidates[reference].errors.back());
   if (!a.last_lines.empty()) fmt::print(stderr, "{}", a.last_lines);
   throw stopped{1};
 }
@@ -310,7 +310,7 @@ void trial::drop(std::size_t candidate, const std::string& why) {
 trial::speed_ups trial::speed_ups_of(std::size_t round) const {
   const auto metric_in = [&](std::size_t candidate) -> std::optional<double> {
     for (const run_seen& r : seen_.candidates[candidate].runs)
-      if (r.round == round && r.trouble.empty()) return r.metric;
+      if (r.round == round && r.error.empty()) return r.metric;
     return std::nullopt;
   };
   const std::optional<double> theirs = metric_in(reference);
@@ -341,7 +341,7 @@ void trial::tell_contest() {
   }
   const auto is_unfit = [](const candidate_seen& c) {
     return std::any_of(c.runs.begin(), c.runs.end(),
-                       [](const run_seen& r) { return r.trouble.empty() && r.metric <= 0; });
+                       [](const run_seen& r) { return r.error.empty() && r.metric <= 0; });
   };
   if (seen_.has_ratios && std::any_of(seen_.candidates.begin(), seen_.candidates.end(), is_unfit)) {
     seen_.has_ratios = false;
