@@ -21,7 +21,8 @@
 #include "cli/process/files.hpp"
 #include "cli/process/process.hpp"
 #include "cli/process/this_computer.hpp"
-#include "cli/sweep/points.hpp"
+#include "cli/sweep/options.hpp"
+#include "cli/sweep/point_json.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/output_file.hpp"
@@ -81,14 +82,15 @@ order order_of(const std::vector<compared_point>& points) {
 
 /// By `usher bench`, in a process of its own. Nothing if it does not end in time, or fails.
 std::optional<double> run_natively(const compared_point& c, const validate_options& o, unsigned round) {
-  bench::point p;
+  sweep_point p;
   p.workload = "mutexbench";
+  p.machine = cpu_name();
   p.lock = c.lock->name;
   p.threads = c.threads;
-  p.seed = round;
+  p.round = round;
   p.run_ns = static_cast<std::uint64_t>(o.seconds * 1e9);
   p.pinned = o.pinned;
-  std::string words[] = {own_path().string(), "bench", "--point", point_to_json(p, cpu_name(), "round").dump()};
+  std::string words[] = {own_path().string(), "bench", "--point", json_text(p)};
   char* const command[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
   process run(command, {});
   const ended end = run.wait(20 + 10 * o.seconds);

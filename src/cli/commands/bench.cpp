@@ -20,7 +20,10 @@
 #include "cli/commands/subcommand.hpp"
 #include "cli/process/process.hpp"
 #include "cli/process/this_computer.hpp"
-#include "cli/sweep/points.hpp"
+#include "cli/sweep/figure_files.hpp"
+#include "cli/sweep/options.hpp"
+#include "cli/sweep/point_json.hpp"
+#include "cli/sweep/run_points.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
 #include "usher/catalog.hpp"
@@ -37,13 +40,17 @@ struct bench_options : figure_options {
 };
 
 /// The error of a result; empty: none. That a null lock does not exclude is no error: it exists as a baseline.
-std::string judge(const ordered_json& result) {
-  if (result.value("exclusive", true)) return "";
-  const lock_table* const lock = find_lock(result.at("lock").get<std::string>());
+std::string judge(const point_result& r) {
+  if (r.exclusive.value_or(true)) return "";
+  const lock_table* const lock = find_lock(r.point.lock);
   return lock != nullptr && !lock->traits->excludes ? "" : "WRONG: it does not let one thread in at a time";
 }
 
-const figure_command bench_figures{"bench", "round", judge};
+const figure_command bench_figures{"bench", judge};
+
+bench::point measured(const sweep_point& p) {
+  return {p.workload, p.lock, p.threads, p.round.value_or(1), p.parameters, p.run_ns, p.pinned};
+}
 
 ordered_json to_json(const bench::result& r) {
   ordered_json j;
@@ -66,10 +73,10 @@ ordered_json to_json(const bench::result& r) {
   return j;
 }
 
-/// The process that is measured.
+/// Measures one point, in a process of its own.
 int measure(const bench_options& o) {
-  const ordered_json asked = ordered_json::parse(o.one_point);
-  return print_result(asked, to_json(bench::run_point(point_from_json<bench::point>(asked, bench_figures.repetition))));
+  print_result(o.one_point, to_json(bench::run_point(measured(point_from_text(o.one_point)))));
+  return 0;
 }
 
 std::vector<std::string> all_locks() {
@@ -79,24 +86,29 @@ std::vector<std::string> all_locks() {
   return names;
 }
 
-std::vector<numbered_point> points_of(const bench_options& o) {
-  std::vector<numbered_point> points;
+std::vector<planned_point> points_of(const bench_options& o) {
+  std::vector<planned_point> points;
   std::vector<unsigned> counts = thread_counts(o.threads);
   if (counts.empty()) {
     const unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
     counts = default_counts(cpus);
     for (const unsigned more : {2 * cpus, 4 * cpus}) counts.push_back(more);
   }
-  const auto parameters = parameters_of(o.settings);
-  const std::string machine = cpu_name();
+  sweep_point p;
+  p.workload = o.workload;
+  p.machine = cpu_name();
+  p.parameters = parameters_of(o.settings);
+  p.run_ns = static_cast<std::uint64_t>(o.seconds * 1e9);
+  p.pinned = o.pinned;
   const std::vector<std::string> locks = chosen_locks(o.locks, all_locks());
   for (const unsigned threads : counts)
     for (const std::string& lock : locks)
       for (unsigned round = 1; round <= o.rounds; round++) {
-        const bench::point p{o.workload, lock, threads, round, parameters, static_cast<std::uint64_t>(o.seconds * 1e9),
-                             o.pinned};
-        bench::check_point(p);  // before hours of work
-        points.push_back({point_to_json(p, machine, bench_figures.repetition), {}, {}});
+        p.lock = lock;
+        p.threads = threads;
+        p.round = round;
+        bench::check_point(measured(p));  // before hours of work
+        points.push_back({p, {}, {}});
       }
   return points;
 }
@@ -127,7 +139,7 @@ int carry_out(bench_options& o) try {
     report_error("bench: which workload? usher bench --list shows them");
     return bad_usage;
   }
-  std::vector<numbered_point> points = points_of(o);
+  std::vector<planned_point> points = points_of(o);
   if (o.list_points) return list_points(bench_figures, points);
   check_chart_metric(o, bench::programs());
   figure_outputs to;
@@ -135,9 +147,8 @@ int carry_out(bench_options& o) try {
   if (o.limit == 0) o.limit = 3 * o.seconds + 10;
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return points[a].asked["round"].get<unsigned>() < points[b].asked["round"].get<unsigned>();
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return points[a].point.round < points[b].point.round; });
   const foreign_cpu others;
   const bool all_well = run_points(bench_figures, o, 1, order, points);
   const ordered_json about = about_this_run(others);

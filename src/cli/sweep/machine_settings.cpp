@@ -2,25 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
 namespace usher::cli {
 
-using nlohmann::ordered_json;
-
 namespace {
 
-ordered_json value_of(const std::string& text) {
-  auto value = ordered_json::parse(text, nullptr, false);
-  return value.is_discarded() ? ordered_json(text) : value;
+machine_value value_of(const std::string& text) {
+  const auto value = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (value.is_discarded()) return {text, true};
+  return value.is_string() ? machine_value{value.get<std::string>(), true} : machine_value{value.dump(), false};
 }
 
-std::string text_of(const ordered_json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-/// What stands before and after the first '='.
+/// The parts before and after the first '='.
 std::pair<std::string, std::string> halves(const char* option, const std::string& text, const char* right) {
   const std::size_t at = text.find('=');
   const std::size_t dot = text.substr(0, at).find('.');
@@ -46,12 +43,26 @@ std::vector<std::string> list_of(const std::string& text) {
 
 }  // namespace
 
-ordered_json machine_settings_of(const std::vector<std::string>& texts) {
-  ordered_json settings = ordered_json::object();
+std::optional<double> machine_value::number() const {
+  const auto value = nlohmann::json::parse(is_text ? "" : text, nullptr, false);
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
+bool operator==(const machine_value& a, const machine_value& b) {
+  if (a.is_text != b.is_text) return false;
+  return a.text == b.text || (a.number() && a.number() == b.number());
+}
+
+bool is_set(const machine_settings& settings, const std::string& key) {
+  return std::any_of(settings.begin(), settings.end(), [&](const auto& s) { return s.first == key; });
+}
+
+machine_settings machine_settings_of(const std::vector<std::string>& texts) {
+  machine_settings settings;
   for (const std::string& text : texts) {
     const auto [key, value] = halves("--set-machine", text, "SECTION.KEY=VALUE, as coherence.per_read=0");
-    if (settings.contains(key)) throw std::runtime_error("--set-machine: " + key + " is set twice");
-    settings[key] = value_of(value);
+    if (is_set(settings, key)) throw std::runtime_error("--set-machine: " + key + " is set twice");
+    settings.emplace_back(key, value_of(value));
   }
   return settings;
 }
@@ -68,17 +79,11 @@ std::vector<varied_number> varied_numbers(const std::string& text) {
   return all;
 }
 
-machine_changes changes_of(const ordered_json& settings, const std::optional<varied_number>& varied) {
+machine_changes changes_of(const machine_settings& settings, const std::optional<varied_number>& varied) {
   machine_changes changes;
-  for (const auto& [key, value] : settings.items()) changes[key] = text_of(value);
-  if (varied) changes[varied->key] = text_of(varied->value);
+  for (const auto& [key, value] : settings) changes[key] = value.text;
+  if (varied) changes[varied->key] = varied->value.text;
   return changes;
-}
-
-machine_changes changes_of(const ordered_json& point) {
-  std::optional<varied_number> varied;
-  if (const auto v = point.find("vary"); v != point.end()) varied = {v->at("key"), v->at("value")};
-  return changes_of(point.value("machine_settings", ordered_json::object()), varied);
 }
 
 }  // namespace usher::cli

@@ -1,0 +1,17 @@
+// A figure as a chart of curves.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/draw/curves.hpp"
+#include "cli/sweep/figure.hpp"
+#include "cli/sweep/figure_metric.hpp"
+
+namespace usher::cli {
+
+/// Medians and ranges of the metric. `caption`: where, when and by what the results were made.
+curve_chart chart_of(const figure& f, const std::vector<point_result>& results, const figure_metric& m,
+                     const std::vector<std::string>& caption);
+
+}  // namespace usher::cli

@@ -1,0 +1,40 @@
+// Results of a sweep: on the terminal, and in the files of --json, --csv and --chart.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "cli/draw/chart_options.hpp"
+#include "cli/draw/image_format.hpp"
+#include "cli/sweep/figure.hpp"
+#include "cli/sweep/figure_metric.hpp"
+#include "cli/sweep/options.hpp"
+#include "cli/sweep/point.hpp"
+#include "cli/text/output_file.hpp"
+
+namespace usher::cli {
+
+/// The files. They are opened before the points are run: a file that cannot be written is an error at once, not after hours.
+class figure_outputs {
+ public:
+  /// 0, or an exit status after an error message. Throws std::runtime_error for an unknown metric.
+  int open(const figure_options& o);
+  /// `about`: the keys of the JSON file before its points. False after an error message.
+  bool write(const figure& f, const std::vector<point_result>& results, const nlohmann::ordered_json& about);
+
+ private:
+  output_file json_, csv_, chart_;
+  std::optional<image_format> format_;
+  figure_metric metric_;
+  chart_options look_;
+};
+
+/// Prints the results, writes the files, and returns the exit status.
+int show(figure_outputs& to, const figure_options& o, const nlohmann::ordered_json& about,
+         const std::vector<point_result>& results, bool all_well);
+
+/// Carries out --merge: shows the results of files. The exit status.
+int merge(const figure_options& o);
+
+}  // namespace usher::cli

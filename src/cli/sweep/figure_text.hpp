@@ -1,0 +1,26 @@
+// A figure as text.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "cli/sweep/figure.hpp"
+
+namespace usher::cli {
+
+/// Throughputs: a row for each number of threads, or a row for each series if there are many.
+std::string table_text(const figure& f, std::size_t width);
+
+/// The meaning of the marks in the table; empty if it has none.
+std::string legend_text(const figure& f);
+
+/// A row for each number of threads, with a letter for each series at the position of its median. Empty for more series than letters.
+std::string plot_text(const figure& f);
+
+/// A table for each number of threads: shares and context switches.
+std::string details_text(const figure& f, std::size_t width);
+
+/// Warns of points with runs that have not settled, in one line for all.
+void warn_of_unsettled(const figure& f);
+
+}  // namespace usher::cli

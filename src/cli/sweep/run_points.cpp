@@ -1,0 +1,83 @@
+#include "cli/sweep/run_points.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "cli/process/files.hpp"
+#include "cli/process/process.hpp"
+#include "cli/process/side_by_side.hpp"
+#include "cli/sweep/point_json.hpp"
+#include "cli/text/messages.hpp"
+#include "cli/text/progress.hpp"
+#include "cli/text/words.hpp"
+
+namespace usher::cli {
+namespace {
+
+/// The error message that a point's process printed, without the "usher: " before it.
+std::string error_of(const std::string& err) {
+  const std::string line = last_line(err), prefix = "usher: ";
+  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
+}
+
+void note(planned_point& p, const ended_run& run, double limit, const figure_command& c) try {
+  if (run.timed_out) {
+    p.error = fmt::format("no end after {:g} s", limit);
+  } else if (run.end.way != ended::how::exited) {
+    p.error = fmt::format("was ended by signal {}", run.end.status);
+  } else if (run.end.status != 0) {
+    p.error = error_of(run.err);
+  } else {
+    p.result = result_from_json(nlohmann::ordered_json::parse(run.out));
+    if (c.judge) p.error = c.judge(*p.result);
+  }
+} catch (const std::exception&) {  // of JSON: a wrong syntax, type or range
+  p.error = "printed no result";
+}
+
+/// "seed 3" or "round 3".
+std::string repetition_of(const sweep_point& p) {
+  return p.seed ? fmt::format("seed {}", *p.seed) : fmt::format("round {}", p.round.value_or(0));
+}
+
+}  // namespace
+
+int list_points(const figure_command& c, const std::vector<planned_point>& points) {
+  for (const planned_point& p : points) fmt::print("usher {} --point {}\n", c.name, shell_quoted(json_text(p.point)));
+  return 0;
+}
+
+bool run_points(const figure_command& c, const figure_options& o, unsigned jobs, const std::vector<std::size_t>& order,
+                std::vector<planned_point>& points) {
+  const std::string self = own_path();
+  if (self.empty()) throw std::runtime_error("cannot tell where this program is, to run it for each point");
+  watch_for_interruption();
+  progress bar(points.size(), o.quiet);
+  std::size_t given = 0;
+  run_side_by_side(
+      jobs,
+      [&]() -> std::optional<command_to_run> {
+        if (given == order.size()) return std::nullopt;
+        const std::size_t id = order[given++];
+        return command_to_run{{self, c.name, "--point", json_text(points[id].point)}, o.limit, id};
+      },
+      [&](std::size_t id, const ended_run& run) {
+        note(points[id], run, o.limit, c);
+        bar.one_done();
+        bar.show(points[id].point.lock);
+      });
+  bar.clear();
+  bool all_well = true;
+  for (const planned_point& p : points) {
+    if (p.error.empty()) continue;
+    all_well = false;
+    report_error("{}, {} threads, {}: {}", p.point.lock, p.point.threads, repetition_of(p.point), p.error);
+  }
+  return all_well;
+}
+
+}  // namespace usher::cli

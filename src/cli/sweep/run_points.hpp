@@ -1,0 +1,29 @@
+// Runs the points of a sweep, each in a process of its own.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/sweep/options.hpp"
+#include "cli/sweep/point.hpp"
+
+namespace usher::cli {
+
+/// The differences between `usher sim` and `usher bench`.
+struct figure_command {
+  const char* name;  ///< "sim"
+  /// The error of a result; empty: none.
+  std::function<std::string(const point_result& result)> judge;
+};
+
+/// Prints a command line for each point.
+int list_points(const figure_command& c, const std::vector<planned_point>& points);
+
+/// Runs the points in this order, at most `jobs` at a time (0: one for each CPU), and prints their errors at the end. False if there
+/// are any.
+bool run_points(const figure_command& c, const figure_options& o, unsigned jobs, const std::vector<std::size_t>& order,
+                std::vector<planned_point>& points);
+
+}  // namespace usher::cli
