@@ -2,8 +2,8 @@
 //
 // A bettor starts with 1 and bets on wins, round by round. If a win is at most as likely as a loss, whatever has happened
 // before, no strategy makes money on average: the wealth is a non-negative supermartingale, and by Ville's inequality the
-// chance that it *ever* reaches F is at most 1/F. So one may look after each round and stop at any time; a wealth of F is
-// evidence at the level 1/F. (Shafer, "Testing by betting", J. R. Stat. Soc. A 184, 2021; Ramdas, Grünwald, Vovk and Shafer,
+// chance that it *ever* reaches F is at most 1/F. The test may therefore be examined after each round and stopped at any time; a wealth
+// of F is evidence at the level 1/F. (Shafer, "Testing by betting", J. R. Stat. Soc. A 184, 2021; Ramdas, Grünwald, Vovk and Shafer,
 // "Game-theoretic statistics and safe anytime-valid inference", Stat. Sci. 38, 2023.)
 //
 // The strategy: a bettor who is sure that a win has the chance p multiplies the stake by 2p at a win and by 2(1 - p) at a
@@ -18,15 +18,15 @@
 
 namespace usher::cli {
 
-/// What the stake has become after so many tosses, so many of them won.
+/// The wealth after so many tosses, so many of them won.
 double wealth(std::size_t wins, std::size_t tosses);
 
-/// How many tosses must be won to multiply the stake by a factor.
+/// The number of tosses that must be won to multiply the stake by a factor.
 class wins_needed {
  public:
   explicit wins_needed(double factor);
 
-  /// Of so many tosses, the fewest; more than `tosses` if not even all would do.
+  /// Of so many tosses, the fewest; more than `tosses` if not even all suffice.
   std::size_t of(std::size_t tosses) const;
 
  private:

@@ -9,8 +9,8 @@
 namespace usher::cli::trial {
 namespace {
 
-/// In this order as many as make sense; the first two always. The default, and one whose waiters sleep at once; then a lock of each
-/// kind: few threads circulate, first come first served, no order.
+/// The first two always, the others in this order as far as they suit the program. The default lock and one whose waiters sleep at
+/// once; then a lock of each kind: few threads circulate, first come first served, no order.
 constexpr const char* in_this_order[] = {"steady", "loiter-park", "mcscr", "twa", "ttas"};
 constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confirmed after ten rounds
 
@@ -39,7 +39,7 @@ bool add_choice(const std::string& text, std::vector<choice>& chosen) {
     return false;
   }
   if (name == c_library) {
-    if (!named) return true;  // it is there already
+    if (!named) return true;  // chosen already
     report_error("--locks: the name '{}' is there twice: it is the reference (a lock may be there under another name)",
                  name);
     return false;
@@ -83,7 +83,7 @@ bool hands_over(const lock_table& lock) {
 
 sensible_choice sensible(const std::vector<choice>& all, std::uint64_t threads, unsigned cpus) {
   sensible_choice s;
-  // The first thread of a program most often waits for the others to end.
+  // The first thread of most programs waits until the others end.
   const bool too_many = threads > std::uint64_t{cpus} + 1;
   for (const choice& c : all) {
     if (too_many && hands_over(*c.lock))

@@ -1,4 +1,4 @@
-// Which locks a trial compares with the C library's.
+// The locks that a trial compares with the C library's.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct choice {
   const lock_table* lock;
 };
 
-/// What was asked for, without the reference; by default all of those of which the trial, once it knows the program, takes some:
-/// see sensible(). Empty after an error message.
+/// The candidates of --locks, without the reference. By default all default candidates; the trial takes some of them as soon as it
+/// knows the program, see sensible(). Empty after an error message.
 std::vector<choice> choose(const options& o);
 
-/// Whether an unlock gives the lock to one certain thread, running or not. Such a lock must lose, on short critical sections, where
-/// there are more threads than CPUs.
+/// Whether unlock() hands the lock over to one certain thread, running or not. With more threads than CPUs and short critical sections
+/// such a lock must lose.
 bool hands_over(const lock_table& lock);
 
 struct sensible_choice {
@@ -30,10 +30,10 @@ struct sensible_choice {
   std::vector<left_out_seen> left_out;
 };
 
-/// Of the default candidates those for a program with so many threads (0: not known) on so many CPUs.
+/// The default candidates for a program with so many threads (0: not known) on so many CPUs.
 sensible_choice sensible(const std::vector<choice>& all, std::uint64_t threads, unsigned cpus);
 
-/// How many of the default candidates a trial has at least: the default lock, and one that sleeps at once.
+/// The number of default candidates that every trial has: the default lock, and a lock whose waiters sleep at once.
 inline constexpr std::size_t fewest_candidates = 2;
 
 }  // namespace usher::cli::trial

@@ -25,7 +25,7 @@ std::string waiting_text(const trial_seen& t) {
   return share ? fmt::format("threads wait for mutexes {} of their time", percent(*share)) : "";
 }
 
-/// The same as a sentence of its own, after another.
+/// waiting_text() as a sentence that follows another one.
 std::string waiting_sentence(const trial_seen& t) {
   std::string text = waiting_text(t);
   if (text.empty()) return "";
@@ -39,7 +39,7 @@ const candidate_seen* find(const trial_seen& t, const std::string& name) {
   return nullptr;
 }
 
-/// As --locks takes it.
+/// The candidate in the syntax of --locks.
 std::string option_of(const candidate_seen& c) {
   return c.name == c.lock ? c.name : c.name + "=" + c.lock;
 }
@@ -51,7 +51,7 @@ std::string how_much(const trial_seen& t, const candidate_seen& c) {
   return fmt::format("{} times as {}{}", factor(c.figure()), t.metric.empty() ? "fast" : "good", behind);
 }
 
-/// The calls of the run of any candidate that made most.
+/// The calls of the run with most calls, of all candidates.
 calls_seen most_calls(const trial_seen& t) {
   calls_seen most;
   for (const candidate_seen& c : t.candidates) {
@@ -68,7 +68,7 @@ bool was_counted(const trial_seen& t) {
                      [](const candidate_seen& c) { return c.calls.has_value(); });
 }
 
-/// A word of caution, as a sentence after another; empty if the lock lets every thread in.
+/// A warning for a lock that is not starvation-free, as a sentence that follows another one; else empty.
 std::string starvation_sentence(const candidate_seen& c) {
   const lock_table* const lock = find_lock(c.lock);
   if (lock == nullptr || lock->traits->starvation_free) return "";
@@ -79,7 +79,7 @@ std::string run_command(const trial_seen& t, const candidate_seen& c) {
   return fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command));
 }
 
-/// The winner, with a word of caution where it gains next to nothing.
+/// The winner, with a warning if its gain is negligible.
 conclusion_seen worth_it(const trial_seen& t) {
   const candidate_seen& c = *find(t, t.winner);
   const contest_rules rules;
@@ -94,7 +94,7 @@ conclusion_seen worth_it(const trial_seen& t) {
           run_command(t, c)};
 }
 
-/// The highest of those that are better and fit to be run; null: none.
+/// The candidate with the highest speed-up among those that are better and ran without failures; null: none.
 const candidate_seen* best_fit(const trial_seen& t) {
   const candidate_seen* best = nullptr;
   for (const candidate_seen& c : t.candidates) {
@@ -105,7 +105,7 @@ const candidate_seen* best_fit(const trial_seen& t) {
   return best;
 }
 
-/// One is better, and the trial did not come to choose it.
+/// A candidate is better, but the trial ended before it was chosen.
 conclusion_seen unconfirmed(const trial_seen& t, const candidate_seen& c) {
   std::string why = "no rounds were run after those that showed it";
   if (c.dropped)
@@ -118,7 +118,7 @@ conclusion_seen unconfirmed(const trial_seen& t, const candidate_seen& c) {
           run_command(t, c)};
 }
 
-/// The same trial with other candidates and another budget, as a line for a shell.
+/// The command line of the same trial with other candidates and another budget.
 std::string trial_command(const trial_seen& t, const outlook& o, const std::string& locks, double budget) {
   std::vector<std::string> words = {"usher", "try", "--locks", locks, "--budget", duration_option(budget)};
   const auto add = [&](const char* option, const std::string& value) {
@@ -139,7 +139,7 @@ std::string trial_command(const trial_seen& t, const outlook& o, const std::stri
   return command_line(words);
 }
 
-/// The same trial of one candidate, with time enough for what it would take.
+/// Recommends the same trial of one candidate, with a budget for the rounds that it would take.
 conclusion_seen undecided(const trial_seen& t, const outlook& o) {
   const candidate_seen& c = *find(t, o.best_undecided);
   std::string text = fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c.name, how_much(t, c),
@@ -151,7 +151,7 @@ conclusion_seen undecided(const trial_seen& t, const outlook& o) {
   return {"undecided", text, trial_command(t, o, option_of(c), seconds)};
 }
 
-/// One that is better, and that nobody should run for that.
+/// A candidate that is better but must not be recommended: it failed, or it is the reference under another name.
 std::optional<conclusion_seen> better_and_useless(const trial_seen& t) {
   for (const candidate_seen& c : t.candidates) {
     if (!c.speed_up || c.limits.low <= t.neutral()) continue;
@@ -199,7 +199,7 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
   return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};
 }
 
-/// Not even a lock that wins every round could be shown to be better by so many.
+/// So few rounds cannot show that a lock is better, even if it wins all of them.
 conclusion_seen too_few_rounds(const trial_seen& t, const outlook& o, std::size_t went_well) {
   const char* const kind = "too-few-rounds";
   if (t.interrupted)
@@ -219,7 +219,7 @@ conclusion_seen too_few_rounds(const trial_seen& t, const outlook& o, std::size_
       ""};
 }
 
-/// By the figures alone.
+/// The conclusion from the measurements, whether or not the lock calls could be counted.
 conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
   if (!t.winner.empty()) return worth_it(t);
   if (!o.contradicted.empty())

@@ -1,4 +1,4 @@
-// What a trial's figures mean for the user: one conclusion, with a command where there is something to do.
+// The conclusion of a trial for the user, with a command if there is something to do.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace usher::cli::trial {
 
-/// Of threads' time: below, no lock can make a program much faster (as usher stat has it); from there on, waiting is worth a look.
+/// Shares of the threads' time. Below the first, no lock can make a program much faster (`usher stat` uses the same limit); from the
+/// second on, the waiting is worth an analysis.
 inline constexpr double little_waiting = 0.01, much_waiting = 0.05;
-/// Libraries take a handful of locks when they are loaded.
+/// Fewer calls are not the program's: libraries lock a few mutexes while they are loaded.
 inline constexpr std::uint64_t fewest_calls = 100;
-/// Of the CPU time, that others took: figures are noisy then.
+/// Share of the CPU time that other processes took, above which measurements are noisy.
 inline constexpr double busy = 0.1;
 
 /// The kind of the conclusion that the critical section should become shorter: the only one that contains the verdict of `usher stat`.
 inline constexpr const char* shorten = "shorten";
 
-/// What the trial knows beside its results.
+/// What a conclusion needs beside the results of the trial.
 struct outlook {
   bool nothing_to_gain = false;  ///< ended before any lock was tried
   std::string stat_says;         ///< the verdict of `usher stat` on one run; empty: none

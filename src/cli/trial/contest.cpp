@@ -28,7 +28,7 @@ std::vector<std::size_t> contest::next(double rounds_left) {
     drop_decided();
     if (!choose_leader()) {
       drop_hopeless(runs_left);
-      // Where there is no room for another round of all, only those that are better are left.
+      // If the budget has no room for another round of all candidates, only those that are better remain.
       if (!choose_leader() && !present().empty() && room(runs_left, present().size()) == 0) choose(highest(present()));
     }
   }
@@ -106,7 +106,7 @@ std::vector<std::size_t> contest::present() const {
 
 bool contest::is_level(std::size_t c) const {
   const interval& i = entries_[c].limits;
-  // Differences have no scale that "nearly no difference" could be told by.
+  // Differences, unlike ratios, have no scale on which a limit for "level" could be chosen.
   const bool is_ratio = neutral_ != 0;
   return i.low <= neutral_ && i.high >= neutral_ && i.low >= (is_ratio ? rules_.level_low : 0) &&
          i.high <= (is_ratio ? rules_.level_high : 0);
@@ -123,7 +123,7 @@ std::size_t contest::highest(const std::vector<std::size_t>& candidates) const {
   });
 }
 
-/// Of the rounds that ran both.
+/// Wins and losses against the other candidate in the rounds that both ran.
 contest::score contest::against(std::size_t c, std::size_t other) const {
   score s;
   for (const auto& round : rounds_) {
@@ -136,13 +136,13 @@ contest::score contest::against(std::size_t c, std::size_t other) const {
   return s;
 }
 
-/// The bet on "the other one is better".
+/// Whether the bet on "the other candidate is better" has won.
 bool contest::is_behind(std::size_t c, std::size_t other) const {
   const score s = against(c, other);
   return s.rounds >= rules_.least_rounds && s.lost >= for_worse_.of(s.rounds);
 }
 
-/// It has lost to none of them more often than it won.
+/// Whether the candidate has lost to none of the others in more rounds than it won.
 bool contest::leads(std::size_t c, const std::vector<std::size_t>& others) const {
   return std::all_of(others.begin(), others.end(), [&](std::size_t other) {
     const score s = against(c, other);
@@ -164,7 +164,7 @@ void contest::drop_decided() {
     if (c != first && is_behind(c, first)) entries_[c].dropped = standing::behind;
 }
 
-/// How many rounds of so many candidates there is room for, with those after the choice still to come.
+/// The number of rounds with so many candidates that fit into the remaining runs, less those that follow a choice.
 std::size_t contest::room(std::size_t runs_left, std::size_t candidates) const {
   const std::size_t kept = 2 * rules_.confirming;
   return runs_left < kept ? 0 : (runs_left - kept) / (candidates + 1);

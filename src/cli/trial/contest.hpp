@@ -1,27 +1,26 @@
 // The sequential method of `usher try`: which of several candidates is better than a reference, decided round by round.
 //
-// A round runs the reference and all candidates that are still in; a candidate's *speed-up* of the round is its figure
-// against the reference's of that round, above 1 (neutral) if it is better. Nothing else is assumed of the figures than that
-// under "no better" a round is won at most as often as lost: no distribution, no variance. The random order of the runs
-// (random_order) makes it so.
+// A round runs the reference and all remaining candidates. A candidate's *speed-up* in a round is its figure relative to the
+// reference's figure of the same round, above 1 (neutral) if it is better. The only assumption: under "no better" a candidate wins at
+// most as many rounds as it loses, which the random order of the runs ensures (random_order). No distribution or variance is assumed.
 //
-//  * *Better*, *worse*: a bet on the signs (betting.hpp) has multiplied its stake by 1/error. For *better* the error is shared
-//    out among all candidates (Bonferroni), so that the chance of *any* false "better" is at most `error`, however often
-//    one looks and whatever was dropped meanwhile. A false "worse" recommends nothing: there each candidate has all of the
-//    error. A speed-up of exactly 1 counts as lost for either side.
+//  * *Better*, *worse*: a bet on the signs (betting.hpp) has multiplied its stake by 1/error. For *better* the error is divided
+//    among all candidates (Bonferroni), so that the chance of *any* false "better" is at most `error`, after any number of looks and
+//    whichever candidates were dropped before. A false "worse" recommends nothing, so there each candidate has the whole error. A
+//    speed-up of exactly 1 counts as a loss for both bets.
 //  * The interval is a confidence sequence: all medians that the same two bets have never rejected, between two order
 //    statistics (Howard and Ramdas, "Sequential estimation of quantiles with applications to A/B testing and best-arm
-//    identification", Bernoulli 28, 2022, with these bets in place of their boundary). So it excludes neutral exactly if
-//    the verdict is better or worse. It is infinite on a side on which the rounds are too few.
-//  * Candidates leave: *worse*; *level*, the whole interval near neutral; *behind* the leader (the highest median), by the same
-//    bet on the rounds that both ran; *hopeless*, if it could not be shown to be better in the rounds that the budget has room
-//    for, even if it won them all. Of several hopeless ones the lowest median goes first, and its runs are shared out among
-//    the others before these are looked at. Leaving depends on the past only, and the next round is a fair toss under "no
-//    better" whatever the past was: so no way of leaving makes a false "better" likelier.
-//  * The choice: the leader, as soon as it is better and has lost to none of the others more often than it won; or once there is
-//    no room for another round of all. Then rounds with only the reference and it: its figure is the median of these,
-//    since the median of the rounds that it was chosen for is too good on average (the winner's curse). If that median is
-//    not on the same side of neutral, there is no winner.
+//    identification", Bernoulli 28, 2022, with these bets in place of their boundary). It therefore excludes neutral exactly if
+//    the verdict is better or worse. A limit is infinite if the rounds are too few for it.
+//  * A candidate is dropped if it is *worse*; *level*: its whole interval is near neutral; *behind* the leader (the highest median), by
+//    the same bet on the rounds that both ran; *hopeless*: even if it won all rounds that fit into the budget, they could not show that
+//    it is better. Of several hopeless candidates the one with the lowest median is dropped first, and its runs are divided among the
+//    others before these are examined. Dropping depends on past rounds only, and under "no better" the next round is a fair toss
+//    whatever the past was: no rule for dropping makes a false "better" likelier.
+//  * The leader is chosen as soon as it is better and has lost to none of the others in more rounds than it won, or when the budget has
+//    no room for another round of all. The following rounds run only the reference and the chosen candidate. Its figure is the median
+//    of these rounds, since the median of the rounds that it was chosen by is too good on average (the winner's curse). If that median
+//    is not on the same side of neutral, there is no winner.
 #pragma once
 
 #include <cstddef>
@@ -41,39 +40,39 @@ struct contest_rules {
   double error = 0.05;
   std::size_t least_rounds = 5;
   std::size_t confirming = 3, confirming_wanted = 5;
-  double level_low = 0.97, level_high = 1.03;  ///< chosen, not measured: what is within is of no use to anybody
+  double level_low = 0.97, level_high = 1.03;  ///< chosen, not measured: a smaller difference is of no use
 };
 
 class contest {
  public:
   explicit contest(std::size_t candidates, contest_rules rules = {});
 
-  /// Which candidates the next round is to run, beside the reference; empty: it is over. `rounds_left`: how many rounds, with
-  /// the fraction, the budget has room for, of those that the last round was to run and that were not given up since.
+  /// The candidates of the next round, which the reference runs in, too; empty: the contest is over. `rounds_left`: the number of
+  /// rounds, with its fraction, that fit into the budget with the candidates of the last round less those given up since.
   std::vector<std::size_t> next(double rounds_left);
-  /// What the round saw, by candidate; nullopt if it did not run or failed. `neutral`: 1 for ratios, 0 for differences.
+  /// The result of a round, by candidate; nullopt if it did not run or failed. `neutral`: 1 for ratios, 0 for differences.
   void add(const std::vector<std::optional<double>>& speed_ups, double neutral = 1);
-  /// The same rounds, all of them, in other units. Who wins a round must be as before.
+  /// Replaces all rounds by the same rounds in another unit. The winners of a round must be the same.
   void restate(const std::vector<std::vector<std::optional<double>>>& rounds, double neutral);
-  /// It failed, and is no longer run.
+  /// Drops a candidate that failed.
   void give_up(std::size_t candidate);
 
-  /// `better` and `worse` follow from the interval at any time, whether or not next() was asked since.
+  /// `better` and `worse` follow from the interval at any time, also if next() was not called since the last round.
   standing of(std::size_t candidate) const;
-  /// The one that was chosen, if the rounds since do not contradict.
+  /// The chosen candidate, if the rounds after the choice do not contradict it.
   std::optional<std::size_t> winner() const;
-  /// The highest median of those that are better, chosen or not.
+  /// The candidate with the highest median among those that are better, chosen or not.
   std::optional<std::size_t> leader() const;
-  /// The figure to show: the median speed-up of all its rounds; of the chosen one, of those after the choice if they are enough.
+  /// The figure to report: the median speed-up of all its rounds; for the chosen one, of the rounds after the choice if they suffice.
   double middle(std::size_t candidate) const;
-  /// The limits of its median speed-up. Each is wrong with a chance of at most `error`, the lower ones of all candidates
-  /// together. Of the chosen one they include the figure that is shown.
+  /// The limits of its median speed-up. Each is wrong with a chance of at most `error`; the lower ones, of all candidates together.
+  /// Those of the chosen one include the reported figure.
   interval between(std::size_t candidate) const;
-  /// How many it ran.
+  /// The number of rounds that it ran.
   std::size_t rounds(std::size_t candidate) const;
   std::size_t rounds_after_choice() const;
-  /// How many rounds more would show that it is better, if it goes on to win as often; nullopt if that is no more than half of
-  /// them, or would take over a thousand.
+  /// The number of further rounds that would show that it is better if it goes on to win at the same rate; nullopt if it wins at most
+  /// half of its rounds, or if more than a thousand would be needed.
   std::optional<std::size_t> rounds_to_decide(std::size_t candidate) const;
 
  private:
@@ -81,7 +80,7 @@ class contest {
     std::vector<double> values;  ///< in the order of the rounds
     std::vector<double> sorted;
     interval limits;
-    bool contradictory = false;  ///< no median is left that the bets have not rejected
+    bool contradictory = false;  ///< the bets have rejected every median
     bool given_up = false;
     standing dropped = standing::in;
   };
@@ -120,11 +119,11 @@ class contest {
   std::size_t rounds_at_choice_ = 0;  ///< of the chosen one
 };
 
-/// How many rounds decide if one of so many candidates wins each of them; those after the choice included.
+/// The number of rounds, with those after the choice, that suffice if one of so many candidates wins all of them.
 std::size_t fewest_rounds(std::size_t candidates, const contest_rules& rules = {});
 
-/// A round's order of `n` runs, each order equally likely and independent of all rounds before. So under "no better" the chance
-/// to win a round is at most one half whatever else the machine does and whenever: also if it keeps time with the rounds.
+/// The order of a round's `n` runs: each order is equally likely and independent of all earlier rounds. Under "no better" the chance
+/// to win a round is then at most one half, whatever else the machine does and whenever, even in step with the rounds.
 std::vector<std::size_t> random_order(std::size_t n, std::mt19937_64& bits);
 
 }  // namespace usher::cli

@@ -1,4 +1,4 @@
-// A trial's results as JSON, and back: docs/schema/try.json describes it.
+// Conversion between a trial's results and JSON. docs/schema/try.json describes the format.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@ namespace usher::cli::trial {
 
 nlohmann::ordered_json json_of(const trial_seen& t);
 
-/// What is no result of a trial, or of a format that is not known; in words for people.
+/// The JSON is not the result of a trial, or has an unknown format. The text is an error message for users.
 struct unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -6,8 +6,8 @@
 
 namespace usher::cli {
 
-// std::regex recurses over what it matches, so a long line is searched in parts that overlap by half. What the end of a
-// part may have cut is whole in the next one or the one before.
+// std::regex recurses for each character that it matches, so a long line is searched in parts that overlap by half. A match that the
+// end of a part cuts is whole in the part before or after.
 std::map<std::size_t, std::size_t> metric_pattern::all_in(std::string_view line) const {
   constexpr std::size_t part = 4096;
   std::map<std::size_t, std::size_t> found;

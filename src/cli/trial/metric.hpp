@@ -1,4 +1,4 @@
-// The number in a program's output that is to be compared.
+// The number in a program's output that the trial compares.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ class metric_pattern {
   explicit metric_pattern(const std::string& regex) : regex_(regex) {}  ///< throws std::regex_error
   bool has_group() const { return regex_.mark_count() > 0; }
 
-  /// What the group was in the last match: programs that report their progress say the result last.
+  /// The text of the group in the last match: programs that report their progress print the result last.
   std::optional<std::string> last_in(std::string_view text) const;
-  /// Puts a fraction in the place of all that the group matches: what is measured is no difference.
+  /// Replaces all that the group matches by a fraction, which output_pattern takes for a measurement, not for a difference.
   void mask(std::string& line) const;
 
  private:
@@ -28,7 +28,7 @@ class metric_pattern {
   std::regex regex_;
 };
 
-/// Of a text that is a number as a whole: 12, 1,500.5, -3e+06. Not 1,5, which may be one and a half or be two numbers.
+/// The value of a text that is a number as a whole: 12, 1,500.5, -3e+06. Not of 1,5, which may be one and a half or two numbers.
 std::optional<double> number_of(std::string text);
 
 }  // namespace usher::cli

@@ -1,4 +1,4 @@
-// What the options of `usher try` ask for.
+// The options of `usher try` that define a trial.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace usher::cli::trial {
 inline constexpr int default_warmup = 1;
 
 struct options {
-  std::string locks;  ///< empty: those that make sense here
+  std::string locks;  ///< empty: the default candidates that suit the program
   bool all = false;
   double budget = 120;  ///< seconds
-  int rounds = 0;       ///< exactly so many; 0: as the budget allows, until the answer is there
+  int rounds = 0;       ///< exactly so many; 0: until the answer is certain or the budget is used up
   int warmup = default_warmup;
   std::optional<std::uint64_t> seed;  ///< of the order of the runs
   std::string metric;

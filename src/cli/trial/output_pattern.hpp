@@ -1,4 +1,4 @@
-// Whether a program printed the same as before, where much of what programs print is a measurement.
+// Compares a program's output with that of earlier runs, except for measurements, which differ from run to run.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace usher::cli {
 
-/// What of an output is compared: of each line its words, and its numbers. Not the text itself, so that the outputs of many
-/// runs can be kept.
+/// The compared parts of an output: hashes of each line's words and numbers. The text is not kept, so that the outputs of many runs fit
+/// into memory.
 class printed {
  public:
   printed() = default;
-  /// `mask` may take parts of a line away before it is looked at.
+  /// `mask` may remove parts of a line before it is hashed.
   explicit printed(std::string_view text, const std::function<void(std::string&)>& mask = {});
 
   std::size_t size() const { return lines_.size(); }
@@ -38,16 +38,15 @@ class printed {
   std::vector<std::uint64_t> numbers_;  ///< hashes of whole numbers; 0 is a measurement
 };
 
-/// Made from what a program printed in some runs. A line that was the same in all of them must be the same again, but for
-/// measurements: fractions, powers of ten, times, and what has a unit that changes with its size (0.01 s is 9 ms another
-/// time). One that differed in its numbers only may differ in its numbers; one that differed otherwise may be anything.
-/// Of a single run, only the words are required. There may be more or fewer lines if there were in these runs, or if lines
-/// with numbers, or such as there are several of, are there more or less often: progress is printed as long as it takes.
+/// The pattern of the outputs of some runs. A line that was the same in all of them must be the same again, except for
+/// measurements: fractions, powers of ten, times, and numbers with a unit that changes with the size (0.01 s is 9 ms another
+/// time). A line that differed in its numbers only may differ in its numbers; a line that differed otherwise may be anything.
+/// After a single run, only the words are required. The number of lines may differ if it differed in these runs, or if the difference
+/// is in lines with numbers or in repeated lines: a program prints its progress as long as it runs.
 class output_pattern {
  public:
   void learn(const printed& output);
-  /// The first line (from 1) that does not fit; 0: all do. What has once fitted after the second run that was learned will
-  /// always fit.
+  /// The first line (from 1) that does not fit; 0: all fit. An output that fits after the second learned run fits after all later ones.
   std::size_t first_difference(const printed& output) const;
   bool is_settled() const { return learned_ > 1; }
 
@@ -56,7 +55,7 @@ class output_pattern {
     bool same_words = true, same_numbers = true;
   };
   struct kind {
-    std::size_t times = 0, at = 0;  ///< how many lines have these words, and the last of them
+    std::size_t times = 0, at = 0;  ///< the number of lines with these words, and the last of them
   };
   bool fits(std::size_t i, const printed& output, std::size_t j) const;
   std::size_t first_foreign_line(const printed& output) const;
@@ -64,7 +63,7 @@ class output_pattern {
   printed first_;
   std::vector<line> lines_;
   unsigned learned_ = 0;
-  bool lost_ = false;  ///< not even the number of lines was the same
+  bool lost_ = false;  ///< the number of lines differed, too
 };
 
 }  // namespace usher::cli

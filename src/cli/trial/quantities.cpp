@@ -10,7 +10,7 @@
 namespace usher::cli::trial {
 namespace {
 
-/// Four digits that say something, and no zeros after them.
+/// Four significant digits without trailing zeros.
 std::string small_quantity(double v) {
   if (std::fabs(v) < 1e-9) return fmt::format("{:.4g}", v);
   std::string text = fmt::format("{:.{}f}", v, 3 - static_cast<int>(std::floor(std::log10(std::fabs(v)))));
@@ -24,7 +24,7 @@ std::string small_quantity(double v) {
 std::string quantity(double v) {
   if (std::isnan(v)) return "-";
   const double size = std::fabs(v);
-  // Halves are what medians of counts are.
+  // Medians of counts are whole numbers or halves.
   const int digits = v == std::floor(v) || size >= 100 ? 0 : size >= 10 || 2 * v == std::floor(2 * v) ? 1 : 2;
   if (size > 0 && size < 1) return small_quantity(v);
   if (size >= 1e15) return fmt::format("{:.4g}", v);

@@ -1,4 +1,4 @@
-// Figures of a trial as people read them.
+// Numbers of a trial as text.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace usher::cli::trial {
 
 /// Three digits or more, with commas.
 std::string quantity(double v);
-/// Of little there are as many digits as say something.
+/// Small shares have as many digits as are significant.
 std::string percent(double share);
-/// Of a speed-up: two decimals, of little two digits.
+/// A speed-up with two decimals, a small one with two significant digits.
 std::string factor(double v);
-/// As in brackets behind a speed-up: "1.32–1.71", "from 1.32", "up to 1.71"; empty if nothing is known.
+/// "1.32–1.71", "from 1.32", "up to 1.71"; empty if both limits are infinite.
 std::string limits_text(const limits_seen& l, bool has_ratios);
 /// A difference with its sign.
 std::string signed_quantity(double v);
 
-/// As one line that a shell reads back.
+/// The command as one line, quoted for a shell.
 std::string command_line(const std::vector<std::string>& words);
 
 /// "1 round", "3 rounds".

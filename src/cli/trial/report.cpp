@@ -29,7 +29,7 @@ bool is_reference(const trial_seen& t, const candidate_seen& c) {
 bool is_winner(const trial_seen& t, const candidate_seen& c) {
   return t.winner == c.name;
 }
-/// By the speed-up; the reference has a neutral one. What has none is last.
+/// Sorted by speed-up, with a neutral one for the reference. Candidates without a speed-up are last.
 std::vector<const candidate_seen*> best_first(const trial_seen& t) {
   std::vector<const candidate_seen*> sorted;
   sorted.reserve(t.candidates.size());
@@ -54,7 +54,7 @@ std::string speed_up_text(const trial_seen& t, const candidate_seen& c) {
          (limits.empty() ? "" : " (" + limits + ")");
 }
 
-/// Of the reference's in the median.
+/// The median CPU time relative to the reference's.
 std::string cpu_text(const trial_seen& t, const candidate_seen& c) {
   const auto mine = c.values(cpu_of), theirs = t.reference().values(cpu_of);
   if (mine.empty() || theirs.empty() || median(theirs) <= 0) return "-";
@@ -79,7 +79,7 @@ std::string verdict_word(const trial_seen& t, const candidate_seen& c) {
   return "";
 }
 
-/// The verdict; and where it was dropped, why, unless the verdict says that already.
+/// The verdict, and the reason why the candidate was dropped unless the verdict implies it.
 std::string verdict_text(const trial_seen& t, const candidate_seen& c) {
   std::string text = verdict_word(t, c);
   if (c.said == verdict::better && t.winner.empty()) text = "better";
@@ -98,7 +98,7 @@ std::string heading_of_speed_up(const trial_seen& t) {
   return t.has_ratios ? "speed-up (95 %)" : "better by (95 %)";
 }
 
-/// What went wrong with a candidate.
+/// The errors of a candidate.
 std::vector<std::string> remarks(const trial_seen& t, const candidate_seen& c) {
   std::vector<std::string> all = c.errors;
   if (c.failed_runs > 0) all.push_back(fmt::format("{} of {} failed", c.failed_runs, with_noun(c.runs.size(), "run")));
@@ -117,7 +117,7 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return text;
 }
 
-/// Paints the lines that begin with a row's name.
+/// Colours the lines that begin with a row's name.
 std::string painted(const trial_seen& t, const std::string& table) {
   std::string text;
   std::istringstream lines(table);
@@ -161,7 +161,7 @@ std::vector<std::string> detail_columns(const candidate_seen& c) {
           contended};
 }
 
-/// What a plain regular expression says beside the number: "SET: +([0-9.]+)" is about "SET". Others are shown as they are.
+/// The words of a simple regular expression beside the number: "SET" of "SET: +([0-9.]+)". Other expressions are shown unchanged.
 std::string title_of(const std::string& metric) {
   static const std::regex plain(R"(([^()\[\]{}|.?\\^$]*)\([^()]*\)([^()\[\]{}|.?\\^$]*))");
   std::smatch found;

@@ -1,4 +1,4 @@
-// A trial's results for people: table, details, bars, Markdown, chart.
+// A trial's results as text and as a chart.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace usher::cli::trial {
 
-/// Within 80 columns, or the terminal's width (0: none), best first. `colours`: the winner's row and failures have one.
+/// The table, best candidate first, for the terminal's width (0: 80 columns). With `colours`, the winner's row and failures have one.
 std::string table_text(const trial_seen& t, std::size_t width, bool colours);
 /// The same as Markdown.
 std::string markdown_table(const trial_seen& t);
-/// What went wrong, a line each; empty: nothing did.
+/// The errors, one line each; empty: none.
 std::string notes_text(const trial_seen& t);
 /// Ranges, CPU time, context switches, memory and lock calls.
 std::string details_text(const trial_seen& t, std::size_t width);
 /// The speed-ups as bars.
 std::string bars_text(const trial_seen& t, std::size_t width);
-/// How many rounds, how long, and who else was there.
+/// The number of rounds, the duration, and the CPU time that other processes took.
 std::string summary_text(const trial_seen& t);
-/// The conclusion, with its command in a line of its own.
+/// The conclusion, followed by its command on a line of its own.
 std::string conclusion_text(const trial_seen& t, std::size_t width);
 
 chart chart_of(const trial_seen& t);

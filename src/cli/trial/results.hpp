@@ -1,4 +1,4 @@
-// What a trial has seen: the border between running and reporting. JSON is made from it and read into it (json.hpp).
+// The results of a trial: runs fill them, reports read them, and json.hpp converts them to JSON and back.
 #pragma once
 
 #include <cmath>
@@ -23,11 +23,11 @@ struct run_seen {
   double cpu_s() const { return user_s + system_s; }
 };
 
-/// What one run, which was recorded, did with its locks.
+/// Lock calls of one run, which was recorded.
 struct calls_seen {
   std::uint64_t locks = 0, contended = 0, condition_waits = 0, semaphores = 0;
-  std::uint64_t threads = 0;            ///< that lived at the same time, at most
-  bool loaded = false;                  ///< the library was there
+  std::uint64_t threads = 0;            ///< the most that lived at the same time
+  bool loaded = false;                  ///< Usher's library was loaded
   std::optional<double> waiting_share;  ///< of all threads' time, for mutexes
 
   std::uint64_t all() const { return locks + condition_waits + semaphores; }
@@ -40,7 +40,7 @@ struct dropped_seen {
   std::string why;
 };
 
-/// A speed-up's limits; infinite where too few rounds have been run.
+/// The limits of a speed-up. A limit is infinite if too few rounds were run.
 struct limits_seen {
   double low = -HUGE_VAL, high = HUGE_VAL;
 };
@@ -88,8 +88,8 @@ struct place_seen {
 };
 
 struct conclusion_seen {
-  std::string kind;     ///< one word, for programs
-  std::string text;     ///< for people; may have several paragraphs, one a line
+  std::string kind;     ///< one word, for scripts
+  std::string text;     ///< for users; one line a paragraph
   std::string command;  ///< that can be run as it stands; empty: none
 };
 
@@ -104,13 +104,13 @@ struct trial_seen {
   std::string before, until, ready;
   std::optional<double> budget;  ///< seconds; nullopt: the number of rounds was given
   std::size_t warmup = 0, rounds = 0, confirming_rounds = 0;
-  double run_seconds = 0;  ///< of the reference with all that belongs to a run, in the median
+  double run_seconds = 0;  ///< median of the reference's runs, with preparation and server
   double seconds = 0;      ///< the whole trial
   double others_cpu_share = 0;
   bool interrupted = false;
   bool has_ratios = true;  ///< false: a metric was zero or negative, and differences are compared
   std::vector<left_out_seen> left_out;
-  std::vector<std::vector<std::string>> order;  ///< names, round by round, as they were run
+  std::vector<std::vector<std::string>> order;  ///< names, by round, in the order of the runs
   std::vector<candidate_seen> candidates;       ///< the reference first
   std::string winner;                           ///< empty: none
   std::optional<conclusion_seen> conclusion;

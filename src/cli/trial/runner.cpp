@@ -20,7 +20,7 @@
 namespace usher::cli::trial {
 namespace {
 
-/// What a run does with its locks, from a record of its own (as of `usher stat`).
+/// Counts the lock calls of a run in a record of its own, as `usher stat` does.
 class counting {
  public:
   counting() : census_(file_.view()) {}
@@ -29,9 +29,9 @@ class counting {
 
   const record_file& file() const { return file_; }
 
-  /// From now on looks at which threads there are, until it goes out of scope: how long they have lived is not known after.
+  /// Samples the living threads until the object is destroyed: their lifetimes cannot be found out afterwards.
   [[nodiscard]] std::jthread look_on() {
-    // The signals are for the thread that waits for the program.
+    // Signals must be delivered to the thread that waits for the program.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -57,7 +57,7 @@ class counting {
   census census_;
 };
 
-/// What execvp takes.
+/// Words in the form that execvp() takes.
 class argument_list {
  public:
   argument_list(const std::vector<std::string>& prefix, const std::vector<std::string>& command) : words_(prefix) {
@@ -105,7 +105,7 @@ bool took_the_limit(const ended& e) {
 
 constexpr std::size_t looked_at = 1 << 16;  // bytes: enough for a line
 
-/// What it printed last: why it failed, as often as not.
+/// The last line of its output, which often is the reason of a failure.
 std::string last_words(const process& p, bool also_of_output) {
   std::string said = last_line(p.err().tail(looked_at));
   if (said.empty() && also_of_output) said = last_line(p.out().tail(looked_at));
@@ -161,7 +161,7 @@ runner::runner(const options& o, std::vector<std::string> command, const preload
 environment_changes runner::changes(const lock_table* lock, const std::string& record) const {
   const std::string existing = environment("LD_PRELOAD");
   environment_changes e = {{record::variable, record.empty() ? std::nullopt : std::optional(record)}};
-  e.emplace_back("USHER_VERBOSE", std::nullopt);  // what it adds to the output is no difference between locks
+  e.emplace_back("USHER_VERBOSE", std::nullopt);  // its messages would be a difference between the locks' outputs
   if (lock == nullptr && record.empty()) {
     e.emplace_back("USHER_LOCK", std::nullopt);
     if (!existing.empty()) {
@@ -175,7 +175,7 @@ environment_changes runner::changes(const lock_table* lock, const std::string& r
   return e;
 }
 
-/// What cannot go on, whatever was run.
+/// Throws `stopped` for results that end the trial, whichever lock was run.
 void runner::check_end(const ended& e) {
   if (e.survivor != 0) {
     before_message_();
@@ -238,7 +238,7 @@ void runner::run_program(process& p, attempt& a) {
   add_output(a, p);
 }
 
-/// False, with the error, if it is not ready in time. True also if it has ended.
+/// False, with an error in the attempt, if the server is not ready in time. True also if it has ended.
 bool runner::becomes_ready(process& p, attempt& a) {
   const double patience = std::min(limit(), 60.0);
   const auto begin = steady::now();
@@ -284,13 +284,13 @@ void runner::run_server(process& p, attempt& a) {
     a.fail("the server ended early: " + say(server, limit()), last_words(p, true));
   else if (!r.error.empty() && said.empty())
     a.fail(a.failure, last_words(p, true));
-  note_usage(r, server);  // what is of interest
+  note_usage(r, server);  // not the load's
 }
 
 attempt runner::run_once(const std::vector<std::string>& prefix, const lock_table* lock, bool counted) {
   attempt a;
   const auto begin = steady::now();
-  // What it leaves running lives as long as this run.
+  // Processes that --before leaves running live as long as this run.
   std::optional<process> before;
   if (!options_.before.empty()) {
     shell_command words(options_.before);
@@ -314,7 +314,7 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const lock_tabl
     throw stopped{e.error == ENOENT ? not_found : not_executable};
   }
   if (before) check_end(before->wait(0));
-  // A run that went wrong has not made all its calls.
+  // A run that failed has not made all its calls.
   if (count && a.seen.error.empty()) a.calls = count->sum();
   a.seconds = seconds_since(begin);
   return a;

@@ -1,4 +1,4 @@
-// Runs the program once, under a lock, with all that belongs to a run: preparation, server and load, time limit, counting.
+// Runs the program once under a lock, with preparation, server and load, time limit, and counting of lock calls.
 #pragma once
 
 #include <functional>
@@ -17,39 +17,39 @@
 
 namespace usher::cli::trial {
 
-/// A run, and what is not kept of it for good.
+/// A run, with measurements that the results do not keep.
 struct attempt {
   run_seen seen;
-  bool costly = false;     ///< it took the whole time limit: once is enough
-  std::size_t cut = 0;     ///< how much it printed, if not all of it was kept
-  std::string last_lines;  ///< of what it printed, where the metric is not in that
+  bool costly = false;     ///< it took the whole time limit and must not be repeated
+  std::size_t cut = 0;     ///< bytes that it printed, if the output was cut
+  std::string last_lines;  ///< of its output, if the metric is not in it
   std::optional<printed> output;
   std::optional<calls_seen> calls;
   double seconds = 0;   ///< with preparation, start and stop of a server
-  std::string failure;  ///< the error without what the program said
+  std::string failure;  ///< the error without the program's own message
 
   void fail(const std::string& what, const std::string& said = "");
 };
 
-/// Thrown where the trial cannot go on, after an error message.
+/// Thrown after an error message if the trial cannot continue.
 struct stopped {
   int status;
 };
 
 class runner {
  public:
-  /// `before_message` is called before something is said on standard error.
+  /// `before_message` is called before an error message is printed.
   runner(const options& o, std::vector<std::string> command, const preload_library& library,
          const std::optional<metric_pattern>& metric, std::function<void()> before_message);
 
-  /// Under a lock of ours, or as the program is, without a library of ours: null. Repeated if this process was stopped meanwhile
-  /// (^Z). `counted`: its calls are counted, for which the reference has the library, too.
+  /// Runs the program under the lock; null: without Usher's library. The run is repeated if this process was stopped meanwhile (^Z).
+  /// `counted`: its lock calls are counted, for which the library is loaded into the reference, too.
   attempt run(const lock_table* lock, const std::string& name, bool counted);
 
-  /// As the program is, by another program that starts it: its words go before the command's.
+  /// Runs the program by another program that starts it: `words` precede the command.
   attempt run_through(const std::vector<std::string>& words);
 
-  /// After the reference's run: how long the others may take.
+  /// Sets the time limit of later runs from the duration of a run of the reference.
   void limit_by(double seconds) { limit_ = 10 * seconds + 10; }
 
  private:

@@ -1,4 +1,4 @@
-// One run under `usher stat`, for what it says of the mutexes that threads wait for.
+// One run under `usher stat`, for its verdict on the mutexes that threads wait for.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace usher::cli::trial {
 
-/// Whether it was built, and is where this program finds it.
+/// Whether usher_stat was built and is found near this program.
 bool has_stat();
 
 /// Its verdict on a run, a sentence without a full stop; empty where there is none. Throws as runner does.

@@ -1,4 +1,4 @@
-// What can be said of a few runs.
+// Medians of a few runs.
 #pragma once
 
 #include <vector>

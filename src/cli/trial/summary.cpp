@@ -1,4 +1,4 @@
-// What came of a trial: each candidate's figure and verdict, the winner, and the conclusion.
+// The results of a trial: each candidate's figure and verdict, the winner, and the conclusion.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,7 +13,7 @@
 namespace usher::cli::trial {
 namespace {
 
-/// Whether all that the figure can be is of no use to anybody.
+/// Whether the whole interval is so near neutral that the difference is of no use.
 bool is_level(const limits_seen& l, bool has_ratios) {
   const contest_rules rules;
   return has_ratios ? l.low >= rules.level_low && l.high <= rules.level_high : l.low == 0 && l.high == 0;
@@ -21,7 +21,7 @@ bool is_level(const limits_seen& l, bool has_ratios) {
 
 }  // namespace
 
-/// Default candidates that made no sense here have no row. Nothing is numbered by candidates after this.
+/// Removes default candidates that did not suit the program. Indices of candidates are invalid afterwards.
 void trial::forget_those_never_tried() {
   std::vector<candidate_seen> tried;
   for (std::size_t c = 0; c < entries_.size(); ++c) {
@@ -60,7 +60,7 @@ void trial::sum_up_candidate(std::size_t candidate, std::size_t contestant) {
     c.said = verdict::level;
 }
 
-/// The one that was chosen; where the number of rounds was given there is no choice, and it is the one with the highest median.
+/// The chosen candidate. A trial with a given number of rounds chooses none: there it is the one with the highest median.
 std::optional<std::size_t> trial::best_of_better() const {
   const auto is_fit = [&](std::size_t c) {
     return entries_[c].lock != nullptr && seen_.candidates[c].said == verdict::better && seen_.candidates[c].is_clean();
@@ -94,7 +94,7 @@ std::string trial::ask_stat() {
   }
 }
 
-/// How many rounds decide in a trial of this candidate alone, if it goes on to win as often; 0: too many.
+/// The number of rounds that a trial of this candidate alone would take if it goes on to win at the same rate; 0: too many.
 std::size_t trial::rounds_alone(std::size_t contestant) const {
   contest alone(1);
   for (std::size_t round = 1; round <= rounds_run_; ++round)

@@ -13,12 +13,12 @@
 namespace usher::cli::trial {
 namespace {
 
-constexpr std::size_t fewest_failures = 2;  // once may be chance
-/// A candidate that takes so much longer than the reference, and such a part of the budget, and is so much worse in each of two
-/// rounds, costs others their rounds. Chosen, not measured.
+constexpr std::size_t fewest_failures = 2;  // a single one may be chance
+/// A candidate is dropped if it takes so many times as long as the reference, such a share of the budget for a run, and is so much
+/// worse in each of two rounds or more: it would use up the rounds of the others. Chosen, not measured.
 constexpr double slow = 2, much_of_budget = 0.02, far_behind = 0.5;
 
-/// Why the contest has no more use for a candidate; empty: that is no matter of its own.
+/// Why the contest has dropped a candidate; empty: for no reason of its own.
 std::string why_dropped(standing s) {
   switch (s) {
     case standing::worse:
@@ -37,7 +37,7 @@ std::string why_dropped(standing s) {
   return "";
 }
 
-/// The candidates of a trial, of which nothing has been seen yet.
+/// The results of a trial before its first run.
 trial_seen unseen(const options& o, const std::vector<std::string>& command, const std::vector<choice>& candidates) {
   trial_seen t;
   t.usher = USHER_VERSION;
@@ -74,7 +74,7 @@ trial::trial(const options& o, const std::vector<std::string>& command, std::vec
       runner_(o, command, library, metric_, [this] { bar_.clear(); }),
       least_rounds_(contest_rules{}.least_rounds),
       random_(o.seed ? *o.seed : std::random_device{}()) {
-  // The C library's own under a second name runs without a library of ours, as the reference does.
+  // The C library's mutex under another name runs without Usher's library, as the reference does.
   for (std::size_t i = 0; i < candidates.size(); ++i)
     if (candidates[i].lock != find_lock(c_library)) entries_[1 + i].lock = candidates[i].lock;
 }
@@ -93,7 +93,7 @@ int trial::run_all() {
   sum_up();
   if (status == 0 || seen_.interrupted) conclude(status);
   bar_.clear();
-  if (status == 0 && interrupted() != 0) {  // while usher stat was asked
+  if (status == 0 && interrupted() != 0) {  // during the run under usher stat
     status = 128 + interrupted();
     seen_.interrupted = true;
   }
@@ -105,8 +105,8 @@ int trial::run_all() {
 
 // ---- runs -------------------------------------------------------------------------------------------------------
 
-/// The last of the warm-ups counts the calls; what is timed does not pay for that. The reference's come first, and say what makes
-/// sense for the program and what there is time for.
+/// The last warm-up of each candidate counts the lock calls, so that timed runs have no overhead. The reference is the first: from its
+/// warm-ups follow which candidates suit the program and how many rounds fit into the budget.
 void trial::warm_up() {
   for (std::size_t c = 0; c < entries_.size() && !nothing_to_gain_; ++c)
     for (int left = options_.warmup; left > 0; --left) run_one(c, 0, left == 1);
@@ -133,13 +133,13 @@ void trial::run_round(const std::vector<std::size_t>& wanted) {
       seen_.order.back().push_back(seen_.candidates[c].name);
     }
   } catch (const stopped&) {
-    tell_contest();  // what there is
+    tell_contest();  // of the incomplete round
     throw;
   }
   tell_contest();
 }
 
-/// A first round without a warm-up before it begins with the reference: the plan is made from its run.
+/// Without warm-ups, the first round begins with the reference: the plan is made from its run.
 std::vector<std::size_t> trial::order(std::size_t runs) {
   std::vector<std::size_t> all = random_order(runs, random_);
   if (!planned_) std::iter_swap(all.begin(), std::find(all.begin(), all.end(), reference));
@@ -161,7 +161,7 @@ attempt trial::attempt_of(std::size_t candidate, bool counted) {
   const entry& e = entries_[candidate];
   const std::string& name = seen_.candidates[candidate].name;
   attempt a = runner_.run(e.lock, name, counted);
-  // Once may be chance; twice, at the very beginning, is not.
+  // A failure of the first run may be chance, a second one is not.
   if (candidate != reference || reference_has_run_ || a.seen.error.empty() || a.costly) return a;
   note_failure(candidate, a);
   return runner_.run(e.lock, name, counted);
@@ -182,7 +182,7 @@ void trial::note(std::size_t candidate, std::size_t round, attempt& a) {
     }
   }
   if (a.output) compare_output(candidate, std::move(*a.output));
-  // The plan rests on the reference's: those of half a run would mislead it.
+  // The plan depends on the reference's calls, and a run that failed has not made all of them.
   if (a.calls && (candidate != reference || a.seen.error.empty())) c.calls = a.calls;
   c.cut = std::max(c.cut, a.cut);
   if (round == 0) return;
@@ -191,7 +191,7 @@ void trial::note(std::size_t candidate, std::size_t round, attempt& a) {
   c.runs.push_back(std::move(a.seen));
 }
 
-/// Each kind of failure once, with what the program said the first time.
+/// Keeps each kind of failure once, with the program's message of the first time.
 void trial::note_failure(std::size_t candidate, const attempt& a) {
   std::vector<std::string>& known = seen_.candidates[candidate].errors;
   if (std::none_of(known.begin(), known.end(), [&](const std::string& t) { return t.starts_with(a.failure); }))
@@ -208,7 +208,7 @@ void trial::note_reference_failure(const attempt& a) {
   throw stopped{1};
 }
 
-/// What fits what the reference printed is not kept.
+/// Outputs that fit the reference's are not kept.
 void trial::compare_output(std::size_t candidate, printed output) {
   if (candidate == reference) {
     expected_.learn(output);
@@ -241,7 +241,7 @@ double trial::elapsed() const {
   return std::chrono::duration<double>(steady::now() - start_).count();
 }
 
-/// What a run of it takes; of one that has not run, what the reference's does.
+/// The median duration of its runs; of the reference's if it has not run.
 double trial::seconds_of_run(std::size_t candidate) const {
   const std::vector<double>& own = entries_[candidate].seconds;
   return median(own.empty() ? entries_[reference].seconds : own);
@@ -253,9 +253,9 @@ double trial::seconds_of_round() const {
   return sum;
 }
 
-/// Of the present candidates. What `usher stat` takes, if it is to be asked at the end, is kept back.
+/// The number of rounds of the remaining candidates that fit into the budget, less a run under `usher stat` if the end may need one.
 double trial::rounds_left() const {
-  if (entries_[reference].seconds.empty()) return static_cast<double>(most_rounds);  // nobody knows yet
+  if (entries_[reference].seconds.empty()) return static_cast<double>(most_rounds);  // not known yet
   const double kept = can_ask_stat() ? seconds_of_run(reference) : 0;
   const double by_time = std::max(options_.budget - elapsed() - kept, 0.0) / std::max(seconds_of_round(), 1e-6);
   const double most = static_cast<double>(most_rounds - std::min(most_rounds, rounds_run_));
@@ -263,7 +263,7 @@ double trial::rounds_left() const {
   return std::max(std::min(by_time, most), least);
 }
 
-/// The candidates of the next round; none: it is over.
+/// The candidates of the next round; none: the trial is over.
 std::vector<std::size_t> trial::next_round() {
   if (!options_.by_budget()) {
     const std::size_t left = static_cast<std::size_t>(options_.rounds) - rounds_run_;
@@ -283,7 +283,7 @@ std::vector<std::size_t> trial::next_round() {
   return wanted;
 }
 
-/// What the contest does not want any more is not run any more.
+/// Drops the candidates that the contest has dropped.
 void trial::note_drops(const std::vector<std::size_t>& wanted) {
   const bool is_over = wanted.empty();
   for (std::size_t i = 0; i < contestants_.size(); ++i) {
@@ -294,7 +294,7 @@ void trial::note_drops(const std::vector<std::size_t>& wanted) {
     entries_[c].in = false;
     const std::string why = why_dropped(s);
     if (!why.empty() && !seen_.candidates[c].dropped) seen_.candidates[c].dropped = dropped_seen{rounds_run_, why};
-    // Another has been chosen, and this one is as good, as far as can be seen.
+    // Another candidate has been chosen, and the rounds show no difference between the two.
     if (why.empty() && !is_over) seen_.candidates[c].dropped = dropped_seen{rounds_run_, "another was chosen"};
   }
 }
@@ -327,11 +327,11 @@ trial::speed_ups trial::speed_ups_of(std::size_t round) const {
   return all;
 }
 
-/// The round that has been run. If it has a figure that no ratio can be made of, all rounds are compared by differences.
+/// Adds the last round to the contest. If it has a figure of zero or below, all rounds are compared by differences, not by ratios.
 void trial::tell_contest() {
   if (!contest_) {
     contestants_ = present();
-    // One that failed at once is no candidate for a false "better", but the count must not depend on what was seen.
+    // A candidate that failed at once cannot become a false "better", but the number of candidates must not depend on results.
     for (std::size_t c = 1; c < entries_.size(); ++c)
       if (!entries_[c].in && !seen_.candidates[c].runs.empty()) contestants_.push_back(c);
     std::sort(contestants_.begin(), contestants_.end());
@@ -354,7 +354,7 @@ void trial::tell_contest() {
   if (options_.by_budget()) drop_slow_and_far_behind();
 }
 
-/// To drop a candidate makes no other's false victory likelier.
+/// Dropping a candidate does not make a false "better" of another likelier.
 void trial::drop_slow_and_far_behind() {
   if (!seen_.has_ratios) return;
   for (std::size_t i = 0; i < contestants_.size(); ++i) {

@@ -1,5 +1,5 @@
-// The trial: runs the program under the reference and the candidates, round by round, until the contest (cli/contest.hpp) is over
-// or the budget is used up.
+// The trial: runs the program under the reference and the candidates, round by round, until the contest (contest.hpp) is over or the
+// budget is used up.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@
 
 namespace usher::cli::trial {
 
-/// Running is in trial.cpp, what is run in plan.cpp, what came of it in summary.cpp.
+/// trial.cpp runs the rounds, plan.cpp selects the candidates and the number of rounds, summary.cpp evaluates the results.
 class trial {
  public:
   trial(const options& o, const std::vector<std::string>& command, std::vector<choice> candidates,
@@ -35,13 +35,13 @@ class trial {
 
  private:
   static constexpr std::size_t reference = 0;  // among the candidates
-  /// Chosen: a gain of a few per cent is decided by then, or is of no use to anybody.
+  /// Chosen, not measured: a gain that is not decided by then is of no use.
   static constexpr std::size_t most_rounds = 200;
 
-  /// What is known of a candidate beside its results. The reference is the first.
+  /// State of a candidate beside its results. The reference is the first.
   struct entry {
     const lock_table* lock = nullptr;  ///< null: the program as it is
-    std::vector<double> seconds;       ///< of its runs, with all that belongs to them
+    std::vector<double> seconds;       ///< of its runs, with preparation and server
     bool in = true;                    ///< false: no longer run
   };
   using speed_ups = std::vector<std::optional<double>>;  ///< by candidate, as the contest numbers them
@@ -95,13 +95,13 @@ class trial {
   std::unique_ptr<contest> contest_;      ///< from the first round on
   std::vector<std::size_t> contestants_;  ///< candidates, by their numbers in the contest
   output_pattern expected_;
-  std::vector<std::pair<std::size_t, printed>> outputs_;  ///< that have not fitted yet: the reference may print so, too
+  std::vector<std::pair<std::size_t, printed>> outputs_;  ///< that do not fit yet; they may fit when the reference has run again
   bool reference_has_run_ = false;
   bool planned_ = false;
-  bool nothing_to_gain_ = false;  ///< it has no locks, or the library is not loaded
+  bool nothing_to_gain_ = false;  ///< the program has no locks, or the library is not loaded
   int reference_hangs_ = 0;
   std::size_t rounds_run_ = 0;
-  std::size_t least_rounds_ = 0;  ///< also where the budget is used up
+  std::size_t least_rounds_ = 0;  ///< even if the budget is used up
   std::mt19937_64 random_;        ///< for the order of the runs
   foreign_cpu foreign_;
   steady::time_point start_ = steady::now();
