@@ -165,7 +165,7 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
   output_file json;
   const native_machine here = look_around();
   const auto cpus = static_cast<unsigned>(here.cpus.size());
-  const ordered_json settings = machine_settings_of(o.machine_settings);
+  const machine_settings settings = machine_settings_of(o.machine_settings);
   std::vector<compared_point> points = points_of(o, cpus);  // what is wrong with them is said at once
   if (!json.open(o.json_file)) return cannot_start;
   const machine_changes changes = changes_of(settings, std::nullopt);
@@ -211,7 +211,7 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
                    {"date", now_in_words()},
                    {"computer", {{"processor", here.processor}, {"cpus", cpus}, {"virtual", here.hypervisor}}},
                    {"machine", m.name},
-                   {"machine_settings", settings},
+                   {"machine_settings", to_json(settings)},
                    {"pinned", o.pinned},
                    {"seconds", o.seconds},
                    {"rounds", o.rounds},

@@ -28,7 +28,7 @@ using preload::attach_point;
 
 constexpr const char* symbol = "usher_attach_v1";
 
-/// A file that is closed with the object.
+/// A file that the destructor closes.
 class descriptor {
  public:
   descriptor(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC)) {}
@@ -50,8 +50,7 @@ class descriptor {
   int fd_;
 };
 
-/// Where the library's file defines the symbol, from where it begins; 0: nowhere. By its dynamic symbols, which no stripping
-/// takes away.
+/// The offset of the symbol in the library; 0: it has none. Found in the dynamic symbols, which a stripped file keeps.
 std::uint64_t offset_of_symbol(const descriptor& file) {
   ElfW(Ehdr) header;
   if (!file.read(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
@@ -71,7 +70,8 @@ std::uint64_t offset_of_symbol(const descriptor& file) {
   return 0;
 }
 
-/// All threads of a process, stopped as long as the object lives. A signal that one was about to get, it gets at the end.
+/// All threads of a process, stopped during the lifetime of the object. A signal that was about to be delivered to one of them is
+/// delivered at the end.
 class stopped_process {
  public:
   explicit stopped_process(pid_t pid) {
@@ -107,7 +107,7 @@ class stopped_process {
       if (t.tid == tid) return true;
     return false;
   }
-  /// False if it is gone, or may not be stopped.
+  /// False if the thread has ended or may not be stopped.
   bool stop(pid_t tid, pid_t pid) {
     if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
       if (errno != ESRCH || tid == pid) error_ = errno;

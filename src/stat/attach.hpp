@@ -1,4 +1,4 @@
-// Switches the recording on in a process that runs under Usher: preload/attach.hpp says how.
+// Switches recording on in a process that runs under Usher. preload/attach.hpp describes the protocol.
 #pragma once
 
 #include <sys/types.h>
@@ -7,8 +7,8 @@
 
 namespace usher::cli::stat {
 
-/// Has a running process record into the file of that path, from its next calls on. All its threads are stopped for a moment,
-/// as a debugger does. Empty: done; else why not, in a line without a full stop.
+/// Makes a running process record into the file of that path, from its next calls on. All its threads are stopped for a moment, as by a
+/// debugger. Empty on success; else an error message of one line without a full stop.
 std::string attach(pid_t pid, const std::string& file_path);
 
 }  // namespace usher::cli::stat

@@ -7,13 +7,13 @@
 namespace usher::cli::stat {
 namespace {
 
-/// A thread that waits, as it was when it was looked at.
+/// The state of a waiting thread when it was read.
 struct edge {
   std::uint32_t thread, object, next;  ///< the next thread holds the object
   std::uint64_t since;
 };
 
-/// What a thread waits for and who holds that; false if it does not wait for a mutex that a thread is known to hold.
+/// Reads the mutex that a thread waits for and the thread that holds it. False if it does not wait for a mutex with a known holder.
 bool look(const record::view& record, std::uint32_t thread, edge& e) {
   const record::capacities& room = record.head().room;
   const record::thread_slot& t = record.thread(thread);
@@ -35,7 +35,7 @@ bool is_as_before(const record::view& record, const edge& before) {
 
 }  // namespace
 
-// Each thread waits for one mutex at most, so a walk from any thread either ends or comes round.
+// Each thread waits for at most one mutex, so a walk from any thread either ends or enters a circle.
 std::vector<std::vector<std::uint32_t>> circles(record::view record) {
   const std::uint32_t threads =
       std::min(record.head().threads.load(std::memory_order_relaxed), record.head().room.threads);
@@ -54,12 +54,12 @@ std::vector<std::vector<std::uint32_t>> circles(record::view record) {
     if (at >= threads || walk_of[at] != walk) continue;
     const auto first = std::find_if(path.begin(), path.end(), [at](const edge& x) { return x.thread == at; });
     if (first == path.end()) continue;
-    // Meanwhile some may have gone on: a circle is one only if all of it stood at one moment. What was read first is
-    // read again last.
+    // Some waits may have ended meanwhile, and a circle is a deadlock only if all its waits existed at the same time. So all of them
+    // are read again, the first one last.
     if (!std::all_of(first, path.end(), [&](const edge& x) { return is_as_before(record, x); })) continue;
     std::vector<std::uint32_t> circle;
     for (auto i = first; i != path.end(); ++i) circle.push_back(i->thread);
-    // The same circle begins with the same thread, whichever thread led to it.
+    // A circle begins with the same thread, whichever thread the walk came from.
     std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
     found.push_back(std::move(circle));
   }

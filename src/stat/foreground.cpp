@@ -29,7 +29,8 @@ signal_queue::signal_queue() {
     if (sigaction(s, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) sigaddset(&ignored_, s);
   }
   sigprocmask(SIG_BLOCK, &taken_, &before_);
-  // Where they are ignored, nobody could wait for a child, and a limit on the size of files would be no error of write().
+  // If SIGCHLD were ignored, children could not be waited for. With SIGXFSZ ignored, a limit on the size of files makes write() fail
+  // instead of ending this process.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, &child_before_);

@@ -1,5 +1,5 @@
-// A program that runs as if its launcher were not there: with its standard streams, its terminal and its process group. ^C and ^Z
-// are for both, and the launcher lives until the program has ended.
+// A program that shares the launcher's standard streams, terminal and process group, as if it were started without a launcher. ^C and
+// ^Z reach both, and the launcher lives until the program has ended.
 #pragma once
 
 #include <signal.h>
@@ -20,13 +20,13 @@ class signal_queue {
   signal_queue(const signal_queue&) = delete;
   signal_queue& operator=(const signal_queue&) = delete;
 
-  /// The next one, if it comes in time.
+  /// The next signal, if one arrives before the time-out.
   std::optional<siginfo_t> next(std::chrono::nanoseconds within) const;
-  /// Whether it was ignored before: by nohup, or because this runs in a script's background.
+  /// Whether the signal was ignored when the launcher started: by nohup, or in the background of a script.
   bool was_ignored(int signal) const { return sigismember(&ignored_, signal) == 1; }
-  /// In a child: as everything was before.
+  /// Restores all dispositions and the mask, in a child.
   void restore() const;
-  /// When nobody asks any more: what has come is forgotten, what will come does what it always does.
+  /// Ends the queue: pending signals are discarded, and later ones have their default effect.
   void let_go() const;
 
  private:
@@ -37,21 +37,21 @@ class signal_queue {
 
 class foreground_program {
  public:
-  /// Starts it, with these variables and a descriptor of ours.
+  /// Starts the command with these variables and an inherited descriptor.
   foreground_program(char** command, const std::vector<std::pair<std::string, std::string>>& variables, int inherited,
                      const signal_queue& signals);
   foreground_program(const foreground_program&) = delete;
   foreground_program& operator=(const foreground_program&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// If it could not be started: the exit status, and why has been said.
+  /// The exit status, after an error message, if the program could not be started.
   std::optional<int> not_started() const { return not_started_; }
 
-  /// Whether it has ended. To be asked after a signal, or now and then.
+  /// Whether the program has ended. To be called after a signal, or periodically.
   bool has_ended();
-  void send(int signal) const;  ///< nothing once it has ended
+  void send(int signal) const;  ///< without effect once it has ended
 
-  /// As shells say it: 128 and the signal's number if it died of one.
+  /// As in shells: 128 + the signal's number if a signal ended it.
   int exit_status() const;
   std::optional<int> died_of() const;
 

@@ -10,7 +10,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// The writer refuses what is not UTF-8: such bytes become question marks. Control characters stay, it escapes them.
+/// The JSON writer refuses text that is not UTF-8, so such bytes become question marks. It escapes control characters itself.
 std::string valid(std::string_view text) {
   std::string all;
   while (!text.empty()) {
@@ -86,7 +86,7 @@ json json_of(const std::optional<admission>& a) {
           {"rstddev", a->rstddev}};
 }
 
-/// What a kind does not have is not there.
+/// Keys that a kind of object does not have are absent.
 void add(json& j, kind what, const counts& c) {
   j["acquisitions"] = c.acquisitions;
   if (what != kind::condition) j["contended"] = c.contended;
@@ -100,7 +100,7 @@ void add(json& j, kind what, const counts& c) {
     j["holding"] = nullptr;
     if (c.holding.count != 0) {
       j["holding"] = json_of(c.holding);
-      if (c.holding.longest == 0) j["holding"]["longest"] = nullptr;  // nobody ever waited: no page for it
+      if (c.holding.longest == 0) j["holding"]["longest"] = nullptr;  // not recorded without a waiter
       j["holding"]["exact"] = c.holding_is_exact;
     }
     j["held_share"] = or_null(c.held_share);

@@ -1,4 +1,4 @@
-// A report as JSON: docs/stat.md has the schema. Times are seconds; what is not known is null.
+// A report as JSON: docs/stat.md has the schema. Times are seconds; unknown values are null.
 #pragma once
 
 #include <nlohmann/json.hpp>

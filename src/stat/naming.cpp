@@ -31,12 +31,12 @@ std::string namer::static_name(const symbols::static_object& s) {
   return s.offset == 0 ? short_name(s.symbol) : fmt::format("{}+{:#x}", short_name(s.symbol), s.offset);
 }
 
-/// From the innermost frame outwards only as far as the program's own code: other files are not opened for a name.
+/// Looks at frames from the innermost outwards and stops at the program's own code, so that no other files are opened for a name.
 identity namer::identify(std::uint32_t chain) {
   if (!exists(chain)) return {"?", "unknown place", ""};
   const record::chain& c = record_.chain(chain);
   frame found, first,
-      main;  // `main` stands for the next frame outwards, which is the program's for all that is known here
+      main;  // stands for the next outer frame, which is the program's as far as is known here
   main.address = 1;
   main.function = "main";
   main.module = "/program";

@@ -1,4 +1,4 @@
-// Which row an object belongs to, and what people call it.
+// The row that an object belongs to, and the object's name.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace usher::cli::stat {
 
-/// Of a static object, or of a place where objects are made or first used.
+/// The identity of a static object, or of a place where objects are initialised or first used.
 struct identity {
-  std::string key;   ///< the same in all processes; objects with the same one belong together
-  std::string name;  ///< for people
+  std::string key;   ///< the same in all processes; objects with the same key are one row
+  std::string name;  ///< to be shown
   std::string module;
 };
 
@@ -22,11 +22,11 @@ class namer {
  public:
   namer(record::view record, symbols& names) : record_(record), names_(names) {}
 
-  /// What lies there, if it is a static object and its module has a symbol or at least a name.
+  /// The static object at the address, if its module has a symbol or at least a name.
   std::optional<symbols::static_object> static_object(const record::object& o);
-  /// Chain + 1, as in record::object::place: the function and line that it stands for.
+  /// The function and line of a place; the argument is chain + 1, as in record::object::place.
   const identity& place(std::uint32_t chain_and_one);
-  /// Of one object, by itself.
+  /// The name of a single object.
   std::string name(const record::object& o);
   /// All frames; empty if there is no such chain.
   stack whole(std::uint32_t chain) const;

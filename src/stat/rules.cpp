@@ -1,7 +1,7 @@
-// What to do about a row, and about the program. Each table is read from the top; the first rule that fits speaks.
+// Advice about a row and about the program. Each table is read from the top, and the first rule that fits gives the verdict.
 //
-// The thresholds are chosen, not measured. They ask for what was measured only: who waited, for how long, and how long the
-// mutex was held meanwhile. How many lock calls there were, or how many had to wait, decides nothing.
+// The thresholds are chosen, not measured. They apply to waiting times, to the threads that waited, and to the time that the mutex was
+// held meanwhile. The number of lock calls, or of those that had to wait, decides nothing.
 #include "stat/rules.hpp"
 
 #include <fmt/format.h>
@@ -19,29 +19,29 @@
 namespace usher::cli::stat {
 namespace {
 
-// Chosen, all of them; the column "when" says them in words.
+// The column "when" of the tables contains these numbers in words.
 constexpr double worth_of_all = 0.01;      // of all threads' time
 constexpr double worth_of_thread = 0.05;   // of the record's time, waited by one thread
 constexpr double long_wait = 0.1;          // seconds
-constexpr double rare_factor = 100;        // longest wait to 99 %
-constexpr double beyond_holds = 10;        // longest wait to longest hold
-constexpr double beyond_longest_hold = 3;  // longest wait to longest hold, where one thread waits most
-constexpr double passed_over = 20;         // longest wait to hold × waiters
+constexpr double rare_factor = 100;        // longest wait, relative to the wait that 99 % do not exceed
+constexpr double beyond_holds = 10;        // longest wait, relative to the longest hold
+constexpr double beyond_longest_hold = 3;  // the same if one thread waits most
+constexpr double passed_over = 20;         // longest wait, relative to hold × waiters
 constexpr double of_one_thread = 0.75;     // of the waiting
 constexpr std::uint64_t enough_locked = 100;
-constexpr double in_allocator = 0.5;  // of what waiters were charged
+constexpr double in_allocator = 0.5;  // of the waiting, by the waiters' stacks
 constexpr std::uint64_t many_objects = 8;
 constexpr double of_one_object = 0.5;   // of the waiting
 constexpr double slow_hold = 1e-3;      // seconds
 constexpr double mostly_held = 0.8;     // of the time
 constexpr double held_in_median = 0.5;  // of the time, if all holds took the median; and without the longest
-constexpr double stands_for = 64;       // holds, about, of a timed one: preload/recorded_mutex.cpp
+constexpr double stands_for = 64;       // about one hold in 64 is timed: preload/recorded_mutex.cpp
 constexpr std::size_t spread_over = 4;
 constexpr double nearly_all = 0.9;        // of the waiting for one object
 constexpr std::uint64_t seldom = 100;     // waits for one object
 constexpr double long_for_a_gate = 1e-3;  // seconds, of a wait
 constexpr double at_once = 0.9;           // of the credits
-constexpr double wake_factor = 4;         // mean wait to hold × waiters
+constexpr double wake_factor = 4;         // mean wait, relative to hold × waiters
 constexpr double wake_cost = 20e-6;       // seconds
 constexpr double short_hold = 10e-6;      // seconds
 constexpr std::uint64_t enough_woken = 100;
@@ -50,15 +50,15 @@ constexpr double slow_wake = 1e-3;  // seconds
 constexpr std::uint64_t enough_signals = 1000;
 constexpr double mostly_unheard = 0.9;
 
-/// A row, and what the rules ask about it.
+/// A row with the quantities that the rules compare.
 struct row_facts {
   const row& r;
   const report& all;
-  double of_all = 0;      ///< what was waited for it, of all threads' time
-  double of_thread = 0;   ///< the most that one thread waited for it, of the record's time
+  double of_all = 0;      ///< its waiting time, relative to all threads' time
+  double of_thread = 0;   ///< the longest waiting time of one thread, relative to the record's time
   double mean_wait = 0;   ///< seconds
   double mean_hold = -1;  ///< below 0: not known
-  double waiters = 1;     ///< at once, the most
+  double waiters = 1;     ///< the most at the same time
 
   bool matters() const { return of_all >= worth_of_all || of_thread >= worth_of_thread; }
   bool holds_known() const { return r.seen.holding.count != 0 && mean_hold >= 0; }
@@ -83,7 +83,7 @@ std::string place_text(const frame& f) {
   return hexadecimal(f.address);
 }
 
-/// Where it was held while others waited; where that is not known, the row's own name.
+/// The place that held the mutex while others waited; if it is not known, the row's own name.
 std::string holder_place(const row& r) {
   for (const charged_stack& s : r.holders)
     if (const frame* f = s.where.place()) return place_text(*f);
@@ -98,7 +98,7 @@ bool is_c_library(const report& all) {
   return all.lock.empty() || all.lock.starts_with("pthread");
 }
 
-/// Which locks make sense for the program, `usher try` finds out by itself.
+/// Without --locks: `usher try` selects the locks that suit the program.
 std::string try_command(const report& all) {
   return "usher try -- " + (all.command.empty() ? "CMD" : shell_line(all.command));
 }
@@ -120,7 +120,7 @@ bool is_allocator(const frame& f) {
   return std::find(frees.begin(), frees.end(), name) != frees.end();
 }
 
-/// A lock call below malloc() is the allocator's.
+/// The share of the waiting in lock calls that malloc() or free() made.
 double share_in_allocator(const row& r) {
   double all = 0, inside = 0;
   for (const charged_stack& s : r.waiters) {
@@ -172,7 +172,7 @@ double part_of_first_thread(const counts& c) {
   return c.waiting.total > 0 && !c.threads.empty() ? c.threads.front().waited / c.waiting.total : 0;
 }
 
-/// Each object is waited for by one thread, seldom and long.
+/// Whether each object has one waiting thread, which waits seldom and long.
 bool is_gate(const row_facts& f) {
   if (f.mean_wait < long_for_a_gate || f.r.seen.waiting.total <= 0 || f.r.seen.waiting_is_hidden) return false;
   double known = 0;
@@ -182,10 +182,10 @@ bool is_gate(const row_facts& f) {
     if (part_of_first_thread(c) < nearly_all || c.contended > seldom) return false;
     known += c.waiting.total;
   }
-  return known >= 0.99 * f.r.seen.waiting.total;  // the rest is of objects that are gone
+  return known >= 0.99 * f.r.seen.waiting.total;  // the rest was for objects that no longer exist
 }
 
-/// The thread that takes a credit gives it back, and a credit is most often available.
+/// Whether the thread that takes a credit of the semaphore also returns it, and a credit is available most of the time.
 bool is_used_as_lock(const counts& c) {
   const auto taken = static_cast<double>(c.acquisitions), posted = static_cast<double>(c.signals);
   return c.contended >= seldom && taken - static_cast<double>(c.contended) >= at_once * taken &&
@@ -196,13 +196,13 @@ bool is_mutex(const row_facts& f) {
   return f.r.what == kind::mutex;
 }
 
-/// A wait that holds, however long, do not explain.
+/// Whether the longest wait cannot be explained by holds, not even by the longest.
 bool outlasts_holds(const row_facts& f, double factor) {
   const counts& c = f.r.seen;
   return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= factor * c.holding.longest;
 }
 
-/// Not the work of a few timed holds that were interrupted and stand for 64 each.
+/// Whether the share of held time does not rest on a few timed holds that were interrupted, each of which counts 64 times.
 bool is_sound(const row_facts& f) {
   const counts& c = f.r.seen;
   if (c.holding_is_exact || !c.holding.median || f.mean_hold >= short_hold) return true;
@@ -478,15 +478,15 @@ const std::array row_rules = {
 
 // ---- the program ------------------------------------------------------------------------------------------------
 
-/// After all rows have been judged.
+/// The quantities of the program that its rules compare. All rows have their verdicts already.
 struct program_facts {
   const report& r;
-  double of_all = 0;               ///< waited for mutexes, of all threads' time
+  double of_all = 0;               ///< waiting time for mutexes, relative to all threads' time
   const row* hottest = nullptr;    ///< mutex that matters
   const row* credits = nullptr;    ///< semaphore that matters
-  const row* herd = nullptr;       ///< condition variable with something to say
+  const row* herd = nullptr;       ///< condition variable with a verdict
   const row* waited_at = nullptr;  ///< the first condition variable
-  double to_run = 0;               ///< from signals to running, of all threads' time
+  double to_run = 0;               ///< time between a signal and the waiter's running, relative to all threads' time
 };
 
 bool says(const row& r, std::initializer_list<const char*> rules) {

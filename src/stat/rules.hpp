@@ -1,4 +1,4 @@
-// What to do about a row, and about the program: one table of rules, the first that fits says it.
+// Verdicts on rows and on the program. Each has a table of rules, of which the first that fits decides.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace usher::cli::stat {
 
-/// Of docs/stat.md, which has the same table: a test compares them.
+/// docs/stat.md has the same table; a test compares them.
 struct rule {
   const char* name;      ///< as in JSON: "long-hold"
   const char* in_table;  ///< three words at most, for the table
-  const char* when;      ///< for people: what is measured, and the threshold
-  const char* says;      ///< the sentence's beginning, for the documentation
+  const char* when;      ///< the measurement and the threshold in words
+  const char* says;      ///< the beginning of the sentence, for the documentation
 };
 std::span<const rule> rules_of_rows();
 std::span<const rule> rules_of_programs();

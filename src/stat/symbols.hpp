@@ -1,5 +1,5 @@
-// Names for addresses of the processes of a record: functions, those that the compiler put in line among them, source lines,
-// and static objects. By elfutils, from the files that were mapped; a file that is gone or has changed gives no names.
+// Names for the addresses in a record: functions (also inlined ones), source lines, and static objects. elfutils reads them from the
+// mapped files; a file that was deleted or replaced gives no names.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace usher::cli::stat {
 
-/// Tests of what is made of names have names of their own: so these are virtual.
+/// The functions are virtual so that tests can supply names of their own.
 class symbols {
  public:
   explicit symbols(record::view record);
@@ -20,18 +20,18 @@ class symbols {
   symbols(const symbols&) = delete;
   symbols& operator=(const symbols&) = delete;
 
-  /// A chain of return addresses, each looked up one byte before, where the call is: the frame's address.
+  /// The frames of a chain of return addresses. Each is looked up one byte before, inside the call instruction.
   virtual stack resolve(const record::chain& c);
-  /// The same of one return address.
+  /// The frames of one return address.
   virtual stack resolve(std::uint32_t process, std::uint64_t return_address);
 
   struct static_object {
-    std::string symbol;                  ///< demangled; empty: the module has none there
-    std::uint64_t offset = 0, size = 0;  ///< of the address in the symbol; of the symbol
+    std::string symbol;                  ///< demangled; empty: the module has no symbol there
+    std::uint64_t offset = 0, size = 0;  ///< of the address in the symbol; size of the symbol
     std::string module;
-    std::uint64_t module_offset = 0;  ///< of the address from where the module begins
+    std::uint64_t module_offset = 0;  ///< of the address from the beginning of the module
   };
-  /// What lies at an address of a module's data.
+  /// The object at an address in a module's data.
   virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t address);
 
  private:

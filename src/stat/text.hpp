@@ -1,4 +1,4 @@
-// A report for people: a table of at most 80 columns, and under its hottest rows their stacks and verdicts.
+// A report as text: a table of at most 80 columns, followed by stacks and verdicts of the hottest rows.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace usher::cli::stat {
 
 struct text_options {
   std::size_t top = 10;  ///< rows
-  bool details = false;  ///< everything of each row, and its objects
+  bool details = false;  ///< all counts, stacks and objects of each row
 };
 std::string as_text(const report& r, const text_options& o);
-/// One line, for stderr, while the program hangs; and both stacks, for the table.
+/// As one line for stderr while the program hangs, and with both stacks for the table.
 std::string as_line(const deadlock& d);
 std::string as_text(const deadlock& d);
 

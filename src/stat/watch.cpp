@@ -10,7 +10,8 @@
 namespace usher::cli::stat {
 namespace {
 
-constexpr double a_while = 1;  ///< seconds: a circle that lasts so long is no accident of reading
+constexpr double a_while =
+    1;  ///< seconds: a circle that lasts so long is not an artefact of reading threads one by one
 
 }  // namespace
 

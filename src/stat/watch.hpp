@@ -1,4 +1,4 @@
-// What is to be seen of a record only while the program runs: which threads live, and which wait for each other for good.
+// Observations that are possible only while the program runs: which threads live, and which of them are in a deadlock.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ class watch {
  public:
   explicit watch(const record_file& file);
 
-  /// To be called every `between_looks`. Says in a line on stderr what has become a deadlock.
+  /// To be called every `between_looks`. Reports new deadlocks in a line on stderr.
   void look();
-  /// The last look, at this time.
+  /// Looks for the last time, at this time.
   void finish(std::uint64_t now);
 
-  /// Those that have been said.
+  /// The deadlocks that were reported.
   std::vector<deadlock> deadlocks() const;
   unsigned living_processes() const { return census_.living_processes(); }
   std::uint64_t begin() const { return begin_; }
@@ -26,8 +26,9 @@ class watch {
  private:
   struct circle {
     std::vector<std::uint32_t> threads;
-    std::vector<std::uint64_t> since;  ///< of each: another wait, another circle
-    std::uint64_t began = 0;           ///< when the last of them came
+    std::vector<std::uint64_t>
+        since;                ///< the beginning of each wait: the same threads in other waits are another circle
+    std::uint64_t began = 0;  ///< the latest of these
     bool is_said = false;
     deadlock said;
 
@@ -42,7 +43,7 @@ class watch {
   census census_;
   std::uint64_t begin_;
   std::vector<circle> seen_;  ///< at the last look
-  std::vector<circle> over_;  ///< said, and then they waited no more
+  std::vector<circle> over_;  ///< reported, and resolved since
 };
 
 }  // namespace usher::cli::stat

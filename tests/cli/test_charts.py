@@ -205,10 +205,10 @@ class Charts(Refusals, unittest.TestCase):
     def test_a_limit_on_one_side_only(self):
         """It is drawn to the end of the axis, with an arrow there."""
         results = self.file("try.json")
-        done = self.usher("try", "--locks", "mcs", "--rounds", "1", "--quiet", "--json", results, "--", "true")
+        done = self.usher("try", "--locks", "twa", "--rounds", "1", "--quiet", "--json", results, "--", "true")
         if done.returncode == 2:
-            self.skipTest("this build has no mcs")
-        colour = self.chart({"mcs": RISING}).look("mcs")[0]
+            self.skipTest("this build has no twa")
+        colour = self.chart({"twa": RISING}).look("twa")[0]
         data = json.loads(Path(results).read_text())
         data["candidates"][1]["speed_up"] = 1.5
         for interval, arrows, words in (([1.2, 1.8], [], "1.20–1.80"), ([1.2, None], [1], "from 1.20"), ([None, 1.8], [-1], "up to 1.80"),
@@ -225,7 +225,7 @@ class Charts(Refusals, unittest.TestCase):
             self.assertEqual(len(ends), 0 if interval is None else 2 - len(arrows), interval)  # bars at finite limits
             if words:
                 self.assertIn(words, chart.texts)
-                self.assertRegex(chart.words, rf"(?m)^mcs: 1\.50 \([^)]* {re.escape(words)}\)")
+                self.assertRegex(chart.words, rf"(?m)^twa: 1\.50 \([^)]* {re.escape(words)}\)")
 
     # Lines that lie upon each other
 

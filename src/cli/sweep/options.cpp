@@ -116,7 +116,7 @@ std::vector<std::string> chosen_locks(const std::vector<std::string>& names, con
 
 void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs, bool simulated) {
   const figure_metric metric = figure_metric_named(o.chart_metric);
-  const std::string group = metric.group();
+  const std::string& group = metric.group;
   const auto has = [&](const workloads::description& w) {
     return (w.some != nullptr && w.some == group) || (w.others != nullptr && w.others == group);
   };

@@ -12,6 +12,13 @@
 
 namespace usher::cli {
 
+// Limits of the options and of the keys of a point.
+inline constexpr std::uint64_t most_threads = 9999, longest_run_ns = 100'000'000'000'000;
+inline constexpr double most_jitter = 10;
+inline constexpr std::uint64_t most_spin_ns = 1'000'000'000;
+inline constexpr double most_warm_up_ms = 100000;
+inline constexpr unsigned most_others = 1000;
+
 /// What is run.
 struct sweep_point {
   std::string workload, machine, lock;

@@ -12,7 +12,6 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::uint64_t most_threads = 9999, longest_run_ns = 100'000'000'000'000;
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 // ---- values ----------------------------------------------------------------------------------------------------------
@@ -54,6 +53,16 @@ std::optional<workloads::durations> durations(const ordered_json& j, const char*
 
 // ---- points ----------------------------------------------------------------------------------------------------------
 
+}  // namespace
+
+ordered_json to_json(const machine_settings& settings) {
+  ordered_json j = ordered_json::object();
+  for (const auto& [key, value] : settings) j[key] = to_json(value);
+  return j;
+}
+
+namespace {
+
 ordered_json to_json(const sweep_point& p) {
   ordered_json j;
   j["workload"] = p.workload;
@@ -66,7 +75,7 @@ ordered_json to_json(const sweep_point& p) {
   if (p.pinned) j["pinned"] = true;
   for (const auto& [name, value] : p.parameters) j["parameters"][name] = value;
   if (p.jitter) j["jitter"] = *p.jitter;
-  for (const auto& [key, value] : p.settings) j["machine_settings"][key] = to_json(value);
+  if (!p.settings.empty()) j["machine_settings"] = to_json(p.settings);
   if (p.varied) j["vary"] = {{"key", p.varied->key}, {"value", to_json(p.varied->value)}};
   if (p.others != 0) j["others"] = p.others;
   if (p.spin_ns) j["spin_ns"] = *p.spin_ns;
@@ -84,11 +93,11 @@ void read_simulated(sweep_point& p, const ordered_json& j) {
   }
   if (const auto v = j.find("vary"); v != j.end())
     p.varied = varied_number{v->at("key").get<std::string>(), value_from_json(v->at("value"))};
-  p.others = static_cast<unsigned>(integer(j, "others", 0, std::numeric_limits<unsigned>::max()).value_or(0));
-  p.spin_ns = integer(j, "spin_ns");
+  p.others = static_cast<unsigned>(integer(j, "others", 0, most_others).value_or(0));
+  p.spin_ns = integer(j, "spin_ns", 0, most_spin_ns);
   p.placement = j.value("placement", "");
   p.together = j.value("together", false);
-  p.warm_up_ns = integer(j, "warm_up_ns");
+  p.warm_up_ns = integer(j, "warm_up_ns", 0, static_cast<std::uint64_t>(most_warm_up_ms * 1e6));
 }
 
 sweep_point point_from_json(const ordered_json& j) {

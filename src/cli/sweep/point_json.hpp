@@ -19,6 +19,9 @@ sweep_point point_from_text(const std::string& text);
 /// Results of older versions may lack keys. Throws as point_from_text().
 point_result result_from_json(const nlohmann::ordered_json& j);
 
+/// An object with these keys.
+nlohmann::ordered_json to_json(const machine_settings& settings);
+
 /// The line that --point prints: the point as given, followed by its measurements.
 void print_result(const std::string& point, const nlohmann::ordered_json& measured);
 

@@ -53,19 +53,7 @@ sim::machine machine_of(const sweep_point& p) {
   return m;
 }
 
-namespace {
-
-void check_limit(const char* key, std::uint64_t value, std::uint64_t most) {
-  if (value > most)
-    throw std::runtime_error(fmt::format("the point's {} is {}, no whole number from 0 to {}", key, value, most));
-}
-
-}  // namespace
-
 sim::point simulated(const sweep_point& p) {
-  check_limit("others", p.others, most_others);
-  check_limit("spin_ns", p.spin_ns.value_or(0), most_spin_ns);
-  check_limit("warm_up_ns", p.warm_up_ns.value_or(0), static_cast<std::uint64_t>(most_warm_up_ms * 1e6));
   sim::point to;
   to.workload = p.workload;
   to.lock = p.lock;
