@@ -33,14 +33,14 @@ std::string_view name_of_kind(kind k) {
   return "unknown";
 }
 
-constexpr std::string_view beyond = "[truncated]";  // as the outermost function of a stack that was cut
+constexpr std::string_view beyond = "[truncated]";  // the outermost function of a stack that was cut
 constexpr std::string_view no_stack = "[unknown]";
 
 std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// For a frame without a name: what a debugger can be asked.
+/// The name of a frame without one: module and offset, which a debugger can look up.
 std::string shown(const frame& f) {
   if (!f.function.empty()) return f.function;
   if (f.module.empty()) return fmt::format("{:#x}", f.address);
@@ -56,7 +56,7 @@ void each_waiter(const report& r, F f) {
 
 // ---- pprof ----------------------------------------------------------------------------------------------------------
 
-// Numbers of the fields: those of pprof's profile.proto.
+// Numbers of the fields, from pprof's profile.proto.
 enum class profile_field : protozero::pbf_tag_type {
   sample_type = 1,
   sample = 2,
@@ -87,7 +87,7 @@ enum class location_field : protozero::pbf_tag_type { id = 1, mapping_id = 2, ad
 enum class line_field : protozero::pbf_tag_type { function_id = 1, line = 2 };
 enum class function_field : protozero::pbf_tag_type { id = 1, name = 2, system_name = 3, filename = 4 };
 
-/// A table of what the format stores once and refers to by number.
+/// The tables of strings, functions, locations and mappings, which the format stores once and refers to by number.
 class pprof_tables {
  public:
   pprof_tables() { string(""); }  // the first must be empty
@@ -97,7 +97,7 @@ class pprof_tables {
     if (is_new) texts_.push_back(&known->first);
     return static_cast<std::int64_t>(known->second);
   }
-  /// Of one address: the functions that are in line, innermost first, and the one that they are in.
+  /// Adds the frames of one address: inlined functions, the innermost first, and the function that contains them.
   std::uint64_t location(std::span<const frame> frames) {
     place p;
     const frame& outer = frames.back();
@@ -109,7 +109,7 @@ class pprof_tables {
   }
   std::uint64_t location(std::string_view name) { return location(place{0, 0, {{function(name, ""), 0}}}); }
 
-  /// The executable's mapping is the first: readers take that for the program's.
+  /// The executable's mapping is the first, since readers take the first for the main program.
   void write(protozero::pbf_builder<profile_field>& profile, std::string_view executable) {
     std::vector<const std::pair<const module_in_process, mapping_entry>*> in_order;
     for (const auto& m : mappings_) in_order.push_back(&m);
@@ -148,7 +148,7 @@ class pprof_tables {
       one.add_int64(function_field::filename, key.second);
     }
     for (const std::string* s : texts_)
-      profile.add_string(profile_field::string_table, *s);  // the last: all are known now
+      profile.add_string(profile_field::string_table, *s);  // the last field, as all strings are known now
   }
 
  private:
@@ -157,7 +157,7 @@ class pprof_tables {
     std::vector<std::pair<std::uint64_t, unsigned>> lines;  // function, line
     auto operator<=>(const place&) const = default;
   };
-  using module_in_process = std::pair<std::string, std::uint64_t>;  // and where it begins
+  using module_in_process = std::pair<std::string, std::uint64_t>;  // path, first address
   struct mapping_entry {
     std::uint64_t id = 0, start = 0, limit = 0;
     bool has_functions = false, has_files = false;
@@ -168,7 +168,7 @@ class pprof_tables {
     const std::pair key{string(name), string(file)};
     return functions_.try_emplace(key, functions_.size() + 1).first->second;
   }
-  /// A module is another mapping in each process where it begins elsewhere. 0: the code is in no file.
+  /// The number of the module's mapping; a module has one for each address at which processes map it. 0: the code is in no file.
   std::uint64_t mapping(const frame& f) {
     if (f.module.empty()) return 0;
     const std::uint64_t start = f.address - f.offset;
@@ -211,7 +211,7 @@ std::int64_t nanoseconds(double seconds) {
 
 // ---- folded stacks ----------------------------------------------------------------------------------------------------
 
-/// A semicolon would begin another frame, a line's end another stack.
+/// Replaces semicolons and line ends, which separate frames and stacks.
 std::string in_folded(std::string_view name) {
   std::string s = printable(name.empty() ? no_stack : name);
   std::replace(s.begin(), s.end(), ';', ':');
@@ -266,7 +266,7 @@ std::string as_pprof(const report& r) {
 }
 
 std::string as_folded(const report& r) {
-  std::map<std::string, double> stacks;  // the same in another process: one line
+  std::map<std::string, double> stacks;  // equal stacks of several processes are one line
   each_waiter(r, [&](const row& of, const charged_stack& s) {
     std::string line;
     if (s.where.is_cut) line = fmt::format("{};", beyond);

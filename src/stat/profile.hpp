@@ -1,4 +1,4 @@
-// The stacks of a report as profilers read them.
+// The stacks of a report in the formats of profilers.
 #pragma once
 
 #include <string>

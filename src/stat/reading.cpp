@@ -22,7 +22,7 @@ using record::duration_buckets;
 constexpr std::size_t symbol_becomes_table = 4;  // objects in one symbol that are one row; chosen
 constexpr std::uint64_t always_timed = 16;       // of an object, the first holds: preload/recorded_mutex.cpp
 constexpr std::size_t most_quiet_objects =
-    2048;  // of a row, that nobody waited for and that are listed all the same; chosen
+    2048;  // objects of a row that are listed although no thread waited for them; chosen
 
 template <class T>
 T get(const std::atomic<T>& word) {
@@ -33,7 +33,7 @@ struct thread_sum {
   std::uint64_t waits = 0, ticks = 0;
 };
 
-/// What is summed of one object or of several; in ticks but for what has been scaled.
+/// Sums of one object or of several, in ticks unless another unit is given.
 struct tally {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
   std::uint64_t held = 0, holds = 0, longest_hold = 0;  ///< of the timed holds that have ended
@@ -89,7 +89,7 @@ struct tally {
   }
 };
 
-/// So many ticks are not exceeded by this part, as if durations were spread evenly within a bucket.
+/// The quantile in ticks, interpolated as if durations were distributed evenly within a bucket.
 std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::uint32_t buckets_in_one, double part,
                                     std::uint64_t longest) {
   std::uint64_t all = 0;
@@ -109,7 +109,7 @@ std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::u
   return longest != 0 ? std::min(value, static_cast<double>(longest)) : value;
 }
 
-/// Objects of one row, before they are summed.
+/// The objects of one row before summing.
 struct group {
   kind what = kind::none;
   std::string name, module;
@@ -174,7 +174,7 @@ std::uint64_t reader::end_of(std::uint32_t process) const {
   return ended == 0 ? time_.end : std::clamp(ended, time_.begin, time_.end);
 }
 
-/// A thread that waits when its process ends has ended then, too.
+/// The end of a thread, at the latest that of its process: a thread that still waits then ends at the same time.
 std::uint64_t reader::end_of_thread(const record::thread_slot& t) const {
   const std::uint64_t end = end_of(get(t.process));
   return get(t.over) != 0 ? std::clamp(get(t.last), time_.begin, end) : end;
@@ -230,7 +230,7 @@ group& reader::group_of(kind what, const identity& id, bool is_static) {
 }
 
 void reader::group_objects() {
-  // Static ones first of all: how many are in one symbol decides whether they are one row.
+  // Static objects first: the number of objects in one symbol decides whether they become one row.
   std::map<std::tuple<kind, std::string, std::string>, std::set<std::uint64_t>> in_symbol;
   std::vector<std::uint32_t> used;
   for (std::uint32_t i = 0; i < room_.objects; i++) {
@@ -303,7 +303,7 @@ void reader::group_charges() {
   }
 }
 
-/// Waits that have not ended count up to the end.
+/// Adds waits that have not ended, up to the end of the recording.
 void reader::add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end) {
   const std::uint64_t word = get(o.waiting), n = word & record::waiting_count;
   const auto at = waiting_.find(object);
@@ -323,7 +323,7 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
       t.threads[i].ticks += waited;
     }
   }
-  if (n > seen) {  // of some no thread is known
+  if (n > seen) {  // for some the thread is not known
     const std::uint64_t all = record::waited_so_far(word, end);
     if (all <= n * (end - std::min(end, time_.begin))) sum = std::max(sum, all);
   }
@@ -348,7 +348,7 @@ void reader::add_detail(tally& t, std::uint32_t object, const record::object& o)
   for (std::size_t i = 0; i < t.hold_sizes.size(); i++) t.hold_sizes[i] = get(d.holds[i]);
   t.longest_hold = get(d.longest_hold);
   t.signals += get(d.failed_tries);
-  // Mutexes of kinds that stay the C library's count nothing.
+  // Mutexes of types that the C library still handles have no counts.
   const ways_of_waiting ways{get(d.polls), get(d.sleeps), get(d.grants)};
   if (ways.polls + ways.sleeps + ways.grants != 0) t.ways = ways;
   t.more_threads = get(d.many) != 0;
@@ -363,7 +363,7 @@ void reader::add_detail(tally& t, std::uint32_t object, const record::object& o)
 void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end) {
   t.held = get(o.held);
   t.holds = get(o.holds);
-  const bool is_sum = (get(o.flags) & record::is_sum) != 0;  // of objects that are gone
+  const bool is_sum = (get(o.flags) & record::is_sum) != 0;  // of objects that no longer exist
   const std::uint64_t begun = get(o.hold_begin);
   const std::uint64_t hold_begin = is_sum || begun == record::object::not_timed ? 0 : begun;
   const bool is_open = get(o.owner) != 0 && hold_begin != 0 && hold_begin <= end;
@@ -381,7 +381,7 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
     if (!t.hold_sizes.empty()) t.hold_sizes[duration_buckets::of(open) / 2]++;
   }
   const double life = seconds(end - begin);
-  // Of those that are gone, the one that was held most: of the process's time, too.
+  // For objects that no longer exist: the longest total hold time of one of them, relative to the process's time, too.
   const double held = is_sum ? seconds(get(o.hold_begin)) : t.held_in_all;
   if (t.holding_known && life > 0 && (!is_sum || held > 0)) t.held_share = std::min(1.0, held / life);
 }
@@ -483,7 +483,7 @@ bool has_seen_anything(const tally& t) {
   return t.acquisitions != 0 || t.waits != 0 || t.signals != 0 || t.timeouts != 0 || t.still_waiting != 0;
 }
 
-/// Most waited first.
+/// Sorts by waiting time, the longest first.
 template <class Row>
 bool comes_before(const Row& a, const Row& b) {
   return std::tie(b.seen.waiting.total, b.seen.acquisitions, a.name) <
@@ -497,7 +497,7 @@ row reader::read_row(group& g) {
   r.by_init = g.by_init && !g.is_static;
   if (g.is_static) r.module = g.module;
   tally all;
-  // Two entries for one object (a race between two first calls makes them) are one.
+  // Two first calls at the same time may make two entries for one object, which are merged here.
   std::map<std::uint64_t, std::vector<std::uint32_t>> same;
   for (const std::uint32_t i : g.objects) {
     const record::object& o = record_.object(i);
@@ -539,7 +539,7 @@ row reader::read_row(group& g) {
   return r;
 }
 
-/// Those of several processes that look alike are one.
+/// Merges equal stacks of several processes.
 std::vector<charged_stack> reader::stacks_of(const std::vector<std::uint32_t>& charges) {
   std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> by_chain;
   for (const std::uint32_t i : charges) {
@@ -612,7 +612,7 @@ report reader::read(std::size_t most_rows) {
     rows.emplace_back(std::move(r), &g);
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
-  for (int k = 0; k < 3; k++) {  // threads without a slot of their own are only in the rows
+  for (int k = 0; k < 3; k++) {  // waits of threads without a slot are counted in the rows only
     double of_rows = 0;
     for (const auto& [r, g] : rows)
       if (int(r.what) == k + 1) of_rows += r.seen.waiting.total;

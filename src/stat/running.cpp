@@ -41,7 +41,7 @@ std::string name_of(pid_t pid) {
   return name;
 }
 
-/// The real one, or the number that is wanted: "Uid: real effective saved file-system".
+/// The ids of a line: "Uid: real effective saved file-system".
 std::vector<unsigned> ids(pid_t pid, const char* field) {
   std::istringstream in(status_field(std::to_string(pid), field));
   return {std::istream_iterator<unsigned>(in), {}};
@@ -62,15 +62,15 @@ bool is_same_namespace(pid_t pid, const char* kind) {
   std::error_code error;
   const fs::path mine = fs::read_symlink(fmt::format("/proc/self/ns/{}", kind), error);
   const fs::path its = fs::read_symlink(fmt::format("/proc/{}/ns/{}", pid, kind), error);
-  return error || mine == its;  // what cannot be read is as usual
+  return error || mine == its;  // unreadable: assumed to be the same
 }
 
 std::uint64_t capabilities(const std::string& process, const char* set) {
   return std::strtoull(status_field(process, set).c_str(), nullptr, 16);
 }
 
-/// Whether the kernel lets the process open a descriptor of ours: the same user and group throughout, and no right of ours that it
-/// has not; and the same names for files and processes.
+/// Whether the kernel lets the process open a descriptor of this one through /proc: all its user and group ids are the same, it has all
+/// capabilities of this process, and both are in the same namespaces for files and processes.
 bool may_open_ours(pid_t pid) {
   for (const unsigned id : ids(pid, "Uid"))
     if (id != geteuid()) return false;

@@ -1,4 +1,4 @@
-// A process that runs already: whether it can be recorded, and where it will find the record.
+// A running process: whether it can be recorded, and a record that it can open.
 #pragma once
 
 #include <sys/types.h>
@@ -11,19 +11,20 @@
 
 namespace usher::cli::stat {
 
-/// Why the process cannot be recorded, one line; empty: nothing is known against it.
+/// The reason why the process cannot be recorded, in one line; empty if none is known.
 std::string why_not(pid_t pid);
 
-/// By a signal, or a debugger: it makes no calls until it goes on.
+/// Whether a signal or a debugger has stopped the process, so that it makes no calls.
 bool is_stopped(pid_t pid);
 
-/// A record that the process can open: in memory if it is as we are, else in its own /dev/shm. Throws std::runtime_error.
+/// A record that the process can open: in memory if it has this process's user, rights and namespaces, else in its own /dev/shm. Throws
+/// std::runtime_error.
 std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o);
 
-/// Its command, word by word.
+/// The words of its command line.
 std::vector<std::string> command_of(pid_t pid);
 
-/// To know when a process ends that is not our child.
+/// Detects the end of a process that is no child of this one.
 class process_watch {
  public:
   explicit process_watch(pid_t pid);

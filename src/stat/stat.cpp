@@ -1,7 +1,7 @@
 // usher stat: which mutex is hot, who holds it, who waits, and what to do about it.
 //
-// The program writes a record while it runs (src/record/layout.hpp); we look at it now and then, and make the report when the
-// program has ended, however it did.
+// The program writes a record while it runs (src/record/layout.hpp). This process samples it periodically and makes the report when the
+// program has ended, normally or not.
 #include <signal.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ namespace {
 constexpr const char* c_library = "pthread";
 constexpr std::chrono::seconds until_killed{10};  // after SIGTERM
 
-/// Of usher stat -p.
+/// The exit status of usher stat -p for a process that cannot be recorded.
 constexpr int cannot_be_recorded = 1;
 
 struct stat_options {
@@ -74,7 +74,7 @@ bool is_over(const time_limit& t) {
   return t && steady_clock::now() >= *t;
 }
 
-/// Opened before anything is run, written when it is over.
+/// The files of the options. They are opened before the program is started and written at the end.
 struct outputs {
   output_file text, json, pprof, folded;
 
@@ -110,7 +110,8 @@ bool check_usage(const stat_options& o, char** command) {
   return true;
 }
 
-/// How long to wait for the next look: long enough that looking, at a program of thousands of processes, is little work.
+/// The time until the next sample of the record: at least 20 times as long as the last sample took, so that sampling a program of
+/// thousands of processes takes little CPU time.
 class look_timer {
  public:
   explicit look_timer(stat::watch& w) : watch_(w) {}
@@ -120,7 +121,7 @@ class look_timer {
     next_ = std::max<steady_clock::duration>(between_looks, 20 * (steady_clock::now() - begin)) + steady_clock::now();
   }
   bool is_due() const { return steady_clock::now() >= next_; }
-  /// Until then, or until the limit if that is sooner.
+  /// The time until the next sample or the limit, whichever is sooner.
   std::chrono::nanoseconds left(const time_limit& limit) const {
     auto until = next_;
     if (limit) until = std::min(until, *limit);
@@ -132,7 +133,7 @@ class look_timer {
   steady_clock::time_point next_ = steady_clock::now() + between_looks;
 };
 
-/// One recording, and what is made of it.
+/// One recording and its report.
 class recording {
  public:
   recording(const stat_options& o, outputs& files, record_file& file)
@@ -140,7 +141,7 @@ class recording {
 
   /// Runs the command. The exit status.
   int run(char** command, const preload_library& library, const lock_table& lock, const stat::signal_queue& signals);
-  /// Records a process that runs. The exit status.
+  /// Records a running process. The exit status.
   int attach(const stat::signal_queue& signals);
 
  private:
@@ -186,7 +187,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
     if (!end_ && is_over(limit)) {
       end_recording();
       program.send(SIGTERM);
-      program.send(SIGCONT);  // or it would not notice
+      program.send(SIGCONT);  // a stopped program would not receive SIGTERM
       kill_at = steady_clock::now() + until_killed;
     }
     if (!killed && is_over(kill_at)) {
@@ -197,7 +198,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
     const auto left = end_ ? std::chrono::nanoseconds(between_looks) : timer.left(limit);
     const auto signal = signals.next(left);
     if (!signal) continue;
-    // The terminal's go to the program as well. So does its hang-up, which the kernel sends.
+    // The program receives the signals of the terminal, too, and its hang-up, which the kernel sends.
     const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
     if (is_ours_alone) program.send(signal->si_signo);
   }
@@ -211,7 +212,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
                     "stat -p if it was "
                     "started by usher run.",
                     n, n == 1 ? "" : "es", n == 1 ? "runs" : "run", n == 1 ? "it does" : "they do"));
-  // That it ended was our wish, then.
+  // A program that these signals ended has not failed.
   const bool by_us = kill_at && (program.died_of() == SIGTERM || (killed && program.died_of() == SIGKILL));
   return write_report(by_us ? 0 : program.exit_status());
 }
@@ -232,7 +233,7 @@ int recording::attach(const stat::signal_queue& signals) {
     if (timer.is_due()) timer.look();
     const auto signal = signals.next(timer.left(limit));
     if (!signal || signal->si_signo == SIGCHLD || signals.was_ignored(signal->si_signo)) continue;
-    if (signal->si_signo != SIGINT) status = 128 + signal->si_signo;  // ^C is how one ends it
+    if (signal->si_signo != SIGINT) status = 128 + signal->si_signo;  // ^C ends the recording normally
     break;
   }
   end_recording();
@@ -240,7 +241,7 @@ int recording::attach(const stat::signal_queue& signals) {
   return write_report(status);
 }
 
-/// Why there is no table, one line; empty: there is something to show.
+/// The reason why there is no table, in one line; empty if there is one.
 std::string recording::nothing_to_show(const stat::report& r) const {
   const bool of_process = options_.pid_given->count() != 0;
   const recorded_calls calls = sum_of(file_.view());
@@ -253,7 +254,7 @@ std::string recording::nothing_to_show(const stat::report& r) const {
                      "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
                      "program, or one that clears LD_PRELOAD)",
                      command_[0]);
-  // Libraries take a handful of locks when they are loaded.
+  // Fewer calls are not the program's: libraries lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
       calls.contended != 0 || !r.deadlocks.empty() ||
@@ -269,7 +270,7 @@ std::string recording::nothing_to_show(const stat::report& r) const {
                      command_[0], calls.all() == 0 ? "does not use" : "hardly uses", times);
 }
 
-/// Which lock they had, if all had the same: a command may be `usher run --lock twa -- ...` itself. Else empty.
+/// The lock of the recorded processes if all had the same, else empty. The command may be `usher run --lock twa -- ...` itself.
 std::string recording::lock_of_processes() const {
   const record::header& h = file_.view().head();
   std::string one;
@@ -283,11 +284,11 @@ std::string recording::lock_of_processes() const {
   return one;
 }
 
-/// Everything that was asked for, as far as it can be written.
+/// Writes the table and all files. A file that cannot be written does not prevent the others.
 int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
   stat::symbols names(file_.view());
-  // Files have the stacks of all rows.
+  // Files contain the stacks of all rows.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
   stat::report r =
       stat::read_report(file_.view(), time, names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
@@ -312,7 +313,7 @@ int recording::write_report(int status) {
     std::FILE* const to = options_.pid_given->count() != 0 && !files_.text.wanted() ? stdout : stderr;
     std::fputs(text.c_str(), to);
   }
-  // What programs' names have need not be UTF-8.
+  // Names in programs may contain bytes that are not UTF-8.
   const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
   if (files_.json.wanted())
     written = files_.json.write(stat::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
@@ -321,7 +322,7 @@ int recording::write_report(int status) {
   return !written && status == 0 ? int{cannot_start} : status;
 }
 
-/// Why it is no duration; empty: it is.
+/// Why the word is no duration; empty if it is one.
 std::string no_duration(const std::string& text) {
   char* rest = nullptr;
   const double v = std::strtod(text.c_str(), &rest);

@@ -1,4 +1,4 @@
-// Each file is read once, whichever processes have it and wherever: what an address means is kept by its place in the file.
+// Each file is read once, even if several processes map it at different addresses: names are cached by the address in the file.
 #include "stat/symbols.hpp"
 
 #include <cxxabi.h>
@@ -38,7 +38,7 @@ std::string demangled(std::string name) {
   return plain ? std::string(plain.get()) : name;
 }
 
-/// Without arguments and without what a template's function returns: where "void std::f<int>(int)" has "std::f<int>".
+/// The name without arguments and without the return type of a template's function: "std::f<int>" of "void std::f<int>(int)".
 std::string_view qualified_name(std::string_view function) {
   std::size_t begin = 0;
   int depth = 0;
@@ -47,7 +47,7 @@ std::string_view qualified_name(std::string_view function) {
     const char c = function[i];
     if (depth == 0) {
       const bool is_word_start = i == begin || function[i - 1] == ':';
-      if (is_word_start && has(i, "operator")) break;  // what follows may have blanks and brackets of its own
+      if (is_word_start && has(i, "operator")) break;  // its name may contain blanks and brackets
       if (has(i, "(anonymous namespace)")) {
         i += std::string_view("(anonymous namespace)").size() - 1;
         continue;
@@ -66,14 +66,14 @@ std::string_view qualified_name(std::string_view function) {
   return function.substr(begin);
 }
 
-/// The words of an identifier: "InstrumentedMutexLock", "uv_mutex_lock" without its arguments. In small letters.
+/// The words of an identifier ("InstrumentedMutexLock", "uv_mutex_lock") without its arguments, in lower case.
 std::vector<std::string> words_of(std::string_view identifier) {
   std::vector<std::string> words;
   bool is_inside = false;
   for (const char c : identifier.substr(0, identifier.find('<'))) {
     const bool is_capital = c >= 'A' && c <= 'Z';
     const bool is_small = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    // "DBMutex" is db, mutex: a capital letter begins a word, but for those of an abbreviation.
+    // "DBMutex" is db, mutex: a capital letter begins a word unless it is within an abbreviation.
     if (is_small && is_inside && words.back().size() > 1 && (&c)[-1] >= 'A' && (&c)[-1] <= 'Z') {
       const char first = words.back().back();
       words.back().pop_back();
@@ -92,8 +92,8 @@ bool is_among(std::string_view word, const std::array<std::string_view, N>& word
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Whether a function does no more than lock, or make a lock, as its name has it: a member of a class whose name ends in "mutex"
-/// or the like, or mutex_lock() in whatever library. A program has hundreds of mutexes that it locks by one such function.
+/// Whether a function, by its name, only locks or initialises a lock: a member of a class whose name ends in "mutex" or a similar word,
+/// or a function like mutex_lock() of any library. A program may lock hundreds of mutexes by one such function.
 bool is_named_like_a_lock(std::string_view name) {
   static constexpr std::array<std::string_view, 12> locks{"mutex", "cond",      "condvar",  "condition",
                                                           "sem",   "semaphore", "spinlock", "futex",
@@ -135,13 +135,13 @@ bool is_named_like_a_lock(std::string_view name) {
       return is_among(words[k], locks) && words[k] != "lock" && words[k] != "guard";
     };
     if ((is_lock(i) && is_among(words[i + 1], uses)) || (is_among(words[i], uses) && is_lock(i + 1))) return true;
-    // uv_mutex_init(); but mutex_init() may make all that the program has.
+    // uv_mutex_init(), but not mutex_init(), which may initialise all mutexes of a program.
     if (words.size() > 2 && is_lock(i) && is_among(words[i + 1], makes)) return true;
   }
   return false;
 }
 
-/// Of the C++ library's or the C library's, or of one beside them.
+/// Whether the function belongs to the C++ library, the C library, or a library that wraps them.
 bool is_of_a_library(const frame& f) {
   const std::string_view name = qualified_name(f.function);
   for (const std::string_view of_libraries :
@@ -156,9 +156,9 @@ bool is_of_a_library(const frame& f) {
   return false;
 }
 
-// ---- which of many ranges has an address -------------------------------------------------------------------------------
+// ---- the range that contains an address --------------------------------------------------------------------------------
 
-/// Ranges that may lie within others: `at` gives the innermost.
+/// Ranges that may be nested; at() returns the innermost.
 template <class T>
 class address_ranges {
  public:
@@ -173,7 +173,7 @@ class address_ranges {
     std::uint64_t furthest = 0;
     for (range& r : ranges_) r.furthest = furthest = std::max(furthest, r.end);
   }
-  /// Of those that begin and end alike the first. Null: none.
+  /// Of several with the same begin and end, the first that was added. Null: none.
   const T* at(std::uint64_t address) const {
     auto r = std::upper_bound(ranges_.begin(), ranges_.end(), address,
                               [](std::uint64_t a, const range& b) { return a < b.begin; });
@@ -197,7 +197,7 @@ class address_ranges {
 
 // ---- a file -------------------------------------------------------------------------------------------------------------
 
-/// elfutils asks servers for debug information if this is set. A report is not the moment to load hundreds of megabytes.
+/// elfutils downloads debug information if this variable is set. A report must not wait for hundreds of megabytes.
 class without_debug_servers {
  public:
   without_debug_servers() {
@@ -234,7 +234,7 @@ struct segment {
   bool is_code;
 };
 
-/// Those that are loaded; empty: not an ELF file of this kind of machine.
+/// The loaded segments; empty if it is no ELF file for this machine.
 std::vector<segment> loaded_segments(int fd) {
   Elf64_Ehdr h;
   if (pread(fd, &h, sizeof h, 0) != sizeof h ||
@@ -250,7 +250,7 @@ std::vector<segment> loaded_segments(int fd) {
   return loaded;
 }
 
-/// The number that /proc/PID/maps would show for a file: on some stacked file systems it isn't what stat() says.
+/// The inode that /proc/PID/maps would show for a file. On some stacked file systems it differs from that of stat().
 std::uint64_t inode_in_maps(int fd) {
   void* here = mmap(nullptr, page, PROT_READ, MAP_PRIVATE, fd, 0);
   if (here == MAP_FAILED) return 0;
@@ -266,7 +266,7 @@ std::uint64_t inode_in_maps(int fd) {
   return found;
 }
 
-/// A file of which something was mapped. Addresses are the file's own: those of its program headers, as `nm` prints them.
+/// A mapped file. Its addresses are those of its program headers, as `nm` prints them.
 class mapped_file {
  public:
   mapped_file(std::string path, std::uint64_t inode) : path_(std::move(path)) {
@@ -291,7 +291,7 @@ class mapped_file {
 
   const std::string& path() const { return path_; }
 
-  /// What is added to the file's addresses where it is mapped like that.
+  /// The difference between addresses in the process and in the file for this mapping.
   std::uint64_t bias(const record::module_slot& m) const {
     const segment* best = nullptr;
     for (const segment& s : segments_) {
@@ -300,7 +300,7 @@ class mapped_file {
     }
     return m.begin - m.offset + (best != nullptr ? best->offset - best->address : 0);
   }
-  /// Whether an address is of one of its segments; not those beyond the file's end only.
+  /// Whether the address is in one of its segments, also in the part beyond the end of the file.
   bool has(std::uint64_t address) const {
     return std::any_of(segments_.begin(), segments_.end(),
                        [&](const segment& s) { return address - s.address < s.memory_size; });
@@ -311,7 +311,7 @@ class mapped_file {
     return lowest;
   }
 
-  /// Innermost first, at least one; without addresses in the process.
+  /// At least one frame, the innermost first. Their addresses in the process are not set.
   const std::vector<frame>& frames_at(std::uint64_t address) {
     const auto [known, is_new] = frames_.try_emplace(address);
     if (is_new) known->second = look_up(address);
@@ -330,7 +330,7 @@ class mapped_file {
  private:
   struct unit {
     Dwarf_Die die;
-    Dwarf_Die functions_die;  // that of the .dwo file if there is one
+    Dwarf_Die functions_die;  // of the .dwo file if there is one
     bool has_functions = false, has_nested = false;
     address_ranges<Dwarf_Die> functions, nested;
   };
@@ -341,7 +341,7 @@ class mapped_file {
     if (session_ == nullptr) return;
     dwfl_report_begin(session_);
     module_ = dwfl_report_elf(session_, path_.c_str(), path_.c_str(), fd_, 0, true);
-    if (module_ != nullptr) fd_ = -1;  // it is the library's now
+    if (module_ != nullptr) fd_ = -1;  // elfutils closes it
     dwfl_report_end(session_, nullptr, nullptr);
     if (module_ != nullptr && dwfl_module_getelf(module_, &file_bias_) == nullptr) module_ = nullptr;
   }
@@ -410,7 +410,7 @@ class mapped_file {
     return u.nested.at(pc);
   }
 
-  /// What was put in line into a function, at an address: outermost first.
+  /// The functions that were inlined at an address, the outermost first.
   static void add_inlined(Dwarf_Die parent, std::uint64_t pc, std::vector<Dwarf_Die>& to) {
     Dwarf_Die die;
     if (dwarf_child(&parent, &die) != 0) return;
@@ -430,7 +430,7 @@ class mapped_file {
     } while (dwarf_siblingof(&die, &die) == 0);
   }
 
-  /// Empty: the debug information has none. The name that the linker has says the arguments, too.
+  /// Empty if the debug information has no name. A linkage name contains the arguments.
   std::string name_of(Dwarf_Die die, const symbol* concrete) {
     Dwarf_Attribute a;
     for (const unsigned linkage : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
@@ -442,7 +442,7 @@ class mapped_file {
     return known->second;
   }
 
-  /// What gcc gives no linkage name: what is local to a file and was put in line wherever it is called.
+  /// The name of a function without a linkage name: gcc gives none to functions that are local to a file and inlined at every call.
   static std::string scoped_name(Dwarf_Die die) {
     for (const unsigned to_declaration : {DW_AT_abstract_origin, DW_AT_specification}) {
       Dwarf_Attribute a;
@@ -510,7 +510,7 @@ class mapped_file {
       f.function = name_of(*die, nullptr);
       f.is_inlined = true;
       found.push_back(f);
-      f.line = number(*die, DW_AT_call_line);  // where it was called: the next frame's
+      f.line = number(*die, DW_AT_call_line);  // of the call, in the next frame
       const char* file =
           files != nullptr ? dwarf_filesrc(files, number(*die, DW_AT_call_file), nullptr, nullptr) : nullptr;
       f.file = file != nullptr ? file : "";
@@ -526,7 +526,7 @@ class mapped_file {
     return code_.at(address);
   }
 
-  /// The table of the file or of its debug file, or what a stripped file still has.
+  /// The symbol table of the file or of its debug file; of a stripped file, the dynamic symbols.
   void read_symbols() {
     if (std::exchange(has_symbols_, true)) return;
     open_session();
@@ -534,7 +534,7 @@ class mapped_file {
     struct entry {
       symbol s;
       bool is_data;
-      int rank;  // among several of one address: the least
+      int rank;  // of several symbols with one address the lowest is taken
     };
     std::vector<entry> entries;
     const int count = dwfl_module_getsymtab(module_);
@@ -559,7 +559,7 @@ class mapped_file {
     for (std::size_t i = 0; i < entries.size(); i++) {
       const entry& e = entries[i];
       std::uint64_t size = e.s.size;
-      if (size == 0 && !e.is_data) {  // a function of an assembler's: up to the next symbol
+      if (size == 0 && !e.is_data) {  // a function in assembly: it extends to the next symbol
         for (std::size_t next = i + 1; size == 0 && next < entries.size(); next++)
           size = entries[next].s.address - e.s.address;
       }
@@ -598,10 +598,10 @@ struct symbols::state {
   record::view record;
   std::unordered_map<std::string, std::unique_ptr<mapped_file>> files;  // by inode and path
   std::unordered_map<std::uint32_t, std::vector<mapping>> processes;
-  std::vector<std::uint32_t> unready;  // modules that somebody was writing when last looked at
+  std::vector<std::uint32_t> unready;  // modules that were incomplete when last read
   std::uint32_t modules_read = 0;
 
-  /// What has been mapped since the last time: the program may be running.
+  /// Reads the modules that were mapped since the last call. The program may still run.
   void read_modules() {
     const record::header& h = record.head();
     const std::uint32_t taken = std::min(h.modules.load(std::memory_order_acquire), h.room.modules);
@@ -624,7 +624,7 @@ struct symbols::state {
     processes[m.process].push_back({m.begin, m.end, file->bias(m), file.get()});
   }
 
-  /// The first mapping that fits: the latest of the process itself, or of the one that it was forked from.
+  /// The first mapping that fits: the latest one of the process itself, or else of the process that it was forked from.
   template <class F>
   const mapping* find_again(std::uint32_t process, F fits) const {
     const std::uint32_t taken = record.head().room.processes;
@@ -633,7 +633,8 @@ struct symbols::state {
         const auto& all = known->second;
         if (const auto m = std::find_if(all.rbegin(), all.rend(), fits); m != all.rend()) return &*m;
       }
-      process = record.process(process).parent.load(std::memory_order_relaxed) - 1;  // none: beyond all
+      process =
+          record.process(process).parent.load(std::memory_order_relaxed) - 1;  // 0 - 1, without a parent, ends the loop
     }
     return nullptr;
   }

@@ -19,12 +19,12 @@ namespace {
 
 constexpr std::size_t page_width = 80;
 constexpr std::size_t gap_width = 2;      // of format_table
-constexpr std::size_t hottest_rows = 3;   // with stacks, unless all of it is wanted
+constexpr std::size_t hottest_rows = 3;   // with stacks, unless --details gives all
 constexpr std::size_t frames_shown = 8;   // of a stack
 constexpr std::size_t threads_shown = 8;  // of a row
 constexpr std::size_t narrowest_name = 16;
 
-/// Paragraphs of words, each line indented; a word that is wider than a line stays whole.
+/// Breaks paragraphs between words and indents each line. A word that is longer than a line is not broken.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t hanging = 0) {
   std::string all, line(indent, ' ');
   bool is_empty = true;
@@ -123,7 +123,7 @@ std::string in_table(const row& r) {
   return found == nullptr ? "" : found->in_table;
 }
 
-/// Words that are wider than their column lose their middle.
+/// Cuts the middle of words that are wider than their column.
 std::string with_short_words(const std::string& text, std::size_t width) {
   std::string all;
   for (const std::string_view word : parts_of(text, " \n"))
@@ -131,7 +131,7 @@ std::string with_short_words(const std::string& text, std::size_t width) {
   return all;
 }
 
-/// The first column takes what the others leave of the page.
+/// The first column takes the remaining width.
 std::string fitted_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows) {
   std::size_t others = 0;
   for (std::size_t c = 1; c < columns.size(); c++) {
@@ -159,7 +159,7 @@ std::string table_of(const section& s, const std::vector<const row*>& rows) {
   return fitted_table(std::move(columns), std::move(cells));
 }
 
-// ---- below them --------------------------------------------------------------------------------------------------
+// ---- below the tables --------------------------------------------------------------------------------------------
 
 std::string source_of(const frame& f) {
   if (!f.file.empty()) return fmt::format("{}:{}", base_name(f.file), f.line);
@@ -179,7 +179,7 @@ std::string frame_line(const frame& f, std::size_t indent) {
                      shortened(source, page_width - indent - 4));
 }
 
-/// A template of the C++ library's between two functions of the program's.
+/// Whether the frame is a function of the C++ library: short stacks leave these out.
 bool is_library_wrapper(const frame& f) {
   const std::string name = short_name(f.function);
   return name.starts_with("std::") || name.starts_with("__gthread") || name.starts_with("__gnu_cxx::");
@@ -203,7 +203,7 @@ std::string stack_text(const stack& s, std::size_t indent, bool all) {
   return text;
 }
 
-/// `heading` says what the stacks did; the share is of what all of them are charged with.
+/// `heading` names the kind of the stacks. The shares are relative to the sum of all stacks.
 std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_view heading, bool all) {
   const double sum =
       std::accumulate(stacks.begin(), stacks.end(), 0.0, [](double s, const charged_stack& c) { return s + c.waited; });
@@ -306,7 +306,7 @@ std::string block_of(const row& r, const text_options& o) {
   return text;
 }
 
-/// The first of them; what is left is summed in a line.
+/// The first threads, followed by a line that sums the others.
 std::string section_text(const section& s, const report& r, const text_options& o, bool& is_any_hidden) {
   std::vector<const row*> rows;
   std::size_t others = 0;
@@ -330,7 +330,7 @@ std::string section_text(const section& s, const report& r, const text_options& 
   std::size_t blocks = 0;
   for (const row* i : rows) {
     is_any_hidden = is_any_hidden || i->seen.waiting_is_hidden;
-    // What nobody waited for, and what merely waits for work, has nothing to explain.
+    // Rows without waiting, or with threads that only wait for work, need no stacks.
     const bool is_worth_it = i->seen.waiting.total > 0 && (s.what != kind::condition || i->rule != "condition");
     if (o.details || (is_worth_it && blocks < hottest_rows)) {
       text += block_of(*i, o);
