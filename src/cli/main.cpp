@@ -1,4 +1,5 @@
-// The `usher` command, and the executable behind some of its subcommands: finds the subcommand, reads its options, carries it out.
+// The main function of `usher` and of the executables behind some of its subcommands: finds the subcommand, parses its options, and
+// carries it out.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -25,11 +26,10 @@ bool is_option(std::string_view word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-/// Where in `words` (after the subcommand's name) the command to start begins; `words.size()` if there is
-/// none.
+/// The index in `words` (after the subcommand's name) of the command to start; `words.size()` if there is none.
 ///
-/// CLI11 would take the command's words for options and subcommands of ours (`usher run -- list --all`), so
-/// the command is cut off before it looks. "--" before the command may be left out.
+/// CLI11 would take the words of the command for options and subcommands of Usher (`usher run -- list --all`), so the command is cut off
+/// before parsing. "--" before the command may be omitted.
 std::size_t command_start(const CLI::App& options, const std::vector<std::string_view>& words) {
   std::size_t i = 0;
   while (i < words.size() && words[i] != "--" && is_option(words[i])) {
@@ -53,7 +53,7 @@ std::string names(const std::vector<subcommand>& all) {
   return list;
 }
 
-/// Refuses a word that is no subcommand. The exit status.
+/// Reports a word that is no subcommand. The exit status.
 int refuse_subcommand(const std::vector<subcommand>& all, std::string_view word) {
   nearest_name nearest(word);
   for (const auto& s : all) nearest.consider(s.options->get_name());
@@ -65,13 +65,13 @@ int refuse_subcommand(const std::vector<subcommand>& all, std::string_view word)
   return bad_usage;
 }
 
-/// The part of `app` that the words have led to: a subcommand, or a part of one (`usher sim calibrate`).
+/// The parsed subcommand, or a subcommand of it (`usher sim calibrate`).
 const CLI::App& innermost(const CLI::App& app) {
   const auto inner = app.get_subcommands();
   return inner.empty() ? app : innermost(*inner.back());
 }
 
-/// The option of that part that a word may mean.
+/// The option of the subcommand with the name most similar to the word; empty if none is similar.
 std::string option_near(const CLI::App& part, std::string_view word) {
   const auto without_dashes = [](std::string_view text) {
     return text.substr(std::min(text.find_first_not_of('-'), text.size()));
@@ -84,7 +84,7 @@ std::string option_near(const CLI::App& part, std::string_view word) {
   return nearest.best().empty() ? "" : "--" + std::string(nearest.best());
 }
 
-/// Why the words were not understood, without a full stop.
+/// The reason of a parse error, without a full stop.
 std::string reason(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || unknown.empty()) return error.what();
@@ -93,7 +93,7 @@ std::string reason(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("unknown option '{}'{}", word, did_you_mean(option_near(innermost(app), word)));
 }
 
-/// How the words have led there: "sim calibrate".
+/// The names of the parsed subcommands: "sim calibrate".
 std::string path_to(const CLI::App& app) {
   const auto inner = app.get_subcommands();
   if (inner.empty()) return "";
@@ -101,11 +101,11 @@ std::string path_to(const CLI::App& app) {
   return inner.back()->get_name() + (rest.empty() ? "" : " ") + rest;
 }
 
-/// Has the words read, those before `end`. The exit status if that is all, or if they cannot be understood.
+/// Parses the words up to `end`. An exit status after --help, --version or an error message; nothing to continue.
 std::optional<int> read_words(CLI::App& app, char** words, char** end) {
   try {
-    app.parse(
-        std::vector<std::string>(std::reverse_iterator(end), std::reverse_iterator(words)));  // CLI11 begins at the end
+    app.parse(std::vector<std::string>(std::reverse_iterator(end),
+                                       std::reverse_iterator(words)));  // CLI11 parses from the end
     return std::nullopt;
   } catch (const CLI::Success& e) {
     return app.exit(e);  // --help and --version, on stdout
@@ -117,9 +117,9 @@ std::optional<int> read_words(CLI::App& app, char** words, char** end) {
   }
 }
 
-/// What the command line has beside the subcommand's own words.
+/// The command line after the subcommand's own options.
 struct cut_words {
-  char** own_end;  ///< the first word that is not ours
+  char** own_end;  ///< the first word that is not the subcommand's
   char** command;  ///< the program to start
 };
 
@@ -130,8 +130,7 @@ cut_words cut(const subcommand& chosen, char** words, char** end) {
   return {own_end, own_end + (dashes ? 1 : 0)};
 }
 
-/// `usher help SUBCOMMAND` is `usher SUBCOMMAND --help`. The words after "help", as they are to be read in its place; empty: they make
-/// no sense.
+/// The words "SUBCOMMAND --help" for those after "help" in `usher help SUBCOMMAND`. Empty after an error message.
 std::vector<std::string> asked_of_help(const std::vector<subcommand>& all, const std::vector<std::string>& words) {
   std::vector<std::string> asked;
   for (const std::string& word : words)
@@ -144,7 +143,7 @@ std::vector<std::string> asked_of_help(const std::vector<subcommand>& all, const
   return asked;
 }
 
-/// Without "help".
+/// Carries out the command line, which does not begin with "help".
 int carry_out_words(CLI::App& app, const std::vector<subcommand>& all, int argc, char** argv) {
   char** const end = argv + argc;
   char** const name = std::find_if_not(argv + std::min(1, argc), end, is_option);
@@ -192,7 +191,7 @@ int main(int argc, char** argv) {
   using namespace usher::cli;
   try {
     const int status = start(argc, argv);
-    // A full disk must not look like success.
+    // Output that could not be written, as on a full disk, is an error.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       report_error("cannot write to standard output");
       return status == 0 ? int{cannot_start} : status;

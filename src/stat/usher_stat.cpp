@@ -1,4 +1,4 @@
-// The executable behind `usher stat`.
+// The subcommand of usher_stat, the executable behind `usher stat`.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/subcommand.hpp"

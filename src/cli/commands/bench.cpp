@@ -1,7 +1,6 @@
-// usher bench: a benchmark program on this computer, under the locks of the catalogue. A figure is cut into points, each a run in a
-// process of its own under a time limit, one at a time: a lock that hangs, or needs minutes to get through a queue because there
-// are more threads than CPUs, is reported and not waited for. Rounds are interleaved (A B C A B C), so that a noisy quarter of an
-// hour hits every lock alike.
+// usher bench: a benchmark program on this computer, under the locks of the catalogue. Each point of a figure runs in a process of its
+// own with a time limit, one after another: a lock that hangs, or takes minutes because its queue has more threads than there are CPUs,
+// is reported as an error. Rounds are interleaved (A B C A B C), so that a noisy quarter of an hour affects every lock alike.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -54,7 +53,7 @@ bench::point measured(const sweep_point& p) {
 
 ordered_json to_json(const bench::result& r) {
   ordered_json j;
-  j["machine"] = cpu_name();  // where it ran, not where it was asked
+  j["machine"] = cpu_name();  // the computer that ran the point, not the one that listed it
   j["lock"] = r.lock;
   j["seconds"] = r.seconds;
   add_operations(j, r.throughput, r.operations);
@@ -113,7 +112,7 @@ std::vector<planned_point> points_of(const bench_options& o) {
   return points;
 }
 
-/// As it was typed, without the path.
+/// The command line as typed, without the path of the executable.
 std::string command_line() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::string all;

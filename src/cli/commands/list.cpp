@@ -1,4 +1,4 @@
-// usher list: the catalogue in short, one lock in full, one row a form, or all as JSON.
+// usher list: a summary of the catalogue, one lock in full, one row for each form, or all as JSON.
 #include <pthread.h>
 
 #include <CLI/CLI.hpp>
@@ -58,7 +58,7 @@ forms forms_of(std::string_view family) {
   return found;
 }
 
-// ---- the catalogue in short ----------------------------------------------------------------------------------
+// ---- summary -------------------------------------------------------------------------------------------------
 
 std::string everyday_rows(std::size_t width) {
   std::string text;
@@ -150,7 +150,7 @@ std::string cost_of(const lock_facts* facts) {
       facts->instructions, facts->locked, counted_with);
 }
 
-/// Where the documentation has it.
+/// The place in the documentation.
 std::string page_of(std::string_view family) {
   const std::filesystem::path page = document_near_us("locks.md");
   return page.empty() ? fmt::format("docs/locks.md#{} in Usher's source", family)
@@ -187,7 +187,7 @@ std::string in_full(const lock_table& asked, std::size_t width) {
   return text + (any_wants_cpu ? filled(own_cpu, width) : "");
 }
 
-// ---- one row a form ------------------------------------------------------------------------------------------
+// ---- one row for each form -----------------------------------------------------------------------------------
 
 std::string guarantees(const lock_traits& traits) {
   if (!traits.excludes) return "none: for measurements only";
@@ -200,7 +200,7 @@ std::string guarantees(const lock_traits& traits) {
 }
 
 std::string one_by_one(std::size_t width) {
-  // How narrow columns may become on a terminal: no narrower than their longest words, and 80 columns are enough.
+  // The least widths of columns on a terminal: their longest words. All fit into 80 columns.
   const column guarantee_column = {"guarantees", false, 16};
   const column paper_column = {"paper", false, 11};
   std::vector<std::vector<std::string>> rows;

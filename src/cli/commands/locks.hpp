@@ -1,4 +1,4 @@
-// What the subcommands know of locks beyond the catalogue.
+// Facts about locks that several subcommands use.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ constexpr std::string_view to_string(waiting_kind kind) {
   return way_of(kind).name();
 }
 
-/// Whether waiters load a CPU so long that each wants one of its own.
+/// Whether waiters keep a CPU busy so long that each needs one of its own.
 inline bool needs_own_cpu(const lock_table& lock) {
   return way_of(lock.kind).wants_cpu;
 }

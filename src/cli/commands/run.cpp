@@ -1,5 +1,5 @@
-// usher run: starts a program with Usher's library preloaded and a lock chosen. It becomes the program
-// (exec), so exit status, signals, standard input and job control are the program's own.
+// usher run: starts a program with Usher's library preloaded and a selected lock. The program replaces this process (exec), so exit
+// status, signals, standard input and job control are the program's own.
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
@@ -19,12 +19,12 @@
 namespace usher::cli {
 namespace {
 
-/// The order in which those who wait for conditions or semaphores are served.
+/// The order in which waiters of condition variables and semaphores are woken.
 struct order_option {
   const char* option;
   const char* variable;
   const char* waiters;
-  std::string chance;  ///< as given; the variable's value if not
+  std::string chance;  ///< as given; else the variable's value
 };
 
 struct run_options {

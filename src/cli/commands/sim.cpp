@@ -1,5 +1,5 @@
-// usher sim: a benchmark program on a machine that is not there. A figure is cut into points, each a simulation in a process of
-// its own: locks × numbers of threads × seeds × jitters.
+// usher sim: a benchmark program on a simulated machine. Each point of a figure is simulated in a process of its own: locks × numbers of
+// threads × seeds × jitters.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -47,8 +47,8 @@ struct sim_options : figure_options {
   std::string machine = "x5-2";
   std::vector<double> jitters;
   unsigned seeds = 5, jobs = 0, others = 0;
-  double ms = 0;        ///< 0: as long as it takes
-  double warm_up = -1;  ///< in ms; below 0: what is usual
+  double ms = 0;        ///< 0: sim::usual_run_ns()
+  double warm_up = -1;  ///< in ms; below 0: sim::usual_warm_up_ns()
   std::string spin, placement, vary;
   std::vector<std::string> machine_settings;
   bool together = false;
@@ -64,7 +64,7 @@ int simulate(const sim_options& o) {
   return 0;
 }
 
-/// What `--locks all` means. On a machine without a scheduler threads must not sleep.
+/// The locks of `--locks all`. On a machine without a scheduler threads must not sleep.
 std::vector<std::string> all_locks(const sim::machine& m) {
   std::vector<std::string> names;
   for (const sim::simulated_lock* l : sim::simulated_locks())
@@ -185,7 +185,7 @@ int trace_of(const std::vector<planned_point>& points, const trace_options& o) {
   return show_trace(machine_of(points.front().point), std::move(first), o);
 }
 
-/// Neither date nor host: the same command writes the same header on every computer.
+/// The header of result files. It has neither date nor host, so that the same command writes the same file on every computer.
 ordered_json about_this_run(const sim_options& o) {
   const sim::machine m = find_machine(o.machine, changes_of(machine_settings_of(o.machine_settings), std::nullopt));
   return {{"usher", USHER_VERSION},
@@ -207,7 +207,7 @@ int carry_out(const sim_options& o) try {
   check_chart_metric(o, sim::programs(), true);
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
-  // The longest first, so that no core is left alone with one of them.
+  // The longest points first, so that none of them runs alone at the end.
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -1,4 +1,4 @@
-// usher status: whether a process that runs has Usher's library, which lock, which version; and if not, why.
+// usher status: whether a running process has Usher's library, with its lock and version; if not, the reason.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -31,7 +31,7 @@ namespace {
 using preload::outcome;
 using preload::status_record;
 
-/// A process's memory, or a file: what can be read at an offset.
+/// The memory of a process, or a file: data that is read at an offset.
 class readable {
  public:
   explicit readable(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
@@ -53,7 +53,7 @@ class readable {
   int fd_;
 };
 
-/// The library's record in this part; false if there is none.
+/// Searches this range for the library's record. False if there is none.
 bool find_record(const readable& in, address_range part, status_record& found) {
   constexpr std::uint64_t most = 64 << 20;  // chosen: the library has a few MiB
   if (part.end - part.begin > most) return false;
@@ -65,7 +65,7 @@ bool find_record(const readable& in, address_range part, status_record& found) {
   return false;
 }
 
-/// What is known of the library in a process.
+/// The state of the library in a process, as far as it is known.
 struct usher_state {
   std::string version;  ///< empty: not known
   std::string lock;
@@ -81,7 +81,7 @@ std::string from_environment(pid_t pid, std::string_view name) {
   return "";
 }
 
-/// What the library makes of USHER_LOCK.
+/// The library's decision for this value of USHER_LOCK.
 outcome outcome_of(const std::string& name) {
   if (name.empty()) return outcome::not_set;
   const lock_table* const lock = find_lock(name);
@@ -98,7 +98,7 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   for (const address_range& part : library.data) {
     if (!find_record(memory, part, record)) continue;
     state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
-    if (record.decided.load() == outcome::undecided) return state;  // it has only just begun
+    if (record.decided.load() == outcome::undecided) return state;  // the process has just been started
     char name[status_record::longest_name + 1] = {};
     std::uint32_t owner = 0;
     const bool complete =
@@ -120,7 +120,7 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   return state;
 }
 
-/// Why the locks are the C library's, though the library is there.
+/// The reason why the locks are the C library's although Usher's library is loaded.
 std::string reason(const usher_state& state) {
   switch (state.what) {
     case outcome::not_set:
@@ -138,7 +138,7 @@ std::string reason(const usher_state& state) {
   }
 }
 
-/// What has the process without the library.
+/// The reason why the process does not have the library.
 std::string why_not_loaded(pid_t pid) {
   const std::string program = fmt::format("/proc/{}/exe", pid);
   if (const auto ours = read_elf("/proc/self/exe"))
@@ -157,7 +157,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-/// How much /proc shows of a process.
+/// The parts of a process that /proc shows.
 enum class view { none, denied, no_memory, all };
 
 view view_of(pid_t pid) {
@@ -165,7 +165,8 @@ view view_of(pid_t pid) {
   if (maps < 0 && (errno == EACCES || errno == EPERM)) return view::denied;
   if (maps < 0) {
     if (kill(pid, 0) == 0) return view::no_memory;
-    return errno == ESRCH ? view::none : view::denied;  // hidepid shows nothing of others' processes
+    return errno == ESRCH ? view::none
+                          : view::denied;  // with the mount option hidepid, processes of other users are invisible
   }
   char one = 0;
   const ssize_t n = read(maps, &one, 1);

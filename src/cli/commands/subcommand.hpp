@@ -1,4 +1,4 @@
-// What a subcommand gives to main: its options, and the function that carries it out.
+// A subcommand: its options, and the function that carries it out.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@ struct subcommand {
   /// Whether a command follows the options: `usher run --lock twa -- CMD ARGS…`.
   bool takes_command = false;
 
-  /// Whether another executable carries it out: its words, which begin with the subcommand's name, are given to `carry_out` unread.
+  /// Whether another executable carries it out: `carry_out` gets all words unparsed, from the subcommand's name on.
   bool elsewhere = false;
 };
 
-/// What this executable has; the command and the simulator's each define it. Each subcommand adds itself to `app`.
+/// The subcommands of this executable. Each executable defines this function; each subcommand adds itself to `app`.
 std::vector<subcommand> subcommands(CLI::App& app);
 
-// One a file.
+// Each is defined in a file of its own.
 subcommand list(CLI::App& app);
 subcommand run(CLI::App& app);
 subcommand try_locks(CLI::App& app);
@@ -37,7 +37,7 @@ subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's name
 subcommand bench_command(CLI::App& app);
 subcommand stat_command(CLI::App& app);
 
-// What `usher --help` says of those of other executables.
+// Summaries of the subcommands of other executables, for `usher --help`.
 inline constexpr const char* stat_summary = "Show which mutex is hot, who holds it and who waits";
 inline constexpr const char* sim_summary = "Simulate a benchmark on another machine";
 inline constexpr const char* bench_summary = "Run a benchmark on this computer";

@@ -1,5 +1,5 @@
-// usher try: which lock suits this program on this machine? Runs it under each, in turns, and compares. The work is in trial/; here
-// are the options, and where results go.
+// usher try: runs a program under several locks in turns and compares them. trial/ has the method; this file has the options and the
+// output.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -107,7 +107,7 @@ bool check_usage(const try_options& o, char** command) {
   return true;
 }
 
-/// All that is for people, on standard output; on standard error where that has the JSON.
+/// Prints table, remarks and conclusion on standard output, or on standard error if the JSON goes to standard output.
 void print_report(const trial::trial_seen& t, const try_options& o, std::FILE* to) {
   const std::size_t width = to == stdout ? terminal_width() : 0;
   std::string text;
@@ -136,7 +136,7 @@ chart drawn(const trial::trial_seen& t, const chart_options& look) {
 bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& files) {
   bool written = true;
   if (files.json.wanted() || files.json_on_stdout) {
-    // What programs print need not be UTF-8.
+    // The output of programs may contain bytes that are not UTF-8.
     const std::string json =
         trial::json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
     if (files.json_on_stdout)
@@ -149,7 +149,7 @@ bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& 
   return written;
 }
 
-/// A trial that is over.
+/// Reports a finished trial.
 int show(const try_options& o) {
   std::ifstream in(o.show);
   if (!in) {

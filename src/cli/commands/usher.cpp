@@ -1,4 +1,4 @@
-// The subcommands of `usher`, and the way to those that another executable has.
+// The subcommands of `usher`. Some are carried out by another executable, which replaces this process.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@ constexpr const char* examples = R"(Examples:
 
 'usher help SUBCOMMAND' says more.)";
 
-/// Becomes the other executable, with the same words. Returns where that fails.
+/// Replaces this process by the other executable, with the same words. Returns only on failure.
 int become(const component& other, char** words) {
   const std::filesystem::path program = helper_near_us(other.executable);
   if (program.empty()) {

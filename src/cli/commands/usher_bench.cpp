@@ -1,4 +1,4 @@
-// The executable behind `usher sim` and `usher bench`: what simulates, measures, and is of no use to those who run a program.
+// The subcommands of usher_bench, the executable behind `usher sim` and `usher bench`.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/subcommand.hpp"

@@ -1,5 +1,5 @@
-// Reads the few facts of an ELF file that decide whether a preload works. A damaged file gives fewer facts,
-// never a crash: every offset in it is checked by the read itself.
+// Reads the parts of an ELF file that decide whether a preload works. A damaged file gives fewer facts but never a crash, since every
+// read checks its offset.
 #include "cli/elf/elf.hpp"
 
 #include <elf.h>
@@ -47,7 +47,7 @@ std::vector<ElfW(Phdr)> segments(const file& f, const ElfW(Ehdr) & header) {
   return found;
 }
 
-/// The dynamic section names its string table by address; the loaded segments say where in the file that is.
+/// The offset in the file of an address: the dynamic section has the address of its string table, and the loaded segments have both.
 std::uint64_t offset_of(std::uint64_t address, const std::vector<ElfW(Phdr)>& segments) {
   for (const auto& s : segments)
     if (s.p_type == PT_LOAD && address - s.p_vaddr < s.p_filesz) return address - s.p_vaddr + s.p_offset;
@@ -74,7 +74,7 @@ void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<E
 
 std::optional<elf_file> read_elf(const std::string& path) {
   const file f(path);
-  // These come first and lie at the same place in files of both word sizes.
+  // These fields have the same offsets for both word sizes.
   struct {
     unsigned char ident[EI_NIDENT];
     std::uint16_t type;

@@ -1,4 +1,4 @@
-// What the loader of a program or library will go by.
+// The parts of an ELF file that the loader uses.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace usher::cli {
 
-/// Which processors and which word size a file is for.
+/// The processor and word size that a file is for.
 struct elf_target {
   unsigned char word_size = 0;   ///< ELFCLASS32 or ELFCLASS64
   unsigned char byte_order = 0;  ///< ELFDATA2LSB or ELFDATA2MSB
@@ -20,11 +20,11 @@ struct elf_target {
 struct elf_file {
   elf_target target;
 
-  // The rest is read only from files that are for this machine.
+  // Read only from files for this machine.
   bool is_native = false;
-  std::string interpreter;          ///< the loader: empty in a static program
-  std::string soname;               ///< the name that a library has for itself
-  std::vector<std::string> needed;  ///< the libraries that it asks for
+  std::string interpreter;          ///< the loader; empty in a static program
+  std::string soname;               ///< DT_SONAME
+  std::vector<std::string> needed;  ///< DT_NEEDED
 };
 
 /// Nullopt if there is no such file, it cannot be read, or it is not ELF.

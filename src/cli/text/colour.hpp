@@ -1,4 +1,4 @@
-// Colours of a terminal: where they are wanted, and the text in them.
+// Colours of a terminal: whether they are used, and text in colours.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ inline std::optional<colour_when> colour_when_of(std::string_view word) {
   return std::nullopt;
 }
 
-/// Whether what is written there is to have colours: by itself on a terminal that has them, unless NO_COLOR (no-color.org) is set.
+/// Whether output to this stream has colours. Automatically on a terminal that has them, unless NO_COLOR (no-color.org) is set.
 inline bool has_colours(colour_when when, std::FILE* stream) {
   if (when != colour_when::automatic) return when == colour_when::always;
   return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && isatty(fileno(stream)) != 0;

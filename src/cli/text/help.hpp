@@ -1,4 +1,4 @@
-// The help text of a subcommand: CLI11's, as wide as the terminal, with a usage line that says what follows the options.
+// The help text of a subcommand: CLI11's text in the width of the terminal, with a usage line that shows the words after the options.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -12,7 +12,7 @@ namespace usher::cli {
 /// Exit statuses of the command itself, the same as those of `env` and `timeout`. All others are those of the started program.
 enum exit_status : int {
   bad_usage = 2,
-  cannot_start = 125,  ///< something of Usher's own is missing or broken
+  cannot_start = 125,  ///< a part of Usher is missing or broken
   not_executable = 126,
   not_found = 127,
 };

@@ -1,5 +1,5 @@
-// A file that is to be written when the work is done, and is tried before it begins: who cannot write should not work for
-// hours first.
+// A file that is written at the end of the work and opened at its beginning, so that a file that cannot be written is an error at once
+// and not after hours.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ class output_file {
   output_file& operator=(const output_file&) = delete;
   ~output_file();
 
-  /// Whether it can be written. What is there keeps what it has, and nothing is made, until write(): who is interrupted leaves no
-  /// empty file. False after an error message. No name: nothing is to be written, and that succeeds.
+  /// Whether the file can be written; false after an error message. Its content does not change, and no new file is created, before
+  /// write(): an interrupted command leaves no empty file. Succeeds with an empty name, for no file.
   bool open(const std::string& name);
   bool wanted() const { return !name_.empty(); }
-  /// Instead of what was in the file. False after an error message.
+  /// Replaces the content of the file. False after an error message.
   bool write(const std::string& content);
 
  private:

@@ -1,4 +1,4 @@
-// How far something long has come, for whoever sits before the terminal.
+// A progress bar.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace usher::cli {
 
-/// A bar on standard error, if that is a terminal.
+/// Shown on standard error if that is a terminal.
 class progress {
  public:
   progress(std::size_t runs, bool quiet) : runs_(runs), shown_(!quiet && isatty(STDERR_FILENO) != 0) {}

@@ -1,4 +1,4 @@
-// Where, when and by what a result was made, for files that are read again: as other results of this tree say it.
+// Place, date and version of a result, in the form that all result files of this tree have.
 #pragma once
 
 #include <gnu/libc-version.h>
@@ -13,7 +13,7 @@ extern const char* const workloads_commit;  // of a source file that the build w
 
 namespace usher::cli {
 
-/// "unknown" where it was built from no repository.
+/// "unknown" if the build was not from a repository.
 inline std::string commit_of_build() {
   return workloads_commit;
 }

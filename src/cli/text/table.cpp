@@ -34,7 +34,7 @@ std::string format_table(const std::vector<column>& columns, const std::vector<s
     widths.push_back(shown_width(columns[c].heading));
     for (const auto& row : rows) widths[c] = std::max(widths[c], shown_width(row[c]));
   }
-  // Take what is too much from the columns that may break, always from the widest.
+  // Narrow the columns that may be broken, always the widest, until the table fits.
   std::size_t total = std::accumulate(widths.begin(), widths.end(), gap * (columns.size() - 1));
   for (; width != 0 && total > width; --total) {
     std::size_t* widest = nullptr;

@@ -27,7 +27,7 @@ std::size_t utf8_length(std::string_view text) {
                              : first >= 0xf0 && first < 0xf5 ? 4
                                                              : 0;
   if (length == 0 || text.size() < length || !std::all_of(text.begin() + 1, text.begin() + length, continues)) return 0;
-  // Too long a form of a lower code; a surrogate; beyond the last code.
+  // An overlong encoding, a surrogate, or a code above U+10FFFF.
   const auto second = static_cast<unsigned char>(text[1]);
   const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
                      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);

@@ -1,4 +1,4 @@
-// Words of the environment, of the shell, and of what programs print.
+// Words in the environment, on command lines, and in the output of programs.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@ inline std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// In single quotes, as a POSIX shell reads it back.
+/// The text in single quotes, for a POSIX shell.
 inline std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 
-/// What is between these characters, but for what is empty.
+/// The parts between these characters that are not empty.
 inline std::vector<std::string_view> parts_of(std::string_view text, const char* separators) {
   std::vector<std::string_view> parts;
   for (std::size_t from = 0; from <= text.size();) {
@@ -32,7 +32,7 @@ inline std::vector<std::string_view> parts_of(std::string_view text, const char*
   return parts;
 }
 
-/// The last line that is not blank: of what a program printed, most often why it failed.
+/// The last line that is not blank. In a program's output it often is the reason of a failure.
 inline std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of(" \t\r\n");
   if (end == std::string::npos) return "";

@@ -6,9 +6,9 @@
 namespace usher::cli {
 namespace {
 
-constexpr std::string_view indent = "      ";  // of what continues an example
+constexpr std::string_view indent = "      ";  // of the second and later lines of an example
 
-/// The last place in `line` where it may be broken before `width`, among those that `mark` is found at; npos if there is none.
+/// The last occurrence of `mark` in `line` before `width`, where the line may be broken; npos if there is none.
 std::size_t last_break(std::string_view line, std::string_view mark, std::size_t width) {
   const std::size_t begin = line.find_first_not_of(' ');
   std::size_t found = std::string_view::npos;
