@@ -22,7 +22,7 @@ std::vector<tick> linear_ticks(const axis& a, std::size_t most) {
   return all;
 }
 
-/// Several of every decade, or only the decades, or every so many of them: the first that fits.
+/// Several ticks in each decade, or one for each decade, or one for several decades: the first that fits.
 std::vector<tick> logarithmic_ticks(const axis& a, std::size_t most) {
   const int first = static_cast<int>(std::floor(std::log10(a.low)));
   const int last = static_cast<int>(std::ceil(std::log10(a.high)));
@@ -58,7 +58,7 @@ std::vector<tick> ticks(const axis& a, std::size_t most) {
   constexpr std::size_t fewest = 3;
   if (a.logarithmic)
     if (auto all = logarithmic_ticks(a, most); all.size() >= fewest) return all;
-  return linear_ticks(a, most);  // also where a logarithmic axis spans hardly anything
+  return linear_ticks(a, most);  // also for a logarithmic axis with a small span
 }
 
 }  // namespace usher::cli

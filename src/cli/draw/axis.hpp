@@ -1,4 +1,4 @@
-// The axis of a chart: which place a value has, and where the ticks are.
+// The axis of a chart: the position of a value, and the ticks.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct axis {
   bool logarithmic;
   double begin, end;  ///< their places
 
-  /// Beyond the ends for values beyond them.
+  /// The position of a value, which may be beyond the ends.
   double at(double value) const;
 };
 
@@ -27,7 +27,7 @@ struct tick {
 /// `positive`: all values are above 0; `factor`: the greatest divided by the least.
 bool is_logarithmic(scale chosen, bool positive, double factor);
 
-/// At round values, as many as there is room for, at most `most`.
+/// Ticks at round values, as many as fit, at most `most`.
 std::vector<tick> ticks(const axis& a, std::size_t most);
 
 }  // namespace usher::cli

@@ -1,5 +1,5 @@
-// The surface of a chart: lines, filled outlines and text go in, a file's content comes out. The SVG canvas writes elements and keeps
-// text as text; the PNG canvas draws with cairo. Cairo measures text for both. Lengths are pixels, y grows downwards.
+// The surface of a chart, for lines, filled outlines and text. Its result is the content of a file. The SVG canvas writes elements and
+// keeps text as text; the PNG canvas draws with cairo. Cairo measures text for both. Lengths are pixels, y grows downwards.
 #pragma once
 
 #include <cairo.h>
@@ -53,9 +53,9 @@ class text_ruler {
   text_ruler();
 
   double text_width(const std::string& what, const font& f) const;
-  /// The text, or as much of its beginning as there is room for.
+  /// The text, or as much of its beginning as fits.
   std::string shortened(const std::string& what, const font& f, double room) const;
-  /// In lines, broken between words; what is left after `most` lines is cut off.
+  /// The text in lines, broken between words. Text after `most` lines is cut off.
   std::vector<std::string> broken(const std::string& what, const font& f, double room, std::size_t most) const;
 
  private:
@@ -67,7 +67,7 @@ class canvas : public text_ruler {
  public:
   virtual ~canvas() = default;
 
-  /// From one to the next, with rounded corners.
+  /// A line through all points, with rounded corners.
   virtual void path(const std::vector<point>& points, const stroke& s) = 0;
   /// Filled. With an opacity below 1 the ground shows through.
   virtual void area(const std::vector<point>& outline, colour ink, double opacity = 1) = 0;
@@ -79,7 +79,7 @@ class canvas : public text_ruler {
 
   void line(point from, point to, colour ink, double width = 1) { path({from, to}, {ink, width}); }
   void box(point corner, double width, double height, colour ink);
-  /// A triangle with its tip there; `direction` is -1 for left and 1 for right.
+  /// A triangle; `direction` is -1 for left and 1 for right.
   void arrow_head(point tip, int direction, double size, colour ink);
 };
 

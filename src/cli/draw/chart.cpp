@@ -74,7 +74,7 @@ axis axis_of(const chart& c, double begin, double end) {
     const double room = std::max(1.02, std::pow(most / least, 0.03));
     return {least / room, most * room, true, begin, end};
   }
-  // Where all are much alike they shall look so.
+  // Similar values shall look similar: the axis spans at least 4 % of the reference.
   const double room = std::max(0.03 * (most - least), 0.02 * std::fabs(c.reference) - (most - least) / 2);
   return {least - room, most + room, false, begin, end};
 }
@@ -91,7 +91,7 @@ struct legend_entry {
   std::size_t line;
 };
 
-/// Where everything is; found before the canvas can have its size.
+/// The positions of all parts. The layout is computed before the canvas, whose size depends on it.
 struct layout {
   layout(const chart& c, const page& on, const text_ruler& measure);
 
@@ -110,7 +110,7 @@ struct layout {
   double legend_lines() const { return legend.empty() ? 0 : static_cast<double>(legend.back().line + 1); }
   void find_legend(const chart& c, const text_ruler& measure);
   void find_columns(const chart& c, const text_ruler& measure);
-  /// With so much more room in each.
+  /// Each row is so much higher.
   void find_rows(const chart& c, const text_ruler& measure, double more);
 };
 
@@ -125,7 +125,7 @@ void layout::find_columns(const chart& c, const text_ruler& measure) {
   label_room = std::min(label_room, most_label);
 }
 
-/// Of the marks that there are, in lines.
+/// Lays out the legend of the marks that rows have, in lines.
 void layout::find_legend(const chart& c, const text_ruler& measure) {
   double x = margin;
   std::size_t line = 0;
@@ -279,7 +279,7 @@ void drawing::whisker_end(double value, double y, int direction, colour ink) {
   on_.line({axis_.at(value), y - 5}, {axis_.at(value), y + 5}, ink, 2);
 }
 
-/// In the legend: the C library's symbol; the ground of numbers; any symbol that is hollow.
+/// A key in the legend: the C library's symbol, the ground of numbers, or a hollow symbol.
 void drawing::key(point at, mark m) {
   if (m == mark::reference) return draw_symbol(on_, at, c_library_look(), 1.2);
   if (m == mark::good || m == mark::bad) return on_.box({at.x - 6, at.y - 6}, 12, 12, ground_of(m));
@@ -313,7 +313,7 @@ void drawing::caption() {
   }
 }
 
-/// The same in words, for those who cannot see it and for searching.
+/// The content of the chart in words, for screen readers and for searching.
 std::string in_words(const chart& c) {
   std::string all = quantity_of(c);
   for (const chart_row& r : c.rows) {

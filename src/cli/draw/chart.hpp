@@ -1,4 +1,4 @@
-// A chart of values with intervals: one row a value, a symbol with whiskers, beside a reference line. Data in, file out.
+// A chart of values with intervals: a row for each value, with a symbol, whiskers, and a reference line.
 #pragma once
 
 #include <cmath>
@@ -18,8 +18,8 @@ enum class mark { reference, good, bad, unclear };
 struct chart_row {
   std::string label;
   std::string lock{};                       ///< decides the look; empty: the label does
-  std::optional<double> value{};            ///< nullopt: there is none, and the remark says why
-  double low = -HUGE_VAL, high = HUGE_VAL;  ///< the whiskers; an infinite one is open, two are not drawn
+  std::optional<double> value{};            ///< nullopt: none, for the reason in the remark
+  double low = -HUGE_VAL, high = HUGE_VAL;  ///< the limits; an infinite one is an arrow, two are not drawn
   mark kind = mark::unclear;
   std::string remark{};
 };
@@ -33,11 +33,11 @@ struct chart {
   scale values = scale::automatic;  ///< automatic: logarithmic if they span more than a factor of 8
   image_size size;                  ///< 0: 800 pixels wide, with the height of the content
   std::vector<chart_row> rows;
-  std::vector<std::pair<mark, std::string>> legend;  ///< what is not in the rows is left out
+  std::vector<std::pair<mark, std::string>> legend;  ///< marks that no row has are left out
   std::vector<std::string> caption;
 };
 
-/// The file's content. Of the module that draws: the command calls drawn() of drawing.hpp.
+/// The file's content. Part of the drawing module; the command calls drawn() of drawing.hpp.
 std::string draw(const chart& c, image_format format);
 
 }  // namespace usher::cli

@@ -1,4 +1,4 @@
-// --chart: a picture that is written when the work is done.
+// The option --chart: a picture that is written at the end of the work.
 #pragma once
 
 #include <exception>
@@ -11,14 +11,14 @@
 
 namespace usher::cli {
 
-/// No name, or one that says what the picture shall be. False after an error message.
+/// Whether the name is empty or has the ending of an image format. False after an error message.
 inline bool is_chart_name(const std::string& name) {
   const bool good = name.empty() || image_format_of(name);
   if (!good) report_error("--chart {}: the file's name must end in .svg or .png", name);
   return good;
 }
 
-/// Whether a chart can be drawn at all, if one is wanted: asked before the work begins. False after an error message.
+/// Whether a chart can be drawn, if a name is given; to be called before the work begins. False after an error message.
 inline bool can_draw(const std::string& name) {
   const std::string reason = name.empty() ? "" : load_drawing();
   if (!reason.empty()) report_error("--chart {}: {}", name, reason);

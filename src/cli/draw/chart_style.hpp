@@ -1,4 +1,4 @@
-// What all charts look like. Lengths are pixels.
+// The style of all charts. Lengths are pixels.
 #pragma once
 
 #include <cstddef>

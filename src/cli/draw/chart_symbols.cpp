@@ -77,7 +77,7 @@ void draw_hollow_symbol(canvas& on, point at, std::size_t symbol, double radius,
     return on.dot(at, disc_radius * radius - rim, white);
   }
   on.area(shape, white);
-  // Beyond the first point to the second, for a join at the first like at the others.
+  // Continue to the second point, so that the join at the first is like the others.
   shape.insert(shape.end(), {shape[0], shape[1]});
   on.path(shape, {ink, rim});
 }

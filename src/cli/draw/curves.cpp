@@ -21,7 +21,7 @@ using namespace style;
 constexpr double legend_height = 19, least_legend_height = 14, swatch = 40;
 constexpr double usual_plot = 360, least_plot = 120, most_name = 190;
 constexpr double inset = 14;                   // from the frame to the first and the last point
-constexpr double line_width = 2, wider = 3.5;  // under each line upon it, by this much
+constexpr double line_width = 2, wider = 3.5;  // a line is wider by this for each line on top of it
 constexpr double bar_width = 1.2, bar_end = 3.5;
 
 constexpr font subtitle_font{12}, name_font{12};
@@ -38,7 +38,7 @@ axis horizontal(const curve_chart& c, double begin, double end) {
   return {low, high, is_logarithmic(c.x_scale, low > 0, high / low), begin, end};
 }
 
-/// Nothing is nowhere on a logarithmic axis: it has the bottom for itself.
+/// A logarithmic axis has no place for values of zero or below: they are drawn at the bottom.
 axis logarithmic_vertical(const curve_chart& c, double bottom, double top) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   bool none = false;
@@ -62,7 +62,7 @@ axis vertical(const curve_chart& c, double bottom, double top) {
   return {0, high > 0 ? high * 1.04 : 1, false, bottom, top};
 }
 
-/// The chart's, and a word on a scale that it cannot have.
+/// The caption of the chart, with a remark if a requested scale is not possible.
 std::vector<std::string> caption_of(const curve_chart& c) {
   std::vector<std::string> all = c.caption;
   if (c.x_scale == scale::logarithmic && !horizontal(c, 0, 1).logarithmic)
@@ -70,7 +70,7 @@ std::vector<std::string> caption_of(const curve_chart& c) {
   return all;
 }
 
-/// Where it ends: as the lines do at the right, so the names stand beside it.
+/// The order of the names: by the lines' ends at the right, next to which the names are written.
 std::vector<std::size_t> by_last_value(const curve_chart& c) {
   std::vector<std::size_t> order(c.curves.size());
   for (std::size_t i = 0; i < order.size(); i++) order[i] = i;
@@ -86,7 +86,7 @@ bool has_range(const curve_point& p) {
   return p.low != p.high;
 }
 
-/// Where everything is; found before the canvas can have its size.
+/// The positions of all parts. The layout is computed before the canvas, whose size depends on it.
 struct layout {
   layout(const curve_chart& c, const page& on, const text_ruler& measure);
 
@@ -136,7 +136,7 @@ class drawing {
     scales();
     for (std::size_t i = 0; i < chart_.curves.size(); i++) band(i);
     lines_below();
-    // The first is drawn last, and lies on top.
+    // The first line is drawn last, on top of the others.
     for (std::size_t i = chart_.curves.size(); i-- > 0;) line(i);
     legend();
     double y = layout_.bottom + 58;
@@ -210,7 +210,7 @@ void drawing::scales() {
   on_.text({(left + right) / 2, bottom + 34}, name, small_font, grey, align::centre);
 }
 
-/// Where there are points; of many, at round values. As many as there is room for; the last and the first before the others.
+/// Ticks at the points, or at round values if there are many points. As many as fit; the last and the first have priority.
 std::vector<double> drawing::x_ticks() const {
   std::set<double> values;
   for (const curve& one : chart_.curves)
@@ -243,7 +243,7 @@ void drawing::band(std::size_t i) {
   on_.area(outline, ink_of(looks_[i]), 0.12);
 }
 
-/// A line under others is drawn wider than they are, and shows at both sides of them. The widest first.
+/// Draws lines that coincide with different widths, the widest first, so that the lower ones are visible at both sides.
 void drawing::lines_below() {
   for (std::size_t depth = overlaps::most; depth > 0; depth--)
     for (std::size_t i = 0; i < paths_.size(); i++)
@@ -266,7 +266,7 @@ void drawing::line(std::size_t i) {
   }
 }
 
-/// From the least to the most, where that is longer than the symbol.
+/// A bar from the least to the greatest value, if it is longer than the symbol.
 void drawing::bar(const curve_point& p, colour ink) {
   const point low = at(p.x, p.low), high = at(p.x, p.high);
   if (low.y - high.y < symbol_radius) return;
@@ -286,7 +286,7 @@ void drawing::legend() {
   }
 }
 
-/// The same in words, for those who cannot see it and for searching.
+/// The content of the chart in words, for screen readers and for searching.
 std::string in_words(const curve_chart& c) {
   std::string all = fmt::format("{}; by {}", c.y_name, c.x_name);
   for (const curve& one : c.curves) {

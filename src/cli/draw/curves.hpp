@@ -1,4 +1,4 @@
-// A chart of curves: one line a name, its range as bars and a band. Data in, file out.
+// A chart of curves: a line for each name, with its range as bars and a band.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ struct curve_chart {
   std::vector<std::string> caption;
 };
 
-/// The file's content. Of the module that draws: the command calls drawn() of drawing.hpp.
+/// The file's content. Part of the drawing module; the command calls drawn() of drawing.hpp.
 std::string draw(const curve_chart& c, image_format format);
 
 }  // namespace usher::cli

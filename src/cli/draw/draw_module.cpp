@@ -1,4 +1,4 @@
-// What the module that draws exports. No exception leaves it.
+// The functions that the drawing module exports. No exception leaves it.
 #include <exception>
 #include <string>
 #include <type_traits>

@@ -1,4 +1,4 @@
-// The charts as files. What draws them, and the library that it needs, is a module that is loaded when a chart is wanted.
+// Charts as files. They are drawn by a module, which is loaded with its libraries only if a chart is requested.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace usher::cli {
 
-/// Loads the module. Why there is none, for people, in one line; empty if it is there.
+/// Loads the module. An error message of one line if it cannot be loaded; empty on success.
 std::string load_drawing();
 
-/// The file's content. Throws std::runtime_error where it cannot be drawn.
+/// The file's content. Throws std::runtime_error if the chart cannot be drawn.
 std::string drawn(const chart& c, image_format format);
 std::string drawn(const curve_chart& c, image_format format);
 
-// ---- the border between command and module: both are of one build, as its version says ----
+// ---- the interface between command and module, which must have the same version ----
 
 extern "C" {
-/// What draws leaves the file's content in `out` and returns true, or the reason why it could not.
+/// Draws: returns true with the file's content in `out`, or false with an error message in it.
 using draw_chart_function = bool(const chart* c, image_format format, std::string* out);
 using draw_curves_function = bool(const curve_chart* c, image_format format, std::string* out);
 }

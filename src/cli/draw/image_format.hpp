@@ -1,4 +1,4 @@
-// What a chart's file can be.
+// The formats and sizes of a chart's file.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@ namespace usher::cli {
 
 enum class image_format { svg, png };
 
-/// In pixels; 0: as is usual.
+/// In pixels; 0: the default.
 struct image_size {
   unsigned width = 0, height = 0;
 };
 
-/// By the name's ending, in any case; nullopt: it is neither.
+/// The format of the name's ending, in upper or lower case; nullopt: neither.
 std::optional<image_format> image_format_of(std::string_view file_name);
 
 }  // namespace usher::cli

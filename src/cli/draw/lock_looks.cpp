@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_members = symbol_count;
 
 /// A colour and the locks with this colour. A lock's symbol follows from its place in the list, counted from the family's first symbol:
-/// append new locks, and the symbols of the others stay.
+/// new locks are appended so that the symbols of the others do not change.
 struct family {
   colour ink;
   std::size_t first_symbol;
@@ -53,7 +53,7 @@ constexpr std::array families{
 };
 constexpr std::size_t c_library = 0;
 
-/// By the place of the way of waiting in its table; the seventh would repeat the first.
+/// Indexed by the way of waiting. A seventh way would have the dashes of the first.
 const std::array<std::vector<double>, 6> dash_patterns{
     {{7, 3}, {}, {10, 3, 2, 3}, {2.5, 2.5}, {1.2, 4}, {10, 3, 2, 3, 2, 3}}};
 

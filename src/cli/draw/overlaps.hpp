@@ -1,4 +1,4 @@
-// Finds the places where lines of a chart lie upon each other, so that none hides another.
+// Finds the places where lines of a chart coincide, so that none hides another.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Fitting a chart into the size of its image.
+// Fits a chart into the size of its image.
 #pragma once
 
 #include <utility>

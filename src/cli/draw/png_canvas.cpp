@@ -24,7 +24,7 @@ png_canvas::png_canvas(double width, double height, double scale)
 }
 
 void png_canvas::outline(const std::vector<point>& points) {
-  cairo_new_path(context_.get());  // text leaves a point behind
+  cairo_new_path(context_.get());  // cairo_show_text() leaves a current point
   for (const point& p : points) cairo_line_to(context_.get(), p.x, p.y);
 }
 

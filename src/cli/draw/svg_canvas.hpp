@@ -1,4 +1,4 @@
-// The canvas for SVG: each call appends an element. Text stays text: readers can search it, and the file is small.
+// The canvas for SVG: each call appends an element. Text is kept as text, so that it can be searched and the file is small.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Files that this program looks for, most of them near itself.
+// Paths and files.
 #pragma once
 
 #include <filesystem>
@@ -13,18 +13,18 @@ inline bool is_file(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, none);
 }
 
-/// What is after the last slash.
+/// The part after the last slash.
 constexpr std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: all of it
 }
 
-/// Where this program itself is, without links; empty if that cannot be told.
+/// The path of this program without symbolic links; empty if it is not known.
 inline std::filesystem::path own_path() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error);
 }
 
-/// Whether both names mean one file, also if there is none yet.
+/// Whether both names mean the same file, which need not exist yet.
 inline bool is_same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code none;

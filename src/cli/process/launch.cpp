@@ -32,7 +32,7 @@ const lock_table* choose_lock(bool given, const std::string& asked, std::string_
 }
 
 void warn_of_waiting(const lock_table& lock) {
-  if (lock.traits->native_only) return;  // the C library's locks: nothing is different from a plain run
+  if (lock.traits->native_only) return;  // the C library's locks: the run is a plain one
   if (needs_own_cpu(lock))
     warn(
         "{} wants a CPU for every thread that waits; with more threads than CPUs ({} here) it can be slow "
@@ -63,7 +63,7 @@ int become_command(char** command) {
       report_error("cannot run {}: its interpreter {} does not exist", *program, missing);
     return not_executable;
   }
-  // execvp also says EACCES when there is no such file, but a folder in PATH that cannot be searched.
+  // execvp() also fails with EACCES if no such file exists but a folder in PATH cannot be searched.
   const auto file = find_file(command[0]);
   if (error == ENOENT || error == ENOTDIR || (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
     report_error("cannot run '{}': no such command", command[0]);

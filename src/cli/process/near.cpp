@@ -5,7 +5,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where an installed tree has the executables that are no commands.
+/// The folder of an installed tree with the executables that are no commands.
 constexpr const char* helper_folders[] = {USHER_LIBEXECDIR "/usher", "libexec/usher"};
 
 }  // namespace
@@ -31,7 +31,7 @@ fs::path library_near_us(const char* name) {
 fs::path document_near_us(const std::string& name) {
   for (const fs::path folder : {USHER_DOCDIR, "share/doc/usher"})
     for (const fs::path subfolder : {"", "docs"})
-      for (const char* ending : {"", ".gz"})  // Debian compresses what is large
+      for (const char* ending : {"", ".gz"})  // Debian compresses large documents
         if (fs::path file = own_tree() / folder / subfolder / (name + ending); is_file(file)) return file;
   return {};
 }

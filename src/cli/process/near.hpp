@@ -1,4 +1,4 @@
-// What belongs to this program and is found from where it lies, so that an installed tree may be moved.
+// Finds the other files of Usher relative to this program, so that an installed tree may be moved.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,14 @@ namespace usher::cli {
 /// The tree that this program is installed or built in: <tree>/bin/usher, <tree>/libexec/usher/usher_bench.
 std::filesystem::path own_tree();
 
-/// A library in this tree, or nowhere.
+/// A library in this tree; an empty path if there is none.
 std::filesystem::path library_near_us(const char* name);
 
-/// A page of the documentation, where it is installed; else nowhere.
+/// A page of the documentation; an empty path if it is not installed.
 std::filesystem::path document_near_us(const std::string& name);
 
-/// An executable that is no command by itself: beside this program in a build, in a folder of its own where it is installed.
-/// Nowhere if there is none.
+/// An executable that is no command by itself: beside this program in a build, in a folder of its own in an installed tree. An empty
+/// path if there is none.
 std::filesystem::path helper_near_us(const char* name);
 
 }  // namespace usher::cli

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* library_name = "libusher.so";
 
-/// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be
-/// loaded: the first would take the second for the C library.
+/// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be loaded, since the first would
+/// take the functions of the second for the C library's.
 bool is_ours(std::string_view entry, const std::string& library) {
   const std::string_view name = file_name(entry);
   if (name == library_name || name.starts_with("libusher.so.")) return true;
@@ -27,7 +27,7 @@ bool is_ours(std::string_view entry, const std::string& library) {
   return entry == library || fs::equivalent(fs::path(entry), library, none);
 }
 
-/// Of LD_PRELOAD.
+/// The entries of LD_PRELOAD.
 std::vector<std::string_view> entries(std::string_view list) {
   return parts_of(list, " :");
 }
@@ -44,8 +44,8 @@ bool is_sanitizer_runtime(std::string_view path) {
 std::variant<preload_library, no_library> find_library() {
   fs::path found;
   if (const std::string named = environment("USHER_LIBRARY"); !named.empty()) {
-    // Absolute, because the program may change its directory; not resolved, so that a link can give a library
-    // a path without spaces.
+    // Absolute, because the program may change its directory. Symbolic links are not resolved, so that a link can give the library a path
+    // without spaces.
     found = fs::absolute(named);
     if (!is_file(found)) return no_library{fmt::format("USHER_LIBRARY names no file: {}", named)};
   } else {

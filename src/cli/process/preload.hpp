@@ -1,4 +1,4 @@
-// Where libusher.so is, and what LD_PRELOAD must say for it to be loaded.
+// Finds libusher.so and makes the value of LD_PRELOAD that loads it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct preload_library {
   elf_target target;
 };
 
-/// Why the library cannot be used, for people; one line.
+/// The library cannot be used. The text is an error message of one line.
 struct no_library {
   std::string reason;
 };
@@ -22,16 +22,15 @@ struct no_library {
 /// The library that USHER_LIBRARY names, else the one near this program.
 std::variant<preload_library, no_library> find_library();
 
-/// LD_PRELOAD with `library` in its place: before everything that is in `existing`, but after sanitizers'
-/// runtimes.
+/// The value of LD_PRELOAD with `library`: before all other entries of `existing`, but after the runtimes of sanitizers.
 std::string preload_list(std::string_view existing, const std::string& library);
 
 bool has_usher(std::string_view preload, const std::string& library);
 
-/// LD_PRELOAD without Usher's library, wherever it is from.
+/// The value of LD_PRELOAD without any copy of Usher's library.
 std::string without_usher(std::string_view existing, const std::string& library);
 
-/// Whether a library of that name or path is a sanitizer's runtime: these must come first.
+/// Whether a library of that name or path is a sanitizer's runtime, which must be loaded first.
 bool is_sanitizer_runtime(std::string_view name);
 
 }  // namespace usher::cli

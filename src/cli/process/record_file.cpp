@@ -40,8 +40,7 @@ std::uint64_t read_tsc() {
 #endif
 }
 
-/// Whether the time stamp counter has one rate, always runs, and is what the kernel's own clock is made of: then it is the same
-/// on all CPUs.
+/// Whether the time stamp counter has a constant rate, never stops, and is the kernel's clock source, so that it is the same on all CPUs.
 bool is_tsc_steady() {
 #if !defined(__x86_64__)
   return false;
@@ -62,7 +61,7 @@ bool is_tsc_steady() {
   throw std::runtime_error(fmt::format("cannot make {}: {}{}", what, std::strerror(error), advice));
 }
 
-/// Of a process: whether it has ended, waited for or not; whether its first thread has.
+/// Whether a process has ended, as a zombie or completely, and whether its first thread has ended.
 struct life {
   bool is_over = false, first_is_over = false;
 };
@@ -71,12 +70,12 @@ life look_up_life(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return {true, true};
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   std::string text;
-  if (!std::getline(in, text)) return {};  // of others, where /proc hides them
+  if (!std::getline(in, text)) return {};  // /proc may hide processes of other users
   const std::size_t name_ends = text.rfind(')');
   if (name_ends == std::string::npos || name_ends + 2 >= text.size()) return {};
   const char state = text[name_ends + 2];
   if (state != 'Z' && state != 'X') return {};
-  // A process whose first thread has ended before the others looks like a zombie, too.
+  // A process whose first thread has ended before the others has the state of a zombie, too.
   std::size_t at = name_ends + 2;
   constexpr int fields_between = 17;  // from the state to the number of threads
   for (int i = 0; i < fields_between && at != std::string::npos; i++) at = text.find(' ', at + 1);
@@ -107,7 +106,7 @@ std::uint64_t tick_clock::now() const {
   return is_tsc_ ? read_tsc() : monotonic_ns();
 }
 
-/// Of some attempts the one that was interrupted least.
+/// The shortest of some attempts, which was not interrupted between the two clocks.
 tick_clock::reading tick_clock::read_both() {
   reading best{};
   std::uint64_t least = ~std::uint64_t{0};
@@ -134,7 +133,7 @@ record_file::record_file(const record_options& o)
       path_(fmt::format("/proc/{}/fd/{}", getpid(), descriptor_)) {
   if (descriptor_ < 0) fail_to_make("a record in memory", errno);
   fill(o, false);
-  // A process that has inherited it cannot make it shorter, which would kill those that have it mapped.
+  // The seals keep a process that has inherited it from truncating it, which would kill all processes that have it mapped.
   fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
 }
 
@@ -153,13 +152,13 @@ record_file::record_file(const record_options& o, const visible& where) {
   fill(o, true);
 }
 
-/// A destructor does not run for what its constructor has thrown.
+/// Frees all resources before it throws, since the destructor does not run after an exception in the constructor.
 void record_file::fill(const record_options& o, bool take_memory_now) {
   record::capacities room;
   room.objects = std::bit_ceil(std::max(o.objects, std::uint32_t{64}));
   room.details = std::clamp(room.objects / 8, std::uint32_t{64}, std::uint32_t{65536});
   size_ = record::view::size_for(room);
-  // What has its folder's memory may find that full: better here than by a signal in the program.
+  // A full file system must be an error here, not a SIGBUS in the program later.
   int error = take_memory_now ? posix_fallocate(descriptor_, 0, static_cast<off_t>(size_)) : 0;
   if (error == 0 && ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) error = errno;
   void* memory = MAP_FAILED;
@@ -198,12 +197,12 @@ record_file::~record_file() {
   close(descriptor_);
 }
 
-// ---- who lives ------------------------------------------------------------------------------------------------
+// ---- living processes and threads -----------------------------------------------------------------------------
 
 void census::look_at_processes(std::uint64_t now) {
   const record::header& h = record_.head();
-  // Of one number the last is the one that may live: those before it were ended by exec.
-  std::unordered_map<std::uint32_t, std::uint64_t> later;  // when it began
+  // Of several slots with one process id only the last may be alive: exec ended the earlier ones.
+  std::unordered_map<std::uint32_t, std::uint64_t> later;  // process id: when the later slot began
   for (std::uint32_t i = taken(h.processes, h.room.processes); i-- > 0;) {
     record::process_slot& p = record_.process(i);
     const std::uint32_t pid = p.pid.load(relaxed);
@@ -229,7 +228,7 @@ void census::look(std::uint64_t now) {
   life of_process;
   for (std::uint32_t i = 0; i < threads; i++) {
     record::thread_slot& t = record_.thread(i);
-    // First: only after we have set it, the slot may become another thread's.
+    // Read first: the library gives the slot to another thread only after `over` was set here.
     if (t.over.load(std::memory_order_acquire) != 0) continue;
     const std::uint32_t tid = t.tid.load(relaxed), process = t.process.load(relaxed);
     if (tid == 0 || process >= processes) continue;
@@ -266,7 +265,7 @@ unsigned census::living_processes() const {
 
 void census::finish(std::uint64_t now) {
   const record::header& h = record_.head();
-  // Threads that were there at the last look, a moment ago, and are not now: they have ended with the program.
+  // Threads that lived at the last look and are gone now have ended with the program, a moment ago.
   for (std::uint32_t i = taken(h.threads, h.room.threads); i-- > 0;) {
     record::thread_slot& t = record_.thread(i);
     if (t.tid.load(relaxed) != 0 && t.over.load(relaxed) == 0 && t.last.load(relaxed) < now) t.last.store(now, relaxed);
@@ -278,15 +277,15 @@ void census::finish(std::uint64_t now) {
 
 namespace {
 
-/// Ticks at which a thread was seen first, and last.
+/// Ticks of a thread's first and last sample.
 using life_span = std::pair<std::uint64_t, std::uint64_t>;
 
-/// How many threads lived at once, at most.
+/// The largest number of threads that lived at the same time.
 std::uint64_t most_at_once(const std::vector<life_span>& lives) {
   std::vector<std::pair<std::uint64_t, int>> changes;
   for (const auto& [first, last] : lives) {
     changes.emplace_back(first, 1);
-    changes.emplace_back(last, -1);  // before those that come at the same tick
+    changes.emplace_back(last, -1);  // sorted before the threads that begin at the same tick
   }
   std::sort(changes.begin(), changes.end());
   std::int64_t now = 0, most = 0;
@@ -300,7 +299,7 @@ recorded_calls sum_of(record::view r) {
   const record::header& h = r.head();
   recorded_calls s;
   s.processes = std::max(h.opened.load(relaxed), h.processes.load(relaxed));
-  s.locks = h.calls.load(relaxed) + h.dropped.objects.load(relaxed);  // of which kind they were nobody knows
+  s.locks = h.calls.load(relaxed) + h.dropped.objects.load(relaxed);  // the kinds of dropped objects are not known
   for (std::uint32_t i = 0; i < h.room.objects; i++) {
     const record::object& o = r.object(i);
     if (o.key.load(relaxed) <= record::object::vacant) continue;

@@ -1,5 +1,5 @@
-// The launcher's side of a record (src/record/layout.hpp): the file, its clock, and what only the launcher can know of the
-// threads that it is about.
+// The launcher's side of a record (src/record/layout.hpp): the file, its clock, and the lifetimes of threads, which the library cannot
+// record itself.
 #pragma once
 
 #include <sys/types.h>
@@ -13,17 +13,17 @@
 
 namespace usher::cli {
 
-/// How often a record is looked at while the program runs.
+/// The period at which a record is sampled while the program runs.
 inline constexpr std::chrono::milliseconds between_looks{50};
 
-/// The ticks of a record: the processor's time stamp counter, where that is what the kernel goes by itself; else nanoseconds.
+/// The ticks of a record: the processor's time stamp counter if the kernel uses it as its clock source, else nanoseconds.
 class tick_clock {
  public:
   tick_clock();  ///< takes some milliseconds
   bool is_tsc() const { return is_tsc_; }
   std::uint64_t now() const;
-  std::uint64_t ticks_a_ms() const { return ticks_a_ms_; }  ///< as it was measured at first
-  /// By two readings of both clocks: now and when this object was made.
+  std::uint64_t ticks_a_ms() const { return ticks_a_ms_; }  ///< measured by the constructor
+  /// Computed from two readings of both clocks: by the constructor, and now.
   double seconds_a_tick() const;
 
  private:
@@ -39,19 +39,19 @@ class tick_clock {
 
 struct record_options {
   bool hold_times = false;
-  std::uint32_t objects = record::capacities{}.objects;  ///< at least; it becomes a power of two
+  std::uint32_t objects = record::capacities{}.objects;  ///< the least capacity; it is rounded up to a power of two
 };
 
-/// Throws std::runtime_error where it cannot be made.
+/// The constructors throw std::runtime_error on failure.
 class record_file {
  public:
-  /// In memory alone: found by this process's number and a descriptor, which the program's processes inherit.
+  /// A file in memory without a name. Processes open it by this process's id and descriptor.
   explicit record_file(const record_options& o = {});
 
-  /// In a folder of memory, with a name, for a process that may not open our descriptors. Gone with this object.
+  /// A file with a name in a tmpfs, for a process that may not open this one's descriptors. The destructor removes it.
   struct visible {
-    std::string folder;   ///< as we see it
-    std::string seen_as;  ///< as the process does
+    std::string folder;   ///< as this process sees it
+    std::string seen_as;  ///< as the recorded process sees it
     uid_t user;
     gid_t group;
   };
@@ -65,9 +65,9 @@ class record_file {
   const tick_clock& clock() const { return clock_; }
   int descriptor() const { return descriptor_; }
   const std::string& path() const { return path_; }  ///< for USHER_STAT
-  /// Takes its name away, where it has one, once a process has opened it: who is killed leaves nothing behind.
+  /// Removes its name once a process has opened it, so that nothing is left behind if this process is killed.
   void hide();
-  /// The library records nothing more.
+  /// Stops recording.
   void disable() { view().head().enabled.store(0); }
 
  private:
@@ -80,14 +80,14 @@ class record_file {
   std::string path_, to_be_removed_;
 };
 
-/// Notes in a record which threads and processes live: they do not say when they end.
+/// Records the lifetimes of threads and processes, whose ends the library does not record.
 class census {
  public:
   explicit census(record::view r) : record_(r) {}
   void look(std::uint64_t now);
-  /// The last look: who lives, has lived until now.
+  /// The last sample: threads and processes that still live end now.
   void finish(std::uint64_t now);
-  /// Of the processes that lived at the last look, those that do so at this moment.
+  /// The number of processes that lived at the last sample and still live.
   unsigned living_processes() const;
 
  private:
@@ -96,20 +96,19 @@ class census {
   record::view record_;
 };
 
-/// What a record counts, of everything together.
+/// Sums over a whole record.
 struct recorded_calls {
-  std::uint64_t locks = 0;       ///< mutexes locked, or tried to
-  std::uint64_t contended = 0;   ///< of these: did not get the mutex at once
-  std::uint64_t waits = 0;       ///< for conditions
-  std::uint64_t semaphores = 0;  ///< credits taken and given, and waits that ran out of time
-  std::uint64_t processes = 0;   ///< that had the library
-  std::uint64_t threads =
-      0;                    ///< that lived at the same time, at most; of those whose slots others have now nobody knows
-  std::uint64_t lives = 0;  ///< ticks, of all threads together
-  std::uint64_t waited = 0;  ///< ticks, for mutexes, of all threads together
+  std::uint64_t locks = 0;       ///< calls that locked or tried to lock a mutex
+  std::uint64_t contended = 0;   ///< of these: calls that had to wait or failed
+  std::uint64_t waits = 0;       ///< for condition variables
+  std::uint64_t semaphores = 0;  ///< credits taken and given, and waits that timed out
+  std::uint64_t processes = 0;   ///< that had loaded the library
+  std::uint64_t threads = 0;  ///< the most that lived at the same time; a thread whose slot was reused is not counted
+  std::uint64_t lives = 0;    ///< ticks, the sum of all threads' lifetimes
+  std::uint64_t waited = 0;   ///< ticks, the sum of all threads' waits for mutexes
 
   std::uint64_t all() const { return locks + waits + semaphores; }
-  /// Of the threads' time, 0 to 1.
+  /// Relative to the threads' lifetimes, 0 to 1.
   std::optional<double> waiting_share() const {
     if (lives == 0) return std::nullopt;
     return static_cast<double>(waited) / static_cast<double>(lives);

@@ -10,7 +10,7 @@
 namespace usher::cli {
 namespace {
 
-constexpr std::string_view deleted = " (deleted)";  // as the kernel adds it
+constexpr std::string_view deleted = " (deleted)";  // the kernel appends it
 
 /// One line of /proc/PID/maps.
 struct mapping {
@@ -48,7 +48,7 @@ std::optional<loaded_library> library_of(pid_t pid) {
     if (m.rights.starts_with("rw")) found->data.push_back(m.range);
     has_code = has_code || m.rights.find('x') != std::string::npos;
   }
-  // Where code may not be mapped (noexec, NoExecPaths=) the loader gives up and may leave the file's first part behind.
+  // If code may not be mapped (noexec, NoExecPaths=), the loader fails and may leave the first part of the file mapped.
   return has_code ? found : std::nullopt;
 }
 

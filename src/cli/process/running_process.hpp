@@ -1,4 +1,4 @@
-// Usher's library in a process that runs, as /proc shows it.
+// Usher's library in a running process, as /proc shows it.
 #pragma once
 
 #include <sys/types.h>
@@ -15,16 +15,16 @@ struct address_range {
 };
 
 struct loaded_library {
-  std::uint64_t begin = 0;  ///< where its file's first byte is mapped
+  std::uint64_t begin = 0;  ///< address of the first byte of its file
   std::string path;         ///< as the process sees it
-  bool is_deleted = false;  ///< since: what has that path now, if anything, is another file
+  bool is_deleted = false;  ///< the path is now that of another file or of none
   std::vector<address_range> data;
 };
 
-/// Our library in a process, by its name, with its code. Nothing, too, where the maps may not be read.
+/// Usher's library in a process, found by its name, with its code mapped. Nothing also if the maps may not be read.
 std::optional<loaded_library> library_of(pid_t pid);
 
-/// A file that the process has by that path, as we see it.
+/// The path for this process of a file that has the given path in the other process.
 std::string path_in(pid_t pid, const std::string& path);
 
 }  // namespace usher::cli

@@ -23,7 +23,7 @@ void run_side_by_side(unsigned jobs, const std::function<std::optional<command_t
     while (more && now.size() < jobs) {
       auto command = next();
       if (!command) {
-        more = !now.empty();  // what ends may lead to more
+        more = !now.empty();  // a result may make new commands available
         break;
       }
       std::vector<char*> words;

@@ -27,13 +27,13 @@ bool is_executable(const std::string& path) {
          faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
 }
 
-/// The file of that name that execvp would come upon first, of those that pass.
+/// The first file of that name, in execvp()'s order, that passes the test.
 template <class Predicate>
 std::optional<std::string> look_up(const std::string& command, Predicate passes) {
   if (command.find('/') != std::string::npos) return passes(command) ? std::optional(command) : std::nullopt;
   if (command.empty()) return std::nullopt;
   const char* path = std::getenv("PATH");
-  std::istringstream directories(path == nullptr ? "/bin:/usr/bin" : path);  // the default is execvp's
+  std::istringstream directories(path == nullptr ? "/bin:/usr/bin" : path);  // the default of execvp()
   for (std::string directory; std::getline(directories, directory, ':');) {
     std::string file = (directory.empty() ? "." : directory) + "/" + command;
     if (passes(file)) return file;
@@ -44,7 +44,7 @@ std::optional<std::string> look_up(const std::string& command, Predicate passes)
 /// The words after "#!"; empty if the file is no script.
 std::vector<std::string> script_line(const std::string& path) {
   std::ifstream file(path);
-  char line[256];  // as much as the kernel looks at
+  char line[256];  // as many bytes as the kernel reads
   file.read(line, sizeof line);
   std::string_view text(line, static_cast<std::size_t>(file.gcount()));
   if (!text.starts_with("#!")) return {};
@@ -66,8 +66,8 @@ std::optional<std::string> program_of_env(const std::vector<std::string>& line) 
   return std::nullopt;
 }
 
-/// Whether the kernel will run the program in secure mode, in which the loader ignores preloads. The bits
-/// alone do not tell: what counts is whether they change anything for the user who calls.
+/// Whether the kernel will run the program in secure mode, in which the loader ignores preloads: whether the set-user-ID and
+/// set-group-ID bits change an id of the calling user.
 bool gains_rights(const std::string& path) {
   struct stat status;
   struct statvfs mounted;
@@ -75,7 +75,7 @@ bool gains_rights(const std::string& path) {
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return false;
   if (statvfs(path.c_str(), &mounted) == 0 && (mounted.f_flag & ST_NOSUID) != 0) return false;
   if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) return true;
-  // Without the group's execute bit, set-group-ID has another meaning.
+  // Without the execute bit of the group, the set-group-ID bit means mandatory locking.
   if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != getgid()) return true;
   return getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
@@ -85,7 +85,7 @@ void examine(const std::string& program, const std::string& subject, const elf_t
   constexpr std::string_view keeps = "so it keeps the C library's locks";
   const auto elf = read_elf(program);
   const bool readable = access(program.c_str(), R_OK) == 0;
-  // On a script the bits have no effect; what cannot be read may be a program.
+  // The bits have no effect on scripts. A file that cannot be read may be a program.
   if ((elf || !readable) && gains_rights(program))
     found.push_back(
         fmt::format("{} runs with another user's, group's or extra rights (set-user-ID and the like): the "
@@ -93,10 +93,10 @@ void examine(const std::string& program, const std::string& subject, const elf_t
                     subject, keeps));
   if (!readable) return;
   if (!elf) {
-    constexpr int deepest = 5;  // where the kernel gives up on scripts that are run by scripts
+    constexpr int deepest = 5;  // the kernel's limit for scripts that are interpreters of scripts
     if (depth >= deepest) return;
     const auto line = script_line(program);
-    // What is neither ELF nor a script that names its interpreter, execvp gives to the shell.
+    // A file that is neither ELF nor a script with an interpreter is executed by the shell, as execvp() does it.
     const std::string interpreter = line.empty() ? "/bin/sh" : line.front();
     const auto go_on = [&](const std::string& next) {
       if (is_executable(next))
@@ -115,8 +115,7 @@ void examine(const std::string& program, const std::string& subject, const elf_t
   }
   if (!elf->is_native) return;
   if (elf->interpreter.empty()) {
-    // The loader itself, called as a program, has no interpreter either, but heeds preloads; it has a
-    // library's name, which a static program has not.
+    // The loader, started as a program, has no interpreter either but loads preloads. Unlike static programs it has a soname.
     if (elf->soname.empty())
       found.push_back(
           fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}", subject, keeps));
@@ -127,7 +126,7 @@ void examine(const std::string& program, const std::string& subject, const elf_t
         fmt::format("{} is linked with the C library musl: Usher's library is for glibc, and the program may not "
                     "start with it",
                     subject));
-  // The others (undefined behaviour, leaks) do not mind a library before them.
+  // The other sanitizers (undefined behaviour, leaks) allow a library before them.
   const auto minds = [](std::string_view name) {
     return is_sanitizer_runtime(name) &&
            (name.find("asan") != std::string_view::npos || name.find("tsan") != std::string_view::npos);

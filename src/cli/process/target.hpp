@@ -1,4 +1,4 @@
-// The program to be started: which file it is, and whether Usher's library will load into it.
+// The program to be started: its file, and whether Usher's library will be loaded into it.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace usher::cli {
 /// The file that execvp would start: `command` itself if it has a slash in it, else the first in PATH.
 std::optional<std::string> find_program(const std::string& command);
 
-/// The same, but whether it can be executed or not.
+/// The same, also if the file cannot be executed.
 std::optional<std::string> find_file(const std::string& command);
 
-/// Why the library will not load into the program, or not work there: a sentence each.
+/// The reasons why the library will not be loaded into the program or will not work there, one sentence each.
 std::vector<std::string> hindrances(const std::string& program, const elf_target& library);
 
-/// The same, with another name for the program.
+/// The same, with another name for the program in the sentences.
 std::vector<std::string> hindrances(const std::string& program, const std::string& called, const elf_target& library);
 
 /// The missing file that keeps an existing program from starting: its loader, or the interpreter of a script.

@@ -1,4 +1,4 @@
-// Where a measurement was taken, and when, in words for people.
+// This computer and the present time, as text for results.
 #pragma once
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 namespace usher::cli {
 
-/// As the kernel names the CPU, without what is the same for all.
+/// The kernel's name of the CPU without trademarks and the word "CPU".
 inline std::string cpu_name() {
   std::string name;
   std::ifstream in("/proc/cpuinfo");
@@ -25,7 +25,7 @@ inline std::string cpu_name() {
   return name;
 }
 
-/// On how many CPUs this process may run.
+/// The number of CPUs that this process may run on.
 inline unsigned usable_cpus() {
   cpu_set_t set;
   const long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);

@@ -9,7 +9,7 @@
 namespace usher::cli {
 namespace {
 
-/// Places in settings_in_words that figures treat apart.
+/// Indices in settings_in_words of the settings that a figure does not show like the others.
 namespace place_of {
 constexpr std::size_t workload = 0, machine = 1, varied = 4;
 }
@@ -50,7 +50,7 @@ settings_in_words words_of(const sweep_point& p) {
           named("warm_up_ns", p.warm_up_ns)};
 }
 
-/// The key of the machine that is varied if nothing else is: its values are the horizontal axis then. Empty: the threads are.
+/// The key of the machine that is varied if nothing else is; its values are the horizontal axis then. Empty: numbers of threads are.
 std::string varied_alone(const std::vector<point_result>& results) {
   std::set<std::string> keys;
   std::set<unsigned> threads;
@@ -65,7 +65,7 @@ std::string varied_alone(const std::vector<point_result>& results) {
   return keys.size() == 1 && threads.size() == 1 && numbers.size() > 1 ? *keys.begin() : "";
 }
 
-/// Those that differ among the points. The words of the others go into the figure's heading.
+/// The settings that differ among the points. Adds the words of the others to the figure's heading.
 std::vector<std::size_t> telling_settings(figure& f, const std::vector<settings_in_words>& words) {
   std::vector<std::size_t> telling;
   for (std::size_t s = 0; s < settings_in_words().size(); ++s) {

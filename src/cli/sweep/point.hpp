@@ -23,7 +23,7 @@ inline constexpr unsigned most_others = 1000;
 struct sweep_point {
   std::string workload, machine, lock;
   unsigned threads = 1;
-  /// One of these numbers the repetitions of a point: a simulated one has a seed, a measured one a round.
+  /// The number of the repetition: a simulated point has a seed, a measured one a round.
   std::optional<std::uint64_t> seed, round;
   std::uint64_t run_ns = 0;
   bool pinned = false;
@@ -56,8 +56,7 @@ struct point_result {
   std::optional<double> gini, smallest_share, lwss, mttr, utilisation, cpus_used;
   std::optional<double> voluntary_switches, involuntary_switches, misses;
   std::optional<workloads::durations> hand_overs;
-  std::string
-      json;  ///< as it was read, with the measurements that nothing here shows: result files contain it unchanged
+  std::string json;  ///< as read, with all other measurements: result files contain it unchanged
 };
 
 /// A point before and after its run.

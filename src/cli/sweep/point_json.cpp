@@ -48,7 +48,7 @@ std::optional<workloads::durations> durations(const ordered_json& j, const char*
   d.median = at->value("median", std::uint64_t{0});
   d.p99 = at->value("p99", std::uint64_t{0});
   d.longest = at->value("longest", std::uint64_t{0});
-  return d.longest == 0 ? std::nullopt : std::optional(d);  // there was none
+  return d.longest == 0 ? std::nullopt : std::optional(d);  // 0: no such duration was measured
 }
 
 // ---- points ----------------------------------------------------------------------------------------------------------

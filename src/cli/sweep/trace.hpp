@@ -1,4 +1,4 @@
-// usher sim --trace: one simulated point, step by step.
+// usher sim --trace: the steps of one simulated point.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct trace_options {
 
 void add_trace_options(CLI::App& to, trace_options& o);
 
-/// The first microseconds of the measured time of a point. Throws std::runtime_error if there is more than one point.
+/// Prints the first microseconds of the measured time of a point. Throws std::runtime_error if there is more than one point.
 int show_trace(const sim::machine& m, std::vector<sim::point> points, const trace_options& o);
 
 }  // namespace usher::cli
