@@ -17,6 +17,7 @@
 #include "bench/native/host.hpp"
 #include "bench/native/point.hpp"
 #include "cli/commands/subcommand.hpp"
+#include "cli/process/foreign_cpu.hpp"
 #include "cli/process/process.hpp"
 #include "cli/process/this_computer.hpp"
 #include "cli/sweep/figure_files.hpp"

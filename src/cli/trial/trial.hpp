@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/process/preload.hpp"
+#include "cli/process/foreign_cpu.hpp"
 #include "cli/process/process.hpp"
 #include "cli/text/progress.hpp"
 #include "cli/trial/candidates.hpp"

@@ -1,0 +1,21 @@
+// The load of this computer by other processes.
+#pragma once
+
+namespace usher::cli {
+
+/// The CPU time that was neither idle nor used by this program and its children. It includes the time that the hypervisor took.
+class foreign_cpu {
+ public:
+  foreign_cpu() : from_(now()) {}
+  /// Relative to all CPU time since the object was made, 0 to 1.
+  double share() const;
+
+ private:
+  struct sample {
+    double total, busy, own;
+  };
+  static sample now();
+  sample from_;
+};
+
+}  // namespace usher::cli
