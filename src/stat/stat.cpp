@@ -394,22 +394,20 @@ Environment: as usher run, but without USHER_LOCK the locks are the C library's.
 subcommand stat_command(CLI::App& app) {
   auto* sub = app.add_subcommand("stat", stat_summary);
   auto o = std::make_shared<stat_options>();
-  o->lock_given =
-      sub->add_option("--lock", o->lock, "Under which lock (default: USHER_LOCK if set, else the C library's)")
-          ->type_name("LOCK");
-  o->pid_given =
-      sub->add_option("-p,--pid", o->pid, "A process that runs under Usher already, in the place of a command")
-          ->type_name("PID")
-          ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()));
-  sub->add_option("--top", o->top, "How many rows (default: 10)")->type_name("N")->check(CLI::Range(1, 1000000));
-  sub->add_option("--duration", o->duration, "Record so many seconds")->type_name("S")->check(no_duration);
-  sub->add_flag("--details", o->details, "All that is known of each row, and its objects one by one");
+  o->lock_given = sub->add_option("--lock", o->lock, "The lock (default: USHER_LOCK if set, else the C library's)")
+                      ->type_name("LOCK");
+  o->pid_given = sub->add_option("-p,--pid", o->pid, "Record a process that runs under Usher, instead of a command")
+                     ->type_name("PID")
+                     ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()));
+  sub->add_option("--top", o->top, "Number of rows (default: 10)")->type_name("N")->check(CLI::Range(1, 1000000));
+  sub->add_option("--duration", o->duration, "Record for so many seconds")->type_name("S")->check(no_duration);
+  sub->add_flag("--details", o->details, "All data of each row, and its objects one by one");
   sub->add_flag("--hold-times", o->record.hold_times,
-                "Time each hold, not a sample of them: 35 ns more for each time a mutex is taken");
+                "Time all holds, not a sample of them: 35 ns more for each acquisition of a mutex");
   sub->add_option("--objects", o->record.objects, "Room for so many objects (default: 65536)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 22));
-  sub->add_option("--json", o->json, "Write all that is known to this file")->type_name("FILE");
+  sub->add_option("--json", o->json, "Write all data to this file")->type_name("FILE");
   sub->add_option("--pprof", o->pprof, "Write the waiters' stacks to this file, for pprof")->type_name("FILE");
   sub->add_option("--folded", o->folded, "Write them as lines of folded stacks, for flame graphs")->type_name("FILE");
   sub->add_option("-o,--output", o->output, "Write the table to this file")->type_name("FILE");

@@ -186,10 +186,10 @@ subcommand bench_command(CLI::App& app) {
   sub->add_option("--rounds", o->rounds, "Runs of each point (default: 3)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1000u));
-  sub->add_option("--seconds", o->seconds, "That are measured of a run (default: 1)")
+  sub->add_option("--seconds", o->seconds, "Measured duration of a run (default: 1)")
       ->type_name("S")
       ->check(CLI::Range(0.001, 3600.0));
-  add_figure_options(*sub, *o, "three times --seconds, and 10");
+  add_figure_options(*sub, *o, "three times --seconds, plus 10");
   keep_apart(*sub, {"--merge", "--point"}, {"--rounds", "--seconds"});
   sub->formatter(std::make_shared<help>("usher bench [OPTIONS] WORKLOAD"));
   sub->footer(bench_notes);

@@ -99,7 +99,8 @@ constexpr const char* own_cpu =
 std::string in_short(std::size_t width) {
   return filled("For everyday use ('usher try -- CMD' finds out what suits a program):", width) + "\n" +
          everyday_rows(width) + "\n" +
-         filled("All locks; * marks those above. 'usher list LOCK' has one in full.", width) + all_rows(width) + "\n" +
+         filled("All locks; * marks those above. 'usher list LOCK' shows one in full.", width) + all_rows(width) +
+         "\n" +
          filled(
              fmt::format("A plain name {}: it never needs a CPU of its own. With an ending (twa-park) a lock waits in "
                          "another way:",
@@ -114,21 +115,20 @@ std::string order_of(const lock_traits& t) {
   if (!t.excludes) return "no lock at all: for measurements only";
   std::string text = "a waiter may be overtaken any number of times";
   if (t.fifo)
-    text = "first come, first served: threads get in in the order in which they queued";
+    text = "first come, first served: threads are admitted in the order in which they queued";
   else if (t.bypass != unbounded)
     text = fmt::format("a thread that has queued is overtaken {} times at most", t.bypass);
   else if (t.fifo_leaders)
-    text += "; groups of waiters get in in the order in which their leaders queued";
-  if (t.by_priority) text += "; of threads that sleep, those with a real-time priority get in first";
+    text += "; groups of waiters are admitted in the order in which their leaders queued";
+  if (t.by_priority) text += "; of threads that sleep, those with a real-time priority are admitted first";
   return text;
 }
 
 std::string starvation_of(const lock_traits& t) {
-  if (!t.starvation_free) return "possible: nothing makes sure that a waiter gets in";
-  if (t.bounded_doorway) return "none: every waiter gets in, for certain or with probability one";
-  return "none once a thread has queued: it gets in, for certain or with probability one. Others can in theory keep it "
-         "from "
-         "queueing for as long as they come";
+  if (!t.starvation_free) return "possible: no waiter is certain to be admitted";
+  if (t.bounded_doorway) return "none: every waiter is admitted, for certain or with probability one";
+  return "none once a thread has queued: it is admitted, for certain or with probability one. Arriving threads can in "
+         "theory keep it from queueing as long as they arrive";
 }
 
 std::string size_of(const lock_table& lock) {
@@ -168,7 +168,8 @@ std::string in_full(const lock_table& asked, std::size_t width) {
   row("Order", order_of(t));
   if (t.excludes) row("Starvation", starvation_of(t));
   if (t.restricts)
-    row("Concurrency", "only as many threads compete as the lock can use; others are set aside, and may wait for long");
+    row("Concurrency",
+        "only as many threads compete as the lock can use; the others are set aside and may wait for long");
   if (t.context) row("Queue nodes", "a thread needs one while it waits or holds the lock; Usher keeps them");
   row("Size", size_of(plain));
   row("Cost", cost_of(facts_of(plain.family)));
@@ -287,12 +288,12 @@ int carry_out(const list_options& options) {
 }  // namespace
 
 subcommand list(CLI::App& app) {
-  auto* sub = app.add_subcommand("list", "Show the locks, or all about one");
+  auto* sub = app.add_subcommand("list", "Show the locks, or one of them in full");
   auto options = std::make_shared<list_options>();
   CLI::Option* locks =
-      sub->add_option("LOCK", options->locks, "These in full: what they promise, their size and cost")->type_name("");
-  sub->add_flag("--all", options->all, "One row a form")->excludes(locks);
-  sub->add_flag("--json", options->json, "All that the catalogue says, as JSON");
+      sub->add_option("LOCK", options->locks, "Show these in full: guarantees, size and cost")->type_name("");
+  sub->add_flag("--all", options->all, "One row for each form")->excludes(locks);
+  sub->add_flag("--json", options->json, "All data of the catalogue, as JSON");
   sub->formatter(std::make_shared<help>("usher list [OPTIONS] [LOCK...]"));
   sub->footer("Examples:\n  usher list\n  usher list steady\n  usher list --json | jq -r '.locks[].name'");
   return {sub, [options](char**) { return carry_out(*options); }};

@@ -116,14 +116,13 @@ subcommand run(CLI::App& app) {
   auto* sub = app.add_subcommand("run", "Run a program under a lock of Usher's");
   auto options = std::make_shared<run_options>();
   options->lock_given = sub->add_option("--lock", options->lock,
-                                        fmt::format("Which lock (default: USHER_LOCK if set, else {})", default_lock))
+                                        fmt::format("The lock (default: USHER_LOCK if set, else {})", default_lock))
                             ->type_name("LOCK");
   for (order_option& o : options->orders)
-    sub->add_option(
-           o.option, o.chance,
-           fmt::format("Chance that a thread queues at the tail for {}, not at the head (1, the default: FIFO; "
-                       "0.001: mostly LIFO)",
-                       o.waiters))
+    sub->add_option(o.option, o.chance,
+                    fmt::format("Probability that a waiter for {} is appended at the tail, not at the head (1, the "
+                                "default: FIFO; 0.001: mostly LIFO)",
+                                o.waiters))
         ->type_name("P");
   sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
   sub->add_flag("--quiet", options->quiet, "Do not warn");

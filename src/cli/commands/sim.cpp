@@ -249,36 +249,39 @@ subcommand sim_command(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1000u));
   sub->add_option("--jitter", o->jitters,
-                  "Instead of the machine's: mean of the random part of a latency, relative to it")
+                  "Mean of the random part of a latency, relative to the latency, instead of the machine's")
       ->type_name("J,...")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(0.0, most_jitter));
   sub->add_option("--ms", o->ms,
-                  "Simulated milliseconds that are measured (default: 2; many time slices where threads share CPUs)")
+                  "Simulated milliseconds that are measured (default: 2; several time slices if threads share CPUs)")
       ->type_name("T")
       ->check(CLI::Range(0.001, 100000.0));
-  sub->add_option("--warm-up", o->warm_up,
-                  "Simulated milliseconds before what is measured (default: a fifth of that, and 0.02 for each thread)")
+  sub->add_option(
+         "--warm-up", o->warm_up,
+         "Simulated milliseconds before the measured time (default: a fifth of that, plus 0.02 for each thread)")
       ->type_name("T")
       ->check(CLI::Range(0.0, most_warm_up_ms));
-  sub->add_option("--spin", o->spin,
-                  "How long waiters that park spin first, in ns (default: auto, what the machine's file says, or 5555)")
+  sub->add_option(
+         "--spin", o->spin,
+         "Time in ns for which waiters spin before they park (default: auto, the machine file's value, or 5555)")
       ->type_name("NS");
   sub->add_option("--placement", o->placement,
                   "Where threads begin: compact, scattered, even, or CPUs as 0,18,1..3 (default: the workload's)")
       ->type_name("P");
   sub->add_flag("--together", o->together,
                 "All threads begin at once, as from a barrier, not one after another as they are created");
-  sub->add_option("--set-machine", o->machine_settings, "A number of the machine, as coherence.per_read=0")
+  sub->add_option("--set-machine", o->machine_settings, "Replace a number of the machine, as coherence.per_read=0")
       ->type_name("SECTION.KEY=V")
       ->allow_extra_args(false);
   sub->add_option("--vary", o->vary, "A sweep over a number of the machine, as coherence.per_read=0,6,12")
       ->type_name("SECTION.KEY=V,...");
-  sub->add_option("--others", o->others, "Threads of other processes, each of which wants a CPU a quarter of the time")
+  sub->add_option("--others", o->others,
+                  "Threads of other processes, each of which uses a CPU for a quarter of the time")
       ->type_name("N")
       ->check(CLI::Range(0u, most_others));
-  sub->add_option("--jobs", o->jobs, "Processes side by side (default: one for each CPU)")
+  sub->add_option("--jobs", o->jobs, "Processes in parallel (default: one for each CPU)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));
   add_figure_options(*sub, *o, "600");

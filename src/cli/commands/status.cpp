@@ -134,7 +134,7 @@ std::string reason(const usher_state& state) {
     case outcome::c_library:
       return fmt::format("USHER_LOCK is {}", state.lock);
     default:
-      return "the process has only just begun";
+      return "the process has just been started";
   }
 }
 
@@ -144,8 +144,7 @@ std::string why_not_loaded(pid_t pid) {
   if (const auto ours = read_elf("/proc/self/exe"))
     if (const auto found = hindrances(program, "it", ours->target); !found.empty()) return found.front();
   if (from_environment(pid, "LD_PRELOAD").find("libusher.so") != std::string::npos)
-    return "LD_PRELOAD has Usher's library, but the loader did not take it: the file was not there or not executable, "
-           "or "
+    return "LD_PRELOAD has Usher's library, but the loader did not load it: the file was missing or not executable, or "
            "the program runs with extra rights";
   return "Usher's library is not loaded: start the program by usher run -- CMD";
 }
@@ -195,7 +194,7 @@ bool describe(pid_t pid, const std::string& title) {
   if (state.is_recorded) line += ", recorded by usher stat";
   if (library->is_deleted)
     line +=
-        "; the library's file has been replaced or deleted since: the process has the old one until it is started anew";
+        "; the library's file has been replaced or deleted since: the process uses the old one until it is restarted";
   print_line(title, line);
   return is_on;
 }
@@ -227,7 +226,7 @@ Exit status: 0 if the locks of all these processes are Usher's; 1 if not, or if 
 }  // namespace
 
 subcommand status(CLI::App& app) {
-  auto* sub = app.add_subcommand("status", "Say whether a running process has Usher's locks");
+  auto* sub = app.add_subcommand("status", "Show whether a running process has Usher's locks");
   auto pids = std::make_shared<std::vector<pid_t>>();
   sub->add_option("PID", *pids, "Processes")
       ->required()

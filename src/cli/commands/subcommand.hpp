@@ -38,7 +38,7 @@ subcommand bench_command(CLI::App& app);
 subcommand stat_command(CLI::App& app);
 
 // Summaries of the subcommands of other executables, for `usher --help`.
-inline constexpr const char* stat_summary = "Show which mutex is hot, who holds it and who waits";
+inline constexpr const char* stat_summary = "Show which mutexes are hot, with holders and waiters";
 inline constexpr const char* sim_summary = "Simulate a benchmark on another machine";
 inline constexpr const char* bench_summary = "Run a benchmark on this computer";
 

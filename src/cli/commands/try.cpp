@@ -91,7 +91,7 @@ bool check_usage(const try_options& o, char** command) {
     return false;
   }
   if (command[0] != nullptr && !o.show.empty()) {
-    report_error("--show {} shows a trial that is over: it takes no command", o.show);
+    report_error("--show {} shows a finished trial: it takes no command", o.show);
     return false;
   }
   if (!o.ready.empty() && o.until.empty()) {
@@ -188,7 +188,7 @@ int carry_out(const try_options& o, char** command) {
   const auto& library = std::get<preload_library>(found);
   warn_of_hindrances(command[0], library.target);
   if (has_usher(environment("LD_PRELOAD"), library.path))
-    warn("LD_PRELOAD has Usher's library already: the C library's runs are without it");
+    warn("LD_PRELOAD has Usher's library already: it is removed for the C library's runs");
 
   try_outputs files;
   if (!files.open(o)) return cannot_start;
@@ -227,44 +227,46 @@ an unknown lock; 125, 126, 127 as usher run; 130 if interrupted, 143 by SIGTERM,
 SIGHUP, 131 by SIGQUIT: the table so far is printed, and the files so far are written.)text";
 
 void add_trial_options(CLI::App& sub, try_options& o) {
-  auto* locks =
-      sub.add_option("--locks", o.locks,
-                     fmt::format("Which locks, beside {}; NAME=LOCK shows LOCK as NAME, so that one may be there "
-                                 "twice (default: up to four that make sense for the program)",
-                                 trial::c_library))
-          ->type_name("A,B,...");
+  auto* locks = sub.add_option("--locks", o.locks,
+                               fmt::format("The locks to compare with {}; NAME=LOCK shows LOCK as NAME, so that a lock "
+                                           "may be tried twice (default: up to four that suit the program)",
+                                           trial::c_library))
+                    ->type_name("A,B,...");
   sub.add_flag("--all", o.all, "All locks, each in its plain form")->excludes(locks);
   auto* budget = sub.add_option_function<std::string>(
                         "--budget", [&o](const std::string& text) { o.budget = *duration_of(text); },
-                        "How long the trial may take: 90s, 2m, 1h30m (default: 2m). It ends when the answer is there")
+                        "The longest duration of the trial: 90s, 2m, 1h30m (default: 2m). It ends earlier if the "
+                        "answer is certain")
                      ->type_name("TIME")
                      ->check(no_duration);
-  sub.add_option("--rounds", o.rounds, "In place of a budget: exactly so many rounds of all candidates")
+  sub.add_option("--rounds", o.rounds, "Instead of a budget: exactly so many rounds of all candidates")
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->excludes(budget);
-  sub.add_option("--warmup", o.warmup, "Runs of each lock before; the last of them counts its calls (default: 1)")
+  sub.add_option("--warmup", o.warmup,
+                 "Runs of each lock before the first round; the last of them counts its calls (default: 1)")
       ->type_name("N")
       ->check(CLI::Range(0, 100));
-  sub.add_option("--seed", o.seed, "Of the order of the runs, which is random (default: another one each time)")
+  sub.add_option("--seed", o.seed, "Seed of the random order of the runs (default: another one each time)")
       ->type_name("N");
   sub.add_option("--metric", o.metric,
-                 "A regular expression whose group is the number to compare, in the output, where it matches last; "
-                 "more is better (default: the time that a run takes)")
+                 "A regular expression whose group is the number to compare, taken from its last match in the output; "
+                 "more is better (default: the time of a run)")
       ->type_name("REGEX");
   auto* lower = sub.add_flag("--lower", o.lower, "Less of the metric is better");
   sub.add_flag("--higher", o.higher, "More of it is better")->excludes(lower);
   sub.add_option("--before", o.before,
-                 "A shell command before each run; what it leaves running lives as long as that run")
+                 "A shell command before each run; processes that it leaves running live as long as that run")
       ->type_name("CMD");
   sub.add_option("--until", o.until,
-                 "The command is a server: run this shell command beside it, take the metric from "
-                 "that, and stop the server when it ends")
+                 "The command is a server: run this shell command while it runs, take the metric from its output, and "
+                 "then stop the server")
       ->type_name("CMD");
   sub.add_option("--ready", o.ready, "With --until: a shell command that succeeds once the server is ready")
       ->type_name("CMD");
-  sub.add_option("--timeout", o.timeout,
-                 "Kill a run after so long (default: 10 s and ten times the C library's latest good run)")
+  sub.add_option(
+         "--timeout", o.timeout,
+         "Kill a run after so many seconds (default: 10, plus ten times the latest successful run under the C library)")
       ->type_name("S")
       ->check(no_limit);
 }
@@ -279,15 +281,15 @@ void add_report_options(CLI::App& sub, try_options& o) {
       ->type_name("FILE");
   sub.add_option("--chart", o.chart, "Draw the speed-ups and their intervals into this file, .svg or .png")
       ->type_name("FILE");
-  add_chart_options(
-      sub, o.look, "which axes are logarithmic (default: that of the speed-ups, if they span more than a factor of 8)");
+  add_chart_options(sub, o.look,
+                    "the logarithmic axes (default: that of the speed-ups, if they span more than a factor of 8)");
   sub.add_option("--show", o.show, "Run nothing: show the results that --json wrote to this file")->type_name("FILE");
   sub.add_option_function<std::string>(
          "--colour,--color", [&o](const std::string& word) { o.colours = *colour_when_of(word); },
          "Colours in the table: auto, always, never (default: auto, on a terminal, unless NO_COLOR is set)")
       ->type_name("WHEN")
       ->check(no_colour_word);
-  sub.add_flag("--quiet", o.quiet, "No progress bar, and no word on what is planned");
+  sub.add_flag("--quiet", o.quiet, "No progress bar, and no message about the plan");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ _usher() {
   while ((i > 2)) && [[ ${COMP_WORDS[i - 1]} == '=' ]]; do ((i -= 2)); done
   local before=${COMP_WORDS[i - 1]}
   ((i < COMP_CWORD)) && [[ ${COMP_WORDS[i]} == --* ]] && before=${COMP_WORDS[i]}
-  # What follows "--", or the first word that is no option, is another command's.
+  # Words after "--", or from the first word that is no option on, belong to another command.
   for ((i = 2; i < COMP_CWORD; i++)); do
     if [[ ${COMP_WORDS[i]} == -- ]]; then
       if declare -F _command_offset > /dev/null; then _command_offset $((i + 1)); fi
@@ -23,7 +23,7 @@ _usher() {
     --lock)
       mapfile -t COMPREPLY < <(compgen -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "$word")
       return ;;
-    --locks)  # a list: what is before the last comma stays
+    --locks)  # a list: completes the part after the last comma
       local head=
       [[ $word == *,* ]] && head=${word%,*},
       mapfile -t COMPREPLY < <(compgen -P "$head" -W "$(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" -- "${word##*,}")

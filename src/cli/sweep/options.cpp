@@ -17,40 +17,40 @@ void keep_apart(CLI::App& app, std::initializer_list<const char*> these, std::in
 }
 
 void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit) {
-  to.add_option("workload", o.workload, "Which program; --list shows them")->type_name("WORKLOAD");
+  to.add_option("workload", o.workload, "The workload; --list shows all")->type_name("WORKLOAD");
   std::string locks;
   for (const std::string& l : o.locks) locks += (locks.empty() ? "" : ",") + l;
-  to.add_option("--locks", o.locks, "Which locks, or all (default: " + locks + ")")
+  to.add_option("--locks", o.locks, "The locks, or all (default: " + locks + ")")
       ->type_name("a,b,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  to.add_option("--threads", o.threads, "How many: 1..72, or 1,2,4 (default: a sweep)")
+  to.add_option("--threads", o.threads, "Numbers of threads: 1..72, or 1,2,4 (default: a sweep)")
       ->type_name("N,A..B")
       ->delimiter(',')
       ->allow_extra_args(false);
   to.add_flag("--pinned", o.pinned, "Threads stay on the CPUs that they begin on");
   to.add_option("--set", o.settings, "A parameter of the workload")->type_name("NAME=N");
   to.add_option("--json", o.json_file, "Write all points to this file")->type_name("F");
-  to.add_option("--csv", o.csv_file, "The same as lines")->type_name("F");
+  to.add_option("--csv", o.csv_file, "Write all points to this file as comma-separated values")->type_name("F");
   to.add_option("--chart", o.chart_file, "Draw the throughput into this file, .svg or .png")->type_name("F");
   to.add_option("--chart-metric", o.chart_metric,
                 "With --chart: " + figure_metric_names() + "; of a group of threads as guests.latency")
       ->type_name("M");
-  add_chart_options(
-      to, o.look, "which axes are logarithmic (default: that of the threads, where they span more than a factor of 8)");
+  add_chart_options(to, o.look,
+                    "the logarithmic axes (default: that of the threads, if they span more than a factor of 8)");
   to.add_flag("--log-x", o.log_x, "With --chart: the same as --log x");
   to.add_flag("--log-y", o.log_y, "With --chart: the same as --log y; with both, as --log xy");
   for (const char* name : {"--chart-metric", "--log-x", "--log-y"})
     to.get_option(name)->needs(to.get_option("--chart"));
-  to.add_flag("--details", o.details, "Show also how even the threads' shares are, and how often threads are switched");
-  to.add_option("--timeout", o.limit, "Of one point, in seconds (default: " + default_limit + ")")
+  to.add_flag("--details", o.details, "Show also the shares of the threads, and context switches");
+  to.add_option("--timeout", o.limit, "Time limit of one point, in seconds (default: " + default_limit + ")")
       ->type_name("S")
       ->check(CLI::Range(0.1, 1e6));
-  to.add_flag("--list", o.list, "Show workloads with their parameters, and what they can run on");
+  to.add_flag("--list", o.list, "Show workloads with their parameters, and machines");
   to.add_flag("--list-points", o.list_points, "Print a command for each point, and do nothing");
-  to.add_option("--point", o.one_point, "One point as --list-points prints it: its result is a line of JSON")
+  to.add_option("--point", o.one_point, "Run one point, as --list-points prints it; its result is a line of JSON")
       ->type_name("JSON");
-  to.add_option("--merge", o.merge, "Show results that were made elsewhere")->type_name("F")->expected(1, -1);
+  to.add_option("--merge", o.merge, "Show results of other runs")->type_name("F")->expected(1, -1);
   keep_apart(to, {"--merge", "--point"},
              {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points"});
   keep_apart(to, {"--merge"}, {"--point"});

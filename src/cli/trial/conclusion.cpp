@@ -223,17 +223,15 @@ conclusion_seen too_few_rounds(const trial_seen& t, const outlook& o, std::size_
 conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
   if (!t.winner.empty()) return worth_it(t);
   if (!o.contradicted.empty())
-    return {
-        "contradicted",
-        fmt::format(
-            "No winner: {} was better in the rounds that it was chosen by, and was not in the {} after. The machine or "
-            "the program changes meanwhile; longer runs may tell.",
-            o.contradicted, with_noun(t.confirming_rounds, "round")),
-        ""};
+    return {"contradicted",
+            fmt::format("No winner: {} was better in the rounds that it was chosen by, and was not in the {} after. "
+                        "The machine or the program has changed meanwhile; longer runs may decide.",
+                        o.contradicted, with_noun(t.confirming_rounds, "round")),
+            ""};
   if (const candidate_seen* const best = best_fit(t)) return unconfirmed(t, *best);
   std::size_t most = 0;
   for (const candidate_seen& c : t.candidates) most = std::max(most, c.rounds);
-  if (most == 0) return {"too-few-rounds", "No round went well: nothing can be said.", ""};
+  if (most == 0) return {"too-few-rounds", "No round succeeded: nothing can be concluded.", ""};
   if (!t.budget && most < o.rounds_wanted && !o.best_undecided.empty()) return too_few_rounds(t, o, most);
   if (o.rounds_alone > 0 && o.best_speed_up > t.neutral()) {
     const auto share = waiting_share(t);
@@ -246,7 +244,7 @@ conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
 
 conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
   const calls_seen calls = most_calls(t);
-  const char* const ended = o.nothing_to_gain ? " Nothing was compared; --locks A,B compares all the same." : "";
+  const char* const ended = o.nothing_to_gain ? " Nothing was compared; --locks A,B compares anyway." : "";
   if (was_counted(t) && !calls.loaded) {
     const std::string text =
         "Its lock calls could not be counted: the library was not loaded (a Go, static or set-user-ID program), or it "

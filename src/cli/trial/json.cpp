@@ -214,7 +214,7 @@ trial_seen trial_from(const any_json& j) {
   try {
     return read_trial(j);
   } catch (const any_json::exception& e) {
-    throw unreadable(fmt::format("it is not as docs/schema/try.json says: {}", e.what()));
+    throw unreadable(fmt::format("it does not conform to docs/schema/try.json: {}", e.what()));
   }
 }
 

@@ -75,7 +75,7 @@ void trial::announce(bool fits) const {
   if (fits) {
     const double left = options_.budget - elapsed() - static_cast<double>(seen_.warmup * in.size()) * a_run;
     const auto rounds = std::min(static_cast<std::size_t>(left / seconds_of_round()), most_rounds);
-    fmt::print(stderr, "{}: about {} rounds of {} fit into {}, fewer if the answer is there before\n", takes, rounds,
+    fmt::print(stderr, "{}: about {} rounds of {} fit into {}, fewer if the answer is certain before\n", takes, rounds,
                with_noun(in.size(), "candidate"), budget);
   } else {
     constexpr std::size_t few = 4;
@@ -83,8 +83,8 @@ void trial::announce(bool fits) const {
     for (const std::size_t c : in) names += (names.empty() ? "" : ", ") + seen_.candidates[c].name;
     if (in.size() > few) names = with_noun(in.size(), "candidate");
     fmt::print(stderr,
-               "{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
-               "a shorter run, or ^C, which shows what is known by then, ends it sooner\n",
+               "{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; a "
+               "shorter run, or ^C, which shows the results so far, ends it sooner\n",
                takes, budget, least_rounds_, names, duration_text(seconds_needed(in.size())));
   }
 }

@@ -261,11 +261,10 @@ std::string bars_text(const trial_seen& t, std::size_t width) {
 }
 
 std::string summary_text(const trial_seen& t) {
-  return fmt::format(
-      "{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.\n{}",
-      with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
-      100 * t.others_cpu_share,
-      t.others_cpu_share > busy ? "That is much: take the trial again when the machine is quiet.\n" : "");
+  return fmt::format("{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.\n{}",
+                     with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
+                     100 * t.others_cpu_share,
+                     t.others_cpu_share > busy ? "That is much: repeat the trial when the machine is quiet.\n" : "");
 }
 
 std::string conclusion_text(const trial_seen& t, std::size_t width) {

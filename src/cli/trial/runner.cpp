@@ -180,7 +180,7 @@ void runner::check_end(const ended& e) {
   if (e.survivor != 0) {
     before_message_();
     report_error("cannot end process {}: {}", e.survivor,
-                 e.why_survived != 0 ? std::strerror(e.why_survived) : "it has been killed and is still there");
+                 e.why_survived != 0 ? std::strerror(e.why_survived) : "it has not ended after SIGKILL");
     throw stopped{1};
   }
   if (e.way == ended::how::interrupted || interrupted() != 0) throw stopped{128 + interrupted()};
