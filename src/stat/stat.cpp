@@ -361,27 +361,27 @@ int carry_out(const stat_options& o, char** command) {
 }
 
 constexpr const char* stat_notes =
-    R"text(Runs the command as it is, under the C library's locks or under --lock, and shows for each
-mutex, condition variable and semaphore how often it was taken, how long threads waited
-for it and how long it was held, with the stacks of those who waited and of those who held
-it, and what to do about it. The command keeps its standard streams, its terminal and its
-process group. The table is on standard error, and on standard output with -p; what has
-been recorded is shown also if the command crashes or is killed. The recording ends when
-the command does: what it leaves running is not recorded any more.
+    R"text(Runs the command unchanged, under the C library's locks or under --lock, and shows for each
+mutex, condition variable and semaphore the number of acquisitions, the time that threads
+waited for it and the time that it was held, with the stacks of waiters and holders and a
+recommendation. The command keeps its standard streams, its terminal and its process group.
+The table is on standard error, with -p on standard output, also if the command crashes or
+is killed. The recording ends with the command: processes that it leaves running are not
+recorded any more.
 
 Examples:
   usher stat -- ./server --port 80
-  usher stat --duration 10 -- ./server      10 s of it
+  usher stat --duration 10 -- ./server      for 10 s
   usher stat --lock mcscr -- ./bench        under a lock of Usher's
-  usher stat -p 1234 --duration 10          of a program that was started by usher run
+  usher stat -p 1234 --duration 10          a program that was started by usher run
   usher stat --pprof out.pb.gz -- ./bench   then: pprof -http=: out.pb.gz
 
---duration ends the recording. A command is then ended, by SIGTERM and, if it is there 10 s
-later, by SIGKILL, which is no failure; with -p the program runs on. ^C is for the command;
-with -p it ends the recording. SIGTERM and SIGHUP are passed on to the command.
+--duration ends the recording. A command is then ended by SIGTERM and, if it still runs 10 s
+later, by SIGKILL, which is no failure; with -p the program continues. ^C reaches the
+command; with -p it ends the recording. SIGTERM and SIGHUP are forwarded to the command.
 
-Threads that wait for each other in a circle, a deadlock, are said in a line on standard
-error after a second, and are in the table; the program stays as it is.
+A deadlock, a circle of threads that wait for each other, is reported in a line on standard
+error after a second and is in the table; the program is not changed.
 
 Exit status: the command's own, 128 and the number if it died of a signal; 1 if the process
 of -p cannot be recorded; 2 for bad usage or an unknown lock; 125 if Usher's library cannot

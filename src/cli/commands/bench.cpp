@@ -169,8 +169,8 @@ constexpr const char* bench_notes =
     R"(Runs a benchmark program on this computer, in a process of its own for each point, one after another. The programs are
 those of `usher sim`.
 
-A lock that hands over in order of arrival and only spins may need minutes where there are more threads than CPUs: such a run
-is ended at its time limit, and said.
+A lock that hands over in order of arrival and only spins may take minutes if there are more threads than CPUs: such a run
+is ended at its time limit and reported.
 
 Examples:
   usher bench --list

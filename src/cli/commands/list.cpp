@@ -212,10 +212,10 @@ std::string one_by_one(std::size_t width) {
 }
 
 constexpr const char* legend = R"(
-fifo             threads get in in the order in which they arrived
+fifo             threads are admitted in the order in which they arrived
 bypass           how often, at most, a waiter past the lock's doorway is overtaken
-starvation-free  every waiter gets in, for certain or with probability one;
-                 "once queued": others can keep a thread from getting that far
+starvation-free  every waiter is admitted, for certain or with probability one;
+                 "once queued": other threads can keep a thread from queueing
 restricts        lets only as many threads compete as the lock can use: a waiter, also
                  one that a condition variable has signalled, may be set aside for long
                  (mcscr: for a thousand unlocks on average, longer behind others)

@@ -96,8 +96,8 @@ int carry_out(run_options& options, char** command) {
 constexpr const char* run_notes = R"text(Examples:
   usher run -- ./server --port 80
   usher run --lock mcscr -- python3 script.py
-  usher run --cond-append 0.001 -- ./server     wakes the idle worker that idled last
-  eval "$(usher run --lock twa --print-env)"    for all that this shell starts
+  usher run --cond-append 0.001 -- ./server     wakes the worker that became idle last
+  eval "$(usher run --lock twa --print-env)"    for all programs that this shell starts
 
 Exit status: the command's own; 2 for bad usage or an unknown lock, 125 if Usher's
 library cannot be used, 126 if the command cannot be executed, 127 if there is none
@@ -105,10 +105,10 @@ of that name.
 
 Environment: USHER_LOCK is the lock if --lock is not given, USHER_COND_APPEND and
 USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
-of libusher.so if it is not to be looked for near this program. LD_PRELOAD is kept:
-Usher's library goes in front, but after the runtimes of sanitizers. With
-USHER_VERBOSE=1 the library says on stderr that it is there, and 'usher status PID' says
-so later.)text";
+of libusher.so instead of the one near this program. LD_PRELOAD is kept: Usher's library
+is inserted at the front, but after the runtimes of sanitizers. With USHER_VERBOSE=1 the
+library prints the lock on stderr when a program starts; 'usher status PID' shows it
+later.)text";
 
 }  // namespace
 

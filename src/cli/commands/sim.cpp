@@ -226,10 +226,10 @@ int carry_out(const sim_options& o) try {
 }
 
 constexpr const char* sim_notes =
-    R"(Simulates a benchmark program on the machine of a paper, or on one of your own: a file that says how many
-CPUs it has and what its caches cost. The locks are the very ones that `usher run` puts under programs.
+    R"(Simulates a benchmark program on the machine of a paper or on a machine that a file describes: its CPUs and the costs of
+its caches. The locks are those that `usher run` puts under programs.
 
-A run is the same wherever and whenever it is repeated: everything follows from the machine, the point and the seed.
+A run has the same result whenever and wherever it is repeated: it depends on the machine, the point and the seed only.
 
 Examples:
   usher sim --list

@@ -213,15 +213,15 @@ bool show(pid_t pid) {
 }
 
 constexpr const char* status_notes =
-    R"(Says in a line for each process whether its locks are Usher's: the lock, the version, the library, whether usher stat records
-it; and if they are not, why. What the library itself says is read from the memory of the process, which takes what a debugger takes;
-where that is not given, the environment says which lock it began with.
+    R"(Shows in one line for each process whether its locks are Usher's: the lock, the version, the library, whether usher stat records
+it; and if they are not, the reason. The state of the library is read from the memory of the process, which needs the rights of a
+debugger. Without them, the lock is read from the environment that the process was started with.
 
 Examples:
   usher status 1234
   usher status $(pidof nginx)
 
-Exit status: 0 if the locks of all these processes are Usher's; 1 if not, or if that cannot be told; 2 for bad usage.)";
+Exit status: 0 if the locks of all these processes are Usher's; 1 if not, or if that is not known; 2 for bad usage.)";
 
 }  // namespace
 

@@ -209,7 +209,7 @@ int carry_out(const try_options& o, char** command) {
 
 constexpr const char* try_notes =
     R"text(Runs the command under the C library's mutex and under some locks, in turns, until it
-is clear whether one of them is better, or the budget is used up. Standard input, if it
+is certain whether one of them is better, or the budget is used up. Standard input, if it
 is a file, is given to each run from its beginning; otherwise it is empty.
 
 Examples:
@@ -222,9 +222,9 @@ Examples:
             --ready 'redis-cli ping' -- redis-server
 
 Exit status: 0; 1 if a run failed, hung or printed something else than under the C
-library's mutex, or if the command fails without any lock of ours; 2 for bad usage or
-an unknown lock; 125, 126, 127 as usher run; 130 if interrupted, 143 by SIGTERM, 129 by
-SIGHUP, 131 by SIGQUIT: the table so far is printed, and the files so far are written.)text";
+library's mutex, or if the command also fails without Usher; 2 for bad usage or an
+unknown lock; 125, 126, 127 as usher run; 130 if interrupted, 143 after SIGTERM, 129
+after SIGHUP, 131 after SIGQUIT, with the table so far and the files so far.)text";
 
 void add_trial_options(CLI::App& sub, try_options& o) {
   auto* locks = sub.add_option("--locks", o.locks,

@@ -15,17 +15,17 @@ namespace usher::cli {
 namespace {
 
 constexpr const char* examples = R"(Examples:
-  usher list                        which locks there are, and what they promise
+  usher list                        show the locks and their guarantees
   usher run -- ./server --port 80   run a program under the default lock
   usher run --lock twa -- ./server  run it under another one
   usher try -- ./bench              find out which lock suits a program
   usher stat -- ./server            find out which mutex is hot, and why
-  usher status 1234                 which lock does this process run under?
+  usher status 1234                 show the lock of a running process
   usher check twa                   look for mistakes in a lock
   usher sim mutexbench              simulate a benchmark on another machine
   usher bench mutexbench            run it on this one
 
-'usher help SUBCOMMAND' says more.)";
+'usher help SUBCOMMAND' shows the details.)";
 
 /// Replaces this process by the other executable, with the same words. Returns only on failure.
 int become(const component& other, char** words) {
