@@ -108,7 +108,7 @@ bool check_usage(const try_options& o, char** command) {
 }
 
 /// Prints table, remarks and conclusion on standard output, or on standard error if the JSON goes to standard output.
-void print_report(const trial::trial_seen& t, const try_options& o, std::FILE* to) {
+void print_report(const trial::trial_results& t, const try_options& o, std::FILE* to) {
   const std::size_t width = to == stdout ? terminal_width() : 0;
   std::string text;
   if (t.has_values()) {
@@ -124,7 +124,7 @@ void print_report(const trial::trial_seen& t, const try_options& o, std::FILE* t
   fmt::print(to, "{}", text);
 }
 
-chart drawn(const trial::trial_seen& t, const chart_options& look) {
+chart drawn(const trial::trial_results& t, const chart_options& look) {
   chart c = trial::chart_of(t);
   if (!look.title.empty()) c.title = look.title;
   c.size = look.pixels();
@@ -133,7 +133,7 @@ chart drawn(const trial::trial_seen& t, const chart_options& look) {
 }
 
 /// False after an error message.
-bool write_files(const trial::trial_seen& t, const try_options& o, try_outputs& files) {
+bool write_files(const trial::trial_results& t, const try_options& o, try_outputs& files) {
   bool written = true;
   if (files.json.wanted() || files.json_on_stdout) {
     // The output of programs may contain bytes that are not UTF-8.
@@ -159,7 +159,7 @@ int show(const try_options& o) {
   try_outputs files;
   if (!files.open(o)) return cannot_start;
   try {
-    const trial::trial_seen t = trial::trial_from(nlohmann::json::parse(in));
+    const trial::trial_results t = trial::trial_from(nlohmann::json::parse(in));
     print_report(t, o, files.json_on_stdout ? stderr : stdout);
     return write_files(t, o, files) ? 0 : int{cannot_start};
   } catch (const nlohmann::json::exception&) {
@@ -170,7 +170,7 @@ int show(const try_options& o) {
   return bad_usage;
 }
 
-bool has_errors(const trial::trial_seen& t) {
+bool has_errors(const trial::trial_results& t) {
   return std::any_of(t.candidates.begin(), t.candidates.end(), [](const auto& c) { return !c.is_clean(); });
 }
 
@@ -198,13 +198,13 @@ int carry_out(const try_options& o, char** command) {
   trial::trial t(o, words, std::move(candidates), library, std::move(metric));
   const int stopped = t.run_all();
   bool written = true;
-  if (stopped == 0 || t.seen().has_values()) {
-    print_report(t.seen(), o, files.json_on_stdout ? stderr : stdout);
-    written = write_files(t.seen(), o, files);
+  if (stopped == 0 || t.results().has_values()) {
+    print_report(t.results(), o, files.json_on_stdout ? stderr : stdout);
+    written = write_files(t.results(), o, files);
   }
   if (stopped != 0) return stopped;
   if (!written) return cannot_start;
-  return has_errors(t.seen()) ? 1 : 0;
+  return has_errors(t.results()) ? 1 : 0;
 }
 
 constexpr const char* try_notes =

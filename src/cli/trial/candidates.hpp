@@ -27,7 +27,7 @@ bool hands_over(const lock_table& lock);
 
 struct sensible_choice {
   std::vector<choice> taken;
-  std::vector<left_out_seen> left_out;
+  std::vector<left_out_lock> left_out;
 };
 
 /// The default candidates for a program with so many threads (0: not known) on so many CPUs.

@@ -14,37 +14,37 @@
 namespace usher::cli::trial {
 namespace {
 
-std::optional<double> waiting_share(const trial_seen& t) {
-  const std::optional<calls_seen>& calls = t.reference().calls;
+std::optional<double> waiting_share(const trial_results& t) {
+  const std::optional<call_counts>& calls = t.reference().calls;
   return calls ? calls->waiting_share : std::nullopt;
 }
 
 /// "threads wait for mutexes 0.3 % of their time"; empty if that was not measured.
-std::string waiting_text(const trial_seen& t) {
+std::string waiting_text(const trial_results& t) {
   const auto share = waiting_share(t);
   return share ? fmt::format("threads wait for mutexes {} of their time", percent(*share)) : "";
 }
 
 /// waiting_text() as a sentence that follows another one.
-std::string waiting_sentence(const trial_seen& t) {
+std::string waiting_sentence(const trial_results& t) {
   std::string text = waiting_text(t);
   if (text.empty()) return "";
   text.front() = 'T';
   return " " + text + ".";
 }
 
-const candidate_seen* find(const trial_seen& t, const std::string& name) {
-  for (const candidate_seen& c : t.candidates)
+const candidate_result* find(const trial_results& t, const std::string& name) {
+  for (const candidate_result& c : t.candidates)
     if (c.name == name) return &c;
   return nullptr;
 }
 
 /// The candidate in the syntax of --locks.
-std::string option_of(const candidate_seen& c) {
+std::string option_of(const candidate_result& c) {
   return c.name == c.lock ? c.name : c.name + "=" + c.lock;
 }
 
-std::string how_much(const trial_seen& t, const candidate_seen& c) {
+std::string how_much(const trial_results& t, const candidate_result& c) {
   const std::string limits = limits_text(c.limits, t.has_ratios);
   const std::string behind = limits.empty() ? "" : fmt::format(" ({})", limits);
   if (!t.has_ratios) return fmt::format("better by {}{}", quantity(std::fabs(c.figure())), behind);
@@ -52,9 +52,9 @@ std::string how_much(const trial_seen& t, const candidate_seen& c) {
 }
 
 /// The calls of the run with most calls, of all candidates.
-calls_seen most_calls(const trial_seen& t) {
-  calls_seen most;
-  for (const candidate_seen& c : t.candidates) {
+call_counts most_calls(const trial_results& t) {
+  call_counts most;
+  for (const candidate_result& c : t.candidates) {
     if (!c.calls) continue;
     const bool loaded = most.loaded || c.calls->loaded;
     if (c.calls->all() > most.all()) most = *c.calls;
@@ -63,25 +63,25 @@ calls_seen most_calls(const trial_seen& t) {
   return most;
 }
 
-bool was_counted(const trial_seen& t) {
+bool was_counted(const trial_results& t) {
   return std::any_of(t.candidates.begin(), t.candidates.end(),
-                     [](const candidate_seen& c) { return c.calls.has_value(); });
+                     [](const candidate_result& c) { return c.calls.has_value(); });
 }
 
 /// A warning for a lock that is not starvation-free, as a sentence that follows another one; else empty.
-std::string starvation_sentence(const candidate_seen& c) {
+std::string starvation_sentence(const candidate_result& c) {
   const lock_table* const lock = find_lock(c.lock);
   if (lock == nullptr || lock->traits->starvation_free) return "";
   return fmt::format(" {} promises no thread that it gets the lock (usher list {}).", c.name, c.lock);
 }
 
-std::string run_command(const trial_seen& t, const candidate_seen& c) {
+std::string run_command(const trial_results& t, const candidate_result& c) {
   return fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command));
 }
 
 /// The winner, with a warning if its gain is negligible.
-conclusion_seen worth_it(const trial_seen& t) {
-  const candidate_seen& c = *find(t, t.winner);
+trial_conclusion worth_it(const trial_results& t) {
+  const candidate_result& c = *find(t, t.winner);
   const contest_rules rules;
   const bool is_little = t.has_ratios && c.figure() < rules.level_high;
   const std::string rounds =
@@ -95,9 +95,9 @@ conclusion_seen worth_it(const trial_seen& t) {
 }
 
 /// The candidate with the highest speed-up among those that are better and ran without failures; null: none.
-const candidate_seen* best_fit(const trial_seen& t) {
-  const candidate_seen* best = nullptr;
-  for (const candidate_seen& c : t.candidates) {
+const candidate_result* best_fit(const trial_results& t) {
+  const candidate_result* best = nullptr;
+  for (const candidate_result& c : t.candidates) {
     const bool is_better = c.speed_up && c.limits.low > t.neutral();
     if (!is_better || !c.is_clean() || c.lock == c_library) continue;
     if (best == nullptr || c.figure() > best->figure()) best = &c;
@@ -106,7 +106,7 @@ const candidate_seen* best_fit(const trial_seen& t) {
 }
 
 /// A candidate is better, but the trial ended before it was chosen.
-conclusion_seen unconfirmed(const trial_seen& t, const candidate_seen& c) {
+trial_conclusion unconfirmed(const trial_results& t, const candidate_result& c) {
   std::string why = "no rounds were run after those that showed it";
   if (c.dropped)
     why = fmt::format("it was dropped in round {} ({})", c.dropped->round, c.dropped->why);
@@ -119,7 +119,7 @@ conclusion_seen unconfirmed(const trial_seen& t, const candidate_seen& c) {
 }
 
 /// The command line of the same trial with other candidates and another budget.
-std::string trial_command(const trial_seen& t, const outlook& o, const std::string& locks, double budget) {
+std::string trial_command(const trial_results& t, const outlook& o, const std::string& locks, double budget) {
   std::vector<std::string> words = {"usher", "try", "--locks", locks, "--budget", duration_option(budget)};
   const auto add = [&](const char* option, const std::string& value) {
     if (value.empty()) return;
@@ -140,8 +140,8 @@ std::string trial_command(const trial_seen& t, const outlook& o, const std::stri
 }
 
 /// Recommends the same trial of one candidate, with a budget for the rounds that it would take.
-conclusion_seen undecided(const trial_seen& t, const outlook& o) {
-  const candidate_seen& c = *find(t, o.best_undecided);
+trial_conclusion undecided(const trial_results& t, const outlook& o) {
+  const candidate_result& c = *find(t, o.best_undecided);
   std::string text = fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c.name, how_much(t, c),
                                  with_noun(c.rounds, "round"));
   text += fmt::format(" If it goes on like this, a trial of it alone takes {}.", with_noun(o.rounds_alone, "round")) +
@@ -152,16 +152,16 @@ conclusion_seen undecided(const trial_seen& t, const outlook& o) {
 }
 
 /// A candidate that is better but must not be recommended: it failed, or it is the reference under another name.
-std::optional<conclusion_seen> better_and_useless(const trial_seen& t) {
-  for (const candidate_seen& c : t.candidates) {
+std::optional<trial_conclusion> better_and_useless(const trial_results& t) {
+  for (const candidate_result& c : t.candidates) {
     if (!c.speed_up || c.limits.low <= t.neutral()) continue;
     if (!c.is_clean())
-      return conclusion_seen{"unusable",
-                             fmt::format("No winner: {} is {}, but failed or printed something else, as said above.",
-                                         c.name, how_much(t, c)),
-                             ""};
+      return trial_conclusion{"unusable",
+                              fmt::format("No winner: {} is {}, but failed or printed something else, as shown above.",
+                                          c.name, how_much(t, c)),
+                              ""};
     if (c.lock == c_library)
-      return conclusion_seen{
+      return trial_conclusion{
           "keep",
           fmt::format("No winner: {} is the C library's mutex under another name. That it is {} is chance, or "
                       "due to the machine.",
@@ -171,7 +171,7 @@ std::optional<conclusion_seen> better_and_useless(const trial_seen& t) {
   return std::nullopt;
 }
 
-conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
+trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   if (const auto useless = better_and_useless(t)) return *useless;
   const auto share = waiting_share(t);
   const std::string waiting = waiting_text(t);
@@ -200,7 +200,7 @@ conclusion_seen nothing_better(const trial_seen& t, const outlook& o) {
 }
 
 /// So few rounds cannot show that a lock is better, even if it wins all of them.
-conclusion_seen too_few_rounds(const trial_seen& t, const outlook& o, std::size_t went_well) {
+trial_conclusion too_few_rounds(const trial_results& t, const outlook& o, std::size_t went_well) {
   const char* const kind = "too-few-rounds";
   if (t.interrupted)
     return {kind,
@@ -220,7 +220,7 @@ conclusion_seen too_few_rounds(const trial_seen& t, const outlook& o, std::size_
 }
 
 /// The conclusion from the measurements, whether or not the lock calls could be counted.
-conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
+trial_conclusion by_figures(const trial_results& t, const outlook& o) {
   if (!t.winner.empty()) return worth_it(t);
   if (!o.contradicted.empty())
     return {"contradicted",
@@ -228,9 +228,9 @@ conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
                         "The machine or the program has changed meanwhile; longer runs may decide.",
                         o.contradicted, with_noun(t.confirming_rounds, "round")),
             ""};
-  if (const candidate_seen* const best = best_fit(t)) return unconfirmed(t, *best);
+  if (const candidate_result* const best = best_fit(t)) return unconfirmed(t, *best);
   std::size_t most = 0;
-  for (const candidate_seen& c : t.candidates) most = std::max(most, c.rounds);
+  for (const candidate_result& c : t.candidates) most = std::max(most, c.rounds);
   if (most == 0) return {"too-few-rounds", "No round succeeded: nothing can be concluded.", ""};
   if (!t.budget && most < o.rounds_wanted && !o.best_undecided.empty()) return too_few_rounds(t, o, most);
   if (o.rounds_alone > 0 && o.best_speed_up > t.neutral()) {
@@ -242,8 +242,8 @@ conclusion_seen by_figures(const trial_seen& t, const outlook& o) {
 
 }  // namespace
 
-conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
-  const calls_seen calls = most_calls(t);
+trial_conclusion conclusion_of(const trial_results& t, const outlook& o) {
+  const call_counts calls = most_calls(t);
   const char* const ended = o.nothing_to_gain ? " Nothing was compared; --locks A,B compares anyway." : "";
   if (was_counted(t) && !calls.loaded) {
     const std::string text =
@@ -251,7 +251,7 @@ conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
         "runs as "
         "another user and closes what it inherits.";
     if (o.nothing_to_gain) return {"not-loaded", text + ended, ""};
-    conclusion_seen c = by_figures(t, o);
+    trial_conclusion c = by_figures(t, o);
     c.text = text + "\n" + c.text;
     return c;
   }
@@ -264,15 +264,15 @@ conclusion_seen conclusion_of(const trial_seen& t, const outlook& o) {
   return by_figures(t, o);
 }
 
-std::vector<std::string> left_out_lines(const trial_seen& t) {
+std::vector<std::string> left_out_lines(const trial_results& t) {
   std::vector<std::string> reasons;
-  for (const left_out_seen& l : t.left_out)
+  for (const left_out_lock& l : t.left_out)
     if (std::find(reasons.begin(), reasons.end(), l.why) == reasons.end()) reasons.push_back(l.why);
   std::vector<std::string> lines;
   for (const std::string& why : reasons) {
     std::string names, option;
     std::size_t n = 0;
-    for (const left_out_seen& l : t.left_out) {
+    for (const left_out_lock& l : t.left_out) {
       if (l.why != why) continue;
       names += (n == 0 ? "" : ", ") + l.name;
       option += (n == 0 ? "" : ",") + l.name;

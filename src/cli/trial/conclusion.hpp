@@ -33,9 +33,9 @@ struct outlook {
   std::size_t rounds_wanted = 0;  ///< the fewest that can show anything, of so many candidates
 };
 
-conclusion_seen conclusion_of(const trial_seen& t, const outlook& o);
+trial_conclusion conclusion_of(const trial_results& t, const outlook& o);
 
 /// One line for each reason: which candidates were left out, why, and how to have them.
-std::vector<std::string> left_out_lines(const trial_seen& t);
+std::vector<std::string> left_out_lines(const trial_results& t);
 
 }  // namespace usher::cli::trial

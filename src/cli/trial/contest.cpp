@@ -63,11 +63,11 @@ void contest::add(const std::vector<std::optional<double>>& speed_ups, double ne
 void contest::add_values(const std::vector<std::optional<double>>& speed_ups) {
   rounds_.push_back(speed_ups);
   for (std::size_t c = 0; c < entries_.size() && c < speed_ups.size(); ++c) {
-    const std::optional<double>& seen = speed_ups[c];
-    if (!seen) continue;
+    const std::optional<double>& value = speed_ups[c];
+    if (!value) continue;
     entry& e = entries_[c];
-    e.values.push_back(*seen);
-    e.sorted.insert(std::upper_bound(e.sorted.begin(), e.sorted.end(), *seen), *seen);
+    e.values.push_back(*value);
+    e.sorted.insert(std::upper_bound(e.sorted.begin(), e.sorted.end(), *value), *value);
     if (has_least_rounds(c)) narrow(e);
   }
 }

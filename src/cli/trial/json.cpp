@@ -32,7 +32,7 @@ ordered_json text_or_null(const std::string& text) {
   return text.empty() ? ordered_json() : ordered_json(text);
 }
 
-ordered_json json_of_run(const run_seen& r) {
+ordered_json json_of_run(const run_result& r) {
   ordered_json j = {{"round", r.round},
                     {"metric", number_or_null(r.metric)},
                     {"seconds", r.seconds},
@@ -45,7 +45,7 @@ ordered_json json_of_run(const run_seen& r) {
   return j;
 }
 
-ordered_json json_of_calls(const std::optional<calls_seen>& c) {
+ordered_json json_of_calls(const std::optional<call_counts>& c) {
   if (!c) return {};
   return {{"locks", c->locks},
           {"contended", c->contended},
@@ -56,9 +56,9 @@ ordered_json json_of_calls(const std::optional<calls_seen>& c) {
           {"waiting_share", or_null(c->waiting_share)}};
 }
 
-ordered_json json_of_candidate(const trial_seen& t, const candidate_seen& c) {
+ordered_json json_of_candidate(const trial_results& t, const candidate_result& c) {
   const auto name =
-      std::find_if(verdict_names.begin(), verdict_names.end(), [&](const auto& v) { return v.first == c.said; });
+      std::find_if(verdict_names.begin(), verdict_names.end(), [&](const auto& v) { return v.first == c.judged; });
   const bool limited = std::isfinite(c.limits.low) || std::isfinite(c.limits.high);
   ordered_json j = {{"name", c.name}, {"lock", c.lock}, {"verdict", name->second}};
   j["speed_up"] = t.has_ratios ? or_null(c.speed_up) : ordered_json();
@@ -73,7 +73,7 @@ ordered_json json_of_candidate(const trial_seen& t, const candidate_seen& c) {
   j["output_differs_at_line"] = c.first_difference;
   j["cut_bytes"] = c.cut;
   j["runs"] = ordered_json::array();
-  for (const run_seen& r : c.runs) j["runs"].push_back(json_of_run(r));
+  for (const run_result& r : c.runs) j["runs"].push_back(json_of_run(r));
   return j;
 }
 
@@ -89,8 +89,8 @@ double number_of_json(const any_json& v, double otherwise) {
   return v.is_null() ? otherwise : v.get<double>();
 }
 
-run_seen run_from(const any_json& j) {
-  run_seen r;
+run_result run_from(const any_json& j) {
+  run_result r;
   r.round = j.at("round");
   r.metric = number_of_json(j.at("metric"), std::nan(""));
   r.seconds = j.at("seconds");
@@ -103,9 +103,9 @@ run_seen run_from(const any_json& j) {
   return r;
 }
 
-std::optional<calls_seen> calls_from(const any_json& j) {
+std::optional<call_counts> calls_from(const any_json& j) {
   if (j.is_null()) return std::nullopt;
-  calls_seen c;
+  call_counts c;
   c.locks = j.at("locks");
   c.contended = j.at("contended");
   c.condition_waits = j.at("condition_waits");
@@ -122,17 +122,17 @@ verdict verdict_from(const std::string& name) {
   throw unreadable(fmt::format("there is no verdict '{}'", name));
 }
 
-candidate_seen candidate_from(const any_json& j) {
-  candidate_seen c;
+candidate_result candidate_from(const any_json& j) {
+  candidate_result c;
   c.name = j.at("name");
   c.lock = j.at("lock");
-  c.said = verdict_from(j.at("verdict"));
+  c.judged = verdict_from(j.at("verdict"));
   c.speed_up = value_of<double>(j, "speed_up");
   if (!c.speed_up) c.speed_up = value_of<double>(j, "difference");
   if (const any_json& i = j.at("interval"); !i.is_null())
     c.limits = {number_of_json(i.at(0), -HUGE_VAL), number_of_json(i.at(1), HUGE_VAL)};
   c.rounds = j.at("rounds");
-  if (const any_json& d = j.at("dropped"); !d.is_null()) c.dropped = dropped_seen{d.at("round"), d.at("why")};
+  if (const any_json& d = j.at("dropped"); !d.is_null()) c.dropped = drop_reason{d.at("round"), d.at("why")};
   c.calls = calls_from(j.at("calls"));
   c.errors = j.at("troubles").get<std::vector<std::string>>();
   c.failed_runs = j.at("failed_runs");
@@ -142,8 +142,8 @@ candidate_seen candidate_from(const any_json& j) {
   return c;
 }
 
-trial_seen read_trial(const any_json& j) {
-  trial_seen t;
+trial_results read_trial(const any_json& j) {
+  trial_results t;
   t.usher = j.at("usher");
   t.commit = j.at("commit");
   t.date = j.at("date");
@@ -168,7 +168,7 @@ trial_seen read_trial(const any_json& j) {
   t.order = j.at("order").get<std::vector<std::vector<std::string>>>();
   t.winner = value_of<std::string>(j, "winner").value_or("");
   if (const any_json& c = j.at("conclusion"); !c.is_null())
-    t.conclusion = conclusion_seen{c.at("kind"), c.at("text"), value_of<std::string>(c, "command").value_or("")};
+    t.conclusion = trial_conclusion{c.at("kind"), c.at("text"), value_of<std::string>(c, "command").value_or("")};
   for (const any_json& c : j.at("candidates")) t.candidates.push_back(candidate_from(c));
   if (t.candidates.empty()) throw unreadable("it has no candidates");
   return t;
@@ -176,8 +176,8 @@ trial_seen read_trial(const any_json& j) {
 
 }  // namespace
 
-ordered_json json_of(const trial_seen& t) {
-  ordered_json j = {{"format", trial_seen::format}, {"usher", t.usher}, {"commit", t.commit}, {"date", t.date}};
+ordered_json json_of(const trial_results& t) {
+  ordered_json j = {{"format", trial_results::format}, {"usher", t.usher}, {"commit", t.commit}, {"date", t.date}};
   j["machine"] = {{"cpu", t.place.cpu}, {"cpus", t.place.cpus}, {"kernel", t.place.kernel}, {"libc", t.place.libc}};
   j["command"] = t.command;
   j["metric"] = text_or_null(t.metric);
@@ -195,22 +195,22 @@ ordered_json json_of(const trial_seen& t) {
   j["interrupted"] = t.interrupted;
   j["comparison"] = t.has_ratios ? "ratio" : "difference";
   j["left_out"] = ordered_json::array();
-  for (const left_out_seen& l : t.left_out) j["left_out"].push_back({{"name", l.name}, {"why", l.why}});
+  for (const left_out_lock& l : t.left_out) j["left_out"].push_back({{"name", l.name}, {"why", l.why}});
   j["order"] = t.order;
   j["winner"] = text_or_null(t.winner);
   j["conclusion"] = nullptr;
   if (const auto& c = t.conclusion)
     j["conclusion"] = {{"kind", c->kind}, {"text", c->text}, {"command", text_or_null(c->command)}};
   j["candidates"] = ordered_json::array();
-  for (const candidate_seen& c : t.candidates) j["candidates"].push_back(json_of_candidate(t, c));
+  for (const candidate_result& c : t.candidates) j["candidates"].push_back(json_of_candidate(t, c));
   return j;
 }
 
-trial_seen trial_from(const any_json& j) {
+trial_results trial_from(const any_json& j) {
   if (!j.is_object() || !j.contains("candidates")) throw unreadable("it is no result of usher try");
   const int format = j.value("format", 1);
-  if (format != trial_seen::format)
-    throw unreadable(fmt::format("it has format {}, and this usher reads format {}", format, trial_seen::format));
+  if (format != trial_results::format)
+    throw unreadable(fmt::format("it has format {}, and this usher reads format {}", format, trial_results::format));
   try {
     return read_trial(j);
   } catch (const any_json::exception& e) {

@@ -22,19 +22,19 @@ void trial::plan() {
   if (options_.by_budget()) fit_into_budget();
   if (options_.quiet) return;
   bar_.clear();
-  for (const std::string& line : left_out_lines(seen_)) fmt::print(stderr, "usher: {}\n", line);
+  for (const std::string& line : left_out_lines(results_)) fmt::print(stderr, "usher: {}\n", line);
 }
 
 void trial::choose_sensible() {
-  const std::optional<calls_seen>& calls = seen_.candidates[reference].calls;
+  const std::optional<call_counts>& calls = results_.candidates[reference].calls;
   // Nobody has asked for certain locks, and none can change anything.
   nothing_to_gain_ = calls && (!calls->loaded || calls->all() < fewest_calls);
   if (nothing_to_gain_) return;
   std::vector<choice> all;
-  for (std::size_t c = 1; c < entries_.size(); ++c) all.push_back({seen_.candidates[c].name, entries_[c].lock});
-  const sensible_choice s = sensible(all, calls ? calls->threads : 0, seen_.place.cpus);
+  for (std::size_t c = 1; c < entries_.size(); ++c) all.push_back({results_.candidates[c].name, entries_[c].lock});
+  const sensible_choice s = sensible(all, calls ? calls->threads : 0, results_.place.cpus);
   for (std::size_t c = 1; c < entries_.size(); ++c) {
-    const auto is_this = [&](const auto& other) { return other.name == seen_.candidates[c].name; };
+    const auto is_this = [&](const auto& other) { return other.name == results_.candidates[c].name; };
     const auto left_out = std::find_if(s.left_out.begin(), s.left_out.end(), is_this);
     if (left_out != s.left_out.end())
       leave_out(c, left_out->why);
@@ -45,13 +45,13 @@ void trial::choose_sensible() {
 
 void trial::leave_out(std::size_t candidate, const std::string& why) {
   entries_[candidate].in = false;
-  seen_.left_out.push_back({seen_.candidates[candidate].name, why});
+  results_.left_out.push_back({results_.candidates[candidate].name, why});
 }
 
 /// For an answer: warm-ups, the fewest rounds that decide, and those after the choice, of two.
 double trial::seconds_needed(std::size_t candidates) const {
   const std::size_t confirming = contest_rules{}.confirming, deciding = fewest_rounds(candidates) - confirming;
-  const std::size_t runs = seen_.warmup * candidates + deciding * (candidates + 1) + 2 * confirming;
+  const std::size_t runs = results_.warmup * candidates + deciding * (candidates + 1) + 2 * confirming;
   return static_cast<double>(runs) * seconds_of_run(reference);
 }
 
@@ -73,14 +73,14 @@ void trial::announce(bool fits) const {
   const double a_run = seconds_of_run(reference);
   const std::string budget = duration_text(options_.budget), takes = "usher: a run takes " + duration_text(a_run);
   if (fits) {
-    const double left = options_.budget - elapsed() - static_cast<double>(seen_.warmup * in.size()) * a_run;
+    const double left = options_.budget - elapsed() - static_cast<double>(results_.warmup * in.size()) * a_run;
     const auto rounds = std::min(static_cast<std::size_t>(left / seconds_of_round()), most_rounds);
     fmt::print(stderr, "{}: about {} rounds of {} fit into {}, fewer if the answer is certain before\n", takes, rounds,
                with_noun(in.size(), "candidate"), budget);
   } else {
     constexpr std::size_t few = 4;
     std::string names;
-    for (const std::size_t c : in) names += (names.empty() ? "" : ", ") + seen_.candidates[c].name;
+    for (const std::size_t c : in) names += (names.empty() ? "" : ", ") + results_.candidates[c].name;
     if (in.size() > few) names = with_noun(in.size(), "candidate");
     fmt::print(stderr,
                "{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; a "

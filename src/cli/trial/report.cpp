@@ -23,30 +23,30 @@ namespace {
 constexpr std::size_t usual_width = 80;
 constexpr const char* winner_mark = "* ";
 
-bool is_reference(const trial_seen& t, const candidate_seen& c) {
+bool is_reference(const trial_results& t, const candidate_result& c) {
   return &c == &t.reference();
 }
-bool is_winner(const trial_seen& t, const candidate_seen& c) {
+bool is_winner(const trial_results& t, const candidate_result& c) {
   return t.winner == c.name;
 }
 /// Sorted by speed-up, with a neutral one for the reference. Candidates without a speed-up are last.
-std::vector<const candidate_seen*> best_first(const trial_seen& t) {
-  std::vector<const candidate_seen*> sorted;
+std::vector<const candidate_result*> best_first(const trial_results& t) {
+  std::vector<const candidate_result*> sorted;
   sorted.reserve(t.candidates.size());
-  for (const candidate_seen& c : t.candidates) sorted.push_back(&c);
-  const auto worth = [&](const candidate_seen* c) {
+  for (const candidate_result& c : t.candidates) sorted.push_back(&c);
+  const auto worth = [&](const candidate_result* c) {
     return is_reference(t, *c) ? t.neutral() : c->speed_up.value_or(-HUGE_VAL);
   };
   std::stable_sort(sorted.begin(), sorted.end(), [&](auto* a, auto* b) { return worth(a) > worth(b); });
   return sorted;
 }
 
-std::string median_text(const trial_seen& t, const candidate_seen& c) {
+std::string median_text(const trial_results& t, const candidate_result& c) {
   const auto values = c.values(metric_of);
   return values.empty() ? "-" : quantity(median(values)) + t.unit();
 }
 
-std::string speed_up_text(const trial_seen& t, const candidate_seen& c) {
+std::string speed_up_text(const trial_results& t, const candidate_result& c) {
   if (is_reference(t, c)) return t.has_ratios ? "1" : "0";
   if (!c.speed_up) return "-";
   const std::string limits = limits_text(c.limits, t.has_ratios);
@@ -55,14 +55,14 @@ std::string speed_up_text(const trial_seen& t, const candidate_seen& c) {
 }
 
 /// The median CPU time relative to the reference's.
-std::string cpu_text(const trial_seen& t, const candidate_seen& c) {
+std::string cpu_text(const trial_results& t, const candidate_result& c) {
   const auto mine = c.values(cpu_of), theirs = t.reference().values(cpu_of);
   if (mine.empty() || theirs.empty() || median(theirs) <= 0) return "-";
   return is_reference(t, c) ? "1" : factor(median(mine) / median(theirs));
 }
 
-std::string verdict_word(const trial_seen& t, const candidate_seen& c) {
-  switch (c.said) {
+std::string verdict_word(const trial_results& t, const candidate_result& c) {
+  switch (c.judged) {
     case verdict::reference:
       return "the C library's";
     case verdict::better:
@@ -80,26 +80,26 @@ std::string verdict_word(const trial_seen& t, const candidate_seen& c) {
 }
 
 /// The verdict, and the reason why the candidate was dropped unless the verdict implies it.
-std::string verdict_text(const trial_seen& t, const candidate_seen& c) {
+std::string verdict_text(const trial_results& t, const candidate_result& c) {
   std::string text = verdict_word(t, c);
-  if (c.said == verdict::better && t.winner.empty()) text = "better";
+  if (c.judged == verdict::better && t.winner.empty()) text = "better";
   if (is_reference(t, c) && !c.errors.empty()) text += "; see below";
-  if (!is_reference(t, c) && !c.is_clean()) text += c.said == verdict::failed ? ": see below" : "; see below";
-  if (!c.dropped || c.said == verdict::failed) return text;
+  if (!is_reference(t, c) && !c.is_clean()) text += c.judged == verdict::failed ? ": see below" : "; see below";
+  if (!c.dropped || c.judged == verdict::failed) return text;
   if (c.dropped->why == text) return text + fmt::format("; dropped in round {}", c.dropped->round);
   return text + fmt::format("; dropped: {}, round {}", c.dropped->why, c.dropped->round);
 }
 
-std::vector<std::string> columns_of(const trial_seen& t, const candidate_seen& c) {
+std::vector<std::string> columns_of(const trial_results& t, const candidate_result& c) {
   return {c.name, median_text(t, c), speed_up_text(t, c), cpu_text(t, c), verdict_text(t, c)};
 }
 
-std::string heading_of_speed_up(const trial_seen& t) {
+std::string heading_of_speed_up(const trial_results& t) {
   return t.has_ratios ? "speed-up (95 %)" : "better by (95 %)";
 }
 
 /// The errors of a candidate.
-std::vector<std::string> remarks(const trial_seen& t, const candidate_seen& c) {
+std::vector<std::string> remarks(const trial_results& t, const candidate_result& c) {
   std::vector<std::string> all = c.errors;
   if (c.failed_runs > 0) all.push_back(fmt::format("{} of {} failed", c.failed_runs, with_noun(c.runs.size(), "run")));
   if (c.first_difference != 0) all.push_back(fmt::format("PRINTED SOMETHING ELSE (line {})", c.first_difference));
@@ -118,27 +118,27 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
 }
 
 /// Colours the lines that begin with a row's name.
-std::string painted(const trial_seen& t, const std::string& table) {
+std::string painted(const trial_results& t, const std::string& table) {
   std::string text;
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
     text_colour c = text_colour::none;
-    for (const candidate_seen& one : t.candidates) {
+    for (const candidate_result& one : t.candidates) {
       const bool wins = is_winner(t, one);
       if (!line.starts_with((wins ? winner_mark : "  ") + one.name + " ")) continue;
       if (wins) c = text_colour::good;
-      if (one.said == verdict::failed || one.first_difference != 0) c = text_colour::bad;
+      if (one.judged == verdict::failed || one.first_difference != 0) c = text_colour::bad;
     }
     text += coloured(line, c) + "\n";
   }
   return text;
 }
 
-std::string median_of(const candidate_seen& c, double (*get)(const run_seen&)) {
+std::string median_of(const candidate_result& c, double (*get)(const run_result&)) {
   return quantity(median(c.values(get)));
 }
 
-std::vector<std::string> detail_columns(const candidate_seen& c) {
+std::vector<std::string> detail_columns(const candidate_result& c) {
   const auto values = c.values(metric_of);
   std::string range = "-", calls = "-", contended = "-";
   if (!values.empty())
@@ -154,9 +154,9 @@ std::vector<std::string> detail_columns(const candidate_seen& c) {
           range,
           fmt::format("{}", c.values(metric_of).size()),
           median_of(c, cpu_of),
-          median_of(c, [](const run_seen& r) { return static_cast<double>(r.voluntary_switches); }),
-          median_of(c, [](const run_seen& r) { return static_cast<double>(r.involuntary_switches); }),
-          median_of(c, [](const run_seen& r) { return static_cast<double>(r.peak_kib) / 1024; }),
+          median_of(c, [](const run_result& r) { return static_cast<double>(r.voluntary_switches); }),
+          median_of(c, [](const run_result& r) { return static_cast<double>(r.involuntary_switches); }),
+          median_of(c, [](const run_result& r) { return static_cast<double>(r.peak_kib) / 1024; }),
           calls,
           contended};
 }
@@ -172,7 +172,7 @@ std::string title_of(const std::string& metric) {
   return title.empty() ? metric : title;
 }
 
-chart_row row_of(const trial_seen& t, const candidate_seen& c) {
+chart_row row_of(const trial_results& t, const candidate_result& c) {
   chart_row row;
   row.label = c.name;
   row.lock = c.lock;
@@ -191,15 +191,15 @@ chart_row row_of(const trial_seen& t, const candidate_seen& c) {
   row.value = c.speed_up;
   row.low = c.limits.low;
   row.high = c.limits.high;
-  row.kind = c.said == verdict::better ? mark::good : c.said == verdict::worse ? mark::bad : mark::unclear;
+  row.kind = c.judged == verdict::better ? mark::good : c.judged == verdict::worse ? mark::bad : mark::unclear;
   return row;
 }
 
 }  // namespace
 
-std::string table_text(const trial_seen& t, std::size_t width, bool colours) {
+std::string table_text(const trial_results& t, std::size_t width, bool colours) {
   std::vector<std::vector<std::string>> rows;
-  for (const candidate_seen* c : best_first(t)) {
+  for (const candidate_result* c : best_first(t)) {
     rows.push_back(columns_of(t, *c));
     rows.back().front().insert(0, is_winner(t, *c) ? winner_mark : "  ");
   }
@@ -209,10 +209,10 @@ std::string table_text(const trial_seen& t, std::size_t width, bool colours) {
   return colours ? painted(t, table) : table;
 }
 
-std::string markdown_table(const trial_seen& t) {
+std::string markdown_table(const trial_results& t) {
   std::string text =
       fmt::format("| lock | median | {} | CPU | verdict |\n|---|---:|---:|---:|---|\n", heading_of_speed_up(t));
-  for (const candidate_seen* c : best_first(t)) {
+  for (const candidate_result* c : best_first(t)) {
     std::vector<std::string> cells = columns_of(t, *c);
     cells.front() = is_winner(t, *c) ? "**`" + cells.front() + "`**" : "`" + cells.front() + "`";
     for (std::string& cell : cells)
@@ -222,17 +222,17 @@ std::string markdown_table(const trial_seen& t) {
   return text;
 }
 
-std::string notes_text(const trial_seen& t) {
+std::string notes_text(const trial_results& t) {
   std::string text;
-  for (const candidate_seen& c : t.candidates)
+  for (const candidate_result& c : t.candidates)
     if (const auto all = remarks(t, c); !all.empty()) text += c.name + ": " + joined(all, "; ") + "\n";
   if (!t.has_ratios) text += "The metric is zero or negative in some run: differences are compared.\n";
   return text;
 }
 
-std::string details_text(const trial_seen& t, std::size_t width) {
+std::string details_text(const trial_results& t, std::size_t width) {
   std::vector<std::vector<std::string>> rows;
-  for (const candidate_seen* c : best_first(t)) rows.push_back(detail_columns(*c));
+  for (const candidate_result* c : best_first(t)) rows.push_back(detail_columns(*c));
   return format_table({{"lock"},
                        {"range", true},
                        {"runs", true},
@@ -245,13 +245,13 @@ std::string details_text(const trial_seen& t, std::size_t width) {
                       rows, width);
 }
 
-std::string bars_text(const trial_seen& t, std::size_t width) {
+std::string bars_text(const trial_results& t, std::size_t width) {
   const std::size_t room = std::clamp<std::size_t>(width == 0 ? usual_width : width, 50, 120) - 30;
   double most = 1;
-  for (const candidate_seen& c : t.candidates)
+  for (const candidate_result& c : t.candidates)
     if (c.speed_up && t.has_ratios) most = std::max(most, *c.speed_up);
   std::string text = "speed-up over the C library's mutex (above 1 is better)\n";
-  for (const candidate_seen* c : best_first(t)) {
+  for (const candidate_result* c : best_first(t)) {
     const double value = is_reference(t, *c) ? 1 : c->speed_up.value_or(-1);
     if (value < 0 || !t.has_ratios) continue;
     const auto bar = static_cast<std::size_t>(value / most * static_cast<double>(room));
@@ -260,14 +260,14 @@ std::string bars_text(const trial_seen& t, std::size_t width) {
   return text;
 }
 
-std::string summary_text(const trial_seen& t) {
+std::string summary_text(const trial_results& t) {
   return fmt::format("{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.\n{}",
                      with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
                      100 * t.others_cpu_share,
                      t.others_cpu_share > busy ? "That is much: repeat the trial when the machine is quiet.\n" : "");
 }
 
-std::string conclusion_text(const trial_seen& t, std::size_t width) {
+std::string conclusion_text(const trial_results& t, std::size_t width) {
   if (!t.conclusion) return "";
   std::string text;
   std::istringstream paragraphs(t.conclusion->text);
@@ -277,7 +277,7 @@ std::string conclusion_text(const trial_seen& t, std::size_t width) {
   return text;
 }
 
-chart chart_of(const trial_seen& t) {
+chart chart_of(const trial_results& t) {
   chart c;
   c.title = t.metric.empty() ? "Time that a run takes" : title_of(t.metric);
   c.subtitle = command_line(t.command);
@@ -286,7 +286,7 @@ chart chart_of(const trial_seen& t) {
   c.value_heading = "speed-up";
   c.interval_heading = "95 %";
   c.less_is_better = false;
-  for (const candidate_seen* one : best_first(t)) c.rows.push_back(row_of(t, *one));
+  for (const candidate_result* one : best_first(t)) c.rows.push_back(row_of(t, *one));
   c.legend = {{mark::reference, "the C library's mutex"},
               {mark::good, "better"},
               {mark::bad, "worse"},

@@ -9,20 +9,20 @@
 namespace usher::cli::trial {
 
 /// The table, best candidate first, for the terminal's width (0: 80 columns). With `colours`, the winner's row and failures have one.
-std::string table_text(const trial_seen& t, std::size_t width, bool colours);
+std::string table_text(const trial_results& t, std::size_t width, bool colours);
 /// The same as Markdown.
-std::string markdown_table(const trial_seen& t);
+std::string markdown_table(const trial_results& t);
 /// The errors, one line each; empty: none.
-std::string notes_text(const trial_seen& t);
+std::string notes_text(const trial_results& t);
 /// Ranges, CPU time, context switches, memory and lock calls.
-std::string details_text(const trial_seen& t, std::size_t width);
+std::string details_text(const trial_results& t, std::size_t width);
 /// The speed-ups as bars.
-std::string bars_text(const trial_seen& t, std::size_t width);
+std::string bars_text(const trial_results& t, std::size_t width);
 /// The number of rounds, the duration, and the CPU time that other processes took.
-std::string summary_text(const trial_seen& t);
+std::string summary_text(const trial_results& t);
 /// The conclusion, followed by its command on a line of its own.
-std::string conclusion_text(const trial_seen& t, std::size_t width);
+std::string conclusion_text(const trial_results& t, std::size_t width);
 
-chart chart_of(const trial_seen& t);
+chart chart_of(const trial_results& t);
 
 }  // namespace usher::cli::trial

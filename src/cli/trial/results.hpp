@@ -13,7 +13,7 @@ namespace usher::cli::trial {
 inline constexpr const char* c_library = "pthread";  ///< the reference: what all others are compared with
 
 /// One run of the program that counts.
-struct run_seen {
+struct run_result {
   std::size_t round = 0;  ///< from 1
   double metric = std::nan("");
   double seconds = 0, user_s = 0, system_s = 0;
@@ -24,7 +24,7 @@ struct run_seen {
 };
 
 /// Lock calls of one run, which was recorded.
-struct calls_seen {
+struct call_counts {
   std::uint64_t locks = 0, contended = 0, condition_waits = 0, semaphores = 0;
   std::uint64_t threads = 0;            ///< the most that lived at the same time
   bool loaded = false;                  ///< Usher's library was loaded
@@ -35,69 +35,69 @@ struct calls_seen {
 
 enum class verdict { reference, better, worse, level, undecided, failed };
 
-struct dropped_seen {
+struct drop_reason {
   std::size_t round = 0;
   std::string why;
 };
 
 /// The limits of a speed-up. A limit is infinite if too few rounds were run.
-struct limits_seen {
+struct speed_up_limits {
   double low = -HUGE_VAL, high = HUGE_VAL;
 };
 
-struct candidate_seen {
+struct candidate_result {
   std::string name, lock;
-  std::vector<run_seen> runs;
-  std::optional<calls_seen> calls;
+  std::vector<run_result> runs;
+  std::optional<call_counts> calls;
   std::vector<std::string> errors;
   std::size_t failed_runs = 0;
   std::size_t first_difference = 0;  ///< line that differs from what the reference printed; 0: none
   std::size_t cut = 0;               ///< the most bytes that a run printed, if not all of it was kept
-  verdict said = verdict::undecided;
+  verdict judged = verdict::undecided;
   std::optional<double>
       speed_up;  ///< above 1 is better; a difference, above 0 is better, where the trial has no ratios
-  limits_seen limits;
+  speed_up_limits limits;
   std::size_t rounds = 0;  ///< that were compared
-  std::optional<dropped_seen> dropped;
+  std::optional<drop_reason> dropped;
 
   double figure() const { return speed_up.value_or(std::nan("")); }
   bool is_clean() const { return errors.empty() && first_difference == 0; }
-  std::vector<double> values(double (*get)(const run_seen&)) const {
+  std::vector<double> values(double (*get)(const run_result&)) const {
     std::vector<double> all;
-    for (const run_seen& r : runs)
+    for (const run_result& r : runs)
       if (r.error.empty()) all.push_back(get(r));
     return all;
   }
 };
 
-inline double metric_of(const run_seen& r) {
+inline double metric_of(const run_result& r) {
   return r.metric;
 }
-inline double cpu_of(const run_seen& r) {
+inline double cpu_of(const run_result& r) {
   return r.cpu_s();
 }
 
 /// A candidate that was not run, and why.
-struct left_out_seen {
+struct left_out_lock {
   std::string name, why;
 };
 
-struct place_seen {
+struct computer {
   std::string cpu, kernel, libc;
   unsigned cpus = 0;
 };
 
-struct conclusion_seen {
+struct trial_conclusion {
   std::string kind;     ///< one word, for scripts
   std::string text;     ///< for users; one line a paragraph
   std::string command;  ///< that can be run as it stands; empty: none
 };
 
-struct trial_seen {
+struct trial_results {
   static constexpr int format = 2;
 
   std::string usher, commit, date;
-  place_seen place;
+  computer place;
   std::vector<std::string> command;
   std::string metric;  ///< regular expression; empty: the time that a run takes
   bool lower_is_better = false;
@@ -109,17 +109,17 @@ struct trial_seen {
   double others_cpu_share = 0;
   bool interrupted = false;
   bool has_ratios = true;  ///< false: a metric was zero or negative, and differences are compared
-  std::vector<left_out_seen> left_out;
+  std::vector<left_out_lock> left_out;
   std::vector<std::vector<std::string>> order;  ///< names, by round, in the order of the runs
-  std::vector<candidate_seen> candidates;       ///< the reference first
+  std::vector<candidate_result> candidates;     ///< the reference first
   std::string winner;                           ///< empty: none
-  std::optional<conclusion_seen> conclusion;
+  std::optional<trial_conclusion> conclusion;
 
   double neutral() const { return has_ratios ? 1 : 0; }
   std::string unit() const { return metric.empty() ? " s" : ""; }
-  const candidate_seen& reference() const { return candidates.front(); }
+  const candidate_result& reference() const { return candidates.front(); }
   bool has_values() const {
-    for (const candidate_seen& c : candidates)
+    for (const candidate_result& c : candidates)
       if (!c.values(metric_of).empty()) return true;
     return false;
   }

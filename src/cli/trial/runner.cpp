@@ -46,7 +46,7 @@ class counting {
     return looker;
   }
 
-  calls_seen sum() {
+  call_counts sum() {
     census_.finish(file_.clock().now());
     const recorded_calls c = sum_of(file_.view());
     return {c.locks, c.contended, c.waits, c.semaphores, c.threads, c.processes > 0, c.waiting_share()};
@@ -107,14 +107,14 @@ constexpr std::size_t looked_at = 1 << 16;  // bytes: enough for a line
 
 /// The last line of its output, which often is the reason of a failure.
 std::string last_words(const process& p, bool also_of_output) {
-  std::string said = last_line(p.err().tail(looked_at));
-  if (said.empty() && also_of_output) said = last_line(p.out().tail(looked_at));
-  return printable(said, 120);
+  std::string message = last_line(p.err().tail(looked_at));
+  if (message.empty() && also_of_output) message = last_line(p.out().tail(looked_at));
+  return printable(message, 120);
 }
 
 /// The error, followed by the last line that the program printed.
-std::string with_words(const std::string& error, const std::string& said) {
-  return said.empty() ? error : error + ": " + said;
+std::string with_words(const std::string& error, const std::string& message) {
+  return message.empty() ? error : error + ": " + message;
 }
 
 /// The last lines that are not empty, indented.
@@ -128,7 +128,7 @@ std::string last_lines(const std::string& text) {
   return all;
 }
 
-void note_usage(run_seen& r, const ended& e) {
+void note_usage(run_result& r, const ended& e) {
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
   };
@@ -145,9 +145,9 @@ double seconds_since(steady::time_point begin) {
 
 }  // namespace
 
-void attempt::fail(const std::string& what, const std::string& said) {
+void attempt::fail(const std::string& what, const std::string& message) {
   failure = what;
-  seen.error = with_words(what, said);
+  run.error = with_words(what, message);
 }
 
 runner::runner(const options& o, std::vector<std::string> command, const preload_library& library,
@@ -198,7 +198,7 @@ void runner::prepare(process& p) {
 
 void runner::read_metric(attempt& a, const process& p) const {
   if (!metric_) {
-    a.seen.metric = a.seen.seconds;
+    a.run.metric = a.run.seconds;
     return;
   }
   const std::string out = p.out().text(), err = p.err().text();
@@ -208,7 +208,7 @@ void runner::read_metric(attempt& a, const process& p) const {
     a.fail("the metric is not in its output");
     a.last_lines = last_lines(p.out().size() != 0 ? p.out().tail(looked_at) : p.err().tail(looked_at));
   } else if (const auto v = number_of(*found)) {
-    a.seen.metric = *v;
+    a.run.metric = *v;
   } else {
     a.fail(fmt::format("the metric captured '{}', which is no number", printable(*found, 40)));
   }
@@ -226,8 +226,8 @@ void runner::add_output(attempt& a, const process& p) const {
 void runner::run_program(process& p, attempt& a) {
   const ended e = p.wait(limit());
   check_end(e);
-  a.seen.seconds = e.seconds;
-  note_usage(a.seen, e);
+  a.run.seconds = e.seconds;
+  note_usage(a.run, e);
   a.costly = took_the_limit(e);
   if (e.way == ended::how::not_started) throw not_started{e.status};
   if (!went_well(e)) {
@@ -260,8 +260,8 @@ bool runner::becomes_ready(process& p, attempt& a) {
 }
 
 void runner::run_server(process& p, attempt& a) {
-  run_seen& r = a.seen;
-  std::string said;
+  run_result& r = a.run;
+  std::string message;
   const bool loaded = (options_.ready.empty() || becomes_ready(p, a)) && p.running();
   if (loaded) {
     shell_command words(options_.until);
@@ -271,8 +271,8 @@ void runner::run_server(process& p, attempt& a) {
     r.seconds = e.seconds;
     a.costly = took_the_limit(e);
     if (!went_well(e)) {
-      said = last_words(load, false);
-      a.fail("--until: " + say(e, limit()), said);
+      message = last_words(load, false);
+      a.fail("--until: " + say(e, limit()), message);
     }
     if (r.error.empty()) read_metric(a, load);
   }
@@ -282,7 +282,7 @@ void runner::run_server(process& p, attempt& a) {
   if (server.way == ended::how::not_started) throw not_started{server.status};
   if (!alive)
     a.fail("the server ended early: " + say(server, limit()), last_words(p, true));
-  else if (!r.error.empty() && said.empty())
+  else if (!r.error.empty() && message.empty())
     a.fail(a.failure, last_words(p, true));
   note_usage(r, server);  // not the load's
 }
@@ -315,7 +315,7 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const lock_tabl
   }
   if (before) check_end(before->wait(0));
   // A run that failed has not made all its calls.
-  if (count && a.seen.error.empty()) a.calls = count->sum();
+  if (count && a.run.error.empty()) a.calls = count->sum();
   a.seconds = seconds_since(begin);
   return a;
 }

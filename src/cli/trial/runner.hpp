@@ -19,16 +19,16 @@ namespace usher::cli::trial {
 
 /// A run, with measurements that the results do not keep.
 struct attempt {
-  run_seen seen;
+  run_result run;
   bool costly = false;     ///< it took the whole time limit and must not be repeated
   std::size_t cut = 0;     ///< bytes that it printed, if the output was cut
   std::string last_lines;  ///< of its output, if the metric is not in it
   std::optional<printed> output;
-  std::optional<calls_seen> calls;
+  std::optional<call_counts> calls;
   double seconds = 0;   ///< with preparation, start and stop of a server
   std::string failure;  ///< the error without the program's own message
 
-  void fail(const std::string& what, const std::string& said = "");
+  void fail(const std::string& what, const std::string& message = "");
 };
 
 /// Thrown after an error message if the trial cannot continue.

@@ -46,7 +46,7 @@ std::string stat_verdict(runner& r) {
   if (!has_stat() || file.path().empty()) return "";
   const attempt a =
       r.run_through({helper_near_us("usher_stat").native(), "stat", "--lock", c_library, "--json", file.path(), "--"});
-  if (!a.seen.error.empty()) return "";
+  if (!a.run.error.empty()) return "";
   std::ifstream in(file.path());
   const auto report = nlohmann::json::parse(in, nullptr, false);
   if (!report.is_object() || !report.contains("verdict") || !report["verdict"].is_string()) return "";

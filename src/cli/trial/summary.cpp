@@ -14,7 +14,7 @@ namespace usher::cli::trial {
 namespace {
 
 /// Whether the whole interval is so near neutral that the difference is of no use.
-bool is_level(const limits_seen& l, bool has_ratios) {
+bool is_level(const speed_up_limits& l, bool has_ratios) {
   const contest_rules rules;
   return has_ratios ? l.low >= rules.level_low && l.high <= rules.level_high : l.low == 0 && l.high == 0;
 }
@@ -23,47 +23,48 @@ bool is_level(const limits_seen& l, bool has_ratios) {
 
 /// Removes default candidates that did not suit the program. Indices of candidates are invalid afterwards.
 void trial::forget_those_never_tried() {
-  std::vector<candidate_seen> tried;
+  std::vector<candidate_result> tried;
   for (std::size_t c = 0; c < entries_.size(); ++c) {
-    candidate_seen& one = seen_.candidates[c];
+    candidate_result& one = results_.candidates[c];
     if (entries_[c].in || one.calls || !one.runs.empty() || !one.errors.empty()) tried.push_back(std::move(one));
   }
-  seen_.candidates = std::move(tried);
+  results_.candidates = std::move(tried);
 }
 
 void trial::sum_up() {
-  seen_.rounds = rounds_run_;
-  if (!entries_[reference].seconds.empty()) seen_.run_seconds = seconds_of_run(reference);
+  results_.rounds = rounds_run_;
+  if (!entries_[reference].seconds.empty()) results_.run_seconds = seconds_of_run(reference);
   if (contest_) {
     for (std::size_t i = 0; i < contestants_.size(); ++i) sum_up_candidate(contestants_[i], i);
-    seen_.confirming_rounds = contest_->rounds_after_choice();
+    results_.confirming_rounds = contest_->rounds_after_choice();
   }
-  for (candidate_seen& c : seen_.candidates)
-    if (c.said != verdict::reference && (!c.is_clean() && (!c.speed_up || c.first_difference != 0)))
-      c.said = verdict::failed;
-  if (const auto best = best_of_better()) seen_.winner = seen_.candidates[*best].name;
+  for (candidate_result& c : results_.candidates)
+    if (c.judged != verdict::reference && (!c.is_clean() && (!c.speed_up || c.first_difference != 0)))
+      c.judged = verdict::failed;
+  if (const auto best = best_of_better()) results_.winner = results_.candidates[*best].name;
 }
 
 void trial::sum_up_candidate(std::size_t candidate, std::size_t contestant) {
-  candidate_seen& c = seen_.candidates[candidate];
+  candidate_result& c = results_.candidates[candidate];
   c.rounds = contest_->rounds(contestant);
   if (c.rounds == 0) return;
   c.speed_up = contest_->middle(contestant);
   const interval limits = contest_->between(contestant);
   c.limits = {limits.low, limits.high};
-  const double neutral = seen_.neutral();
+  const double neutral = results_.neutral();
   if (limits.low > neutral)
-    c.said = verdict::better;
+    c.judged = verdict::better;
   else if (limits.high < neutral)
-    c.said = verdict::worse;
-  else if (is_level(c.limits, seen_.has_ratios))
-    c.said = verdict::level;
+    c.judged = verdict::worse;
+  else if (is_level(c.limits, results_.has_ratios))
+    c.judged = verdict::level;
 }
 
 /// The chosen candidate. A trial with a given number of rounds chooses none: there it is the one with the highest median.
 std::optional<std::size_t> trial::best_of_better() const {
   const auto is_fit = [&](std::size_t c) {
-    return entries_[c].lock != nullptr && seen_.candidates[c].said == verdict::better && seen_.candidates[c].is_clean();
+    return entries_[c].lock != nullptr && results_.candidates[c].judged == verdict::better &&
+           results_.candidates[c].is_clean();
   };
   if (!contest_) return std::nullopt;
   if (options_.by_budget()) {
@@ -72,18 +73,18 @@ std::optional<std::size_t> trial::best_of_better() const {
   }
   std::optional<std::size_t> best;
   for (const std::size_t c : contestants_)
-    if (is_fit(c) && (!best || seen_.candidates[c].figure() > seen_.candidates[*best].figure())) best = c;
+    if (is_fit(c) && (!best || results_.candidates[c].figure() > results_.candidates[*best].figure())) best = c;
   return best;
 }
 
 bool trial::can_ask_stat() const {
-  const std::optional<calls_seen>& calls = seen_.candidates[reference].calls;
+  const std::optional<call_counts>& calls = results_.candidates[reference].calls;
   return options_.by_budget() && calls && calls->waiting_share.value_or(0) >= much_waiting && has_stat();
 }
 
 /// The verdict of `usher stat` on one run; empty if it cannot be asked or the budget has no room for the run.
 std::string trial::ask_stat() {
-  if (seen_.interrupted || !can_ask_stat()) return "";
+  if (results_.interrupted || !can_ask_stat()) return "";
   if (options_.budget - elapsed() < seconds_of_run(reference)) return "";
   bar_.expect(1);
   bar_.show("usher stat");
@@ -98,32 +99,32 @@ std::string trial::ask_stat() {
 std::size_t trial::rounds_alone(std::size_t contestant) const {
   contest alone(1);
   for (std::size_t round = 1; round <= rounds_run_; ++round)
-    alone.add({speed_ups_of(round)[contestant]}, seen_.neutral());
+    alone.add({speed_ups_of(round)[contestant]}, results_.neutral());
   const auto more = alone.rounds_to_decide(0);
   const std::size_t rounds = more ? alone.rounds(0) + *more : 0;
   return rounds + contest_rules{}.confirming <= most_rounds ? rounds : 0;
 }
 
 void trial::conclude(int status) {
-  if (status != 0 && !seen_.has_values()) return;
+  if (status != 0 && !results_.has_values()) return;
   outlook o;
   o.nothing_to_gain = nothing_to_gain_;
   o.timeout = options_.timeout;
   for (std::size_t i = 0; i < contestants_.size(); ++i) {
-    const candidate_seen& c = seen_.candidates[contestants_[i]];
+    const candidate_result& c = results_.candidates[contestants_[i]];
     if (contest_->of(i) == standing::chosen && !contest_->winner() && c.is_clean()) o.contradicted = c.name;
-    if (c.said != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
+    if (c.judged != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
     if (!o.best_undecided.empty() && c.figure() <= o.best_speed_up) continue;
     o.best_undecided = c.name;
     o.best_speed_up = c.figure();
     o.rounds_alone = rounds_alone(i);
   }
   o.rounds_wanted = contest_ ? fewest_rounds(contestants_.size()) - contest_rules{}.confirming : 0;
-  seen_.others_cpu_share = foreign_.share();
-  seen_.conclusion = conclusion_of(seen_, o);
-  if (seen_.conclusion->kind != shorten) return;  // no other conclusion contains the verdict
+  results_.others_cpu_share = foreign_.share();
+  results_.conclusion = conclusion_of(results_, o);
+  if (results_.conclusion->kind != shorten) return;  // no other conclusion contains the verdict
   o.stat_says = ask_stat();
-  if (!o.stat_says.empty()) seen_.conclusion = conclusion_of(seen_, o);
+  if (!o.stat_says.empty()) results_.conclusion = conclusion_of(results_, o);
 }
 
 }  // namespace usher::cli::trial

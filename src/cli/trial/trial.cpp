@@ -38,8 +38,8 @@ std::string why_dropped(standing s) {
 }
 
 /// The results of a trial before its first run.
-trial_seen unseen(const options& o, const std::vector<std::string>& command, const std::vector<choice>& candidates) {
-  trial_seen t;
+trial_results unseen(const options& o, const std::vector<std::string>& command, const std::vector<choice>& candidates) {
+  trial_results t;
   t.usher = USHER_VERSION;
   t.commit = commit_of_build();
   t.date = utc_now();
@@ -54,7 +54,7 @@ trial_seen unseen(const options& o, const std::vector<std::string>& command, con
   t.warmup = static_cast<std::size_t>(o.warmup);
   t.candidates.resize(1 + candidates.size());
   t.candidates.front().name = t.candidates.front().lock = c_library;
-  t.candidates.front().said = verdict::reference;
+  t.candidates.front().judged = verdict::reference;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     t.candidates[1 + i].name = candidates[i].name;
     t.candidates[1 + i].lock = candidates[i].lock->name;
@@ -67,7 +67,7 @@ trial_seen unseen(const options& o, const std::vector<std::string>& command, con
 trial::trial(const options& o, const std::vector<std::string>& command, std::vector<choice> candidates,
              const preload_library& library, std::optional<metric_pattern> metric)
     : options_(o),
-      seen_(unseen(o, command, candidates)),
+      results_(unseen(o, command, candidates)),
       entries_(1 + candidates.size()),
       metric_(std::move(metric)),
       bar_(static_cast<std::size_t>(o.warmup + o.rounds) * (1 + candidates.size()), o.quiet),
@@ -88,17 +88,17 @@ int trial::run_all() {
     status = s.status;
   }
   bar_.clear();
-  seen_.interrupted = interrupted() != 0;
+  results_.interrupted = interrupted() != 0;
   find_differences();
   sum_up();
-  if (status == 0 || seen_.interrupted) conclude(status);
+  if (status == 0 || results_.interrupted) conclude(status);
   bar_.clear();
   if (status == 0 && interrupted() != 0) {  // during the run under usher stat
     status = 128 + interrupted();
-    seen_.interrupted = true;
+    results_.interrupted = true;
   }
-  seen_.others_cpu_share = foreign_.share();
-  seen_.seconds = elapsed();
+  results_.others_cpu_share = foreign_.share();
+  results_.seconds = elapsed();
   forget_those_never_tried();
   return status;
 }
@@ -124,13 +124,13 @@ void trial::run_round(const std::vector<std::size_t>& wanted) {
   ++rounds_run_;
   std::vector<std::size_t> all = {reference};
   all.insert(all.end(), wanted.begin(), wanted.end());
-  seen_.order.emplace_back();
+  results_.order.emplace_back();
   try {
     for (const std::size_t place : order(all.size())) {
       const std::size_t c = all[place];
       if (!entries_[c].in) continue;
       run_one(c, rounds_run_, false);
-      seen_.order.back().push_back(seen_.candidates[c].name);
+      results_.order.back().push_back(results_.candidates[c].name);
     }
   } catch (const stopped&) {
     tell_contest();  // of the incomplete round
@@ -149,7 +149,7 @@ std::vector<std::size_t> trial::order(std::size_t runs) {
 /// `round` 0 is a warm-up.
 void trial::run_one(std::size_t candidate, std::size_t round, bool counted) {
   if (!entries_[candidate].in) return;
-  bar_.show(fmt::format("{}, {}", seen_.candidates[candidate].name,
+  bar_.show(fmt::format("{}, {}", results_.candidates[candidate].name,
                         round == 0 ? std::string("warm-up") : fmt::format("round {}", round)));
   attempt a = attempt_of(candidate, counted);
   bar_.one_done();
@@ -159,17 +159,17 @@ void trial::run_one(std::size_t candidate, std::size_t round, bool counted) {
 
 attempt trial::attempt_of(std::size_t candidate, bool counted) {
   const entry& e = entries_[candidate];
-  const std::string& name = seen_.candidates[candidate].name;
+  const std::string& name = results_.candidates[candidate].name;
   attempt a = runner_.run(e.lock, name, counted);
   // A failure of the first run may be chance, a second one is not.
-  if (candidate != reference || reference_has_run_ || a.seen.error.empty() || a.costly) return a;
+  if (candidate != reference || reference_has_run_ || a.run.error.empty() || a.costly) return a;
   note_failure(candidate, a);
   return runner_.run(e.lock, name, counted);
 }
 
 void trial::note(std::size_t candidate, std::size_t round, attempt& a) {
-  candidate_seen& c = seen_.candidates[candidate];
-  if (!a.seen.error.empty()) {
+  candidate_result& c = results_.candidates[candidate];
+  if (!a.run.error.empty()) {
     note_failure(candidate, a);
     if (candidate == reference) note_reference_failure(a);
     const bool is_enough = a.costly || (options_.by_budget() && c.failed_runs + 1 >= fewest_failures);
@@ -178,24 +178,24 @@ void trial::note(std::size_t candidate, std::size_t round, attempt& a) {
     entries_[candidate].seconds.push_back(a.seconds);
     if (candidate == reference) {
       reference_has_run_ = true;
-      runner_.limit_by(a.seen.seconds);
+      runner_.limit_by(a.run.seconds);
     }
   }
   if (a.output) compare_output(candidate, std::move(*a.output));
   // The plan depends on the reference's calls, and a run that failed has not made all of them.
-  if (a.calls && (candidate != reference || a.seen.error.empty())) c.calls = a.calls;
+  if (a.calls && (candidate != reference || a.run.error.empty())) c.calls = a.calls;
   c.cut = std::max(c.cut, a.cut);
   if (round == 0) return;
-  a.seen.round = round;
-  c.failed_runs += a.seen.error.empty() ? 0 : 1;
-  c.runs.push_back(std::move(a.seen));
+  a.run.round = round;
+  c.failed_runs += a.run.error.empty() ? 0 : 1;
+  c.runs.push_back(std::move(a.run));
 }
 
 /// Keeps each kind of failure once, with the program's message of the first time.
 void trial::note_failure(std::size_t candidate, const attempt& a) {
-  std::vector<std::string>& known = seen_.candidates[candidate].errors;
+  std::vector<std::string>& known = results_.candidates[candidate].errors;
   if (std::none_of(known.begin(), known.end(), [&](const std::string& t) { return t.starts_with(a.failure); }))
-    known.push_back(a.seen.error);
+    known.push_back(a.run.error);
 }
 
 void trial::note_reference_failure(const attempt& a) {
@@ -203,7 +203,7 @@ void trial::note_reference_failure(const attempt& a) {
   if (reference_has_run_ && reference_hangs_ <= 1) return;
   bar_.clear();
   report_error("without any lock of Usher's: {}; there is nothing to compare with",
-               seen_.candidates[reference].errors.back());
+               results_.candidates[reference].errors.back());
   if (!a.last_lines.empty()) fmt::print(stderr, "{}", a.last_lines);
   throw stopped{1};
 }
@@ -223,7 +223,7 @@ void trial::compare_output(std::size_t candidate, printed output) {
 
 void trial::find_differences() {
   for (const auto& [candidate, output] : outputs_) {
-    std::size_t& first = seen_.candidates[candidate].first_difference;
+    std::size_t& first = results_.candidates[candidate].first_difference;
     if (const std::size_t line = expected_.first_difference(output); line != 0 && first == 0) first = line;
   }
 }
@@ -293,15 +293,15 @@ void trial::note_drops(const std::vector<std::size_t>& wanted) {
     if (s == standing::chosen) continue;
     entries_[c].in = false;
     const std::string why = why_dropped(s);
-    if (!why.empty() && !seen_.candidates[c].dropped) seen_.candidates[c].dropped = dropped_seen{rounds_run_, why};
+    if (!why.empty() && !results_.candidates[c].dropped) results_.candidates[c].dropped = drop_reason{rounds_run_, why};
     // Another candidate has been chosen, and the rounds show no difference between the two.
-    if (why.empty() && !is_over) seen_.candidates[c].dropped = dropped_seen{rounds_run_, "another was chosen"};
+    if (why.empty() && !is_over) results_.candidates[c].dropped = drop_reason{rounds_run_, "another was chosen"};
   }
 }
 
 void trial::drop(std::size_t candidate, const std::string& why) {
   entries_[candidate].in = false;
-  seen_.candidates[candidate].dropped = dropped_seen{std::max<std::size_t>(rounds_run_, 1), why};
+  results_.candidates[candidate].dropped = drop_reason{std::max<std::size_t>(rounds_run_, 1), why};
   if (!contest_) return;
   const auto at = std::find(contestants_.begin(), contestants_.end(), candidate);
   if (at != contestants_.end()) contest_->give_up(static_cast<std::size_t>(at - contestants_.begin()));
@@ -309,7 +309,7 @@ void trial::drop(std::size_t candidate, const std::string& why) {
 
 trial::speed_ups trial::speed_ups_of(std::size_t round) const {
   const auto metric_in = [&](std::size_t candidate) -> std::optional<double> {
-    for (const run_seen& r : seen_.candidates[candidate].runs)
+    for (const run_result& r : results_.candidates[candidate].runs)
       if (r.round == round && r.error.empty()) return r.metric;
     return std::nullopt;
   };
@@ -319,10 +319,10 @@ trial::speed_ups trial::speed_ups_of(std::size_t round) const {
     const std::optional<double> mine = metric_in(c);
     if (!mine || !theirs)
       all.emplace_back();
-    else if (seen_.has_ratios)
-      all.emplace_back(seen_.lower_is_better ? *theirs / *mine : *mine / *theirs);
+    else if (results_.has_ratios)
+      all.emplace_back(results_.lower_is_better ? *theirs / *mine : *mine / *theirs);
     else
-      all.emplace_back(seen_.lower_is_better ? *theirs - *mine : *mine - *theirs);
+      all.emplace_back(results_.lower_is_better ? *theirs - *mine : *mine - *theirs);
   }
   return all;
 }
@@ -333,30 +333,30 @@ void trial::tell_contest() {
     contestants_ = present();
     // A candidate that failed at once cannot become a false "better", but the number of candidates must not depend on results.
     for (std::size_t c = 1; c < entries_.size(); ++c)
-      if (!entries_[c].in && !seen_.candidates[c].runs.empty()) contestants_.push_back(c);
+      if (!entries_[c].in && !results_.candidates[c].runs.empty()) contestants_.push_back(c);
     std::sort(contestants_.begin(), contestants_.end());
     contest_ = std::make_unique<contest>(contestants_.size());
     for (std::size_t i = 0; i < contestants_.size(); ++i)
       if (!entries_[contestants_[i]].in) contest_->give_up(i);
   }
-  const auto is_unfit = [](const candidate_seen& c) {
+  const auto is_unfit = [](const candidate_result& c) {
     return std::any_of(c.runs.begin(), c.runs.end(),
-                       [](const run_seen& r) { return r.error.empty() && r.metric <= 0; });
+                       [](const run_result& r) { return r.error.empty() && r.metric <= 0; });
   };
-  if (seen_.has_ratios && std::any_of(seen_.candidates.begin(), seen_.candidates.end(), is_unfit)) {
-    seen_.has_ratios = false;
+  if (results_.has_ratios && std::any_of(results_.candidates.begin(), results_.candidates.end(), is_unfit)) {
+    results_.has_ratios = false;
     std::vector<speed_ups> rounds;
     for (std::size_t round = 1; round <= rounds_run_; ++round) rounds.push_back(speed_ups_of(round));
-    contest_->restate(rounds, seen_.neutral());
+    contest_->restate(rounds, results_.neutral());
   } else {
-    contest_->add(speed_ups_of(rounds_run_), seen_.neutral());
+    contest_->add(speed_ups_of(rounds_run_), results_.neutral());
   }
   if (options_.by_budget()) drop_slow_and_far_behind();
 }
 
 /// Dropping a candidate does not make a false "better" of another likelier.
 void trial::drop_slow_and_far_behind() {
-  if (!seen_.has_ratios) return;
+  if (!results_.has_ratios) return;
   for (std::size_t i = 0; i < contestants_.size(); ++i) {
     const std::size_t c = contestants_[i];
     if (!entries_[c].in || contest_->rounds(i) < 2 || contest_->of(i) == standing::chosen) continue;

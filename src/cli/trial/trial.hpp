@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/process/preload.hpp"
 #include "cli/process/foreign_cpu.hpp"
+#include "cli/process/preload.hpp"
 #include "cli/process/process.hpp"
 #include "cli/text/progress.hpp"
 #include "cli/trial/candidates.hpp"
@@ -32,7 +32,7 @@ class trial {
 
   /// Runs everything. The exit status so far: 0, unless the trial could not go on.
   int run_all();
-  const trial_seen& seen() const { return seen_; }
+  const trial_results& results() const { return results_; }
 
  private:
   static constexpr std::size_t reference = 0;  // among the candidates
@@ -88,7 +88,7 @@ class trial {
   std::string ask_stat();
 
   const options& options_;
-  trial_seen seen_;  ///< candidates: the reference first
+  trial_results results_;  ///< candidates: the reference first
   std::vector<entry> entries_;
   std::optional<metric_pattern> metric_;
   progress bar_;
@@ -96,7 +96,8 @@ class trial {
   std::unique_ptr<contest> contest_;      ///< from the first round on
   std::vector<std::size_t> contestants_;  ///< candidates, by their numbers in the contest
   output_pattern expected_;
-  std::vector<std::pair<std::size_t, printed>> outputs_;  ///< that do not fit yet; they may fit when the reference has run again
+  std::vector<std::pair<std::size_t, printed>>
+      outputs_;  ///< that do not fit yet; they may fit when the reference has run again
   bool reference_has_run_ = false;
   bool planned_ = false;
   bool nothing_to_gain_ = false;  ///< the program has no locks, or the library is not loaded
