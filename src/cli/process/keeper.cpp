@@ -17,12 +17,12 @@
 namespace usher::cli {
 namespace {
 
-void nothing(int) {}
+void ignore_signal(int) {}
 
 }  // namespace
 
 /// The message is lost if the other end is closed, and then it is not needed.
-void keeper::say(const keeper_report& r) const {
+void keeper::send_report(const keeper_report& r) const {
   while (send(line_, &r, sizeof r, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
 }
 
@@ -33,18 +33,18 @@ void keeper::keep(char* const* command, const environment_changes& changes, int 
   sigprocmask(SIG_SETMASK, &all, &before_);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct sigaction action {};
-  action.sa_handler = nothing;
+  action.sa_handler = ignore_signal;
   sigaction(SIGCHLD, &action, nullptr);
   start(command, changes, input, inherited);
   sigset_t waiting = all;
   sigdelset(&waiting, SIGCHLD);
   for (;;) {
-    look_after_children();
+    reap_children();
     out_.cut();
     err_.cut();
     pollfd watched{line_, POLLIN, 0};
     const timespec a_while{program_ended_ ? 1 : 0, 100'000'000};
-    if (ppoll(&watched, 1, &a_while, &waiting) > 0) obey();
+    if (ppoll(&watched, 1, &a_while, &waiting) > 0) read_command();
   }
 }
 
@@ -53,11 +53,11 @@ void keeper::start(char* const* command, const environment_changes& changes, int
   if (pipe2(failure, O_CLOEXEC) != 0) failure[0] = failure[1] = -1;
   start_ = steady::now();
   program_ = fork();
-  if (program_ == 0) become(command, changes, input, inherited, failure[1]);
+  if (program_ == 0) execute(command, changes, input, inherited, failure[1]);
   if (program_ < 0) {
     keeper_report r{keeper_report::ended};
     r.start_error = errno;
-    say(r);
+    send_report(r);
     program_ended_ = true;
     return;
   }
@@ -67,7 +67,7 @@ void keeper::start(char* const* command, const environment_changes& changes, int
   close(failure[0]);
 }
 
-void keeper::become(char* const* command, const environment_changes& changes, int input, int inherited, int failure) {
+void keeper::execute(char* const* command, const environment_changes& changes, int input, int inherited, int failure) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the keeper is killed
   for (const int s : interrupting_signals)
@@ -91,7 +91,7 @@ void keeper::become(char* const* command, const environment_changes& changes, in
   _exit(127);
 }
 
-void keeper::look_after_children() {
+void keeper::reap_children() {
   for (;;) {
     int status = 0;
     rusage usage{};
@@ -101,28 +101,28 @@ void keeper::look_after_children() {
     if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
       keeper_report r{WIFSTOPPED(status) ? keeper_report::stopped : keeper_report::running_again};
       r.status = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
-      say(r);
+      send_report(r);
     } else {
-      note_end(status, usage);
+      report_end(status, usage);
     }
   }
 }
 
-void keeper::note_end(int status, const rusage& usage) {
+void keeper::report_end(int status, const rusage& usage) {
   program_ended_ = true;
   keeper_report r{keeper_report::ended};
   r.status = status;
   r.start_error = start_error_;
   r.seconds = std::chrono::duration<double>(steady::now() - start_).count();
   r.usage = usage;
-  say(r);
+  send_report(r);
 }
 
-void keeper::obey() {
+void keeper::read_command() {
   char what = to_end;
   const ssize_t n = recv(line_, &what, 1, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (n <= 0 || what == to_end) end_all();
+  if (n <= 0 || what == to_end) kill_all_and_exit();
   // Not after its end: the group may be gone, and its id in use for another one.
   if (what == to_terminate && program_ > 0 && !program_ended_) kill(-program_, SIGTERM);
 }
@@ -136,13 +136,13 @@ std::vector<pid_t> keeper::children() const {
 }
 
 /// Kills the program's group and then all other descendants, which become children of the keeper when their parents end.
-void keeper::end_all() {
+void keeper::kill_all_and_exit() {
   const auto begin = steady::now();
   keeper_report last{keeper_report::all_gone};
   // The id of a group is in use as long as it has members; afterwards no group of this program can have it.
   if (program_ > 0 && (!program_ended_ || getpgid(program_) < 0)) kill(-program_, SIGKILL);
   for (;;) {
-    look_after_children();
+    reap_children();
     const std::vector<pid_t> rest = children();
     if (rest.empty()) break;
     bool any_killed = false;
@@ -156,12 +156,12 @@ void keeper::end_all() {
       }
     }
     const double waited = std::chrono::duration<double>(steady::now() - begin).count();
-    if (waited > (any_killed ? patience_with_the_killed : patience_with_others)) break;
+    if (waited > (any_killed ? killed_grace : others_grace)) break;
     last.survivor = 0;
     last.status = 0;
     usleep(1000);
   }
-  say(last);
+  send_report(last);
   _exit(0);
 }
 

@@ -25,7 +25,7 @@ inline constexpr char to_terminate = 't', to_end = 'e';
 
 // Seconds until the keeper gives up on processes that were killed, and on those of other users, which may end because the processes that
 // they wait for were killed. Chosen, not measured.
-inline constexpr double patience_with_the_killed = 5, patience_with_others = 1;
+inline constexpr double killed_grace = 5, others_grace = 1;
 
 /// Starts the program, waits for it, and kills all processes that it leaves behind.
 class keeper {
@@ -35,13 +35,13 @@ class keeper {
 
  private:
   void start(char* const* command, const environment_changes& changes, int input, int inherited);
-  [[noreturn]] void become(char* const* command, const environment_changes& changes, int input, int inherited,
-                           int failure);
-  void look_after_children();
-  void note_end(int status, const rusage& usage);
-  void obey();
-  [[noreturn]] void end_all();
-  void say(const keeper_report& r) const;
+  [[noreturn]] void execute(char* const* command, const environment_changes& changes, int input, int inherited,
+                            int failure);
+  void reap_children();
+  void report_end(int status, const rusage& usage);
+  void read_command();
+  [[noreturn]] void kill_all_and_exit();
+  void send_report(const keeper_report& r) const;
   std::vector<pid_t> children() const;
 
   int line_;

@@ -60,7 +60,7 @@ process::~process() {
 }
 
 /// Reads a report of the keeper. False if none arrived in time or the user interrupted; true also if the keeper has ended.
-bool process::heard_within(double seconds) {
+bool process::read_report_within(double seconds) {
   const auto until = steady::now() + std::chrono::duration_cast<steady::duration>(
                                          std::chrono::duration<double>(std::min(seconds, 1e8)));
   for (;;) {
@@ -122,7 +122,7 @@ void process::kill_all() {
   if (keeper_ < 0) return;
   const char what = to_end;
   while (send(line_, &what, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
-  const auto give_up = steady::now() + std::chrono::duration<double>(2 * patience_with_the_killed);
+  const auto give_up = steady::now() + std::chrono::duration<double>(2 * killed_grace);
   while (!gone_) {
     pollfd watched{line_, POLLIN, 0};
     const int left = milliseconds_until(std::chrono::time_point_cast<steady::duration>(give_up), 10000);
@@ -157,7 +157,7 @@ ended process::wait(double limit, bool keep_the_rest) {
     const bool for_the_terminal = end_.status == SIGTTIN || end_.status == SIGTTOU;
     if (stopped_ && for_the_terminal) return finish(ended::how::stopped);
     if (stopped_) left = std::min(left, grace);
-    if (heard_within(std::max(left, 0.0))) continue;
+    if (read_report_within(std::max(left, 0.0))) continue;
     return finish(interrupted() != 0 ? ended::how::interrupted
                   : stopped_         ? ended::how::stopped
                                      : ended::how::timed_out);
@@ -165,11 +165,12 @@ ended process::wait(double limit, bool keep_the_rest) {
   return keep_the_rest ? end_ : finish(ended::how::exited);
 }
 
-ended process::stop(double patience) {
+ended process::stop(double grace) {
   const char what = to_terminate;
   while (send(line_, &what, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
-  const auto until = steady::now() + std::chrono::duration<double>(patience);
-  while (!over_ && heard_within(std::max(0.0, std::chrono::duration<double>(until - steady::now()).count()))) continue;
+  const auto until = steady::now() + std::chrono::duration<double>(grace);
+  while (!over_ && read_report_within(std::max(0.0, std::chrono::duration<double>(until - steady::now()).count())))
+    continue;
   return finish(ended::how::exited);
 }
 

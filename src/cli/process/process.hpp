@@ -51,14 +51,14 @@ class process {
   bool running();
   /// A descriptor for poll(): readable after a change of its state. running() then tells whether it has ended.
   int handle() const { return line_; }
-  /// Terminates it; kills it if it has not ended after `patience` seconds.
-  ended stop(double patience);
+  /// Terminates it; kills it if it has not ended after `grace` seconds.
+  ended stop(double grace);
 
   const scratch_file& out() const { return out_; }
   const scratch_file& err() const { return err_; }
 
  private:
-  bool heard_within(double seconds);
+  bool read_report_within(double seconds);
   void read_report();
   void kill_all();
   ended finish(ended::how way);

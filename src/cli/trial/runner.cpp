@@ -240,12 +240,12 @@ void runner::run_program(process& p, attempt& a) {
 
 /// False, with an error in the attempt, if the server is not ready in time. True also if it has ended.
 bool runner::becomes_ready(process& p, attempt& a) {
-  const double patience = std::min(limit(), 60.0);
+  const double longest = std::min(limit(), 60.0);
   const auto begin = steady::now();
   while (p.running()) {
-    const double left = patience - seconds_since(begin);
+    const double left = longest - seconds_since(begin);
     if (left <= 0) {
-      a.fail(fmt::format("not ready after {} s", quantity(patience)));
+      a.fail(fmt::format("not ready after {} s", quantity(longest)));
       a.costly = true;
       return false;
     }
