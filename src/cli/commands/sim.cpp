@@ -239,51 +239,60 @@ Examples:
   usher sim mutexbench --threads 72 --vary coherence.per_read=0,3,6,12
   usher sim mutexbench --list-points | parallel > lines; usher sim --merge lines)";
 
+/// Machine, runs and durations.
+void add_time_options(CLI::App& sub, sim_options& o) {
+  sub.add_option("--machine", o.machine, "A machine's name, or its file (default: x5-2)")->type_name("M");
+  sub.add_option("--seeds", o.seeds, "Runs of each point, with seeds 1, 2, … (default: 5)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1000u));
+  sub.add_option("--jitter", o.jitters,
+                 "Mean of the random part of a latency, relative to the latency, instead of the machine's")
+      ->type_name("J,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(0.0, most_jitter));
+  sub.add_option("--ms", o.ms,
+                 "Simulated milliseconds that are measured (default: 2; several time slices if threads share CPUs)")
+      ->type_name("T")
+      ->check(CLI::Range(0.001, 100000.0));
+  sub.add_option(
+         "--warm-up", o.warm_up,
+         "Simulated milliseconds before the measured time (default: a fifth of that, plus 0.02 for each thread)")
+      ->type_name("T")
+      ->check(CLI::Range(0.0, most_warm_up_ms));
+}
+
+/// Waiting, threads, variation of the machine, and processes.
+void add_thread_options(CLI::App& sub, sim_options& o) {
+  sub.add_option(
+         "--spin", o.spin,
+         "Time in ns for which waiters spin before they park (default: auto, the machine file's value, or 5555)")
+      ->type_name("NS");
+  sub.add_option("--placement", o.placement,
+                 "Where threads begin: compact, scattered, even, or CPUs as 0,18,1..3 (default: the workload's)")
+      ->type_name("P");
+  sub.add_flag("--together", o.together,
+               "All threads begin at once, as from a barrier, not one after another as they are created");
+  sub.add_option("--set-machine", o.machine_settings, "Replace a number of the machine, as coherence.per_read=0")
+      ->type_name("SECTION.KEY=V")
+      ->allow_extra_args(false);
+  sub.add_option("--vary", o.vary, "A sweep over a number of the machine, as coherence.per_read=0,6,12")
+      ->type_name("SECTION.KEY=V,...");
+  sub.add_option("--others", o.others, "Threads of other processes, each of which uses a CPU for a quarter of the time")
+      ->type_name("N")
+      ->check(CLI::Range(0u, most_others));
+  sub.add_option("--jobs", o.jobs, "Processes in parallel (default: one for each CPU)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1024u));
+}
+
 }  // namespace
 
 subcommand sim_command(CLI::App& app) {
   auto* sub = app.add_subcommand("sim", sim_summary);
   auto o = std::make_shared<sim_options>();
-  sub->add_option("--machine", o->machine, "A machine's name, or its file (default: x5-2)")->type_name("M");
-  sub->add_option("--seeds", o->seeds, "Runs of each point, with seeds 1, 2, … (default: 5)")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 1000u));
-  sub->add_option("--jitter", o->jitters,
-                  "Mean of the random part of a latency, relative to the latency, instead of the machine's")
-      ->type_name("J,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(0.0, most_jitter));
-  sub->add_option("--ms", o->ms,
-                  "Simulated milliseconds that are measured (default: 2; several time slices if threads share CPUs)")
-      ->type_name("T")
-      ->check(CLI::Range(0.001, 100000.0));
-  sub->add_option(
-         "--warm-up", o->warm_up,
-         "Simulated milliseconds before the measured time (default: a fifth of that, plus 0.02 for each thread)")
-      ->type_name("T")
-      ->check(CLI::Range(0.0, most_warm_up_ms));
-  sub->add_option(
-         "--spin", o->spin,
-         "Time in ns for which waiters spin before they park (default: auto, the machine file's value, or 5555)")
-      ->type_name("NS");
-  sub->add_option("--placement", o->placement,
-                  "Where threads begin: compact, scattered, even, or CPUs as 0,18,1..3 (default: the workload's)")
-      ->type_name("P");
-  sub->add_flag("--together", o->together,
-                "All threads begin at once, as from a barrier, not one after another as they are created");
-  sub->add_option("--set-machine", o->machine_settings, "Replace a number of the machine, as coherence.per_read=0")
-      ->type_name("SECTION.KEY=V")
-      ->allow_extra_args(false);
-  sub->add_option("--vary", o->vary, "A sweep over a number of the machine, as coherence.per_read=0,6,12")
-      ->type_name("SECTION.KEY=V,...");
-  sub->add_option("--others", o->others,
-                  "Threads of other processes, each of which uses a CPU for a quarter of the time")
-      ->type_name("N")
-      ->check(CLI::Range(0u, most_others));
-  sub->add_option("--jobs", o->jobs, "Processes in parallel (default: one for each CPU)")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 1024u));
+  add_time_options(*sub, *o);
+  add_thread_options(*sub, *o);
   add_figure_options(*sub, *o, "600");
   add_trace_options(*sub, o->trace);
   keep_apart(*sub, {"--merge", "--point"},
