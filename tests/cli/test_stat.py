@@ -446,7 +446,10 @@ class Stat(Refusals, unittest.TestCase):
         self.assertIn("mutex", done.stdout)
         self.assertIsNone(program.poll())
         process = self.started(USHER, "stat", "-p", str(program.pid), "--json", self.file("json"))
-        time.sleep(0.3)
+        end = time.monotonic() + LIMIT
+        while "recorded by usher stat" not in subprocess.run([USHER, "status", str(program.pid)], env=self.environment(), capture_output=True,
+                                                              text=True, timeout=LIMIT, stdin=subprocess.DEVNULL).stdout:
+            self.assertLess(time.monotonic(), end)
         program.kill()
         self.assertEqual(self.finished(process).returncode, 0)
 
