@@ -1123,6 +1123,10 @@ class RealLibrary(Usher):
         self.assert_status(pid, 1, f"{pid} a [1mb c: not on")
         done = self.usher("status", str(pid))
         self.assertTrue(done.stdout.rstrip("\n").isprintable(), done)
+        # Nor does an error message.
+        if has_stat:
+            self.assert_refused(self.usher("stat", "-p", str(pid)), 1, f"process {pid} (a [1mb c)")
+        self.assert_refused(self.usher("list", "x\033[2J\ny"), 2, "'x [2J y'")
 
     def test_status_of_what_the_library_cannot_be_in(self):
         program = compile_c("waits-static", "#include <unistd.h>\nint main(void) { char c[10]; while (read(0, c, 10) > 0) write(1, \"x\\n\", 2); "

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace usher::cli {
@@ -17,12 +17,13 @@ enum exit_status : int {
   not_found = 127,
 };
 
-// Each message is formatted first and written by one call, so that the lines of several processes do not mix.
+/// Prints a message as one line by one call, so that the lines of several processes do not mix. Messages may contain names and paths
+/// of other processes: control characters in them become blanks.
+void print_message(std::string_view kind, const std::string& text);
 
 template <class... Args>
 void report_error(fmt::format_string<Args...> format, Args&&... args) {
-  const std::string line = "usher: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
-  std::fputs(line.c_str(), stderr);
+  print_message("", fmt::format(format, std::forward<Args>(args)...));
 }
 
 /// The older name.
@@ -33,8 +34,7 @@ void complain(fmt::format_string<Args...> format, Args&&... args) {
 
 template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
-  const std::string line = "usher: warning: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
-  std::fputs(line.c_str(), stderr);
+  print_message("warning: ", fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace usher::cli
