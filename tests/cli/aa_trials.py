@@ -30,7 +30,7 @@ def options():
 
 
 def trial(chosen, build, folder):
-    """All that `usher try` says of the C library's mutex under a second name."""
+    """The results of `usher try` for the C library's mutex under a second name."""
     file = os.path.join(folder, "trial.json")
     length = ["--rounds", str(chosen.rounds)] if chosen.rounds else ["--budget", chosen.budget]
     command = [build / "bin" / "usher", "try", "--quiet", "--locks", "again=pthread", *length,
@@ -52,12 +52,12 @@ def limit(value):
 
 
 def is_wrong(data):
-    """It sees a gain. A lock that is the C library's own is never recommended, so the verdict counts."""
+    """Whether it reports a gain. The C library's mutex is never recommended, so the verdict counts."""
     return data["candidates"][1]["verdict"] == "better"
 
 
 def line(number, data):
-    """What a trial said, for people."""
+    """A line about a trial."""
     again = data["candidates"][1]
     low, high = again["interval"] or [None, None]
     verdict = "SEEN AS BETTER" if is_wrong(data) else again["verdict"]

@@ -1,4 +1,4 @@
-"""What a command that refuses must do, for the tests of the command; and what some of them need."""
+"""For tests of the command: how it refuses wrong usage, and the parts of a build that some tests need."""
 
 import os
 import unittest

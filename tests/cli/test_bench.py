@@ -61,7 +61,7 @@ class Programs(Bench):
         return [line.split(":")[0] for line in listed.splitlines() if " (" in line and line[0] != " "]
 
     def needs_exclusion(self, program):
-        """Such a program breaks under a lock that does not exclude, and refuses it."""
+        """A program that would break under a lock that does not exclude refuses it."""
         done = self.usher("bench", program, "--locks", "ticket,null", "--list-points")
         if done.returncode == 0:
             return False
@@ -83,7 +83,7 @@ class Programs(Bench):
                 with self.subTest(program=program, lock=p["lock"], threads=p["threads"]):
                     self.assertEqual(p["workload"], program)
                     self.assertEqual(len(p["operations"]), p["threads"])
-                    if sum(p["operations"]) == 0:  # in 20 ms others may have had all CPUs
+                    if sum(p["operations"]) == 0:  # other processes may have used all CPUs during these 20 ms
                         p, = self.bench(program, "--locks", p["lock"], "--threads", str(p["threads"]), seconds="1")["points"]
                     self.assertGreater(p["throughput"], 0)
                     self.assertAlmostEqual(p["throughput"] * p["seconds"] * 1e6, sum(p["operations"]), delta=1)
@@ -103,7 +103,7 @@ class Programs(Bench):
     def test_a_shared_generator_shows_exclusion(self):
         for p in self.bench("mutexbench", "--locks", "ticket,loiter", "--threads", "2", "--set", "shared=1")["points"]:
             self.assertIs(p["exclusive"], True)
-        # That a null lock is found out cannot be promised on one CPU; that it is no mishap can.
+        # On one CPU, a null lock may not be seen to admit two threads; in no case is it an error.
         self.bench("mutexbench", "--locks", "null", "--threads", "4", "--set", "shared=1")
 
     def test_pthread_under_a_preload(self):
@@ -149,7 +149,7 @@ class Said(Bench):
                         "smallest_share", "voluntary_switches", "cpus_used"):
                 self.assertIn(key, both)
             for key in both:
-                if key == "groups":  # only simulated threads are always timed
+                if key == "groups":  # waits are always measured on simulated machines only
                     self.assertEqual(set(here[key]), set(there[key]))
                     continue
                 self.assertEqual(shape(here[key]), shape(there[key]), key)

@@ -33,7 +33,7 @@ def pairs(element):
 
 
 def shape(element, end=None):
-    """A symbol's outline, wherever it is and however large."""
+    """A symbol's outline, independent of its position and size."""
     if element.tag == SVG + "circle":
         return "disc"
     points = pairs(element)[:end]
@@ -43,7 +43,7 @@ def shape(element, end=None):
 
 
 class Chart:
-    """An SVG, and what its legend says of its lines."""
+    """An SVG and the legend of its lines."""
 
     def __init__(self, path):
         self.root = xml.etree.ElementTree.parse(path).getroot()
@@ -52,7 +52,7 @@ class Chart:
         self.texts = [e.text for e in self.root.iter(SVG + "text")]
 
     def look(self, name):
-        """Colour, symbol, dashes: in the legend they stand before the name."""
+        """Colour, symbol, dashes, which precede the name in the legend."""
         at = next(i for i, e in enumerate(self.elements) if e.tag == SVG + "text" and e.text == name)
         line, symbol = self.elements[at - 2:at]
         assert line.get("stroke") == symbol.get("fill"), name
@@ -127,7 +127,7 @@ class Charts(Refusals, unittest.TestCase):
         return subprocess.run([USHER, *arguments], capture_output=True, text=True, timeout=30)
 
     def points(self, locks):
-        """A file of results. `locks`: lock, or lock and other fields of the point: threads: what each seed did."""
+        """A file of results. `locks`: {lock, or tuple of the point's fields: {threads: [throughput of each seed]}}."""
         with open(name := self.file("lines"), "w") as to:
             for lock, by_threads in locks.items() if isinstance(locks, dict) else locks:
                 more = dict(lock) if isinstance(lock, tuple) else {"lock": lock}
@@ -145,7 +145,7 @@ class Charts(Refusals, unittest.TestCase):
     def chart(self, locks, *options, **more):
         return Chart(self.drawn(locks, *options, **more))
 
-    # What a lock looks like
+    # The looks of locks
 
     def test_a_look_is_the_locks_own(self):
         one = self.chart({name: RISING for name in ("twa", "mcs", "pthread", "steady-park")})
@@ -180,7 +180,7 @@ class Charts(Refusals, unittest.TestCase):
         names = catalogue() + [name + "-spin" for name in catalogue()] + [f"lock-{i}" for i in range(20)]
         chart = self.chart({name: RISING for name in names})
         self.assertEqual(len({chart.look(name) for name in names}), len(names))
-        # Of one lock, too, and whatever the order.
+        # Also of one lock with different settings, and in any order.
         ran = [((("lock", "twa"), ("parameters", {"ncs": n})), RISING) for n in (0, 5, 9)]
         looks = []
         for order in (ran, ran[::-1]):
@@ -203,7 +203,7 @@ class Charts(Refusals, unittest.TestCase):
         self.assertIn(look[:2], hollow)
 
     def test_a_limit_on_one_side_only(self):
-        """It is drawn to the end of the axis, with an arrow there."""
+        """The whisker extends to the end of the axis and ends in an arrow."""
         results = self.file("try.json")
         done = self.usher("try", "--locks", "twa", "--rounds", "1", "--quiet", "--json", results, "--", "true")
         if done.returncode == 2:
@@ -227,7 +227,7 @@ class Charts(Refusals, unittest.TestCase):
                 self.assertIn(words, chart.texts)
                 self.assertRegex(chart.words, rf"(?m)^twa: 1\.50 \([^)]* {re.escape(words)}\)")
 
-    # Lines that lie upon each other
+    # Coinciding lines
 
     def test_of_equal_lines_both_are_seen(self):
         equal = {"mcs": RISING, "twa": RISING, "ticket": {1: [1.0], 2: [1.0], 4: [1.0]}}
@@ -236,7 +236,7 @@ class Charts(Refusals, unittest.TestCase):
         widest = {colour: max(float(e.get("stroke-width")) for e in chart.lines(colour)) for colour in (upper, lower, alone)}
         self.assertEqual(widest[upper], widest[alone])
         self.assertGreaterEqual(widest[lower], widest[upper] + 2)
-        # In what is seen at last, beside what the legend has of each.
+        # In the final image more pixels have the colour than the legend alone has.
         with open(self.drawn(equal, "--size", "400x300", ending="png"), "rb") as file:
             counts = colours_of(file.read())
         for colour in (upper, lower, alone):
@@ -291,13 +291,13 @@ class Charts(Refusals, unittest.TestCase):
         for pattern in (r"^commit \S+", r"^simulated: .*, 72 CPUs$", r"^seeds 1–2$"):
             self.assertRegex(words, "(?m)" + pattern)
         self.assertIn("seeds 1–2", " ".join(Chart(name).texts))
-        # Another time, and from the file, it is the same.
+        # The chart is the same if it is drawn again, and from the file.
         self.usher(*asked, "--chart", self.file("again.svg"))
         self.usher("sim", "--merge", self.file("out.json"), "--chart", self.file("merged.svg"))
         for other in ("again.svg", "merged.svg"):
             self.assertEqual(Path(name).read_bytes(), Path(self.file(other)).read_bytes())
 
-    # What is refused
+    # Errors
 
     def test_what_is_refused(self):
         points = self.points({"mcs": RISING})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`usher sim --trace`, `calibrate` and `validate` from outside: that what they write can be read, and what is refused. Whether
-what is measured is right cannot be told by a test: others use the machine, too. USHER_BIN is the command."""
+"""`usher sim --trace`, `calibrate` and `validate` from outside: their output can be read again, and errors are refused. Whether the
+measurements are right is not tested, since other processes use the machine, too. USHER_BIN is the command."""
 
 import json
 import os
@@ -126,7 +126,7 @@ class NativeSim(Refusals, unittest.TestCase):
         if "ticket-spin" not in spinning_locks() or not self.lock.startswith(("ttas", "loiter")):
             self.skipTest("a build of a few locks")
         out, threads = os.path.join(self.folder.name, "order.json"), 3 * len(os.sched_getaffinity(0))
-        # One of them hands over to threads that have no CPU.
+        # ticket-spin hands over to threads that do not run.
         done = sim("validate", "--machine", self.file, "--locks", "ticket-spin," + self.lock, "--threads", str(threads), "--rounds", "3",
                    "--seeds", "1", "--seconds", "0.3", "--json", out)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -166,7 +166,7 @@ class NativeSim(Refusals, unittest.TestCase):
         for words in ("arrives at lock", "enters lock", "leaves lock", "modifies lock+0", "cycles, own socket"):
             self.assertIn(words, first.stdout)
 
-    # What is refused
+    # Errors
 
     def test_what_is_refused(self):
         bare = os.path.join(self.folder.name, "bare.toml")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`usher sim`'s figures from outside: what its options say reaches the points and what comes of them, and what is refused.
+"""`usher sim`'s figures from outside: options reach the points and their results, and errors are refused.
 USHER_BIN is the command."""
 
 import csv
@@ -51,10 +51,10 @@ class Sim(Refusals, unittest.TestCase):
         return os.path.join(cls.folder.name, name)
 
     def points(self, *arguments):
-        """What the command writes as JSON."""
+        """The points of the JSON that the command writes."""
         done = sim("mutexbench", "--ms", "0.1", "--quiet", *arguments, "--json", self.file("out.json"))
         self.assertEqual(done.returncode, 0, done)
-        self.assertLessEqual(done.stderr.count("\n"), done.stderr.count("not settled"), done.stderr)  # so short, some have not
+        self.assertLessEqual(done.stderr.count("\n"), done.stderr.count("not settled"), done.stderr)  # short runs may not settle
         with open(self.file("out.json")) as file:
             return json.load(file)["points"]
 
@@ -144,10 +144,10 @@ class Sim(Refusals, unittest.TestCase):
         self.assertNotIn("other socket", near.stdout)
         self.assertIn("other socket", far.stdout)
 
-    # What has not settled
+    # Runs that have not settled
 
     def storm(self, *more):
-        """Measured while threads still come."""
+        """Measured while threads still begin."""
         return sim("mutexbench", "--locks", self.lock, "--threads", "4,64", "--seeds", "2", "--ms", "0.2", "--warm-up", "0.08", "--quiet",
                    *more)
 
@@ -187,7 +187,7 @@ class Sim(Refusals, unittest.TestCase):
     # Charts
 
     def chart_of(self, *arguments):
-        """Title and text of the chart: what is drawn, in words."""
+        """Title and description of the chart."""
         file = self.file("chart.svg")
         done = sim(*arguments, "--quiet", "--chart", file)
         self.assertEqual(done.returncode, 0, done)
@@ -221,7 +221,7 @@ class Sim(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         with open(self.file("storm.svg")) as svg:
             text = re.search("<desc>(.*?)</desc>", svg.read(), re.S)[1]
-        self.assertEqual(text.count(" not settled"), 2)  # the point; what hollow means
+        self.assertEqual(text.count(" not settled"), 2)  # the point, and the meaning of hollow symbols
         self.assertIn("hollow", text)
 
     @needs_charts
@@ -237,7 +237,7 @@ class Sim(Refusals, unittest.TestCase):
         self.assert_refused(sim(*asked[:-2], "--log-y"), 2, "--log-y", "--chart")
         self.assertFalse(os.path.exists(self.file("none.svg")))
 
-    # What is refused
+    # Errors
 
     def test_what_is_refused(self):
         def point(**more):

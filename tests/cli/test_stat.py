@@ -27,7 +27,7 @@ LIBRARY = os.environ["USHER_LIB"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 LIMIT = 30
 
-# Locks ROUNDS times in each of two threads; then, with "wait", says so and waits for a signal; with "deadlock", makes one.
+# Locks ROUNDS times in each of two threads. Then, with "wait", prints a line and waits for a signal; with "deadlock", makes one.
 LOCKING = r"""
 #include <pthread.h>
 #include <signal.h>
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
 }
 """
 
-# A process that never has a second thread: its calls lead to functions of their own until it is recorded.
+# A process that never has a second thread: libusher.so uses other functions for it until it is recorded.
 ALONE = """
 #include <pthread.h>
 #include <stdio.h>
@@ -130,7 +130,7 @@ class Stat(Refusals, unittest.TestCase):
                               timeout=LIMIT, **more)
 
     def started(self, *words, **more):
-        """A process in a group of its own, with pipes; killed when the test is over, or its time is."""
+        """A process in a group of its own, with pipes. It is killed at the end of the test or its time limit."""
         process = subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True, **more)
 
@@ -183,7 +183,7 @@ class Stat(Refusals, unittest.TestCase):
             self.assertIn(word, done.stdout)
         self.assertLess(max(map(len, done.stdout.splitlines())), 125)
 
-    # How the program ends is how it ends
+    # Exit statuses
 
     def test_exit_statuses(self):
         for status in (0, 1, 3, 77, 255):
@@ -245,7 +245,7 @@ class Stat(Refusals, unittest.TestCase):
     def test_sigint_is_the_programs(self):
         for number in (signal.SIGINT, signal.SIGQUIT):
             process, program = self.waiting()
-            process.send_signal(number)  # the launcher does not mind
+            process.send_signal(number)  # the launcher ignores it
             os.kill(program, number)
             self.assertEqual(self.finished(process).returncode, 128 + number)
 
@@ -261,7 +261,7 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(self.finished(process).returncode, 137)
 
     def test_a_terminal(self):
-        """The program has the terminal: it reads from it, ^C is for it, and the launcher makes the report then."""
+        """The program has the terminal: it reads from it, and ^C ends it, whereupon the launcher makes the report."""
         main, end = pty.openpty()
         self.addCleanup(os.close, main)
 
@@ -333,7 +333,7 @@ class Stat(Refusals, unittest.TestCase):
             done = self.stat(option, "/dev/full", "--", self.locking())
             self.assertEqual(done.returncode, 125)
             self.assertEqual(done.stderr.count("cannot write to /dev/full: No space left on device\n"), 1)
-            self.assertIn("mutex", done.stderr)  # the table, all the same
+            self.assertIn("mutex", done.stderr)  # the table is shown nevertheless
         self.assertEqual(self.stat("--json", "/dev/full", "--", "sh", "-c", "exit 9").returncode, 9)
 
     def test_all_files(self):
@@ -349,7 +349,7 @@ class Stat(Refusals, unittest.TestCase):
             self.assertEqual(file.read(2), b"\x1f\x8b")
         self.assertTrue(os.path.exists(names["--folded"]))
 
-    # The table, whatever happens
+    # The table is shown in all cases
 
     def test_the_lock_is_the_one_that_programs_had(self):
         for words, lock in ((["--lock", "twa", "--"], "twa"), (["--", USHER, "run", "--lock", "mcs", "--"], "mcs"), (["--"], "pthread")):
@@ -399,7 +399,7 @@ class Stat(Refusals, unittest.TestCase):
         line = process.stderr.readline()
         self.assertIn("deadlock", line)
         self.assertTrue(line.startswith("usher: "), line)
-        os.kill(program, 0)  # it is as it was
+        os.kill(program, 0)  # it still runs
         os.kill(program, signal.SIGKILL)
         done = self.finished(process)
         self.assertEqual(done.returncode, 137)
@@ -410,7 +410,7 @@ class Stat(Refusals, unittest.TestCase):
             done = self.stat("--objects", objects, "--", self.locking(), "1000")
             self.assertEqual(done.returncode, 0, done)
 
-    # Processes that run already
+    # Running processes
 
     def test_processes_that_cannot_be_recorded(self):
         with open("/proc/sys/kernel/pid_max") as file:
@@ -464,7 +464,7 @@ class Stat(Refusals, unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become another user")
     def test_a_process_of_another_user_that_root_records(self):
-        """It may not open what is root's: the record has a name in /dev/shm for a while."""
+        """It may not open root's descriptors, so the record has a name in /dev/shm for a while."""
         folder = tempfile.mkdtemp(prefix="usher-stat-", dir="/var/tmp")
         self.addCleanup(shutil.rmtree, folder, True)
         os.chmod(folder, 0o755)

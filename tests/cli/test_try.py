@@ -101,18 +101,18 @@ class Try(Refusals, unittest.TestCase):
             return done, self.checked(json.load(f))
 
     def checked(self, data):
-        """As the schema says."""
+        """The data, after a check against the schema."""
         if jsonschema:
             with open(SCHEMA) as f:
                 jsonschema.validate(data, json.load(f), jsonschema.Draft202012Validator)
         return data
 
     def rows(self, done):
-        """The table's rows, with the heading: what is before the first empty line."""
+        """The rows of the table with the heading: all lines before the first empty one."""
         return done.stdout.partition("\n\n")[0].splitlines()
 
     def row(self, done, lock):
-        """With the lines into which it is broken."""
+        """A row with the lines that it is broken into."""
         found = ""
         for line in self.rows(done):
             if line[2:].split()[:1] == [lock]:
@@ -126,7 +126,7 @@ class Try(Refusals, unittest.TestCase):
         return found
 
     def note(self, done, lock):
-        """What is said below the table."""
+        """The remark below the table."""
         for line in done.stdout.splitlines():
             if line.startswith(lock + ": "):
                 return line
@@ -141,7 +141,7 @@ class Try(Refusals, unittest.TestCase):
         return " ".join(line.strip() for line in paragraph)
 
     def svg(self, path):
-        """The root, and what it says in words."""
+        """The root, title and description."""
         root = xml.etree.ElementTree.parse(path).getroot()
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual(root.tag, space + "svg")
@@ -150,7 +150,7 @@ class Try(Refusals, unittest.TestCase):
     def left_behind(self, mark):
         return subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True, timeout=LIMIT).stdout.split()
 
-    # What it is for
+    # Winners
 
     RATES = 'case "$USHER_LOCK" in mcs) echo rate 15;; twa) echo broken >&2; exit 3;; ttas) echo rate 900;; *) echo rate 10;; esac'
 
@@ -189,7 +189,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual((mcs["speed_up"], mcs["interval"], mcs["verdict"]), (1.5005, [1.5005, 1.5005], "better"))
         self.assertEqual((twa["speed_up"], twa["verdict"]), (1, "level"))
         self.assertEqual(self.rows(done)[1].split()[:2], ["*", "mcs"])  # sorted, and marked
-        # The script locks nothing, and that is said before any advice.
+        # The script makes no lock calls, which is reported before any advice.
         self.assertIn("does not use pthread locks", done.stdout)
         lower, data = self.with_json("--locks", "mcs", "--rounds", "5", "--lower", "--metric", "rate: ([0-9.,]+)", "--", rate)
         self.assertEqual(self.rows(lower)[1].split()[0], "pthread")
@@ -272,12 +272,12 @@ class Try(Refusals, unittest.TestCase):
             self.assertEqual(file.read(), "\n")
 
     def test_what_is_better_and_not_confirmed(self):
-        """Interrupted after the rounds that show it, before anything was chosen."""
+        """The trial is interrupted after the rounds that show a gain, before a candidate was chosen."""
         mark = os.path.join(self.folder, "seventh round")
         runs = os.path.join(self.folder, "runs of ttas")
         with open(runs, "w") as file:
             file.write("0\n")
-        # Six rounds show that mcs is better. ttas leads, is not better for certain, and hangs in the seventh.
+        # Six rounds show that mcs is better. ttas leads, is not certainly better, and hangs in the seventh round.
         program = self.script(f"""
             {self.locking()} 2000 > /dev/null
             test "$USHER_LOCK" = mcs && echo rate 3 && exit
@@ -312,7 +312,7 @@ class Try(Refusals, unittest.TestCase):
         state = os.path.join(self.folder, "runs of the base")
         with open(state, "w") as file:
             file.write("0\n")
-        # Three of the base's nine runs, after the warm-up, are good: mcs is clean, and is compared in three rounds.
+        # Three of the reference's nine runs after the warm-up succeed: mcs has no errors and is compared in three rounds.
         program = self.script(f"""
             {self.locking()} 2000 > /dev/null
             test "$USHER_LOCK" = mcs && echo rate 3 && exit
@@ -324,7 +324,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("Runs failed: 3 of 9 rounds could be compared", self.ended_with(done))
 
     def test_the_same_trial_has_the_same_options(self):
-        # Better in four rounds of five: undecided after eight, decided after some more.
+        # Better in four of five rounds: undecided after eight rounds, decided after some more.
         state = os.path.join(self.folder, "turns")
         with open(state, "w") as file:
             file.write("0\n")
@@ -381,7 +381,7 @@ class Try(Refusals, unittest.TestCase):
     """
 
     def test_default_candidates_are_those_that_make_sense(self):
-        """No wall time: the budget has room for the fewest rounds of two candidates at most, or it is exceeded by these."""
+        """Independent of wall time: the budget is so small that at most the fewest rounds of two candidates are run."""
         program, cpus = self.built("threads", self.THREADS), len(os.sched_getaffinity(0))
         done, data = self.with_json("--rounds", "1", "--", program, str(cpus + 8))
         names = [c["name"] for c in data["candidates"]]
@@ -392,7 +392,7 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--rounds", "1", "--", program, "1")
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "steady", "loiter-park", "mcscr", "twa"])
         self.assertEqual(data["left_out"], [])
-        # Warm-ups before the counted one do not plan; a run of the base that fails does not plan again.
+        # The plan is made after the counted warm-up only; a run of the reference that fails does not make another plan.
         state = os.path.join(self.folder, "runs to plan by")
         with open(state, "w") as file:
             file.write("0\n")
@@ -456,7 +456,7 @@ class Try(Refusals, unittest.TestCase):
     @unittest.skipUnless(has_stat, "no usher stat")
     def test_an_interruption_of_the_run_under_stat(self):
         counted, asked, file = (os.path.join(self.folder, name) for name in ("counted", "asked", "asked.json"))
-        # The base's runs have a library of ours while they are counted, and when usher stat runs them.
+        # The reference runs with the library while its calls are counted, and under usher stat.
         program = self.script(f"""
             if test "$USHER_LOCK" = pthread; then
               test -e '{counted}' && touch '{asked}' && exec sleep 60
@@ -475,7 +475,7 @@ class Try(Refusals, unittest.TestCase):
         with open(file) as f:
             self.assertTrue(self.checked(json.load(f))["interrupted"])
 
-    # How it is shown
+    # Output
 
     def test_a_trial_is_shown_again(self):
         file, again = os.path.join(self.folder, "shown.json"), os.path.join(self.folder, "again.json")
@@ -540,7 +540,7 @@ class Try(Refusals, unittest.TestCase):
                                     "--metric", "score ([0-9]+)", "--", server)
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([[r["metric"] for r in c["runs"]] for c in data["candidates"]], [[10, 10], [20, 20]])
-        self.assertFalse(os.path.exists(socket))  # it was asked to stop, not killed
+        self.assertFalse(os.path.exists(socket))  # it was terminated, not killed
         early = self.run_try("--locks", "mcs", "--until", "sleep 0.3", "--", self.script('test "$USHER_LOCK" != mcs && sleep 9'))
         self.assertIn("the server ended early", self.note(early, "mcs"))
         self.assertIn("failed: see below; ", self.row(early, "mcs") + "; ")
@@ -566,7 +566,7 @@ class Try(Refusals, unittest.TestCase):
                          [("pthread", "pthread"), ("first", "twa"), ("second", "twa"), ("again", "pthread"), ("mcs", "mcs")])
         for name in ("first", "second"):
             self.assertIn("PRINTED SOMETHING ELSE", self.note(done, name))
-        self.assertNotIn("again: ", done.stdout)  # without the library, as what it is compared with
+        self.assertNotIn("again: ", done.stdout)  # it runs without the library, like the reference
         program = self.rates(mcs=3000)
         done = self.run_try("--locks", "mine=mcs", "--rounds", "5", "--metric", "rate (.*)", "--", program)
         self.assertIn("mine is 3.00 times as good", self.ended_with(done))
@@ -632,7 +632,7 @@ class Try(Refusals, unittest.TestCase):
             done = self.run_try("--locks", "mcs", "--rounds", "1", option, path, "--", "true")
             self.assertEqual(done.returncode, 125, done)
             self.assertRegex(done.stderr, rf"^usher: cannot write to {re.escape(path)}: .*\n$")
-            self.assertIn("mcs", done.stdout)  # the table is there all the same
+            self.assertIn("mcs", done.stdout)  # the table is printed nevertheless
 
     def test_what_programs_print_need_not_be_utf_8(self):
         done, data = self.with_json("--locks", "mcs", "--rounds", "1", "--", self.script(
@@ -641,7 +641,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(data["candidates"][1]["troubles"], ["exit status 3: ?bad"])
         self.assertIn("?bad", done.stdout)
 
-    # What goes wrong under one lock; the others finish
+    # Failures under one lock, which do not affect the others
 
     def one_bad(self, bad, *arguments):
         done = self.run_try("--locks", "mcs,twa", "--rounds", "2", *arguments, "--",
@@ -664,7 +664,7 @@ class Try(Refusals, unittest.TestCase):
         row = self.one_bad(f"trap '' TERM INT; sleep {mark} & setsid sleep {mark} & sleep {mark}; sleep {mark}",
                            "--timeout", "1")
         self.assertIn("hung: killed after 1 s", row)
-        self.assertLess(time.monotonic() - begin, 10)  # once was enough
+        self.assertLess(time.monotonic() - begin, 10)  # it was not run again
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
     def test_another_output(self):
@@ -685,7 +685,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("the metric is not in its output", self.note(done, "mcs"))
         self.assertNotIn("\ntwa: ", done.stdout)
 
-    # What goes wrong altogether: one line, a status
+    # Failures of the trial: one line and a status
 
     @needs_charts
     def test_what_is_refused(self):
@@ -758,7 +758,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("interrupted", words)
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
-    # What it has started, and nothing else, ends with it
+    # All processes of a run, and no others, end with it
 
     def start(self, *words):
         return subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -772,7 +772,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_children_from_before_are_left_alone(self):
         mark = f"7{os.getpid()}.25"
-        # The second one's parent ends meanwhile.
+        # The parent of the second one ends meanwhile.
         text = f'sleep {mark} & (sleep 0.2; sleep {mark} & sleep 0.1) & exec "$0" try --locks mcs --rounds 1 -- sleep 0.5'
         process = self.start("sh", "-c", text, USHER)
         try:
@@ -842,7 +842,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("stopped: it wants the terminal", self.one_bad("kill -TTOU $$"))
         self.assertIn("stopped by signal 19", self.one_bad("kill -STOP $$"))
         self.assertLess(time.monotonic() - begin, 20)
-        # Not for good.
+        # A run that is continued has not failed.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", "sh", "-c", "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait")
         self.assertEqual(done.returncode, 0, done)
 
@@ -860,7 +860,7 @@ class Try(Refusals, unittest.TestCase):
         with open(runs) as file:
             self.assertEqual(len(file.readlines()), 3)
 
-    # Servers that do not serve
+    # Servers that fail
 
     def test_a_server_that_is_never_ready(self):
         load = os.path.join(self.folder, "load")
@@ -869,7 +869,7 @@ class Try(Refusals, unittest.TestCase):
         self.assert_refused(done, 1, "not ready after 1 s")
         self.assertFalse(os.path.exists(load))
         server = self.script('test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; echo no such port >&2; exit 3')
-        # Dead before it is ready; and dead at once, with nobody who asks whether it is ready.
+        # It ends before it is ready; and it ends at once, without --ready.
         until = ["--until", f'cat /proc/*/environ 2> /dev/null | tr "\\0" "\\n" | grep -q "^USHER_LOCK=mcs" && touch {load}; true']
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--ready", "sleep 0.3", *until, "--", server)
         self.assertIn("the server ended early: exit status 3: no such port", self.note(done, "mcs"))
@@ -878,11 +878,11 @@ class Try(Refusals, unittest.TestCase):
             'test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; exit 3'))
         self.assertRegex(self.note(done, "mcs"), "the server ended early: exit status 3: listening")
 
-    # The C library's own runs may fail, too
+    # Failures of the reference
 
     def test_a_run_of_the_base_that_fails(self):
         state = os.path.join(self.folder, "base")
-        for bad, warmup in ((3, "1"), (0, "1"), (0, "0")):  # bad: so many good ones before
+        for bad, warmup in ((3, "1"), (0, "1"), (0, "0")):  # bad: the number of successful runs before
             with open(state, "w") as file:
                 file.write("0\n")
             program = self.script(f'''
@@ -963,7 +963,7 @@ class Try(Refusals, unittest.TestCase):
         done, _ = run(0, 0)
         self.assertIn("no different", self.row(done, "mcs"))
 
-    # What else is printed
+    # Differences of the output
 
     def differs(self, base, mcs, rounds="2"):
         """Under the C library's mutex and under mcs."""
@@ -1003,7 +1003,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(self.row(done, "mcs").split()[1], "2")
         self.assertIn("printed 190 MiB: only the first and the last 32 were read", self.note(done, "mcs"))
 
-    # What is counted
+    # Counts of lock calls
 
     def built(self, name, text):
         path = os.path.join(self.folder, name)
@@ -1061,10 +1061,10 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("LD_PRELOAD has Usher's library already", done.stderr)
 
-    # Honesty
+    # Error rates
 
     def drifting(self, *arguments, noise=0):
-        """Each run's metric is a little more than the one before, whatever the lock, and `noise` per mille of chance."""
+        """The metric rises slowly from run to run under every lock, with `noise` per mille of random change."""
         state = os.path.join(self.folder, "drift")
         with open(state, "w") as file:
             file.write("0\n")
@@ -1087,7 +1087,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(orders("3", "--warmup", "0")[0][0], "pthread")  # the plan is made from its first run
 
     def test_the_same_lock_under_two_names_is_noise(self):
-        """With certain figures; `make check-aa` has the real thing."""
+        """With synthetic figures; `make check-aa` measures."""
         for noise, rounds in ((0, "5"), (0, "6"), (1, "7"), (20, "7")):
             data = self.drifting("--locks", "first=twa,again=pthread,second=twa", "--rounds", rounds, "--seed", "1",
                                  noise=noise)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The `usher` command from outside: what it prints, what it starts, how it ends.
+"""The `usher` command from outside: its output, the programs that it starts, and its exit statuses.
 
 USHER_BIN is the command, USHER_LIB the library. Where the library is not there, or is built with a sanitizer (then it
 loads into no program that is not), an empty library takes its place in the cases that only ask whether it is loaded.
@@ -36,7 +36,7 @@ TEN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "f
 PASS_THROUGH = ["pthread", "pthread-adaptive"]
 
 scratch = None  # one folder for the whole run
-library = None  # what is preloaded: the real library, or the empty one
+library = None  # the preloaded library: the real one, or an empty one
 
 
 def compile_c(name, source, *flags):
@@ -70,7 +70,7 @@ def tearDownModule():
 
 
 def usable(path):
-    """A library that is there but does not load must fail the tests, unless it is built with a sanitizer."""
+    """A library that exists but cannot be loaded must fail the tests, unless it is built with a sanitizer."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
@@ -82,9 +82,9 @@ class Usher(unittest.TestCase):
     maxDiff = None
 
     def usher(self, *arguments, env=None, binary=None, **more):
-        """Runs the command in an environment without anything of ours, but for `env` (None removes a variable)."""
+        """Runs the command in an environment without Usher's variables except those of `env` (None removes a variable)."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
-        # A command built with a sanitizer must bear a preload before its runtime.
+        # A command that is built with a sanitizer must accept a preload before its runtime.
         environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
         environment["USHER_LIBRARY"] = library
         for name, value in (env or {}).items():
@@ -99,7 +99,7 @@ class Usher(unittest.TestCase):
         return subprocess.run([binary or USHER, *arguments], env=environment, text=True, timeout=TIME_LIMIT, **more)
 
     def locks_for_programs(self):
-        """Without what is there for measurements only."""
+        """All locks except those for measurements only."""
         locks = json.loads(self.usher("list", "--json").stdout)["locks"]
         return [lock for lock in locks if lock["excludes"]]
 
@@ -124,7 +124,7 @@ class Usher(unittest.TestCase):
             self.assertIn(word, done.stderr.splitlines()[0])
 
     def on_a_terminal(self, columns, *arguments):
-        """What the command prints on a terminal of that width."""
+        """The output of the command on a terminal of that width."""
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([USHER, *arguments], stdout=secondary, stdin=subprocess.DEVNULL)
@@ -133,7 +133,7 @@ class Usher(unittest.TestCase):
         while True:
             try:
                 part = os.read(primary, 4096)
-            except OSError:  # how a pseudo-terminal says that the other side is closed
+            except OSError:  # the other side of the pseudo-terminal is closed
                 break
             if not part:
                 break
@@ -225,7 +225,7 @@ class General(Usher):
         self.assertIn("list, run, try, status", self.usher("frobnicate").stderr)
 
     def test_a_part_that_is_missing(self):
-        """A command by itself: of another executable it says whether that was left out of the build or lost since."""
+        """The command without the other executables: it reports whether one was not built or not installed."""
         folder = tempfile.mkdtemp(dir=scratch)
         alone = os.path.join(folder, "usher")
         shutil.copy2(USHER, alone)
@@ -397,19 +397,19 @@ class List(Usher):
 
 class Run(Usher):
     def maps(self, *options, env=None, **more):
-        """What a program that was started has mapped."""
+        """The mapped files of a started program."""
         done = self.usher("run", *options, "--", "cat", "/proc/self/maps", env=env, **more)
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual(done.stderr, "")
         return done.stdout
 
     def environment(self, *options, env=None, **more):
-        """The environment of a program that was started."""
+        """The environment of a started program."""
         done = self.usher("run", "--quiet", *options, "--", "env", env=env, **more)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
-    # What is passed through
+    # Transparency
 
     def test_the_library_is_loaded(self):
         self.assertIn(library, self.maps())
@@ -583,7 +583,7 @@ class Run(Usher):
         os.chmod(folder, 0)
         binary = os.path.join(self.tree("lib/libusher.so"), "bin", "usher")
         more = {}
-        if os.geteuid() == 0:  # to whom no folder is closed
+        if os.geteuid() == 0:  # root may search all folders
             os.chmod(os.path.dirname(os.path.dirname(os.path.dirname(binary))), 0o755)
             more = {"user": 65534, "cwd": "/"}
         done = self.usher("run", "--", "no-such-command", binary=binary,
@@ -612,7 +612,7 @@ class Run(Usher):
         done = self.usher("run", "--", "sh", "-c", "exit 7", env={"PATH": None})
         self.assertEqual((done.returncode, done.stderr), (7, ""))
 
-    # The manual page and the completions know what the command knows
+    # The manual page and the completions have all options
 
     @needs_simulator
     def test_every_option_is_in_the_manual_and_completed(self):
@@ -698,7 +698,7 @@ class Run(Usher):
         self.assert_warned(done, "--sem-append", "pthread")
 
     def test_the_library_says_what_is_no_probability(self):
-        # Without usher run in front of it: once a process, and it goes on in order of arrival.
+        # Without usher run: one message for each process, which continues with the order of arrival.
         for variable in ("USHER_COND_APPEND", "USHER_SEM_APPEND"):
             done = self.usher("-c", "echo ran", binary="/bin/sh",
                               env={"LD_PRELOAD": library, "USHER_LOCK": "twa", variable: "0"})
@@ -717,7 +717,7 @@ class Run(Usher):
         self.assertFalse(os.path.exists(ran))
 
     def test_print_env_is_for_the_shell(self):
-        # Once more in the same shell changes nothing. What LD_PRELOAD held may need quotes.
+        # A second time in the same shell changes nothing. The old value of LD_PRELOAD may need quotes.
         odd = "/it's/$HOME/lib*.so"
         command = ('eval "$("$0" run --lock mcs --print-env)" && eval "$("$0" run --print-env)" && '
                    'printf %s "$LD_PRELOAD $USHER_LOCK"')
@@ -727,10 +727,10 @@ class Run(Usher):
     def test_print_env_refuses_as_run_does(self):
         self.assert_refused(self.usher("run", "--print-env", "--lock", "tva"), 2, "twa")
 
-    # Where the library is
+    # Search for the library
 
     def tree(self, *libraries, name="tree"):
-        """A folder with bin/usher and libraries, as `make install` leaves it."""
+        """A folder with bin/usher and libraries, like an installed tree."""
         root = os.path.join(tempfile.mkdtemp(dir=scratch), name)
         os.makedirs(os.path.join(root, "bin"))
         shutil.copy2(USHER, os.path.join(root, "bin", "usher"))
@@ -792,7 +792,7 @@ class Run(Usher):
                 done = self.usher("run", "--", "touch", ran, binary=binary, env={"USHER_LIBRARY": None})
                 self.assert_refused(done, 125, name, "move", "USHER_LIBRARY")
                 self.assertFalse(os.path.exists(ran))
-                # The advice works: a link without a space.
+                # The recommendation works: a link without a space.
                 link = os.path.join(tempfile.mkdtemp(dir=scratch), "libusher.so")
                 os.symlink(os.path.join(root, "lib", "libusher.so"), link)
                 done = self.usher("run", "--", "cat", "/proc/self/maps", binary=binary, env={"USHER_LIBRARY": link})
@@ -871,7 +871,7 @@ class Warnings(Usher):
         subprocess.run(["musl-gcc", path + ".c", "-o", path], check=True, timeout=TIME_LIMIT)
         done = self.usher("run", "--", path)
         self.assert_warned(done, path, "musl")
-        self.assertEqual(done.returncode, 3)  # it starts: the library needs nothing that musl has not
+        self.assertEqual(done.returncode, 3)  # it starts: musl has all functions that the library needs
         done = self.usher("run", "--", self.script(f"#!{path}\n"))
         self.assert_warned(done, "is run by", path, "musl")
         self.assertNotIn("warning", self.usher("run", "--quiet", "--", path).stderr)
@@ -910,18 +910,18 @@ class Warnings(Usher):
                 file.write(whole[:length])
             os.chmod(path, 0o755)
             self.assertEqual(self.usher("run", "--print-env", "--", path).returncode, 0, length)
-        for offset in range(32, 64):  # where the header says what is where
+        for offset in range(32, 64):  # the offsets in the header
             path = self.foreign(**{f"_{offset}": b"\xff"})
             self.assertEqual(self.usher("run", "--print-env", "--", path).returncode, 0, offset)
 
     def test_set_user_id(self):
-        """The bit counts where it changes the user: then, and only then, does the loader ignore preloads."""
+        """The loader ignores preloads exactly if the bit changes the user."""
         path = os.path.join(tempfile.mkdtemp(dir=scratch), "cat-of-another")
         shutil.copy2(shutil.which("cat"), path)
         os.chmod(os.path.dirname(path), 0o755)
         os.chmod(path, 0o4755)
         done = self.usher("run", "--", path, "/proc/self/maps")
-        self.assertEqual(done.stderr, "")  # our own: nothing changes
+        self.assertEqual(done.stderr, "")  # set to this user: nothing changes
         self.assertIn(library, done.stdout)
         if os.geteuid() != 0:
             self.skipTest("only root can give a program to another user")
@@ -957,7 +957,7 @@ class Warnings(Usher):
         runtime = needed[needed.index("libasan.so"):].split("]")[0]
         done = self.usher("run", "--", program, env={"ASAN_OPTIONS": "detect_leaks=0"})
         self.assert_warned(done, program, f"LD_PRELOAD={runtime}")
-        # The advice works. (A command that has the runtime in it itself cannot take it twice.)
+        # The recommendation works. (A command that is linked with the runtime cannot load it a second time.)
         done = self.usher("run", "--", program, env={"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"})
         self.assertEqual((done.returncode, done.stderr), (3, ""))
 
@@ -984,7 +984,7 @@ class Warnings(Usher):
             self.assert_warned(done, "real-time", name)
             done = self.usher(*options, "1", USHER, "run", "--quiet", "--", "true", binary="chrt")
             self.assertEqual(done.stderr, "")
-        for lock in PASS_THROUGH:  # nothing is different from a plain run
+        for lock in PASS_THROUGH:  # the run is a plain one
             done = self.usher("-f", "1", USHER, "run", "--lock", lock, "--", "true", binary="chrt")
             self.assertEqual(done.stderr, "")
         done = self.usher("-b", "0", USHER, "run", "--", "true", binary="chrt")
