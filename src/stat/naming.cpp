@@ -27,7 +27,7 @@ std::optional<symbols::static_object> namer::static_object(const record::object&
 }
 
 std::string namer::static_name(const symbols::static_object& s) {
-  if (s.symbol.empty()) return fmt::format("{}+{:#x}", base_name(s.module), s.module_offset);
+  if (s.symbol.empty()) return fmt::format("{}+{:#x}", file_name(s.module), s.module_offset);
   return s.offset == 0 ? short_name(s.symbol) : fmt::format("{}+{:#x}", short_name(s.symbol), s.offset);
 }
 
@@ -51,10 +51,10 @@ identity namer::identify(std::uint32_t chain) {
     if (found.address == 0) found.address = c.pc[i];
   }
   const frame& f = found.address != 0 ? found : first;
-  const std::string function = short_name(f.function), module = base_name(f.module);
+  const std::string function = short_name(f.function), module(file_name(f.module));
   if (!f.function.empty() && !f.file.empty())
     return {fmt::format("{}\n{}:{}", f.function, f.file, f.line),
-            fmt::format("{} {}:{}", function, base_name(f.file), f.line), f.module};
+            fmt::format("{} {}:{}", function, file_name(f.file), f.line), f.module};
   if (!f.module.empty()) {
     const std::string where = fmt::format("{}+{:#x}", module, f.offset);
     return {fmt::format("{}\n{}+{:#x}", f.function, f.module, f.offset),

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/process/files.hpp"
 #include "cli/text/utf8.hpp"
 
 namespace usher::cli::stat {
@@ -35,10 +36,6 @@ std::string_view name_of_kind(kind k) {
 
 constexpr std::string_view beyond = "[truncated]";  // the outermost function of a stack that was cut
 constexpr std::string_view no_stack = "[unknown]";
-
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 /// The name of a frame without one: module and offset, which a debugger can look up.
 std::string shown(const frame& f) {

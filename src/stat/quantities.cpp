@@ -86,11 +86,6 @@ std::string with_noun(std::uint64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", exact_count(n), noun, n == 1 ? "" : "s");
 }
 
-std::string base_name(std::string_view path) {
-  const std::size_t slash = path.find_last_of('/');
-  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
-}
-
 std::string hexadecimal(std::uint64_t n) {
   return fmt::format("{:#x}", n);
 }
@@ -177,17 +172,6 @@ std::string shortened(const std::string& text, std::size_t width) {
   all += "…";
   for (std::size_t i = characters.size() - tail; i < characters.size(); i++) all += characters[i];
   return all;
-}
-
-std::string shell_line(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    const bool plain = !word.empty() && word.find_first_not_of(
-                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                            "0123456789_-+=./:,@%") == std::string::npos;
-    line += (line.empty() ? "" : " ") + (plain ? word : shell_quoted(word));
-  }
-  return printable(line);
 }
 
 }  // namespace usher::cli::stat

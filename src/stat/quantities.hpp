@@ -1,4 +1,4 @@
-// Counts, times, shares and names as people read them; shared by the verdicts and the table.
+// Counts, times, shares and names as text, for the verdicts and the table.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/process/files.hpp"
+#include "cli/text/words.hpp"
+
 namespace usher::cli::stat {
 
 inline constexpr const char* unknown_text = "–";
 
-/// "12,345"; of a million and more three digits: "1.23 M".
+/// "12,345"; from a million on with three digits: "1.23 M".
 std::string count_text(std::uint64_t n);
 /// All digits, with commas.
 std::string exact_count(std::uint64_t n);
@@ -26,15 +29,11 @@ std::string with_noun(std::uint64_t n, std::string_view noun);
 /// A C++ function's or object's name without parameters, return type and unnamed namespaces; what is still long, without
 /// template arguments.
 std::string short_name(std::string_view demangled);
-/// The last part of a path.
-std::string base_name(std::string_view path);
 std::string hexadecimal(std::uint64_t n);
 
-/// Columns that a terminal needs: characters, not bytes.
+/// The width on a terminal: the number of characters, not of bytes.
 std::size_t width_of(std::string_view text);
-/// Of a text that is wider the middle is left out.
+/// The text with its middle left out if it is wider.
 std::string shortened(const std::string& text, std::size_t width);
-/// As one line that a shell reads back.
-std::string shell_line(const std::vector<std::string>& words);
 
 }  // namespace usher::cli::stat

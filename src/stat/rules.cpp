@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "catalog/names.hpp"
+#include "cli/text/words.hpp"
 #include "stat/quantities.hpp"
 
 namespace usher::cli::stat {
@@ -77,9 +78,9 @@ row_facts facts_of(const row& r, const report& all) {
 
 std::string place_text(const frame& f) {
   const std::string function = short_name(f.function);
-  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", base_name(f.file), f.line, function);
-  if (!f.function.empty()) return fmt::format("{} in {}", function, base_name(f.module));
-  if (!f.module.empty()) return fmt::format("{}+{:#x}", base_name(f.module), f.offset);
+  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", file_name(f.file), f.line, function);
+  if (!f.function.empty()) return fmt::format("{} in {}", function, file_name(f.module));
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
   return hexadecimal(f.address);
 }
 
@@ -110,7 +111,7 @@ std::string stat_command_under(const report& all, const char* lock, const char* 
 
 bool is_allocator(const frame& f) {
   static constexpr std::array modules = {"jemalloc", "tcmalloc", "mimalloc", "rpmalloc", "libhoard", "scalloc"};
-  const std::string module = base_name(f.module), name = short_name(f.function);
+  const std::string module(file_name(f.module)), name = short_name(f.function);
   for (const char* m : modules)
     if (module.find(m) != std::string::npos) return true;
   for (const char* end : {"malloc", "calloc", "realloc", "memalign", "aligned_alloc", "operator new", "operator new[]"})

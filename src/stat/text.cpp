@@ -162,8 +162,8 @@ std::string table_of(const section& s, const std::vector<const row*>& rows) {
 // ---- below the tables --------------------------------------------------------------------------------------------
 
 std::string source_of(const frame& f) {
-  if (!f.file.empty()) return fmt::format("{}:{}", base_name(f.file), f.line);
-  if (!f.module.empty()) return fmt::format("{}+{:#x}", base_name(f.module), f.offset);
+  if (!f.file.empty()) return fmt::format("{}:{}", file_name(f.file), f.line);
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
   return hexadecimal(f.address);
 }
 
@@ -342,8 +342,8 @@ std::string section_text(const section& s, const report& r, const text_options& 
 
 std::string heading_of(const report& r) {
   const std::string lock = r.lock.empty() || r.lock == "pthread" ? "the C library's mutex" : r.lock;
-  std::string who = r.command.empty() ? fmt::format("process {}", r.pid) : shell_line(r.command);
-  return wrap(who, 0, 2) +
+  const std::string title = r.command.empty() ? fmt::format("process {}", r.pid) : printable(shell_line(r.command));
+  return wrap(title, 0, 2) +
          wrap(fmt::format("{} under {}; {} in {}", time_text(r.seconds), lock, with_noun(r.threads, "thread"),
                           r.processes == 1 ? "1 process" : exact_count(r.processes) + " processes"),
               0);
@@ -361,9 +361,7 @@ std::string as_line(const deadlock& d) {
     for (std::size_t i = 0; i < d.threads.size(); i++)
       text += fmt::format("{} {} for {}", i == 0 ? "" : ",", d.threads[i].tid, d.threads[i].waits_for);
   }
-  text = printable(text);
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+  return printable_line(text);
 }
 
 std::string as_text(const deadlock& d) {
@@ -392,7 +390,7 @@ std::string as_text(const report& r, const text_options& o) {
   if (!r.remarks.empty()) text += "\n";
   for (const std::string& remark : r.remarks) text += wrap(printable(remark), 0, 2);
   if (!r.verdict.empty()) text += "\n" + wrap("Verdict: " + printable(r.verdict), 0, 2);
-  if (!r.next.empty()) text += "Next: " + r.next + "\n";
+  if (!r.next.empty()) text += "Next: " + printable(r.next) + "\n";
   return text;
 }
 

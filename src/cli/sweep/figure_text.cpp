@@ -118,7 +118,9 @@ std::string plot_text(const figure& f) {
     for (std::size_t i = f.all.size(); i-- > 0;) {
       const auto at = f.all[i].points.find(x);
       if (at == f.all[i].points.end()) continue;
-      const double place = median(throughputs(at->second)) / most * static_cast<double>(width - 1);
+      const std::vector<double> v = throughputs(at->second);
+      if (v.empty()) continue;
+      const double place = median(v) / most * static_cast<double>(width - 1);
       line[static_cast<std::size_t>(place)] = letter(i);
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -21,6 +21,18 @@ inline std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
+/// The words of a command as one line for a shell, in quotes where necessary.
+inline std::string shell_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && word.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_-+=./:,@%") == std::string::npos;
+    line += (line.empty() ? "" : " ") + (plain ? word : shell_quoted(word));
+  }
+  return line;
+}
+
 /// The parts between these characters that are not empty.
 inline std::vector<std::string_view> parts_of(std::string_view text, const char* separators) {
   std::vector<std::string_view> parts;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cli/text/duration.hpp"
+#include "cli/text/words.hpp"
 #include "cli/trial/contest.hpp"
 #include "cli/trial/options.hpp"
 #include "cli/trial/quantities.hpp"
@@ -76,7 +77,7 @@ std::string starvation_sentence(const candidate_result& c) {
 }
 
 std::string run_command(const trial_results& t, const candidate_result& c) {
-  return fmt::format("usher run --lock {} -- {}", c.lock, command_line(t.command));
+  return fmt::format("usher run --lock {} -- {}", c.lock, shell_line(t.command));
 }
 
 /// The winner, with a warning if its gain is negligible.
@@ -136,7 +137,7 @@ std::string trial_command(const trial_results& t, const outlook& o, const std::s
   if (!t.lower_is_better && t.metric.empty()) words.emplace_back("--higher");
   words.emplace_back("--");
   words.insert(words.end(), t.command.begin(), t.command.end());
-  return command_line(words);
+  return shell_line(words);
 }
 
 /// Recommends the same trial of one candidate, with a budget for the rounds that it would take.
@@ -183,7 +184,7 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
                 "nothing of another lock.",
                 percent(*share)),
             ""};
-  const std::string stat = "usher stat -- " + command_line(t.command);
+  const std::string stat = "usher stat -- " + shell_line(t.command);
   if (!o.stat_says.empty())
     return {shorten, fmt::format("No lock that was tried is better. Where the time goes, of one run: {}.", o.stat_says),
             stat};

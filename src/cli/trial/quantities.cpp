@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/text/words.hpp"
-
 namespace usher::cli::trial {
 namespace {
 
@@ -53,17 +51,6 @@ std::string limits_text(const speed_up_limits& l, bool has_ratios) {
   if (std::isfinite(l.low) && std::isfinite(l.high)) return text(l.low) + (has_ratios ? "–" : " to ") + text(l.high);
   if (std::isfinite(l.low)) return "from " + text(l.low);
   return std::isfinite(l.high) ? "up to " + text(l.high) : "";
-}
-
-std::string command_line(const std::vector<std::string>& command) {
-  std::string words;
-  for (const std::string& word : command) {
-    const bool plain = !word.empty() && word.find_first_not_of(
-                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                            "0123456789_-+=./:,@%") == std::string::npos;
-    words += (words.empty() ? "" : " ") + (plain ? word : shell_quoted(word));
-  }
-  return words;
 }
 
 std::string with_noun(std::size_t n, const std::string& noun) {

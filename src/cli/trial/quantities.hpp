@@ -19,9 +19,6 @@ std::string limits_text(const speed_up_limits& l, bool has_ratios);
 /// A difference with its sign.
 std::string signed_quantity(double v);
 
-/// The command as one line, quoted for a shell.
-std::string command_line(const std::vector<std::string>& words);
-
 /// "1 round", "3 rounds".
 std::string with_noun(std::size_t n, const std::string& noun);
 

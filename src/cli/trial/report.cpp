@@ -280,7 +280,7 @@ std::string conclusion_text(const trial_results& t, std::size_t width) {
 chart chart_of(const trial_results& t) {
   chart c;
   c.title = t.metric.empty() ? "Time that a run takes" : title_of(t.metric);
-  c.subtitle = command_line(t.command);
+  c.subtitle = shell_line(t.command);
   if (!t.until.empty()) c.subtitle += ", load: " + t.until;
   c.quantity = "speed-up over the C library's mutex";
   c.value_heading = "speed-up";
