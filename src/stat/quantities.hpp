@@ -19,9 +19,9 @@ std::string count_text(std::uint64_t n);
 std::string exact_count(std::uint64_t n);
 /// Three digits: "850 ns", "12.3 µs", "4.56 ms", "1.23 s".
 std::string time_text(double seconds);
-/// Of 1: "< 0.1 %", "1.5 %", "93 %".
+/// A share of 1: "< 0.1 %", "1.5 %", "93 %".
 std::string share_text(double share);
-/// As share_text, but small ones to two digits: "0.012 %". For sentences.
+/// Like share_text(), with two digits for small shares: "0.012 %". For sentences.
 std::string small_share_text(double share);
 /// "1 thread", "3 threads".
 std::string with_noun(std::uint64_t n, std::string_view noun);

@@ -105,7 +105,7 @@ void check_numbers(const sim_options& o, const machine_settings& settings, const
   if (other != nullptr) throw std::runtime_error(std::string("--jitter and ") + other + " both set " + key);
 }
 
-/// What all points of a sweep have in common.
+/// The common settings of all points of a sweep.
 sweep_point common_point(const sim_options& o) {
   sweep_point p;
   p.workload = o.workload;

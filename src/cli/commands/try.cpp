@@ -43,7 +43,7 @@ namespace {
 
 using try_options = trial::options;
 
-/// Where the results go beside the table.
+/// The files of the results.
 struct try_outputs {
   output_file json, picture;
   bool json_on_stdout = false;

@@ -85,7 +85,7 @@ std::string csv_of(const std::vector<ordered_json>& points) {
   return text;
 }
 
-/// As the result files have it, with all measurements.
+/// The points of a result file, with all measurements.
 std::vector<ordered_json> json_of(const std::vector<point_result>& results) {
   std::vector<ordered_json> all;
   all.reserve(results.size());

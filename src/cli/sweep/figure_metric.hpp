@@ -1,4 +1,4 @@
-// What a chart of a figure shows: one measurement of each point, by name.
+// The metric of a chart: a measurement of each point, by name.
 #pragma once
 
 #include <optional>

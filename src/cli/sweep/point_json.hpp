@@ -13,7 +13,7 @@ namespace usher::cli {
 /// One line.
 std::string json_text(const sweep_point& p);
 
-/// What --point is given: all keys that every point has must be present. Throws std::runtime_error or what nlohmann::json throws.
+/// The point of --point, with all keys that every point has. Throws std::runtime_error, or what nlohmann::json throws.
 sweep_point point_from_text(const std::string& text);
 
 /// Results of older versions may lack keys. Throws as point_from_text().

@@ -25,11 +25,11 @@ struct outlook {
   bool nothing_to_gain = false;  ///< ended before any lock was tried
   std::string stat_says;         ///< the verdict of `usher stat` on one run; empty: none
   std::string contradicted;      ///< was chosen, and the rounds after that say the opposite; empty: none
-  std::string best_undecided;    ///< of those that nothing is certain of; empty: none
+  std::string best_undecided;    ///< the undecided candidate with the highest speed-up; empty: none
   double best_speed_up = 0;
   std::size_t rounds_alone =
-      0;               ///< that decide in a trial of it alone, if it goes on like this; 0: it would not be decided
-  double timeout = 0;  ///< seconds, as given; 0: it was not
+      0;  ///< that would decide in a trial of it alone, if it goes on to win at the same rate; 0: none would
+  double timeout = 0;             ///< seconds, as given; 0: it was not
   std::size_t rounds_wanted = 0;  ///< the fewest that can show anything, of so many candidates
 };
 

@@ -22,7 +22,7 @@ class metric_pattern {
   void mask(std::string& line) const;
 
  private:
-  /// Where in a line the group begins, and how long it is.
+  /// The place of the group in a line, and its length.
   std::map<std::size_t, std::size_t> all_in(std::string_view line) const;
 
   std::regex regex_;

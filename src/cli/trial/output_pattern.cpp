@@ -19,7 +19,7 @@ struct number {
   bool measured;  ///< not a whole number
 };
 
-/// A word of hexadecimal digits with a decimal one among them, as addresses and hashes are; 0: there is none.
+/// The length of a word of hexadecimal digits with at least one decimal digit, like an address or a hash; 0: there is none.
 std::size_t end_of_hexadecimal(std::string_view line, std::size_t at) {
   constexpr std::size_t shortest = 6;
   const bool prefixed = line[at] == '0' && at + 2 < line.size() && (line[at + 1] == 'x' || line[at + 1] == 'X');
@@ -34,7 +34,7 @@ std::size_t end_of_hexadecimal(std::string_view line, std::size_t at) {
   return decimal && letter && end - begin >= shortest && !is(line, end, std::isalnum) ? end : 0;
 }
 
-/// That begins with a decimal digit, and perhaps a sign.
+/// The length of a number that begins with a decimal digit, which may follow a sign.
 number number_at(std::string_view line, std::size_t at) {
   bool measured = false;
   if (line[at] == '-' || line[at] == '+') ++at;
@@ -63,8 +63,8 @@ bool one_of(std::string_view word, const std::array<std::string_view, N>& words)
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// How much of what follows a number changes with its size, as in 950 ms and 1.2 s, or 900k and 3.1M; and whether that
-/// makes it a measurement.
+/// The length of the unit after a number if it changes with the number's size, as in 950 ms and 1.2 s, or 900k and 3.1M; and whether
+/// this unit makes the number a measurement.
 std::size_t unit_at(std::string_view line, std::size_t at) {
   static constexpr std::array<std::string_view, 20> times = {
       "ns",  "us",   "µs",     "μs",      "ms", "s", "sec",  "secs",  "second", "seconds",
@@ -88,7 +88,7 @@ std::uint64_t hash_of(std::string_view text) {
   return std::max<std::uint64_t>(std::hash<std::string_view>{}(text), 1);
 }
 
-/// Of what a line showed in the end: what stands before a carriage return has been overwritten.
+/// The part of a line after the last carriage return: a terminal has overwritten the part before it.
 std::string_view last_shown(std::string_view line) {
   while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   return line.substr(line.rfind('\r') + 1);
@@ -98,8 +98,8 @@ bool is_letter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || (c & 0x80) != 0;
 }
 
-/// The words of a line, with a mark for each number, blank space only between words, and one of several equal signs:
-/// columns move with the length of numbers, and so do bars. The numbers' hashes go to `numbers`, 0 for measurements.
+/// The words of a line with a mark for each number, single blanks between words, and one of several equal signs: the widths of columns
+/// and bars depend on the numbers. The numbers' hashes go to `numbers`, 0 for measurements.
 std::string words_of(std::string_view line, std::vector<std::uint64_t>& numbers) {
   std::string words;
   bool blank = false;
@@ -172,8 +172,8 @@ bool output_pattern::fits(std::size_t i, const printed& output, std::size_t j) c
   return !is_settled() || !known.same_numbers || first_.same_numbers(i, output, j);
 }
 
-/// Where the number of lines is another: the first whose words are in no line of ours, or that is there more often without
-/// a reason. 0: there is none, and none of ours is missing.
+/// The first difference of an output with another number of lines: the first line (from 1) with unknown words, or the first that occurs
+/// more or less often without a reason, or the place of a missing line. 0: there is none.
 std::size_t output_pattern::first_foreign_line(const printed& output) const {
   std::unordered_map<std::uint64_t, kind> ours, theirs;
   bool anything = false;

@@ -1,4 +1,4 @@
-// What a trial runs: which candidates make sense for the program, and how many rounds there is time for.
+// The plan of a trial: the candidates that suit the program, and the number of rounds that fit into the budget.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace usher::cli::trial {
 
-/// Once, after the reference's counted run; without a warm-up after its first, which is not counted.
+/// Called once, after the reference's counted run; without warm-ups, after its first run, whose calls are not counted.
 void trial::plan() {
   planned_ = true;
   if (options_.default_candidates()) choose_sensible();
@@ -27,7 +27,7 @@ void trial::plan() {
 
 void trial::choose_sensible() {
   const std::optional<call_counts>& calls = results_.candidates[reference].calls;
-  // Nobody has asked for certain locks, and none can change anything.
+  // The user has named no locks, and no lock can change anything.
   nothing_to_gain_ = calls && (!calls->loaded || calls->all() < fewest_calls);
   if (nothing_to_gain_) return;
   std::vector<choice> all;
@@ -48,14 +48,14 @@ void trial::leave_out(std::size_t candidate, const std::string& why) {
   results_.left_out.push_back({results_.candidates[candidate].name, why});
 }
 
-/// For an answer: warm-ups, the fewest rounds that decide, and those after the choice, of two.
+/// The time that an answer takes: warm-ups, the fewest rounds that decide, and the rounds of two after the choice.
 double trial::seconds_needed(std::size_t candidates) const {
   const std::size_t confirming = contest_rules{}.confirming, deciding = fewest_rounds(candidates) - confirming;
   const std::size_t runs = results_.warmup * candidates + deciding * (candidates + 1) + 2 * confirming;
   return static_cast<double>(runs) * seconds_of_run(reference);
 }
 
-/// Of the default candidates so many as there is time for; and if there is time for none, as few as make sense.
+/// Leaves out default candidates that do not fit into the budget, down to the fewest candidates of a trial.
 void trial::fit_into_budget() {
   const double left = options_.budget - elapsed();
   std::vector<std::size_t> in = present();

@@ -90,7 +90,7 @@ struct computer {
 struct trial_conclusion {
   std::string kind;     ///< one word, for scripts
   std::string text;     ///< for users; one line a paragraph
-  std::string command;  ///< that can be run as it stands; empty: none
+  std::string command;  ///< a line for a shell; empty: none
 };
 
 struct trial_results {
