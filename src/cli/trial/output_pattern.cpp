@@ -19,7 +19,7 @@ struct number {
   bool measured;  ///< not a whole number
 };
 
-/// The length of a word of hexadecimal digits with at least one decimal digit, like an address or a hash; 0: there is none.
+/// The end of a word of hexadecimal digits with decimal digits and letters, like an address or a hash; 0: there is none.
 std::size_t end_of_hexadecimal(std::string_view line, std::size_t at) {
   constexpr std::size_t shortest = 6;
   const bool prefixed = line[at] == '0' && at + 2 < line.size() && (line[at + 1] == 'x' || line[at + 1] == 'X');
@@ -34,7 +34,7 @@ std::size_t end_of_hexadecimal(std::string_view line, std::size_t at) {
   return decimal && letter && end - begin >= shortest && !is(line, end, std::isalnum) ? end : 0;
 }
 
-/// The length of a number that begins with a decimal digit, which may follow a sign.
+/// The number that begins with the decimal digit, or a sign before it, at this place.
 number number_at(std::string_view line, std::size_t at) {
   bool measured = false;
   if (line[at] == '-' || line[at] == '+') ++at;
@@ -63,8 +63,8 @@ bool one_of(std::string_view word, const std::array<std::string_view, N>& words)
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The length of the unit after a number if it changes with the number's size, as in 950 ms and 1.2 s, or 900k and 3.1M; and whether
-/// this unit makes the number a measurement.
+/// The end of the unit after a number, or of the part of it that changes with the number's size, as in 950 ms and 1.2 s, or 900k and
+/// 3.1M. `at` if there is none; else the number is a measurement.
 std::size_t unit_at(std::string_view line, std::size_t at) {
   static constexpr std::array<std::string_view, 20> times = {
       "ns",  "us",   "µs",     "μs",      "ms", "s", "sec",  "secs",  "second", "seconds",
