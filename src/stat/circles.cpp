@@ -14,7 +14,7 @@ struct edge {
 };
 
 /// Reads the mutex that a thread waits for and the thread that holds it. False if it does not wait for a mutex with a known holder.
-bool look(const record::view& record, std::uint32_t thread, edge& e) {
+bool read_edge(const record::view& record, std::uint32_t thread, edge& e) {
   const record::capacities& room = record.head().room;
   const record::thread_slot& t = record.thread(thread);
   const std::uint32_t object = t.waits_for.load(std::memory_order_acquire);
@@ -29,7 +29,7 @@ bool look(const record::view& record, std::uint32_t thread, edge& e) {
 
 bool is_as_before(const record::view& record, const edge& before) {
   edge now{};
-  return look(record, before.thread, now) && now.object == before.object && now.next == before.next &&
+  return read_edge(record, before.thread, now) && now.object == before.object && now.next == before.next &&
          now.since == before.since;
 }
 
@@ -46,7 +46,7 @@ std::vector<std::vector<std::uint32_t>> circles(record::view record) {
     std::vector<edge> path;
     std::uint32_t at = start;
     edge e{};
-    while (at < threads && walk_of[at] == 0 && look(record, at, e)) {
+    while (at < threads && walk_of[at] == 0 && read_edge(record, at, e)) {
       walk_of[at] = walk;
       path.push_back(e);
       at = e.next;

@@ -112,13 +112,13 @@ bool check_usage(const stat_options& o, char** command) {
 
 /// The time until the next sample of the record: at least 20 times as long as the last sample took, so that sampling a program of
 /// thousands of processes takes little CPU time.
-class look_timer {
+class sample_timer {
  public:
-  explicit look_timer(stat::watch& w) : watch_(w) {}
-  void look() {
+  explicit sample_timer(stat::watch& w) : watch_(w) {}
+  void sample() {
     const auto begin = steady_clock::now();
-    watch_.look();
-    next_ = std::max<steady_clock::duration>(between_looks, 20 * (steady_clock::now() - begin)) + steady_clock::now();
+    watch_.sample();
+    next_ = std::max<steady_clock::duration>(sample_period, 20 * (steady_clock::now() - begin)) + steady_clock::now();
   }
   bool is_due() const { return steady_clock::now() >= next_; }
   /// The time until the next sample or the limit, whichever is sooner.
@@ -130,7 +130,7 @@ class look_timer {
 
  private:
   stat::watch& watch_;
-  steady_clock::time_point next_ = steady_clock::now() + between_looks;
+  steady_clock::time_point next_ = steady_clock::now() + sample_period;
 };
 
 /// One recording and its report.
@@ -182,7 +182,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   const time_limit limit = after(options_.duration);
   time_limit kill_at;
   bool killed = false;
-  look_timer timer(watch_);
+  sample_timer timer(watch_);
   while (!program.has_ended()) {
     if (!end_ && is_over(limit)) {
       end_recording();
@@ -194,8 +194,8 @@ int recording::run(char** command, const preload_library& library, const lock_ta
       program.send(SIGKILL);
       killed = true;
     }
-    if (!end_ && timer.is_due()) timer.look();
-    const auto left = end_ ? std::chrono::nanoseconds(between_looks) : timer.left(limit);
+    if (!end_ && timer.is_due()) timer.sample();
+    const auto left = end_ ? std::chrono::nanoseconds(sample_period) : timer.left(limit);
     const auto signal = signals.next(left);
     if (!signal) continue;
     // The program receives the signals of the terminal, too, and its hang-up, which the kernel sends.
@@ -227,10 +227,10 @@ int recording::attach(const stat::signal_queue& signals) {
   }
   const time_limit limit = after(options_.duration);
   int status = 0;
-  look_timer timer(watch_);
+  sample_timer timer(watch_);
   while (!process.has_ended() && !is_over(limit)) {
     file_.hide();
-    if (timer.is_due()) timer.look();
+    if (timer.is_due()) timer.sample();
     const auto signal = signals.next(timer.left(limit));
     if (!signal || signal->si_signo == SIGCHLD || signals.was_ignored(signal->si_signo)) continue;
     if (signal->si_signo != SIGINT) status = 128 + signal->si_signo;  // ^C ends the recording normally

@@ -17,9 +17,9 @@ constexpr double a_while =
 
 watch::watch(const record_file& file) : file_(file), census_(file.view()), begin_(file.clock().now()) {}
 
-void watch::look() {
+void watch::sample() {
   const std::uint64_t now = file_.clock().now();
-  census_.look(now);
+  census_.sample(now);
   look_for_deadlocks(now);
 }
 

@@ -13,9 +13,9 @@ class watch {
  public:
   explicit watch(const record_file& file);
 
-  /// To be called every `between_looks`. Reports new deadlocks in a line on stderr.
-  void look();
-  /// Looks for the last time, at this time.
+  /// To be called every `sample_period`. Reports new deadlocks in a line on stderr.
+  void sample();
+  /// The last sample, at this time.
   void finish(std::uint64_t now);
 
   /// The deadlocks that were reported.
@@ -42,7 +42,7 @@ class watch {
   const record_file& file_;
   census census_;
   std::uint64_t begin_;
-  std::vector<circle> seen_;  ///< at the last look
+  std::vector<circle> seen_;  ///< in the last sample
   std::vector<circle> over_;  ///< reported, and resolved since
 };
 

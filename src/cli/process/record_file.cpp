@@ -66,7 +66,7 @@ struct life {
   bool is_over = false, first_is_over = false;
 };
 
-life look_up_life(pid_t pid) {
+life read_life(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return {true, true};
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   std::string text;
@@ -199,7 +199,7 @@ record_file::~record_file() {
 
 // ---- living processes and threads -----------------------------------------------------------------------------
 
-void census::look_at_processes(std::uint64_t now) {
+void census::sample_processes(std::uint64_t now) {
   const record::header& h = record_.head();
   // Of several slots with one process id only the last may be alive: exec ended the earlier ones.
   std::unordered_map<std::uint32_t, std::uint64_t> later;  // process id: when the later slot began
@@ -212,15 +212,15 @@ void census::look_at_processes(std::uint64_t now) {
     if (p.ended.load(relaxed) == 0) {
       if (next != later.end())
         p.ended.store(std::max(began, next->second), relaxed);
-      else if (look_up_life(static_cast<pid_t>(pid)).is_over)
+      else if (read_life(static_cast<pid_t>(pid)).is_over)
         p.ended.store(now, relaxed);
     }
     later[pid] = began;
   }
 }
 
-void census::look(std::uint64_t now) {
-  look_at_processes(now);
+void census::sample(std::uint64_t now) {
+  sample_processes(now);
   const record::header& h = record_.head();
   const std::uint32_t processes = taken(h.processes, h.room.processes);
   const std::uint32_t threads = taken(h.threads, h.room.threads);
@@ -238,7 +238,7 @@ void census::look(std::uint64_t now) {
     const std::uint64_t ended = p.ended.load(relaxed);
     bool over = ended != 0;
     if (!over && static_cast<pid_t>(tid) == pid) {
-      if (of != process) of_process = look_up_life(pid);
+      if (of != process) of_process = read_life(pid);
       of = process;
       over = of_process.first_is_over;
     } else if (!over) {
@@ -258,19 +258,19 @@ unsigned census::living_processes() const {
   for (std::uint32_t i = taken(h.processes, h.room.processes); i-- > 0;) {
     const record::process_slot& p = record_.process(i);
     const auto pid = static_cast<pid_t>(p.pid.load(relaxed));
-    n += pid != 0 && p.ended.load(relaxed) == 0 && !look_up_life(pid).is_over;
+    n += pid != 0 && p.ended.load(relaxed) == 0 && !read_life(pid).is_over;
   }
   return n;
 }
 
 void census::finish(std::uint64_t now) {
   const record::header& h = record_.head();
-  // Threads that lived at the last look and are gone now have ended with the program, a moment ago.
+  // Threads that lived at the last sample and are gone now have ended with the program, a moment ago.
   for (std::uint32_t i = taken(h.threads, h.room.threads); i-- > 0;) {
     record::thread_slot& t = record_.thread(i);
     if (t.tid.load(relaxed) != 0 && t.over.load(relaxed) == 0 && t.last.load(relaxed) < now) t.last.store(now, relaxed);
   }
-  look(now);
+  sample(now);
 }
 
 // ---- sums -----------------------------------------------------------------------------------------------------

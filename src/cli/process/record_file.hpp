@@ -14,7 +14,7 @@
 namespace usher::cli {
 
 /// The period at which a record is sampled while the program runs.
-inline constexpr std::chrono::milliseconds between_looks{50};
+inline constexpr std::chrono::milliseconds sample_period{50};
 
 /// The ticks of a record: the processor's time stamp counter if the kernel uses it as its clock source, else nanoseconds.
 class tick_clock {
@@ -84,14 +84,14 @@ class record_file {
 class census {
  public:
   explicit census(record::view r) : record_(r) {}
-  void look(std::uint64_t now);
+  void sample(std::uint64_t now);
   /// The last sample: threads and processes that still live end now.
   void finish(std::uint64_t now);
   /// The number of processes that lived at the last sample and still live.
   unsigned living_processes() const;
 
  private:
-  void look_at_processes(std::uint64_t now);
+  void sample_processes(std::uint64_t now);
 
   record::view record_;
 };

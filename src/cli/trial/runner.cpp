@@ -39,8 +39,8 @@ class counting {
       std::mutex m;
       std::condition_variable_any stopped;
       for (std::unique_lock lock(m); !stop.stop_requested();
-           stopped.wait_for(lock, stop, between_looks, [] { return false; }))
-        census_.look(file_.clock().now());
+           stopped.wait_for(lock, stop, sample_period, [] { return false; }))
+        census_.sample(file_.clock().now());
     });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return looker;
@@ -103,12 +103,12 @@ bool took_the_limit(const ended& e) {
   return e.way == ended::how::timed_out || e.way == ended::how::stopped;
 }
 
-constexpr std::size_t looked_at = 1 << 16;  // bytes: enough for a line
+constexpr std::size_t most_read = 1 << 16;  // bytes: enough for a line
 
 /// The last line of its output, which often is the reason of a failure.
 std::string last_words(const process& p, bool also_of_output) {
-  std::string message = last_line(p.err().tail(looked_at));
-  if (message.empty() && also_of_output) message = last_line(p.out().tail(looked_at));
+  std::string message = last_line(p.err().tail(most_read));
+  if (message.empty() && also_of_output) message = last_line(p.out().tail(most_read));
   return printable(message, 120);
 }
 
@@ -206,7 +206,7 @@ void runner::read_metric(attempt& a, const process& p) const {
   if (!found) found = metric_->last_in(err);
   if (!found) {
     a.fail("the metric is not in its output");
-    a.last_lines = last_lines(p.out().size() != 0 ? p.out().tail(looked_at) : p.err().tail(looked_at));
+    a.last_lines = last_lines(p.out().size() != 0 ? p.out().tail(most_read) : p.err().tail(most_read));
   } else if (const auto v = number_of(*found)) {
     a.run.metric = *v;
   } else {
