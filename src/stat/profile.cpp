@@ -14,7 +14,6 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/process/files.hpp"
 #include "cli/text/utf8.hpp"
 
 namespace usher::cli::stat {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "cli/sweep/options.hpp"
+#include "cli/sweep/points.hpp"
 
 namespace usher::cli {
 

@@ -1,40 +1,35 @@
-// Error messages and warnings of the command: one line each on stderr, never on stdout.
+// What the command says when something is amiss: one line on stderr, never on stdout.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace usher::cli {
 
-/// Exit statuses of the command itself, the same as those of `env` and `timeout`. All others are those of the started program.
+/// Exit statuses of the command itself, as `env` and `timeout` have them; all others are the started
+/// program's.
 enum exit_status : int {
   bad_usage = 2,
-  cannot_start = 125,  ///< a part of Usher is missing or broken
+  cannot_start = 125,  ///< something of Usher's own is missing or broken
   not_executable = 126,
   not_found = 127,
 };
 
-/// Prints a message as one line by one call, so that the lines of several processes do not mix. Messages may contain names and paths
-/// of other processes: control characters in them become blanks.
-void print_message(std::string_view kind, const std::string& text);
+// A line is put together first and written at once, so that lines of several processes do not mix.
 
-template <class... Args>
-void report_error(fmt::format_string<Args...> format, Args&&... args) {
-  print_message("", fmt::format(format, std::forward<Args>(args)...));
-}
-
-/// The older name.
 template <class... Args>
 void complain(fmt::format_string<Args...> format, Args&&... args) {
-  report_error(format, std::forward<Args>(args)...);
+  const std::string line = "usher: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  std::fputs(line.c_str(), stderr);
 }
 
 template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
-  print_message("warning: ", fmt::format(format, std::forward<Args>(args)...));
+  const std::string line = "usher: warning: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  std::fputs(line.c_str(), stderr);
 }
 
 }  // namespace usher::cli

@@ -1,4 +1,4 @@
-// Breaks text between words to fit a terminal.
+// Text broken between words, to fit a terminal.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace usher::cli {
 
-/// The number of characters: continuation bytes of UTF-8 are not counted.
+/// Characters, not bytes: continuation bytes of UTF-8 take no place.
 std::size_t shown_width(std::string_view text);
 
-/// The words of a text in lines of at most that width. A longer word has a line of its own. At least one line.
+/// The words of a text, in lines of at most that width; a longer word has a line of its own. At least one line.
 std::vector<std::string> broken(std::string_view text, std::size_t width);
 
-/// `left`, followed by `right` at a column: on the same line if it fits. Ends with a line feed.
+/// `left`, and `right` beginning at a column: on the same line if there is room for it. Ends with a line feed.
 std::string beside(std::string_view left, std::string_view right, std::size_t column, std::size_t width);
 
-/// Fills paragraphs to the width. Lines that begin with a blank are examples: a line that is too long is broken before its remark (after
-/// two blanks), or else before an option, with a backslash as in a shell.
+/// Paragraphs are filled anew. Lines that begin with a blank are examples: one that is too long is broken where a remark begins (after two
+/// blanks), else, with a backslash as for a shell, before an option.
 std::string filled(std::string_view text, std::size_t width);
 
 }  // namespace usher::cli

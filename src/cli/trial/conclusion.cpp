@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "cli/text/duration.hpp"
-#include "cli/text/words.hpp"
 #include "cli/trial/contest.hpp"
 #include "cli/trial/options.hpp"
 #include "cli/trial/quantities.hpp"

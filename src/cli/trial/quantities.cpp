@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/text/words.hpp"
+
 namespace usher::cli::trial {
 namespace {
 

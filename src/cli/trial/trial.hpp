@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/process/foreign_cpu.hpp"
 #include "cli/process/preload.hpp"
 #include "cli/process/process.hpp"
 #include "cli/text/progress.hpp"
