@@ -253,15 +253,15 @@ class Mutant:
         text = "".join(changed.get(path, tree.text[path]) for path in headers)
         for path in headers:
             text = text.replace(f'#include "{spelling(path)}"', "")
-        text = text.replace("namespace usher", f"namespace usher::changed_{self.id}").replace("#pragma once", "")
+        text = text.replace("namespace usher", f"namespace usher::mutant_{self.id}").replace("#pragma once", "")
         return f'{MADE}: {self.shown}\n#pragma once\n#include "usher/core/waiting.hpp"\n{text}'
 
     def source(self, tree):
         kind = self.facts["Kind"]
         values = {
-            "id": self.id, "name": self.name, "kind": kind, "arguments": "", "header": f"check/changed/{self.id}.hpp",
-            "type": f"usher::changed_{self.id}::{self.facts['Type']}",
-            "bug": "" if self.facts["Expect"] == "correct" else self.told().replace("\\", "\\\\").replace('"', '\\"'),
+            "id": self.id, "name": self.name, "kind": kind, "arguments": "", "header": f"check/mutants/{self.id}.hpp",
+            "type": f"usher::mutant_{self.id}::{self.facts['Type']}",
+            "mutation": "" if self.facts["Expect"] == "correct" else self.told().replace("\\", "\\\\").replace('"', '\\"'),
         }
         template = (tree.folder / "src/check" / TEMPLATES[kind]).read_text()
         return f"{MADE}: {self.shown}\n" + re.sub(r"@(\w+)@", lambda m: values[m.group(1)], template)

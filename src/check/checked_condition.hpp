@@ -1,4 +1,4 @@
-// A condition variable compiled for the checker, as a table: check/subject.cpp.in.
+// A condition variable compiled for the checker, as a table: check/target.cpp.in.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@
 
 namespace usher::check {
 
-/// What a mutex throws that a client lets refuse.
+/// What a mutex throws that a scenario lets refuse.
 struct refusal {
   bool of_lock;  ///< lock() has refused, not unlock(); in any case the thread does not have the mutex
 };
 
-/// What a client knows of the steps of its mutexes, and what these refuse.
+/// What a scenario knows of the steps of its mutexes, and what these refuse.
 struct mutex_steps {
   enum class refuses { nothing, unlock, lock };  ///< unlock: throws when it is done
 
@@ -40,7 +40,7 @@ struct mutex_steps {
   }
 };
 
-/// A mutex that tells a client of each step. It refuses what a thread does next with it, where the client has said so.
+/// A mutex that tells a scenario of each step. It refuses what a thread does next with it, where the scenario has said so.
 template <class Mutex>
 class client_mutex : public Mutex {
  public:
@@ -72,7 +72,7 @@ constexpr std::size_t room_for_mutex = 512;
 
 struct checked_condition {
   std::string name;
-  std::string bug;
+  std::string mutation;
   std::size_t size;
   void (*make)(void*, append_probability);
   void (*end)(void*);
@@ -109,7 +109,7 @@ bool wait_on(Condition& c, Mutex& m, std::uint64_t (*remaining)(void*), void* co
   std::unique_lock<Mutex> lock(m, std::adopt_lock);
   try {
     const bool notified = wait(lock);
-    if (!lock.owns_lock()) wrong("a lock does not know that it has the mutex again");
+    if (!lock.owns_lock()) fail("a lock does not know that it has the mutex again");
     lock.release();
     return notified;
   } catch (...) {
@@ -119,13 +119,13 @@ bool wait_on(Condition& c, Mutex& m, std::uint64_t (*remaining)(void*), void* co
 }
 
 template <class Condition>
-bool add_condition(std::string name, std::string bug) {
+bool add_condition(std::string name, std::string mutation) {
   using mutex = client_mutex<typename Condition::template requeue_mutex_of<lock_handle>>;
   static constexpr auto c = [](void* p) -> Condition& { return *static_cast<Condition*>(p); };
   static constexpr auto m = [](void* p) -> mutex& { return *static_cast<mutex*>(p); };
   checked_conditions().push_back({
       .name = std::move(name),
-      .bug = std::move(bug),
+      .mutation = std::move(mutation),
       .size = sizeof(Condition),
       .make = [](void* at, append_probability chance) { ::new (at) Condition(any_probability{chance}); },
       .end = [](void* p) { c(p).~Condition(); },

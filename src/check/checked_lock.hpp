@@ -1,4 +1,4 @@
-// A lock compiled for the checker, as a table, so that one client serves all. Translation units made by the
+// A lock compiled for the checker, as a table, so that one scenario serves all. Translation units made by the
 // build add theirs to the list: check/lock.cpp.in.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace usher::check {
 
 struct checked_lock {
   std::string name, family;
-  std::string bug;  ///< what is wrong with it, if it is a lock that must fail
+  std::string mutation;  ///< what the mutant changes; empty: the shipped lock
   const lock_traits* traits;
   std::size_t size;
   void (*make)(void*);
@@ -37,7 +37,7 @@ struct checked_lock {
 };
 
 std::vector<checked_lock>& checked_locks();
-void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* bug);
+void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* mutation);
 
 /// Any lock of the list, as a program would hand it to a condition variable.
 struct lock_handle {
@@ -54,15 +54,15 @@ struct lock_handle {
   bool urgent_wait() const { return table->urgent_wait != nullptr && table->urgent_wait(state); }
 };
 
-/// Those that clients of other things take for a mutex: that hand over, that restrict, that let overtake.
+/// Those that scenarios of other things take for a mutex: that hand over, that restrict, that let overtake.
 const std::vector<const checked_lock*>& mutexes();
 
 template <class Lock>
-void add_lock(const char* family, const char* suffix, const char* bug) {
+void add_lock(const char* family, const char* suffix, const char* mutation) {
   checked_lock t{
       .name = {},
       .family = {},
-      .bug = {},
+      .mutation = {},
       .traits = &Lock::traits,
       .size = sizeof(Lock),
       .make = [](void* at) { ::new (at) Lock{}; },
@@ -92,7 +92,7 @@ void add_lock(const char* family, const char* suffix, const char* bug) {
     t.lock_without_deadline = [](void* l) { static_cast<Lock*>(l)->lock_without_deadline(); };
   if constexpr (requires(Lock& l) { l.count_from(0u); })
     t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
-  add_to_list(t, family, suffix, bug);
+  add_to_list(t, family, suffix, mutation);
 }
 
 /// The form of a lock that few threads fill, where it names one: with small arrays.
@@ -108,12 +108,12 @@ struct small_form<Lock> {
 
 /// A lock in the forms that differ here: to the checker, ways of waiting with the same states are one.
 template <template <class, class> class Lock>
-bool add_family(const char* name, const char* bug) {
+bool add_family(const char* name, const char* mutation) {
   using plain = Lock<checked, waiting<checked, ways_of_waiting.front().kind>>;
   static_assert(lock_algorithm<plain>);
   const auto add = [&]<waiting_kind K>() {
     if constexpr (has(plain::traits.kinds, K) && plain::traits.excludes && first_with_states_of(K) == K)
-      add_lock<typename small_form<Lock<checked, waiting<checked, K>>>::type>(name, way_of(K).suffix, bug);
+      add_lock<typename small_form<Lock<checked, waiting<checked, K>>>::type>(name, way_of(K).suffix, mutation);
   };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (add.template operator()<ways_of_waiting[I].kind>(), ...);

@@ -1,6 +1,6 @@
 // A condition variable's waiting list, the mutex to which its threads are requeued and the way in which they wait, compiled
 // for the checker as a table: what libusher.so has in a pthread_cond_t and a pthread_mutex_t. Translation units made by the
-// build add theirs to the list: check/subject.cpp.in.
+// build add theirs to the list: check/target.cpp.in.
 #pragma once
 
 #include <array>
@@ -62,12 +62,12 @@ struct mutex_bytes {
   std::uint32_t users_elsewhere = 0;  ///< threads that wait on other condition variables, and stay there
   std::uint32_t users = 0;            ///< those of ours that are counted
   /// What the lock has said to a thread's last unlock.
-  struct answers {
-    enum answer : std::uint8_t { unasked, no, yes };
-    answer has_certain_successor = unasked, due = unasked, urgent = unasked;
+  struct replies {
+    enum reply : std::uint8_t { unasked, no, yes };
+    reply contended = unasked, due = unasked, urgent = unasked;
   };
-  std::array<answers, execution::most_threads> said{};
-  alignas(64) std::array<std::byte, room_for_subject> room;
+  std::array<replies, execution::most_threads> said{};
+  alignas(64) std::array<std::byte, room_for_target> room;
   checked::atomic<std::uint32_t> owner_tag, timed;
   checked::atomic<std::uint64_t> epoch;
   checked::plain<void*> chain;
@@ -97,7 +97,7 @@ enum class manner { for_ever, timed, cancelled, forks };
 
 struct checked_queue {
   std::string name;
-  std::string bug;
+  std::string mutation;
   std::size_t size, waiter_size;
   void (*make)(void*);
   void (*end)(void*);
@@ -145,13 +145,11 @@ struct queue_adapter {
 
     struct observed : lock_handle {
       mutex_bytes* m;
-      bool has_certain_successor() const {
-        return keep(&mutex_bytes::answers::has_certain_successor, lock_handle::has_certain_successor());
-      }
-      bool unlock_is_due() const { return keep(&mutex_bytes::answers::due, lock_handle::unlock_is_due()); }
-      bool urgent_wait() const { return keep(&mutex_bytes::answers::urgent, lock_handle::urgent_wait()); }
-      bool keep(mutex_bytes::answers::answer mutex_bytes::answers::*question, bool is_so) const {
-        m->said[rl::thread_index()].*question = is_so ? mutex_bytes::answers::yes : mutex_bytes::answers::no;
+      bool contended() const { return keep(&mutex_bytes::replies::contended, lock_handle::contended()); }
+      bool unlock_is_due() const { return keep(&mutex_bytes::replies::due, lock_handle::unlock_is_due()); }
+      bool urgent_wait() const { return keep(&mutex_bytes::replies::urgent, lock_handle::urgent_wait()); }
+      bool keep(mutex_bytes::replies::reply mutex_bytes::replies::*which, bool is_so) const {
+        m->said[rl::thread_index()].*which = is_so ? mutex_bytes::replies::yes : mutex_bytes::replies::no;
         return is_so;
       }
     };
@@ -182,7 +180,7 @@ struct queue_adapter {
         const chain_seen then = see(&chain);
         if (before.size != then.size || before.waiters[before.size - 1] != then.waiters[then.size - 1] ||
             since != chain.requeued_at.get() || deferred != chain.deferred_at.get())
-          wrong("a requeue that is refused has changed its chain");
+          fail("a requeue that is refused has changed its chain");
         return false;
       }
       if (m->unlocked_by_others) return true;
@@ -194,7 +192,7 @@ struct queue_adapter {
       using waiter = typename Parts::template wait<target>::waiter;
       chain_seen c;
       for (; w != nullptr; w = w->next_in_chain()) {
-        if (c.size == c.waiters.size()) wrong("a chain is a ring");
+        if (c.size == c.waiters.size()) fail("a chain is a ring");
         c.waiters[c.size++] = static_cast<waiter*>(w);
       }
       return c;
@@ -207,7 +205,7 @@ struct queue_adapter {
       const bool room = valid && m->users_elsewhere + m->users < mutex_bytes::most_users;
       counted = valid && timed_waiter_count<checked>::add_user(m->timed) ? epoch : 0;
       if ((counted != 0) != room)
-        wrong("a thread that waits is counted where there is no room for it, or not where there is");
+        fail("a thread that waits is counted where there is no room for it, or not where there is");
       m->users += counted != 0 ? 1 : 0;
     }
     void left() const {
@@ -219,8 +217,8 @@ struct queue_adapter {
     static void see_in_order(typename Parts::waiter& first) {
       auto* w = &first;
       for (; w->next_in_chain() != nullptr; w = w->next_in_chain())
-        if (w->rank.get() < w->next_in_chain()->rank.get()) wrong("a chain is not in the order of priorities");
-      if (w != first.prev.get()) wrong("a chain does not know its last");
+        if (w->rank.get() < w->next_in_chain()->rank.get()) fail("a chain is not in the order of priorities");
+      if (w != first.prev.get()) fail("a chain does not know its last");
     }
   };
   using wait = typename Parts::template wait<target>;
@@ -268,12 +266,12 @@ struct queue_adapter {
 };
 
 template <class Parts>
-bool add_queue(std::string name, std::string bug) {
+bool add_queue(std::string name, std::string mutation) {
   using a = queue_adapter<Parts>;
   using forwarding = typename a::queue::forwarding;
   checked_queues().push_back({
       .name = std::move(name),
-      .bug = std::move(bug),
+      .mutation = std::move(mutation),
       .size = sizeof(typename a::queue),
       .waiter_size = sizeof(typename a::waiter),
       .make = [](void* at) { ::new (at) typename a::queue{}; },

@@ -1,4 +1,4 @@
-// A semaphore compiled for the checker, as a table: check/subject.cpp.in.
+// A semaphore compiled for the checker, as a table: check/target.cpp.in.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct checked_semaphore {
   enum waiter_state { waiting, notified, granted };
 
   std::string name;
-  std::string bug;
+  std::string mutation;
   std::size_t size, waiter_size;
   void (*make)(void*, std::uint32_t credits);
   void (*end)(void*);
@@ -41,13 +41,13 @@ inline std::vector<checked_semaphore>& checked_semaphores() {
 }
 
 template <class Semaphore>
-bool add_semaphore(std::string name, std::string bug) {
+bool add_semaphore(std::string name, std::string mutation) {
   using waiter = typename Semaphore::waiter;
   static constexpr auto s = [](void* p) -> Semaphore& { return *static_cast<Semaphore*>(p); };
   static constexpr auto w = [](void* p) -> waiter& { return *static_cast<waiter*>(p); };
   checked_semaphores().push_back({
       .name = std::move(name),
-      .bug = std::move(bug),
+      .mutation = std::move(mutation),
       .size = sizeof(Semaphore),
       .waiter_size = sizeof(waiter),
       .make = [](void* at, std::uint32_t credits) { ::new (at) Semaphore(credits); },

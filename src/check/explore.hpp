@@ -1,4 +1,4 @@
-// One client against one subject in many executions, and what is known of all subjects: main.cpp goes through them.
+// One scenario against one target in many executions, and what is known of all targets: main.cpp goes through them.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct outcome {
 };
 
 struct options {
-  std::string_view lock, client;
+  std::string_view lock, scenario;
   unsigned threads = 0;
   std::uint64_t executions = 20000, seed = 1;
   bool bounded = false;
   unsigned differences = 2;
   std::uint64_t programs = 0;
-  bool fair = false;     ///< set by the client. There is none within bounds: then random
+  bool fair = false;     ///< set by the scenario. There is none within bounds: then random
   std::string replay;    ///< the state of the one execution that is wanted
   bool history = true;   ///< print it if one fails
   bool at_once = false;  /// as it happens: of one that crashes there is no afterwards
@@ -36,26 +36,26 @@ struct options {
   bool weaken = false;
 };
 
-inline unsigned acquisitions = 2;  ///< of each thread, where a client has so many as one likes
+inline unsigned acquisitions = 2;  ///< of each thread, where a scenario has so many as one likes
 
-/// A lock, or what else is checked, with the clients that drive it.
-struct subject {
+/// A lock, or what else is checked, with the scenarios that drive it.
+struct target {
   std::string name;
-  std::string bug;          ///< what is wrong with it, if it must fail
+  std::string mutation;     ///< what the mutant changes; empty: the shipped code
   std::string_view header;  ///< headers whose memory orders are its own, separated by spaces; empty: all
   std::size_t size;
-  std::vector<const char*> clients;
-  std::function<outcome(unsigned client, unsigned threads, const options&)> explore;
+  std::vector<const char*> scenarios;
+  std::function<outcome(unsigned scenario, unsigned threads, const options&)> explore;
   std::string family = {};     ///< without the way of waiting; empty: the name
   unsigned usual_threads = 4;  ///< where nobody says how many
 };
 
-constexpr std::size_t room_for_subject = 2048;
+constexpr std::size_t room_for_target = 2048;
 
-std::vector<subject> lock_subjects();
-std::vector<subject> queue_subjects();
-std::vector<subject> condition_subjects();
-std::vector<subject> semaphore_subjects();
+std::vector<target> lock_targets();
+std::vector<target> queue_targets();
+std::vector<target> condition_targets();
+std::vector<target> semaphore_targets();
 
 /// Passes relacy's history on, step by step. No memory of its own, because relacy replaces the allocator.
 class history_output : public std::streambuf {
@@ -82,7 +82,7 @@ void prepare(rl::test_params& p, const options& o);
 void prepare_for_history(rl::test_params& p, const options& o, const std::string& state);
 outcome failure(const rl::test_params& p, const options& o);
 
-template <class Suite, rl::thread_id_t Threads>
+template <class Program, rl::thread_id_t Threads>
 outcome explore(const options& o) {
   struct : std::streambuf {
     int overflow(int c) override { return c; }
@@ -95,7 +95,7 @@ outcome explore(const options& o) {
   using machine = scheduler<Threads>;
   outcome r;
   if (o.replay.empty()) {
-    if (rl::run_test<Suite, machine>(p, where, false) == rl::test_result_success) {
+    if (rl::run_test<Program, machine>(p, where, false) == rl::test_result_success) {
       r.executions = the_search.bounded ? the_search.number : o.executions;
       r.programs = the_search.programs_done;
       return r;
@@ -109,7 +109,7 @@ outcome explore(const options& o) {
   again.output_stream = &out;
   const std::string state = o.replay.empty() ? r.state : o.replay;
   prepare_for_history(again, o, state);
-  const bool failed = rl::run_test<Suite, machine>(again, where, true) != rl::test_result_success;
+  const bool failed = rl::run_test<Program, machine>(again, where, true) != rl::test_result_success;
   if (!o.replay.empty()) {
     r.passed = !failed;
     if (failed) r = failure(again, o);
@@ -119,19 +119,19 @@ outcome explore(const options& o) {
   return r;
 }
 
-template <template <rl::thread_id_t> class Suite>
+template <template <rl::thread_id_t> class Program>
 outcome explore(unsigned threads, const options& o) {
   switch (threads) {
     case 2:
-      return explore<Suite<2>, 2>(o);
+      return explore<Program<2>, 2>(o);
     case 3:
-      return explore<Suite<3>, 3>(o);
+      return explore<Program<3>, 3>(o);
     default:
-      return explore<Suite<4>, 4>(o);
+      return explore<Program<4>, 4>(o);
   }
 }
 
-[[noreturn]] inline void wrong(const char* why, place p = place::current()) {
+[[noreturn]] inline void fail(const char* why, place p = place::current()) {
   fail(why, rl::test_result_user_assert_failed, p);
 }
 

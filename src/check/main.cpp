@@ -1,4 +1,4 @@
-// usher_check: every lock, and what else makes threads wait, against every client under relacy. `usher check` runs it, one
+// usher_check: every lock, and what else makes threads wait, against every scenario under relacy. `usher check` runs it, one
 // process for each of many parts; it can be used by itself.
 #include <charconv>
 #include <chrono>
@@ -13,14 +13,14 @@ namespace {
 
 int usage() {
   std::fputs(
-      "usage: usher_check [--lock L|wrong] [--client C] [--threads 2|3|4] [--acquisitions A] [--executions K]\n"
-      "                   [--seed S] [--scheduler random|bound|full] [--differences D] [--programs P]\n"
+      "usage: usher_check [--lock L|mutants] [--scenario S] [--threads 2|3|4] [--acquisitions A] [--executions K]\n"
+      "                   [--seed N] [--scheduler random|bound|full] [--differences D] [--programs P]\n"
       "                   [--replay STATE] [--no-history] [--weaken]\n"
       "       usher_check --list\n"
       "--weaken: weakens each order in turn, each half by itself; --weaken-at: this one, and then does what is asked.\n"
-      "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; a wrong "
-      "one.\n"
-      "Executions S, S+1, … (random), or of programs S, S+1, … (bound, full). For programs: --lines, --at-once, "
+      "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; a "
+      "mutant.\n"
+      "Executions N, N+1, … (random), or of programs N, N+1, … (bound, full). For usher check: --lines, --at-once, "
       "--sites,\n"
       "--weaken-at FILE:LINE:COLUMN[:ORDER].\n",
       stderr);
@@ -59,19 +59,19 @@ bool read(std::string_view text, site& to) {
   return good;
 }
 
-/// Calls `each(client, threads)` for what the options leave, until it returns false.
+/// Calls `each(scenario, threads)` for what the options leave, until it returns false.
 template <class Each>
-bool for_each_part(const subject& s, const options& o, Each each) {
+bool for_each_part(const target& s, const options& o, Each each) {
   for (unsigned threads = 2; threads <= execution::most_threads; threads++) {
     if (o.threads != 0 && o.threads != threads) continue;
-    for (unsigned c = 0; c < s.clients.size(); c++)
-      if ((o.client.empty() || o.client == s.clients[c]) && !each(c, threads)) return false;
+    for (unsigned c = 0; c < s.scenarios.size(); c++)
+      if ((o.scenario.empty() || o.scenario == s.scenarios[c]) && !each(c, threads)) return false;
   }
   return true;
 }
 
 /// What is executed in a short run: a few thousand executions pass by every operation.
-std::vector<site> find_sites(const subject& s, options o) {
+std::vector<site> find_sites(const target& s, options o) {
   o.history = false;
   o.executions = std::min<std::uint64_t>(o.executions, 2000);
   sites.count = 0;
@@ -88,7 +88,7 @@ std::vector<site> find_sites(const subject& s, options o) {
 }
 
 /// Whether one weakened order is caught.
-void weaken(const subject& s, options o, const site& where) {
+void weaken(const target& s, options o, const site& where) {
   o.history = false;
   sites.weakened = where;
   const bool survives =
@@ -100,19 +100,19 @@ void weaken(const subject& s, options o, const site& where) {
   sites.weakened.reset();
 }
 
-std::vector<subject> every_subject() {
-  std::vector<subject> all;
-  for (auto&& some : {lock_subjects(), queue_subjects(), condition_subjects(), semaphore_subjects()})
+std::vector<target> every_target() {
+  std::vector<target> all;
+  for (auto&& some : {lock_targets(), queue_targets(), condition_targets(), semaphore_targets()})
     all.insert(all.end(), some.begin(), some.end());
-  for (subject& s : all)
+  for (target& s : all)
     if (s.family.empty()) s.family = s.name;
   return all;
 }
 
-void list(const std::vector<subject>& all) {
-  for (const subject& s : all) {
-    std::printf("%s\t%s\t%s\t", s.name.c_str(), s.family.c_str(), s.bug.c_str());
-    for (std::size_t c = 0; c < s.clients.size(); c++) std::printf("%s%s", c == 0 ? "" : ",", s.clients[c]);
+void list(const std::vector<target>& all) {
+  for (const target& s : all) {
+    std::printf("%s\t%s\t%s\t", s.name.c_str(), s.family.c_str(), s.mutation.c_str());
+    for (std::size_t c = 0; c < s.scenarios.size(); c++) std::printf("%s%s", c == 0 ? "" : ",", s.scenarios[c]);
     std::printf("\t%u\n", s.usual_threads);
   }
 }
@@ -153,8 +153,8 @@ bool read(int argc, char** argv, request& r) {
     bool good = true;
     if (key == "--lock")
       o.lock = value;
-    else if (key == "--client")
-      o.client = value;
+    else if (key == "--scenario")
+      o.scenario = value;
     else if (key == "--threads")
       good = number(value, o.threads, 2u, execution::most_threads);
     else if (key == "--executions")
@@ -183,13 +183,13 @@ bool read(int argc, char** argv, request& r) {
   return true;
 }
 
-void print(const subject& s, unsigned c, unsigned threads, const options& o, const outcome& r, double seconds) {
+void print(const target& s, unsigned c, unsigned threads, const options& o, const outcome& r, double seconds) {
   if (o.lines) {
-    std::printf("result\t%s\t%s\t%u\t%s\t%llu\t%llu\t%.3f\t%s\t%s\n", s.name.c_str(), s.clients[c], threads,
+    std::printf("result\t%s\t%s\t%u\t%s\t%llu\t%llu\t%.3f\t%s\t%s\n", s.name.c_str(), s.scenarios[c], threads,
                 r.passed ? "pass" : "fail", static_cast<unsigned long long>(r.executions),
                 static_cast<unsigned long long>(r.programs), seconds, r.why.c_str(), r.state.c_str());
   } else {
-    std::printf("%-24s %-9s %u threads  %s%s  %llu executions, %.1f s", s.name.c_str(), s.clients[c], threads,
+    std::printf("%-24s %-9s %u threads  %s%s  %llu executions, %.1f s", s.name.c_str(), s.scenarios[c], threads,
                 r.passed ? "pass" : "FAIL: ", r.why.c_str(), static_cast<unsigned long long>(r.executions), seconds);
     if (!r.passed) std::printf(", --replay %s", r.state.c_str());
     std::printf("\n");
@@ -201,7 +201,7 @@ int run(int argc, char** argv) {
   request r;
   if (!read(argc, argv, r)) return usage();
   const options& o = r.o;
-  const std::vector<subject> all = every_subject();
+  const std::vector<target> all = every_target();
   if (r.list) return list(all), 0;
   report_ends();
   if (!r.weaken_at.empty()) {
@@ -211,15 +211,15 @@ int run(int argc, char** argv) {
   }
 
   bool as_expected = true, any = false;
-  std::map<std::string, bool> caught;  // of each wrong subject: in any of its forms
-  for (const subject& s : all) {
-    // A family's name stands for its forms, but not where one execution is wanted; wrong ones only on demand.
+  std::map<std::string, bool> caught;  // of each mutant: in any of its forms
+  for (const target& s : all) {
+    // A family's name stands for its forms, except where one execution is wanted. Mutants run only where --lock names them.
     const bool exact =
         s.name == o.lock || (s.family == o.lock && o.replay.empty() && r.weaken_at.empty() && !r.sites && !o.lines);
-    const bool wanted = o.lock.empty() ? s.bug.empty() : o.lock == "wrong" ? !s.bug.empty() : exact;
+    const bool wanted = o.lock.empty() ? s.mutation.empty() : o.lock == "mutants" ? !s.mutation.empty() : exact;
     if (!wanted) continue;
     any = true;
-    if (s.size > room_for_subject) {
+    if (s.size > room_for_target) {
       std::fprintf(stderr, "usher_check: %s does not fit into the room for it\n", s.name.c_str());
       return 2;
     }
@@ -238,15 +238,15 @@ int run(int argc, char** argv) {
       const outcome result = s.explore(c, threads, o);
       print(s, c, threads, o, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
       failed = failed || !result.passed;
-      return s.bug.empty() || !failed;
+      return s.mutation.empty() || !failed;
     });
-    if (s.bug.empty())
+    if (s.mutation.empty())
       as_expected = as_expected && !failed;
     else
-      caught[s.bug] = caught[s.bug] || failed;
+      caught[s.mutation] = caught[s.mutation] || failed;
   }
-  for (const auto& [bug, found] : caught) {
-    if (!o.lines) std::printf("%-10s %s\n", found ? "caught" : "NOT CAUGHT", bug.c_str());
+  for (const auto& [mutation, found] : caught) {
+    if (!o.lines) std::printf("%-10s %s\n", found ? "caught" : "NOT CAUGHT", mutation.c_str());
     as_expected = as_expected && found;
   }
   if (!any) {

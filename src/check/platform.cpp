@@ -51,7 +51,7 @@ void ordered_sites::add(const place& p, unsigned ways) {
       return;
     }
   if (!is_wanted(p.file_name()) ||
-      (std::strstr(p.file_name(), "usher/") == nullptr && std::strstr(p.file_name(), "changed/") == nullptr))
+      (std::strstr(p.file_name(), "usher/") == nullptr && std::strstr(p.file_name(), "mutants/") == nullptr))
     return;
   if (count == seen.size()) fail("more orders than there is room for", rl::test_result_user_assert_failed, p);
   seen[count++] = {p, ways};
@@ -166,10 +166,10 @@ std::vector<checked_lock>& checked_locks() {
   return list;
 }
 
-void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* bug) {
+void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* mutation) {
   table.family = family;
   table.name = table.family + suffix;
-  table.bug = bug;
+  table.mutation = mutation;
   checked_locks().push_back(table);
 }
 

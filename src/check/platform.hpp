@@ -4,7 +4,7 @@
 // Beyond what relacy does by itself:
 //
 // - Sleeping. park() compares the word's newest value and sleeps in one step, as the kernel does under its
-//   bucket's lock. It synchronises nothing. A client grants a few stray wakes; they are never what saves a
+//   bucket's lock. It synchronises nothing. A scenario grants a few stray wakes; they are never what saves a
 //   set of sleepers of which nobody would run. That is a deadlock and reported, so that lost wake-ups show.
 // - Polling. await() sleeps until the word is written, once it has seen the newest value: an endless wait is
 //   a deadlock, too, and found at once. Polling with a limit looks as often as chance says.
@@ -14,7 +14,7 @@
 //   node's next beginning) is reported, whether it came too late or merely could have; and, but for nodes, one
 //   that is ordered after the end.
 // - Order. Where a lock claims to be first come, first served, overtaking a thread that waits is reported.
-// - Priorities. A client says which threads have one. Where a lock claims that those who sleep get in by priority, another
+// - Priorities. A scenario says which threads have one. Where a lock claims that those who sleep get in by priority, another
 //   that gets in is reported.
 //
 // What relacy cannot show: it lets modification order follow the order of execution, so a store may not take
@@ -368,7 +368,7 @@ T* construct_at_once(void* at) {
   return ::new (at) T{};
 }
 
-/// What a client lets chance do in one execution.
+/// What a scenario lets chance do in one execution.
 struct chances {
   unsigned stray_wakes = 0;
   unsigned refused_nodes = 0;  ///< take_node() says that there are none
@@ -450,7 +450,7 @@ class execution {
 
   // Forks: fork.hpp. The process goes on in the child.
 
-  /// A thread's program, which a fork ends, wherever it is, and which begins in its generation. Clients that fork give all that
+  /// A thread's program, which a fork ends, wherever it is, and which begins in its generation. Scenarios that fork give all that
   /// their threads do to this.
   template <class Program>
   void run(Program program) {
@@ -571,7 +571,7 @@ class execution {
   /// What now() has said last.
   std::uint64_t clock() const { return clock_; }
 
-  /// Half of the executions have counts with less room, but where a client asks for more: a thread that is not counted is promised
+  /// Half of the executions have counts with less room, but where a scenario asks for more: a thread that is not counted is promised
   /// less.
   void count_all() { least_room_ = 0; }
   std::uint32_t count_limit(std::uint32_t n) const { return least_room_ != 0 && least_room_ < n ? least_room_ : n; }
@@ -844,7 +844,7 @@ struct checked : checked_words {
 
   // ---- sleeping ----
 
-  // What a client says of a thread's time: that a sleep may end by it, or that no execution lives to see that.
+  // What a scenario says of a thread's time: that a sleep may end by it, or that no execution lives to see that.
   static constexpr std::uint64_t soon = 1, never = std::uint64_t{1} << 62;
 
   template <class T>
@@ -852,7 +852,7 @@ struct checked : checked_words {
                    place p = place::current()) {
     sleep(w, expected, mask, false, p);
   }
-  /// Only a client's time ends a sleep, not a lock's: what a lock relies on is nap(), and what is lost otherwise is to show.
+  /// Only a scenario's time ends a sleep, not a lock's: what a lock relies on is nap(), and what is lost otherwise is to show.
   static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                        place p = place::current()) {
     sleep(w, expected, mask, ns <= soon, p);

@@ -1,5 +1,5 @@
 // Which thread runs next, and what else is left to chance: which value a weak load returns, whether a sleeper wakes for
-// no reason, what the clients choose. Three ways to go through the possibilities:
+// no reason, what the scenarios choose. Three ways to go through the possibilities:
 //
 // random   Each execution is drawn from its number. relacy's own random scheduler picks any runnable thread at each step,
 //          so that it hardly ever delays one thread for long; many races need just that. Here an execution draws one of
@@ -11,7 +11,7 @@
 //                     the lowest (Burckhardt, Kothari, Musuvathi & Nagarakatte, "A Randomized Scheduler with
 //                     Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); one that yields becomes the lowest, too
 //
-// bound    What the clients choose is drawn from a number, the *program*. Then all executions of the program are gone
+// bound    What the scenarios choose is drawn from a number, the *program*. Then all executions of the program are gone
 //          through that differ from the plain one at no more than so many places. In the plain one a thread runs until it
 //          waits, yields or ends, then the next in a circle does; each load returns the newest value; nobody wakes
 //          without a reason. Another thread at such a point, an older value, a stray wake are one difference each (Emmi,
@@ -20,7 +20,7 @@
 // full     The same without a limit to the differences: all executions of a program. Two threads that acquire once have few
 //          enough.
 //
-// Fair schedules, for clients that ask for progress: one thread is held back, but runs at least every so many steps, most
+// Fair schedules, for scenarios that ask for progress: one thread is held back, but runs at least every so many steps, most
 // often while somebody else holds the lock. The others run on until they wait, as a rule.
 #pragma once
 
@@ -52,7 +52,7 @@ struct search {
   unsigned to_replay = 0;
   bool replays = false;
 
-  // By clients of fair schedules.
+  // By scenarios of fair schedules.
   bool held = false;       ///< by another than the one held back
   unsigned held_back = 0;  ///< the thread
   bool helped =
@@ -85,7 +85,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     the_search.held = the_search.helped = false;
     current_ = this;
     the_search.take_away = [](unsigned t) { return current_->take_away(rl::thread_id_t(t)); };
-    the_search.held_back = 0;  // until the client has said it: not what the execution before has left
+    the_search.held_back = 0;  // until the scenario has said it: not what the execution before has left
     // All chance of an execution comes from its number, so that a failing one can be run again for its history.
     state_ = ((the_search.bounded ? the_search.program : this->iter_) + 1) * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < 4; i++) random();

@@ -1,4 +1,4 @@
-// What two clients ask of the threads that wait on a condition variable, from what they have seen of each: a `Waiter` has `at` (null:
+// What two scenarios ask of the threads that wait on a condition variable, from what they have seen of each: a `Waiter` has `at` (null:
 // it has gone), `number` (the order of entry), `priority`, and of its chain `chain` (0: none), `place`, `is_awake`, `is_back` (it has
 // the mutex again). `each(f)` calls f for all waiters, of see_selection() for those in the list.
 #pragma once
@@ -11,9 +11,9 @@ namespace usher::check {
 template <class Waiter, class Each>
 void see_selection(const Waiter& selected, double at_tail, Each each_listed) {
   each_listed([&](const Waiter& o) {
-    if (o.priority > selected.priority) wrong("a signal passes over a waiter of a higher priority");
+    if (o.priority > selected.priority) fail("a signal passes over a waiter of a higher priority");
     const bool before = at_tail == 1 ? o.number < selected.number : at_tail == 0x1p-32 && o.number > selected.number;
-    if (o.priority == selected.priority && before) wrong("a signal does not choose the one whose turn it is");
+    if (o.priority == selected.priority && before) fail("a signal does not choose the one whose turn it is");
   });
 }
 
@@ -23,8 +23,8 @@ void see_awake_in_chain(const Waiter& woken, Each each) {
   if (woken.chain == 0) return;
   each([&](const Waiter& o) {
     if (&o == &woken || o.at == nullptr || o.chain != woken.chain) return;
-    if (o.place < woken.place && !o.is_awake) wrong("the threads of a broadcast are not woken in order");
-    if (o.is_awake && !o.is_back) wrong("two threads of a broadcast are awake without the mutex");
+    if (o.place < woken.place && !o.is_awake) fail("the threads of a broadcast are not woken in order");
+    if (o.is_awake && !o.is_back) fail("two threads of a broadcast are awake without the mutex");
   });
 }
 

@@ -319,7 +319,7 @@ std::vector<part> checking::parts_of(const std::vector<const checkable*>& forms)
 
 std::vector<std::string> checking::command(const part& p, const std::optional<site>& weakened) const {
   std::vector<std::string> words = {
-      p.what->checker, "--lock", p.what->name, "--client", p.client, "--threads", std::to_string(p.threads), "--lines"};
+      p.what->checker, "--lock", p.what->name, "--scenario", p.client, "--threads", std::to_string(p.threads), "--lines"};
   if (weakened) words.insert(words.end(), {"--weaken-at", weakened->text});
   if (options_.acquisitions != usual_acquisitions)
     words.insert(words.end(), {"--acquisitions", std::to_string(options_.acquisitions)});
@@ -348,7 +348,7 @@ bool checking::find_sites() {
         const std::size_t id = next++;
         std::vector<std::string> words = {forms[id].what->checker, "--lock", forms[id].what->name, "--sites",
                                           "--executions",          "1000"};
-        if (!options_.client.empty()) words.insert(words.end(), {"--client", options_.client});
+        if (!options_.client.empty()) words.insert(words.end(), {"--scenario", options_.client});
         return command_to_run{words, limit(100000), id};
       },
       [&](std::size_t id, const ended_run& run) {

@@ -42,7 +42,7 @@ fs::path find_source(const std::string& file) {
   if (is_file(file)) return file;
   const fs::path tree = own_tree();
   for (const auto& [mark, folder] : {std::pair<const char*, fs::path>{"/include/usher/", tree / "include" / "usher"},
-                                     {"/check/changed/", tree / room / "changed"}})
+                                     {"/check/mutants/", tree / room / "mutants"}})
     if (const std::size_t at = file.rfind(mark); at != std::string::npos)
       if (fs::path moved = folder / file.substr(at + std::strlen(mark)); is_file(moved)) return moved;
   return {};
@@ -94,7 +94,7 @@ std::string source_line(const std::string& file, unsigned line) {
 }
 
 std::string short_name(const std::string& file) {
-  for (const std::string_view mark : {"/include/", "/changed/"})
+  for (const std::string_view mark : {"/include/", "/mutants/"})
     if (const std::size_t at = file.rfind(mark); at != std::string::npos)
       return file.substr(at + (mark == "/include/" ? mark.size() : 1));
   return file.substr(file.rfind('/') + 1);

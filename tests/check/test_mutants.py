@@ -174,7 +174,7 @@ def what_is_made():
         say(done.returncode == 0 and sorted(os.listdir(to)) == ["a_mutant.cpp", "a_mutant.hpp", "b_.cpp", "b_.hpp"],
             "two files a mutant", f"{done.stderr!r}")
         text = (to / "a_mutant.hpp").read_text()
-        say(text.count("namespace usher::changed_a_mutant::inline v1 {") == 2 and "p.store(1, relaxed);" in text
+        say(text.count("namespace usher::mutant_a_mutant::inline v1 {") == 2 and "p.store(1, relaxed);" in text
             and "p.store(1, release);" not in text and text.index("relaxed") < text.index("class queue_lock")
             and '#include "usher/core/part.hpp"' not in text,
             "the changed header and the lock's, in the mutant's namespace", text)
@@ -183,7 +183,7 @@ def what_is_made():
             "a header that is not changed and names nothing changed is included", text)
         text = (to / "a_mutant.cpp").read_text()
         say('("a-mutant", "hands over by a \\"relaxed\\" store")' in text
-            and "usher::changed_a_mutant::queue_lock<P, W>" in text and '#include "check/changed/a_mutant.hpp"' in text,
+            and "usher::mutant_a_mutant::queue_lock<P, W>" in text and '#include "check/mutants/a_mutant.hpp"' in text,
             "its source registers it", text)
         text = (to / "b_.cpp").read_text()
         say('("b+", "")' in text, "one that is correct is registered as no mistake", text)

@@ -1,4 +1,4 @@
-// The clients of basic_condition_variable, used as a program would that embeds it: scenarios/queue.cpp says what takers,
+// The scenarios of basic_condition_variable, used as a program would that embeds it: scenarios/queue.cpp says what takers,
 // posters and victims are.
 //
 // Throws. The mutex refuses to be unlocked or locked now and then while a thread waits: the wait is left by an exception.
@@ -17,7 +17,7 @@
 namespace usher::check {
 namespace {
 
-struct client {
+struct scenario {
   const char* name;
   unsigned stray_wakes = 0;
   bool ends = false;    ///< notify_all(), and at once the end of its life
@@ -25,7 +25,7 @@ struct client {
   bool forked = false;
 };
 
-constexpr client clients[] = {
+constexpr scenario scenarios[] = {
     {.name = "tokens"},
     {.name = "stray", .stray_wakes = 2},
     {.name = "all-end", .ends = true},
@@ -34,7 +34,7 @@ constexpr client clients[] = {
 };
 
 const checked_condition* the_condition;
-const client* the_client;
+const scenario* the_scenario;
 
 constexpr std::uint64_t never = checked::never;
 constexpr unsigned without_end = ~0u;           // looks
@@ -110,16 +110,16 @@ class mutex {
 };
 
 template <rl::thread_id_t Threads>
-struct suite : rl::test_suite<suite<Threads>, Threads> {
+struct program : rl::test_suite<program<Threads>, Threads> {
   enum role { poster, taker, victim };
 
-  suite() {
-    the_condition->make(condition(), append_probability(at_tail));
-    m.steps = {.unlocks = [](void* self) { static_cast<suite*>(self)->see_unlock(); },
-               .locked = [](void* self) { static_cast<suite*>(self)->see_locked(); },
+  program() {
+    the_condition->make(condition(), append_chance(at_tail));
+    m.steps = {.unlocks = [](void* self) { static_cast<program*>(self)->see_unlock(); },
+               .locked = [](void* self) { static_cast<program*>(self)->see_locked(); },
                .context = this};
-    world.observe({[](void* self, const void* word) { static_cast<suite*>(self)->see_written(word); },
-                   [](void* self, void* at) { static_cast<suite*>(self)->see_begun(at); }, this});
+    world.observe({[](void* self, const void* word) { static_cast<program*>(self)->see_written(word); },
+                   [](void* self, void* at) { static_cast<program*>(self)->see_begun(at); }, this});
     if (rl::rand(2) == 0)
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     lock.make(m.state);
@@ -137,15 +137,15 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     }
     to_post.set(takers);
     beneath = {mutexes()[which], false, 0};
-    if (the_client->forked) prepare_fork();
+    if (the_scenario->forked) prepare_fork();
   }
-  ~suite() {
+  ~program() {
     the_condition->end(condition());
     lock.end(m.state);
   }
 
   void thread(unsigned t) {
-    if (the_client->forked)
+    if (the_scenario->forked)
       return world.run([this, t] {
         if (t == 0)
           fork_and_post();
@@ -159,15 +159,15 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void after() {
     world.watch_nothing();
-    if (!the_client->ends && (tokens.get() != 0 || to_post.get() != 0)) wrong("a token is left");
-    if (!the_condition->close(condition())) wrong("somebody is still in the list");
-    if (!m.is_idle()) wrong("the mutex keeps somebody");
+    if (!the_scenario->ends && (tokens.get() != 0 || to_post.get() != 0)) fail("a token is left");
+    if (!the_condition->close(condition())) fail("somebody is still in the list");
+    if (!m.is_idle()) fail("the mutex keeps somebody");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
   }
 
  private:
   void do_as_client(unsigned t) {
-    if (the_client->ends)
+    if (the_scenario->ends)
       t == 0 ? finish() : attend();
     else if (roles[t] == poster)
       post();
@@ -215,7 +215,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     const bool under_mutex = rl::rand(2) == 0;
     if (!under_mutex) m.unlock();
     notify(true);
-    if (!the_condition->close(condition())) wrong("close() says that threads wait, and all were notified");
+    if (!the_condition->close(condition())) fail("close() says that threads wait, and all were notified");
     world.end_of(0);
     if (under_mutex) m.unlock();
   }
@@ -232,7 +232,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   enum class ending { notified, time, not_unlocked, not_locked };
 
   struct time_left {
-    suite* self;
+    program* self;
     unsigned looks;
 
     std::uint64_t look() {
@@ -252,7 +252,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     const bool limited = looks != without_end || rl::rand(2) == 0;
     time_left time{this, looks};
     const auto remaining = [](void* t) { return static_cast<time_left*>(t)->look(); };
-    if (the_client->throws && rl::rand(3) == 0) m.steps.refused[me] = mutex_steps::refuses(1 + rl::rand(2));
+    if (the_scenario->throws && rl::rand(3) == 0) m.steps.refused[me] = mutex_steps::refuses(1 + rl::rand(2));
     enters[me] = true;
     ending e;
     bool holds = true;
@@ -265,8 +265,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     m.steps.refused[me] = mutex_steps::refuses::nothing;
     if (world.forks() == forks_before) {
       record& r = records[of_thread[me]];
-      if (e == ending::notified && !r.was_selected) wrong("a wait says that it was notified, and it was not");
-      if (e == ending::time && r.was_selected) wrong("a wait says that its time has run out, and it was notified");
+      if (e == ending::notified && !r.was_chosen) fail("a wait says that it was notified, and it was not");
+      if (e == ending::time && r.was_chosen) fail("a wait says that its time has run out, and it was notified");
       r.at = nullptr;
       of_thread[me] = none;
     }
@@ -283,10 +283,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     chain_of[me] = ++chains;
     (all ? the_condition->notify_all : the_condition->notify_one)(condition());
     chain_of[me] = 0;
-    if (!all && selected_by[me] > 1) wrong("notify_one() notifies several");
+    if (!all && chosen_by[me] > 1) fail("notify_one() notifies several");
     for (unsigned s = 0; s < records.size(); s++)
-      if (waited[s] && records[s].waits() && (all || selected_by[me] == 0))
-        wrong(all ? "notify_all() leaves out one that waits" : "notify_one() notifies nobody, and a thread waits");
+      if (waited[s] && records[s].waits() && (all || chosen_by[me] == 0))
+        fail(all ? "notify_all() leaves out one that waits" : "notify_one() notifies nobody, and a thread waits");
   }
 
   // ---- what is seen of it -----------------------------------------------------------------------------------
@@ -422,8 +422,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void* condition() { return bytes.data(); }
 
-  execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
-  alignas(64) std::array<std::byte, room_for_subject> bytes, memory;
+  execution world{{.stray_wakes = the_scenario->stray_wakes}, Threads};
+  alignas(64) std::array<std::byte, room_for_target> bytes, memory;
   const unsigned which = rl::rand(unsigned(mutexes().size()));
   const checked_lock& lock = watched_mutexes()[which];
   mutex m{{&lock, memory.data()}, rl::rand(2) == 0};
@@ -444,16 +444,21 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
 }  // namespace
 
-std::vector<subject> condition_subjects() {
-  std::vector<subject> all;
+std::vector<target> condition_targets() {
+  std::vector<target> all;
   watched_mutexes();  // before relacy has the allocator
   for (const checked_condition& v : checked_conditions()) {
-    subject s{.name = v.name, .bug = v.bug, .header = "wait_queue.hpp", .size = v.size, .clients = {}, .explore = {}};
-    for (const client& c : clients) s.clients.push_back(c.name);
+    target s{.name = v.name,
+             .mutation = v.mutation,
+             .header = "wait_queue.hpp",
+             .size = v.size,
+             .scenarios = {},
+             .explore = {}};
+    for (const scenario& c : scenarios) s.scenarios.push_back(c.name);
     s.explore = [&v](unsigned c, unsigned threads, const options& o) {
       the_condition = &v;
-      the_client = &clients[c];
-      return explore<suite>(threads, o);
+      the_scenario = &scenarios[c];
+      return explore<program>(threads, o);
     };
     all.push_back(std::move(s));
   }

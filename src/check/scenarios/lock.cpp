@@ -1,11 +1,11 @@
-// The clients of locks: sets of chances over one program. Each thread acquires the lock twice, adds one to a plain
+// The scenarios of locks: sets of chances over one program. Each thread acquires the lock twice, adds one to a plain
 // counter, and whoever makes the last acquisition ends the lock's life after its unlock has returned.
 //
 // `progress`, for locks that promise that nobody starves: one thread acquires once, the others over
 // and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp; but where
 // others can keep a thread from the lock's doorway, only from there on.
 // A holder goes on when others wait; the clock may leap or creep, and lots fall against the thread. Nobody wakes without a
-// reason. Bounds on bypass are watched in all clients; here a waiter can be overtaken often.
+// reason. Bounds on bypass are watched in all scenarios; here a waiter can be overtaken often.
 //
 // `served`, for locks with timed waiters beside them: one or two threads come with deadlines that are far away, the others without. Of
 // those with deadlines one gets the lock at each second unlock.
@@ -21,7 +21,7 @@
 namespace usher::check {
 namespace {
 
-struct client {
+struct scenario {
   const char* name;
   chances let;
   bool tries = false;   ///< some acquisitions by try_lock
@@ -34,7 +34,7 @@ struct client {
 };
 
 // In `plain` nothing but the lock itself wakes a sleeper.
-constexpr client clients[] = {
+constexpr scenario scenarios[] = {
     {.name = "plain", .let = {}},
     {.name = "stray", .let = {.stray_wakes = 2}},
     {.name = "try", .let = {.stray_wakes = 1}, .tries = true},
@@ -46,8 +46,8 @@ constexpr client clients[] = {
     {.name = "served", .let = {.adverse = true}, .progress = true, .served = true},
 };
 
-/// Whether the client has anything to ask of the lock.
-bool concerns(const client& c, const checked_lock& l) {
+/// Whether the scenario has anything to ask of the lock.
+bool concerns(const scenario& c, const checked_lock& l) {
   if (c.served) return l.lock_with_deadline != nullptr;
   if (c.progress) return l.traits->starvation_free;
   if (c.ranks) return l.traits->by_priority;
@@ -67,21 +67,21 @@ unsigned usual_threads(const checked_lock& l) {
   return 3;
 }
 
-// What the suites below run: relacy constructs them without arguments.
+// What the programs below run: relacy constructs them without arguments.
 const checked_lock* the_lock;
-const client* the_client;
+const scenario* the_scenario;
 
 /// The lock's memory and the timed waiters' word beside it: all that the last owner takes away.
 struct object {
-  alignas(128) std::array<std::byte, room_for_subject> lock;
-  checked::atomic<std::uint32_t> timed_waiters;
+  alignas(128) std::array<std::byte, room_for_target> lock;
+  checked::atomic<std::uint32_t> gate;
 };
 
 template <rl::thread_id_t Threads>
-struct suite : rl::test_suite<suite<Threads>, Threads> {
-  using timed_waiters = timed_waiter_count<checked>;
+struct program : rl::test_suite<program<Threads>, Threads> {
+  using gate = timed_gate<checked>;
 
-  suite() {
+  program() {
     the_lock->make(state());
     world.name(state(), the_lock->size, "lock");
     world.name(it.timed_waiters, "gate");
@@ -97,16 +97,16 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     if (const int slots = the_lock->traits->bypass + 1; slots > int(Threads) && rl::rand(2) == 0)
       world.number_threads_from(std::uint32_t(slots) - Threads);
     the_search.held_back = rl::rand(Threads);
-    crowd = the_client->ranks ? 0 : rl::rand(Threads + 1);
-    stays_home = the_client->progress && Threads > 2 && rl::rand(3) == 0
+    crowd = the_scenario->ranks ? 0 : rl::rand(Threads + 1);
+    stays_home = the_scenario->progress && Threads > 2 && rl::rand(3) == 0
                      ? (the_search.held_back + 1 + rl::rand(Threads - 1)) % Threads
                      : nobody;
-    if (the_client->served) world.count_all();
+    if (the_scenario->served) world.count_all();
     second_timed = (the_search.held_back + Threads - 1) % Threads;
     if (stays_home == second_timed || Threads == 2) second_timed = the_search.held_back;
-    if (the_client->ranks)
+    if (the_scenario->ranks)
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
-    if (the_client->forked) prepare_fork();
+    if (the_scenario->forked) prepare_fork();
     const lock_traits& traits = *the_lock->traits;
     // A compact lock says itself where its own doorway is; the large one's, in its annex, is as that lock has it.
     const bool compact = the_lock->family.starts_with("compact-");
@@ -119,25 +119,24 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
                     "the lock is touched after the end of its life"});
   }
-  ~suite() {
+  ~program() {
     world.watch_nothing();
     the_lock->end(state());
   }
 
   void thread(unsigned t) {
-    if (the_client->forked) return world.run([&] { t == 0 ? fork_once() : acquire_in_turn(); });
+    if (the_scenario->forked) return world.run([&] { t == 0 ? fork_once() : acquire_in_turn(); });
     if (t == stays_home) return world.goes_home();
-    if (the_client->served && t == second_timed && t != the_search.held_back)
+    if (the_scenario->served && t == second_timed && t != the_search.held_back)
       return come_with_deadline(), world.goes_home();
-    if (the_client->progress) return t == the_search.held_back ? come_once() : come_again();
+    if (the_scenario->progress) return t == the_search.held_back ? come_once() : come_again();
     for (unsigned i = 0; i < acquisitions; i++) {
       acquire();
       const std::uint32_t n = acquired.get() + 1;
       acquired.set(n);
       world.gather(crowd, nobody);
-      if (the_lock->has_certain_successor != nullptr && the_lock->has_certain_successor(state()) &&
-          n == Threads * acquisitions)
-        wrong("the lock says that another thread will have it, and none comes");
+      if (the_lock->contended != nullptr && the_lock->contended(state()) && n == Threads * acquisitions)
+        fail("the lock says that another thread will have it, and none comes");
       release();
       if (n == Threads * acquisitions) {
         if (crowd == 0) expect_free();
@@ -148,7 +147,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void after() {
-    if (!the_client->progress && acquired.get() != in_all) wrong("acquisitions are missing");
+    if (!the_scenario->progress && acquired.get() != in_all) fail("acquisitions are missing");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
     if (!world.inflated_is_free() && !inflated_lost)
       fail("a large lock did not go back to the pool", rl::test_result_resource_leak, place::current());
@@ -166,7 +165,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void come_once() {
-    if (the_client->served) {
+    if (the_scenario->served) {
       come_with_deadline();
       the_lock->lock_with_deadline(state());
     } else {
@@ -194,14 +193,14 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void come_again() {
     for (bool over = false; !over;) {
       world.wants(true);
-      the_client->served ? the_lock->lock_without_deadline(state()) : the_lock->lock(state());
+      the_scenario->served ? the_lock->lock_without_deadline(state()) : the_lock->lock(state());
       world.wants(false);
       over = is_in.get() != 0;
       // At its second sleep a thread has made itself seen: timed_waiters.hpp (4). Then at the most: the one that has the lock, one
       // after an unlock that had looked before, one more.
-      if (the_client->served && (world.sleeps(the_search.held_back) > 1 || world.sleeps(second_timed) > 1) &&
+      if (the_scenario->served && (world.sleeps(the_search.held_back) > 1 || world.sleeps(second_timed) > 1) &&
           ++passes > 3)
-        wrong("a thread with a deadline waits, and none is served at each second unlock");
+        fail("a thread with a deadline waits, and none is served at each second unlock");
       the_search.held = true;  // not the program's: the scheduler is told
       acquired.set(acquired.get() + 1);
       if (!over) world.gather(crowd, the_search.held_back);
@@ -274,7 +273,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   /// By the last owner: a lock that hands itself over has not done so, for nobody is left.
   void expect_free() {
     if (the_lock->unlock_is_due == nullptr) return;
-    if (!the_lock->try_lock(state())) wrong("nobody has the lock, and it is not free");
+    if (!the_lock->try_lock(state())) fail("nobody has the lock, and it is not free");
     the_lock->unlock(state());
   }
 
@@ -285,31 +284,31 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void acquire_somehow() {
-    if (the_client->tries && rl::rand(2) == 0)
+    if (the_scenario->tries && rl::rand(2) == 0)
       for (int i = 0; i < 2; i++)
         if (the_lock->try_lock(state())) return;
-    if (the_client->timed && rl::rand(2) == 0) {
+    if (the_scenario->timed && rl::rand(2) == 0) {
       const lock_handle l{the_lock, state()};
       // Its time runs out once, at once or in its sleep, and then it leaves: no look comes to anybody's rescue.
       unsigned left = rl::rand(2);
       if (timed_waiters::lock(l, it.timed_waiters, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     }
-    if (the_client->guests && the_lock->lock_as_guest != nullptr && rl::rand(2) == 0)
+    if (the_scenario->guests && the_lock->lock_as_guest != nullptr && rl::rand(2) == 0)
       return the_lock->lock_as_guest(state());
     the_lock->lock(state());
   }
 
   /// As timed_mutex::unlock().
   void release() {
-    if (the_client->ranks) world.let_sleepers_in_by_priority();
-    if (!the_client->timed || !timed_waiters::has_waiters(it.timed_waiters)) return the_lock->unlock(state());
+    if (the_scenario->ranks) world.let_sleepers_in_by_priority();
+    if (!the_scenario->timed || !gate::anyone(it.gate)) return the_lock->unlock(state());
     const lock_handle l{the_lock, state()};
     timed_waiters::unlock(l, it.timed_waiters);
   }
 
   static constexpr unsigned nobody = Threads;
 
-  execution world{the_client->let, Threads};
+  execution world{the_scenario->let, Threads};
   object it;
   checked::plain<std::uint32_t> acquired, is_in;
   std::uint32_t in_all = Threads * acquisitions;
@@ -323,28 +322,28 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
 }  // namespace
 
-std::vector<subject> lock_subjects() {
-  std::vector<subject> all;
+std::vector<target> lock_targets() {
+  std::vector<target> all;
   for (const checked_lock& l : checked_locks()) {
-    subject s{.name = l.name,
-              .bug = l.bug,
-              .header = {},
-              .size = l.size,
-              .clients = {},
-              .explore = {},
-              .family = l.family,
-              .usual_threads = usual_threads(l)};
-    std::vector<const client*> asked;
-    for (const client& c : clients)
+    target s{.name = l.name,
+             .mutation = l.mutation,
+             .header = {},
+             .size = l.size,
+             .scenarios = {},
+             .explore = {},
+             .family = l.family,
+             .usual_threads = usual_threads(l)};
+    std::vector<const scenario*> asked;
+    for (const scenario& c : scenarios)
       if (concerns(c, l)) {
-        s.clients.push_back(c.name);
+        s.scenarios.push_back(c.name);
         asked.push_back(&c);
       }
     s.explore = [&l, asked](unsigned c, unsigned threads, options o) {
       the_lock = &l;
-      the_client = asked[c];
-      o.fair = the_client->progress;
-      return explore<suite>(threads, o);
+      the_scenario = asked[c];
+      o.fair = the_scenario->progress;
+      return explore<program>(threads, o);
     };
     all.push_back(std::move(s));
   }

@@ -1,4 +1,4 @@
-// The clients of a condition variable's waiting list: threads that wait and signal as libusher.so's do, on the shipped code
+// The scenarios of a condition variable's waiting list: threads that wait and signal as libusher.so's do, on the shipped code
 // (core/condition_wait.hpp), with a mutex to which they are requeued (core/wait_morphing.hpp).
 //
 // Tokens. *Takers* wait without a limit until each has one; *posters* add as many as there are takers; *victims* wait
@@ -28,11 +28,11 @@
 namespace usher::check {
 namespace {
 
-enum class program { tokens, broadcast_ends, signals_end, woken_ends, foreign_unlock, row, in_turn };
+enum class task { tokens, broadcast_ends, signals_end, woken_ends, foreign_unlock, row, in_turn };
 
-struct client {
+struct scenario {
   const char* name;
-  program runs = program::tokens;
+  task runs = task::tokens;
   unsigned stray_wakes = 0;
   bool outside = false;  ///< signals are also sent without the mutex
   bool ends = false;     ///< tokens: whoever is done last ends the queue's life
@@ -42,7 +42,7 @@ struct client {
   bool undoes = false;   ///< tokens: some join the queue and leave it again
 };
 
-constexpr client clients[] = {
+constexpr scenario scenarios[] = {
     {.name = "tokens", .outside = true},
     {.name = "stray", .stray_wakes = 2, .outside = true},
     {.name = "last-ends", .ends = true},
@@ -50,26 +50,26 @@ constexpr client clients[] = {
     {.name = "ranks", .ranks = true},
     {.name = "forked", .forked = true},
     {.name = "undone", .outside = true, .undoes = true},
-    {.name = "broadcast", .runs = program::broadcast_ends},
-    {.name = "signals", .runs = program::signals_end},
-    {.name = "woken", .runs = program::woken_ends},
-    {.name = "foreign", .runs = program::foreign_unlock},
-    {.name = "row", .runs = program::row},
-    {.name = "in-turn", .runs = program::in_turn, .ranks = true},
+    {.name = "broadcast", .runs = task::broadcast_ends},
+    {.name = "signals", .runs = task::signals_end},
+    {.name = "woken", .runs = task::woken_ends},
+    {.name = "foreign", .runs = task::foreign_unlock},
+    {.name = "row", .runs = task::row},
+    {.name = "in-turn", .runs = task::in_turn, .ranks = true},
 };
 
 const checked_queue* the_queue;
-const client* the_client;
+const scenario* the_scenario;
 
 constexpr const char* own_headers = "wait_queue.hpp wait_morphing.hpp condition_wait.hpp timed_waiters.hpp";
 
 constexpr unsigned the_queues_life = 0, the_mutexs_life = 1;
 
 template <rl::thread_id_t Threads>
-struct suite : rl::test_suite<suite<Threads>, Threads> {
+struct program : rl::test_suite<program<Threads>, Threads> {
   enum role { poster, taker, victim };
 
-  suite() {
+  program() {
     the_queue->make(queue());
     world.watch(the_queues_life, {bytes.data(), the_queue->size, "the queue ends while another thread may touch it",
                                   "the queue is touched after its end"});
@@ -85,47 +85,48 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     for (unsigned t = 0; t < Threads; t++) {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
       // Two who wait on, and one that may have to pass a signal on: only then is close() to be refused for certain.
-      if (the_client->busy && Threads == 4 && t > 1 && rl::rand(4) != 0) roles[t] = t == 2 ? taker : victim;
-      if (the_client->ranks && t > 1 && rl::rand(2) == 0) roles[t] = taker;  // chains of several
+      if (the_scenario->busy && Threads == 4 && t > 1 && rl::rand(4) != 0) roles[t] = t == 2 ? taker : victim;
+      if (the_scenario->ranks && t > 1 && rl::rand(2) == 0) roles[t] = taker;  // chains of several
       takers += roles[t] == taker ? 1 : 0;
-      if (the_client->ranks) world.set_priority(t, rl::rand(3));
+      if (the_scenario->ranks) world.set_priority(t, rl::rand(3));
       // With cancellation in the program, a signal has to be one that can be passed on: preload/cond.cpp.
       manners[t] = rl::rand(2) == 0 ? manner::timed : manner::cancelled;
       if (roles[t] == victim && manners[t] == manner::cancelled) cancels = true;
     }
     to_post.set(takers);
-    users.set(the_client->runs == program::woken_ends ? 2 : Threads);
-    deliveries = {[](void* self, void* w) { static_cast<suite*>(self)->see_delivered(w); },
-                  [](void* self, void* w) { static_cast<suite*>(self)->see_back(w); },
+    users.set(the_scenario->runs == task::woken_ends ? 2 : Threads);
+    deliveries = {[](void* self, void* w) { static_cast<program*>(self)->see_delivered(w); },
+                  [](void* self, void* w) { static_cast<program*>(self)->see_back(w); },
                   [](void* self, const chain_seen& chain, const chain_seen& then) {
-                    static_cast<suite*>(self)->see_requeued(chain, then);
+                    static_cast<program*>(self)->see_requeued(chain, then);
                   },
                   this};
-    world.observe({[](void* self, const void* word) { static_cast<suite*>(self)->see_written(word); }, nullptr, this});
-    if (the_client->undoes) {
+    world.observe(
+        {[](void* self, const void* word) { static_cast<program*>(self)->see_written(word); }, nullptr, this});
+    if (the_scenario->undoes) {
       cancels = true;  // each signal can be passed on
       m.requeues = false;
-    } else if (!the_client->forked && rl::rand(2) == 0) {
+    } else if (!the_scenario->forked && rl::rand(2) == 0) {
       m.users_elsewhere = mutex_bytes::most_users - rl::rand(3);
       m.timed.fetch_add(m.users_elsewhere * mutex_bytes::one_user, std::memory_order_relaxed);
     }
-    m.unlocked_by_others = the_client->runs == program::foreign_unlock;
-    if (the_client->forked) prepare_forks();
+    m.unlocked_by_others = the_scenario->runs == task::foreign_unlock;
+    if (the_scenario->forked) prepare_forks();
   }
-  ~suite() {
+  ~program() {
     the_queue->end(queue());
     forks_in_wait = {};
   }
 
   void thread(unsigned t) {
-    if (the_client->forked) return world.run([this, t] { t == 0 ? fork_and_post() : do_as_generation(t); });
+    if (the_scenario->forked) return world.run([this, t] { t == 0 ? fork_and_post() : do_as_generation(t); });
     do_as_client(t);
   }
 
   void after() {
     world.watch_nothing();
-    if (the_client->runs == program::tokens && (tokens.get() != 0 || to_post.get() != 0)) wrong("a token is left");
-    if (!m.is_idle()) wrong("the mutex keeps somebody");
+    if (the_scenario->runs == task::tokens && (tokens.get() != 0 || to_post.get() != 0)) fail("a token is left");
+    if (!m.is_idle()) fail("the mutex keeps somebody");
     if (!locked_for_good && !world.all_nodes_free())
       fail("a node was not given back", rl::test_result_resource_leak, place::current());
   }
@@ -135,13 +136,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   record& record_of(const void* w) { return records[world.slot_of_local(w)]; }
 
   void do_as_client(unsigned t) {
-    if (the_client->runs == program::row) return t == 0 ? begin_row() : t <= in_row ? come_in_row() : disturb_row();
-    if (the_client->runs == program::in_turn) return take_turns(t);
-    if (the_client->runs == program::foreign_unlock)
+    if (the_scenario->runs == task::row) return t == 0 ? begin_row() : t <= in_row ? come_in_row() : disturb_row();
+    if (the_scenario->runs == task::in_turn) return take_turns(t);
+    if (the_scenario->runs == task::foreign_unlock)
       t == 0 ? take_one() : t == 1 ? signal_while_unlocked() : t == 2 ? unlock_anothers() : void();
-    else if (the_client->runs == program::woken_ends)
+    else if (the_scenario->runs == task::woken_ends)
       t == 0 ? be_woken() : t == 1 ? wake() : void();
-    else if (the_client->runs != program::tokens)
+    else if (the_scenario->runs != task::tokens)
       t == 0 ? finish() : attend();
     else if (roles[t] == poster)
       post();
@@ -154,7 +155,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   // ---- the programs -----------------------------------------------------------------------------------------
 
   void take() {
-    if (the_client->undoes && rl::rand(2) == 0) come_and_go();
+    if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
     lock();
     while (tokens.get() == 0) wait_for_ever();
     tokens.set(tokens.get() - 1);
@@ -174,14 +175,14 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
         else
           announce(true);
       } while (to_post.get() != 0 && rl::rand(2) == 0);
-      if (the_client->busy) close_refused();
+      if (the_scenario->busy) close_refused();
       unlock();
       for (; outside != 0; outside--) announce(false);
     }
   }
 
   void visit(manner how) {
-    if (the_client->undoes && rl::rand(2) == 0) come_and_go();
+    if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
     lock();
     // A cancelled one has passed the signal on.
     if (!wait(how) || gave_up[rl::thread_index()]) return leave_and_unlock();
@@ -208,13 +209,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     flag.set(1);
     const bool holds = rl::rand(2) == 0;
     if (!holds) leave_and_unlock();
-    if (the_client->runs == program::signals_end) {
+    if (the_scenario->runs == task::signals_end) {
       for (unsigned i = 0; i < 2 * Threads; i++)
         if (void* const w = select(false, true)) the_queue->deliver(w);
     } else if (void* const first = select(true)) {
       the_queue->deliver(first);
     }
-    if (!the_queue->close(queue())) wrong("close() says that threads wait, and all were chosen");
+    if (!the_queue->close(queue())) fail("close() says that threads wait, and all were chosen");
     world.end_of(the_queues_life);
     if (holds) leave_and_unlock();
   }
@@ -225,7 +226,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     flag.set(1);
     if (to_post.get() == 0) return leave_and_unlock();  // wake() has been here
     wait(manner::for_ever);
-    if (!the_queue->close(queue())) wrong("close() says that threads wait, and there is none");
+    if (!the_queue->close(queue())) fail("close() says that threads wait, and there is none");
     world.end_of(the_queues_life);
     leave_and_unlock();
   }
@@ -334,7 +335,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     void* const w = p.at;
     record& r = record_of(w);
     const bool granted = the_queue->await_grant(w, manner::timed, 0, gave_up[p.thread]);
-    if (granted != r.was_chosen) wrong("a wait does not say whether a signal has reached it");
+    if (granted != r.was_chosen) fail("a wait does not say whether a signal has reached it");
     the_queue->come_back(w, granted, 0);
     see_lock();
     p.at = nullptr;
@@ -343,7 +344,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   // ---- signals ----------------------------------------------------------------------------------------------
 
-  bool sends_outside() const { return the_client->outside && rl::rand(2) == 0; }
+  bool sends_outside() const { return the_scenario->outside && rl::rand(2) == 0; }
 
   void announce(bool holding) {
     void* const chain = rl::rand(4) == 0 ? select(true) : select(false, cancels || rl::rand(2) == 0);
@@ -362,13 +363,13 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     chain_of[me] = ++chains;
     void* const chain = all ? the_queue->select_all(queue()) : the_queue->select_one(queue(), armed);
     chain_of[me] = 0;
-    if (!all && selected_by[me] > 1) wrong("a signal chooses several");
+    if (!all && chosen_by[me] > 1) fail("a signal chooses several");
     unsigned length = 0;
     for (void* w = chain; w != nullptr; w = the_queue->next(w)) length++;
-    if (length != selected_by[me]) wrong("a chain is not of those who were chosen");
+    if (length != chosen_by[me]) fail("a chain is not of those who were chosen");
     for (const unsigned s : present())
-      if (waited[s] && records[s].is_listed() && (all || selected_by[me] == 0))
-        wrong(all ? "a broadcast leaves out one that waits" : "a signal chooses nobody, and a thread waits");
+      if (waited[s] && records[s].is_listed() && (all || chosen_by[me] == 0))
+        fail(all ? "a broadcast leaves out one that waits" : "a signal chooses nobody, and a thread waits");
     return chain;
   }
 
@@ -392,7 +393,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     unsigned wait_on = 0;
     for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].is_selected ? 1 : 0;
     if (wait_on > signals_out && rl::rand(2) == 0 && the_queue->close(queue()))
-      wrong("close() says that nobody waits, and somebody does");
+      fail("close() says that nobody waits, and somebody does");
   }
 
   // ---- waiting ----------------------------------------------------------------------------------------------
@@ -410,10 +411,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     r.listed = true;
     unlock();
     const bool granted = the_queue->await_grant(w, how, looks, gave_up[me]);
-    if (granted && !r.was_chosen) wrong("a wait says that a signal has reached it, and none has");
+    if (granted && !r.was_chosen) fail("a wait says that a signal has reached it, and none has");
     // Whoever forks in it does not know of a signal that was still on its way.
     if (!granted && r.was_chosen && world.forks() == forks)
-      wrong("a wait says that no signal has reached it, and one has");
+      fail("a wait says that no signal has reached it, and one has");
     if (how == manner::forks && granted && rl::rand(2) == 0) fork_in_handler(w);  // before it has the mutex again
     the_queue->come_back(w, granted, rl::rand(8) == 0 ? 1 : 0);
     see_lock();
@@ -485,10 +486,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     woken_by[me] = &r;
     if (r.state == record::handed_over) {
       r.is_back = true;
-      if (passed_by) wrong("two hand-overs in a row pass by a thread with a deadline");
+      if (passed_by) fail("two hand-overs in a row pass by a thread with a deadline");
       passed_by = timed_at_write[me] != 0;
-      if (in_a_row >= 7 && m.said[me].due != mutex_bytes::answers::no)
-        wrong("the mutex is handed over eight times in a row, and a thread at the lock has waited long");
+      if (in_a_row >= 7 && m.said[me].due != mutex_bytes::replies::no)
+        fail("the mutex is handed over eight times in a row, and a thread at the lock has waited long");
       in_a_row++;
     }
     see_awake_in_chain(r, [this](auto look_at) {
@@ -514,25 +515,25 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       r.requeued = true;
     }
     if (then.size != std::size_t(std::ranges::count_if(present(), [this](unsigned s) { return records[s].requeued; })))
-      wrong("a requeue loses a thread");
+      fail("a requeue loses a thread");
     for (unsigned i = 0; i + 1 < then.size; i++) {
       const record &a = record_of(then.waiters[i]), &b = record_of(then.waiters[i + 1]);
       if (a.priority < b.priority || (a.priority == b.priority && a.place_at_mutex > b.place_at_mutex))
-        wrong("requeued threads are not in order");
+        fail("requeued threads are not in order");
     }
   }
 
   /// The calling thread has the mutex.
   void see_lock() {
     came_after[rl::thread_index()] = arrivals;
-    if (m.is_valid() && !the_client->undoes && m.counted_users() != m.users_elsewhere + m.users)
-      wrong("the mutex does not count those who wait with it");
+    if (m.is_valid() && !the_scenario->undoes && m.counted_users() != m.users_elsewhere + m.users)
+      fail("the mutex does not count those who wait with it");
   }
 
   // ---- forks ------------------------------------------------------------------------------------------------
 
   void prepare_forks() {
-    forks_in_wait = {[](void* self, void* w) { static_cast<suite*>(self)->fork_in_handler(w); }, this};
+    forks_in_wait = {[](void* self, void* w) { static_cast<program*>(self)->fork_in_handler(w); }, this};
     forks_twice = rl::rand(3) == 0;
     cancels = rl::rand(2) == 0;
     for (unsigned t = 1; t < Threads; t++) {
@@ -586,10 +587,10 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     }
     if (had_it_at_fork) {
       to_post.set(to_post.get());
-      if (rl::rand(4) == 0 && the_queue->lock_in_time(m)) wrong("the child has a mutex twice");
+      if (rl::rand(4) == 0 && the_queue->lock_in_time(m)) fail("the child has a mutex twice");
     }
-    if (had_it_at_fork && rl::rand(2) == 0 && the_queue->select_one(queue(), true) != nullptr)
-      wrong("a signal chooses a thread, and nobody has come to this child's queue");
+    if (had_it_at_fork && rl::rand(2) == 0 && the_queue->choose_one(queue(), true) != nullptr)
+      fail("a signal chooses a thread, and nobody has come to this child's queue");
     if (holds) unlock();
     post();
   }
@@ -611,7 +612,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     has_from_parent = holds;
     if (!holds && m.owner_tag.newest() != 0) {
       locked_for_good = rl::rand(4) == 0;
-      if (locked_for_good && the_queue->lock_in_time(m)) wrong("the mutex is locked for good, and the child has it");
+      if (locked_for_good && the_queue->lock_in_time(m)) fail("the mutex is locked for good, and the child has it");
       m.begin_anew();
     }
     unsigned takers = 0, threads = 0;
@@ -677,8 +678,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void unlock() {
     // Where the parent locked it, what stands in the mutex is the parent's until it is made valid.
-    if (has_from_parent || the_client->runs == program::foreign_unlock) return the_queue->unlock(m);
-    using answers = mutex_bytes::answers;
+    if (has_from_parent || the_scenario->runs == task::foreign_unlock) return the_queue->unlock(m);
+    using replies = mutex_bytes::replies;
     const unsigned me = rl::thread_index();
     void* const first = m.chain.get();
     const record* const r = first != nullptr ? &record_of(first) : nullptr;
@@ -687,24 +688,23 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     m.said[me] = {};
     woken_by[me] = nullptr;
     the_queue->unlock(m);
-    if (first == nullptr || woken_by[me] == r || m.said[me].urgent == answers::yes || m.said[me].due == answers::yes)
+    if (first == nullptr || woken_by[me] == r || m.said[me].urgent == replies::yes || m.said[me].due == replies::yes)
       return;
-    if (waited >= 1000000) wrong("a requeued thread is left asleep for more than 1 ms");
-    if (priority != 0) wrong("a requeued thread with a priority is left asleep");
-    if (m.said[me].has_certain_successor != answers::yes)
-      wrong("a requeued thread is left asleep, and nobody is certain to unlock");
+    if (waited >= 1000000) fail("a requeued thread is left asleep for more than 1 ms");
+    if (priority != 0) fail("a requeued thread with a priority is left asleep");
+    if (m.said[me].contended != replies::yes) fail("a requeued thread is left asleep, and nobody is certain to unlock");
   }
 
   /// The last thing that a thread does with the mutex held.
   void leave_and_unlock() {
     const std::uint32_t left = users.get() - 1;
     users.set(left);
-    if (left == 0 && the_client->ends) {
-      if (!the_queue->close(queue())) wrong("close() says that threads wait, and all have gone");
+    if (left == 0 && the_scenario->ends) {
+      if (!the_queue->close(queue())) fail("close() says that threads wait, and all have gone");
       world.end_of(the_queues_life);
     }
     if (left == 0 && the_queue->has_users(m) != (m.users_elsewhere != 0))
-      wrong("the mutex still counts a thread that waits with it");
+      fail("the mutex still counts a thread that waits with it");
     unlock();
     if (left == 0) world.end_of(the_mutexs_life);
   }
@@ -712,7 +712,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   void* queue() { return bytes.data(); }
   append_probability chance() const { return append_probability(at_tail); }
 
-  /// What chance gives the clients to know of a waiter. Not the program's: relacy does not see it.
+  /// What chance gives the scenarios to know of a waiter. Not the program's: relacy does not see it.
   struct record {
     enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
 
@@ -727,11 +727,11 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     bool is_listed() const { return at != nullptr && listed && state == waiting; }
   };
 
-  execution world{{.stray_wakes = the_client->stray_wakes}, Threads};
+  execution world{{.stray_wakes = the_scenario->stray_wakes}, Threads};
   // First in, first out; mixed (random numbers have 16 bits here); last in, first out.
   double at_tail = std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)];
   mutex_bytes m{*mutexes()[rl::rand(unsigned(mutexes().size()))]};
-  alignas(64) std::array<std::byte, room_for_subject> bytes;
+  alignas(64) std::array<std::byte, room_for_target> bytes;
   checked::plain<std::uint32_t> tokens, to_post, users, flag;
   checked::atomic<std::uint32_t> handed_over;
   std::array<unsigned, Threads> generation{};
@@ -759,16 +759,17 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
 }  // namespace
 
-std::vector<subject> queue_subjects() {
-  std::vector<subject> all;
+std::vector<target> queue_targets() {
+  std::vector<target> all;
   mutexes();  // before relacy has the allocator
   for (const checked_queue& q : checked_queues()) {
-    subject s{.name = q.name, .bug = q.bug, .header = own_headers, .size = q.size, .clients = {}, .explore = {}};
-    for (const client& c : clients) s.clients.push_back(c.name);
+    target s{
+        .name = q.name, .mutation = q.mutation, .header = own_headers, .size = q.size, .scenarios = {}, .explore = {}};
+    for (const scenario& c : scenarios) s.scenarios.push_back(c.name);
     s.explore = [&q](unsigned c, unsigned threads, const options& o) {
       the_queue = &q;
-      the_client = &clients[c];
-      return explore<suite>(threads, o);
+      the_scenario = &scenarios[c];
+      return explore<program>(threads, o);
     };
     all.push_back(std::move(s));
   }

@@ -1,4 +1,4 @@
-// The clients of semaphores. The waiting is preload/semaphore.cpp's.
+// The scenarios of semaphores. The waiting is preload/semaphore.cpp's.
 //
 // Mutex. One credit: each thread acquires it twice, in any manner, and adds one to a plain counter. Whoever makes the
 // last acquisition ends the semaphore's life straight away, though others may still be inside release().
@@ -22,60 +22,60 @@
 namespace usher::check {
 namespace {
 
-enum class program { mutex, credits, maximum, ranks, in_turn, progress, forked };
+enum class task { mutex, credits, maximum, ranks, in_turn, progress, forked };
 
-struct client {
+struct scenario {
   const char* name;
-  program runs;
+  task runs;
   bool lifo = false;  ///< mostly last in, first out, or mixed; else first in, first out
   unsigned stray_wakes = 0;
 };
 
-constexpr client clients[] = {
-    {.name = "mutex", .runs = program::mutex},
-    {.name = "mutex-lifo", .runs = program::mutex, .lifo = true, .stray_wakes = 1},
-    {.name = "credits", .runs = program::credits},
-    {.name = "lifo", .runs = program::credits, .lifo = true},
-    {.name = "stray", .runs = program::credits, .lifo = true, .stray_wakes = 2},
-    {.name = "maximum", .runs = program::maximum},
-    {.name = "ranks", .runs = program::ranks},
-    {.name = "in-turn", .runs = program::in_turn},
-    {.name = "progress", .runs = program::progress},
-    {.name = "forked", .runs = program::forked},
-    {.name = "forked-lifo", .runs = program::forked, .lifo = true},
+constexpr scenario scenarios[] = {
+    {.name = "mutex", .runs = task::mutex},
+    {.name = "mutex-lifo", .runs = task::mutex, .lifo = true, .stray_wakes = 1},
+    {.name = "credits", .runs = task::credits},
+    {.name = "lifo", .runs = task::credits, .lifo = true},
+    {.name = "stray", .runs = task::credits, .lifo = true, .stray_wakes = 2},
+    {.name = "maximum", .runs = task::maximum},
+    {.name = "ranks", .runs = task::ranks},
+    {.name = "in-turn", .runs = task::in_turn},
+    {.name = "progress", .runs = task::progress},
+    {.name = "forked", .runs = task::forked},
+    {.name = "forked-lifo", .runs = task::forked, .lifo = true},
 };
 
 constexpr std::uint32_t maximum = 0x7fffffff;
 constexpr std::uint64_t never = checked::never, handoff_after = 1000000;  // ns
 
 const checked_semaphore* the_semaphore;
-const client* the_client;
+const scenario* the_scenario;
 
 enum class manner { for_ever, timed, cancelled, forks };
 
 template <rl::thread_id_t Threads>
-struct suite : rl::test_suite<suite<Threads>, Threads> {
+struct program : rl::test_suite<program<Threads>, Threads> {
   enum role { poster, taker, victim };
 
-  suite() {
+  program() {
     world.watch(0, {bytes.data(), the_semaphore->size, "the semaphore ends while another thread may touch it",
                     "the semaphore is touched after its end"});
     world.name(bytes.data(), the_semaphore->size, "semaphore");
     world.name(acquired, "acquired");
-    if (the_client->runs == program::mutex)
+    if (the_scenario->runs == task::mutex)
       begins_with = 1;
-    else if (the_client->runs == program::maximum)
+    else if (the_scenario->runs == task::maximum)
       begins_with = maximum - 1;
-    if (the_client->runs == program::ranks)
+    if (the_scenario->runs == task::ranks)
       for (unsigned t = 1; t < Threads; t++) world.set_priority(t, rl::rand(3));
-    if (the_client->runs == program::in_turn) {
+    if (the_scenario->runs == task::in_turn) {
       begins_with = model.credits = rl::rand(3);
       model.most_coming = world.count_limit(2047);
       model.steps = 8 + rl::rand(24);
       if (rl::rand(2) == 0)
         for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     }
-    if (the_client->runs == program::progress) {
+    if (the_scenario->runs == task::progress) {
       begins_with = 1;
       the_search.held_back = rl::rand(Threads);
     }
@@ -85,64 +85,64 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       share[t] = 0;
       if (roles[t] == taker) wanted += share[t] = 1 + rl::rand(2);
     }
-    if (the_client->runs == program::credits && wanted > 1 && rl::rand(4) == 0) begins_with = 1;
-    for (unsigned left = the_client->runs == program::credits ? wanted - begins_with : 0, t = 0; left != 0;) {
+    if (the_scenario->runs == task::credits && wanted > 1 && rl::rand(4) == 0) begins_with = 1;
+    for (unsigned left = the_scenario->runs == task::credits ? wanted - begins_with : 0, t = 0; left != 0;) {
       if (roles[t] == poster) {
         share[t]++;
         left--;
       }
       t = (t + 1) % Threads;
     }
-    if (the_client->runs == program::forked) prepare_fork();
+    if (the_scenario->runs == task::forked) prepare_fork();
     the_semaphore->make(semaphore(), begins_with);
   }
-  ~suite() { the_semaphore->end(semaphore()); }
+  ~program() { the_semaphore->end(semaphore()); }
 
   void thread(unsigned t) {
-    if (the_client->runs == program::forked)
+    if (the_scenario->runs == task::forked)
       return world.run([this, t] {
         t == 0 ? fork_and_release() : of_child[t] ? take_and_release(t) : use_in_parent();
       });
-    if (the_client->runs == program::mutex) return exclude();
-    if (the_client->runs == program::maximum) return count(t);
-    if (the_client->runs == program::ranks) return come_in_turn(t);
-    if (the_client->runs == program::in_turn) return take_turns(t);
-    if (the_client->runs == program::progress) return t == the_search.held_back ? come_once() : come_again();
+    if (the_scenario->runs == task::mutex) return exclude();
+    if (the_scenario->runs == task::maximum) return count(t);
+    if (the_scenario->runs == task::ranks) return come_in_turn(t);
+    if (the_scenario->runs == task::in_turn) return take_turns(t);
+    if (the_scenario->runs == task::progress) return t == the_search.held_back ? come_once() : come_again();
     take_and_release(t);
   }
 
   void after() {
     world.watch_nothing();
     const std::uint32_t value = the_semaphore->value(semaphore());
-    switch (the_client->runs) {
-      case program::mutex:
-        if (acquired.get() != Threads * acquisitions) wrong("acquisitions are missing");
-        if (value != 0) wrong("the last owner's credit is not its own");
+    switch (the_scenario->runs) {
+      case task::mutex:
+        if (acquired.get() != Threads * acquisitions) fail("acquisitions are missing");
+        if (value != 0) fail("the last owner's credit is not its own");
         return;
-      case program::credits:
-        if (value != 0) wrong("there are more credits than were released");
+      case task::credits:
+        if (value != 0) fail("there are more credits than were released");
         return;
-      case program::forked:
-        if (value != expected) wrong("credits of the child have been lost or made");
+      case task::forked:
+        if (value != expected) fail("credits of the child have been lost or made");
         return;
-      case program::maximum:
+      case task::maximum:
         for (unsigned t = 0; t < Threads; t++) begins_with += changes[t];
-        if (value != begins_with) wrong("credits have been lost or made");
-        if (value > maximum) wrong("more credits than there may be");
+        if (value != begins_with) fail("credits have been lost or made");
+        if (value > maximum) fail("more credits than there may be");
         return;
-      case program::ranks:
-        if (value != 0 || world.woken() != Threads - 1) wrong("a thread was not woken for its credit");
+      case task::ranks:
+        if (value != 0 || world.woken() != Threads - 1) fail("a thread was not woken for its credit");
         for (unsigned i = 0; i + 1 < world.woken(); i++) {
           const unsigned a = world.woken(i), b = world.woken(i + 1);
-          if (world.priority_of(a) < world.priority_of(b)) wrong("a waiter of a higher priority was passed over");
-          if (world.priority_of(a) == world.priority_of(b) && a > b) wrong("one of the same priority came later");
+          if (world.priority_of(a) < world.priority_of(b)) fail("a waiter of a higher priority was passed over");
+          if (world.priority_of(a) == world.priority_of(b) && a > b) fail("one of the same priority came later");
         }
         return;
-      case program::in_turn:
-        if (value != model.credits) wrong("credits have been lost or made");
+      case task::in_turn:
+        if (value != model.credits) fail("credits have been lost or made");
         return;
-      case program::progress:
-        if (value != 1) wrong("credits have been lost or made");
+      case task::progress:
+        if (value != 1) fail("credits have been lost or made");
     }
   }
 
@@ -260,7 +260,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       has_one = the_semaphore->leave(semaphore(), w);
     else if (!(has_one = the_semaphore->arrive(semaphore(), w)))
       has_one = wait_in_list(w, manner::timed);
-    if (had_one && !has_one) wrong("a thread that was handed a credit has none in the child");
+    if (had_one && !has_one) fail("a thread that was handed a credit has none in the child");
     return has_one;
   }
 
@@ -337,7 +337,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       const bool takes = model.credits != 0;
       if (takes) model.credits--;
       if (the_semaphore->try_acquire(semaphore()) != takes)
-        wrong("a free credit is not taken, or one that is not there");
+        fail("a free credit is not taken, or one that is not there");
     } else if (what <= 5 && free != 0 && !ends) {
       come(t, places[0]);
     } else if (of_mine != 0) {
@@ -369,9 +369,9 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
       model.credits--;
     else
       model.insert(place_of, at_tail);
-    model.dispatch();
-    if (the_semaphore->enter(semaphore(), w.at, append_probability(at_tail ? 1.0 : 0x1p-32)) != takes)
-      wrong("a thread that comes does not take a free credit, or takes one that is not there");
+    model.settle();
+    if (the_semaphore->enter(semaphore(), w.at, append_chance(at_tail ? 1.0 : 0x1p-32)) != takes)
+      fail("a thread that comes does not take a free credit, or takes one that is not there");
     w.since = world.clock();
     if (takes) go(w);
   }
@@ -380,7 +380,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     auto& w = model.waiters[which];
     const bool handed = w.is == checked_semaphore::granted, takes = handed || model.credits != 0;
     if (the_semaphore->arrive(semaphore(), w.at) != takes)
-      wrong("a thread that was woken has no credit, or one that is not there");
+      fail("a thread that was woken has no credit, or one that is not there");
     if (!handed) {
       model.coming--;
       if (takes) {
@@ -405,7 +405,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
     }
     model.dispatch();
     if (the_semaphore->leave(semaphore(), w.at) != has)
-      wrong("one that leaves does not have the credit that there was for it, or has another");
+      fail("one that leaves does not have the credit that there was for it, or has another");
     go(w);
   }
 
@@ -416,15 +416,15 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   void compare() {
-    if (the_semaphore->value(semaphore()) != model.credits) wrong("the number of credits is wrong");
+    if (the_semaphore->value(semaphore()) != model.credits) fail("the number of credits is wrong");
     for (const auto& w : model.waiters) {
       if (w.at == nullptr) continue;
       const auto is = the_semaphore->state(w.at);
       if (is == w.is) continue;
-      wrong(w.is == checked_semaphore::waiting  ? "a waiter is woken before its turn"
-            : is == checked_semaphore::waiting  ? "the next waiter is not woken"
-            : is == checked_semaphore::notified ? "a waiter that has waited for more than 1 ms is not handed a credit"
-                                                : "a credit is handed to a waiter that has not waited long");
+      fail(w.is == checked_semaphore::waiting ? "a waiter is woken before its turn"
+           : is == checked_semaphore::waiting ? "the next waiter is not woken"
+           : is == checked_semaphore::called  ? "a waiter that has waited for more than 1 ms is not handed a credit"
+                                              : "a credit is handed to a waiter that has not waited long");
     }
   }
 
@@ -462,7 +462,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
         rl::yield(1, info(place::current()));
         continue;
       }
-      if (next_is_another) wrong("a released credit was not handed to the thread that has waited for more than 1 ms");
+      if (next_is_another) fail("a released credit was not handed to the thread that has waited for more than 1 ms");
       the_search.held = true;
       acquired.set(acquired.get() + 1);
       the_search.held = false;
@@ -480,7 +480,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   // ---- preload/semaphore.cpp --------------------------------------------------------------------------------
 
   void release() {
-    if (!the_semaphore->release(semaphore())) wrong("a credit is refused");
+    if (!the_semaphore->release(semaphore())) fail("a credit is refused");
   }
 
   bool acquire(manner how) {
@@ -494,7 +494,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
   }
 
   bool wait(void* w, manner how) {
-    const append_probability chance(the_client->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
+    const append_chance chance(the_scenario->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
     return the_semaphore->enter(semaphore(), w, chance) || wait_in_list(w, how);
   }
 
@@ -505,7 +505,7 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
         if (how == manner::forks && rl::rand(2) == 0) return fork_in_handler(w);
         done = the_semaphore->arrive(semaphore(), w);
       } else if (how == manner::for_ever) {
-        the_semaphore->park(w, the_client->runs != program::ranks && rl::rand(2) == 0 ? never : 0);
+        the_semaphore->park(w, the_scenario->runs != task::ranks && rl::rand(2) == 0 ? never : 0);
       } else if (looks != 0) {
         looks--;
         the_semaphore->park(w, 1);
@@ -523,8 +523,8 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
   void* semaphore() { return bytes.data(); }
 
-  execution world{{.stray_wakes = the_client->stray_wakes, .adverse = the_client->runs == program::progress}, Threads};
-  alignas(64) std::array<std::byte, room_for_subject> bytes;
+  execution world{{.stray_wakes = the_scenario->stray_wakes, .adverse = the_scenario->runs == task::progress}, Threads};
+  alignas(64) std::array<std::byte, room_for_target> bytes;
   checked::plain<std::uint32_t> acquired;
   std::uint32_t begins_with = 0;
   std::array<role, Threads> roles;
@@ -539,17 +539,21 @@ struct suite : rl::test_suite<suite<Threads>, Threads> {
 
 }  // namespace
 
-std::vector<subject> semaphore_subjects() {
-  std::vector<subject> all;
+std::vector<target> semaphore_targets() {
+  std::vector<target> all;
   for (const checked_semaphore& v : checked_semaphores()) {
-    subject s{
-        .name = v.name, .bug = v.bug, .header = "semaphore_core.hpp", .size = v.size, .clients = {}, .explore = {}};
-    for (const client& c : clients) s.clients.push_back(c.name);
+    target s{.name = v.name,
+             .mutation = v.mutation,
+             .header = "semaphore_core.hpp",
+             .size = v.size,
+             .scenarios = {},
+             .explore = {}};
+    for (const scenario& c : scenarios) s.scenarios.push_back(c.name);
     s.explore = [&v](unsigned c, unsigned threads, options o) {
       the_semaphore = &v;
-      the_client = &clients[c];
-      o.fair = the_client->runs == program::progress;
-      return explore<suite>(threads, o);
+      the_scenario = &scenarios[c];
+      o.fair = the_scenario->runs == task::progress;
+      return explore<program>(threads, o);
     };
     all.push_back(std::move(s));
   }
