@@ -1,10 +1,10 @@
-#include "interleaving.hpp"
+#include "cli/checking/interleaving.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace usher::cli {
+namespace usher::cli::checking {
 namespace {
 
 std::size_t shown_width(std::string_view text) {
@@ -27,26 +27,23 @@ std::string cut(std::string line, std::size_t width) {
 
 }  // namespace
 
-std::string format_interleaving(const std::vector<step>& steps, std::size_t width, std::size_t most) {
+std::string format_interleaving(const std::vector<step>& steps, std::size_t before, unsigned threads,
+                                std::size_t width) {
   if (steps.empty()) return "";
-  unsigned threads = 0;
   for (const step& s : steps) threads = std::max(threads, s.thread + 1);
-  const std::size_t from = steps.size() - std::min(steps.size(), most);
   std::vector<std::size_t> widths(threads, 8);
-  for (std::size_t i = from; i + 1 < steps.size(); ++i)
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i)
     widths[steps[i].thread] = std::max(widths[steps[i].thread], shown_width(steps[i].what));
 
   std::string text = "  step  ";
   for (unsigned t = 0; t < threads; ++t) text += padded(fmt::format("thread {}", t), widths[t]) + "  ";
   text = cut(text + "source", width) + "\n";
-  if (from != 0) text += fmt::format("        … {} steps before\n", from);
-  for (std::size_t i = from; i < steps.size(); ++i) {
+  if (before != 0) text += fmt::format("        … {} steps before\n", before);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
     const step& s = steps[i];
-    std::string source;
-    if (!s.file.empty()) source = fmt::format("{}:{}  {}", short_name(s.file), s.line, source_line(s.file, s.line));
-    std::string line = fmt::format("{:>6}  ", i + 1);
-    if (i + 1 == steps.size()) {
-      // Over all columns: what is wrong.
+    const std::string source = s.file.empty() ? "" : fmt::format("{}:{}  {}", s.file, s.line, s.code);
+    std::string line = fmt::format("{:>6}  ", before + i + 1);
+    if (i + 1 == steps.size()) {  // the failure: its text spans all columns
       text += cut(line + fmt::format("thread {}: {}", s.thread, s.what), 0) + "\n";
       if (!source.empty()) text += cut("        " + source, width) + "\n";
       break;
@@ -57,4 +54,4 @@ std::string format_interleaving(const std::vector<step>& steps, std::size_t widt
   return text;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::cli::checking

@@ -1,0 +1,22 @@
+// Runs of the checker.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/checking/plan.hpp"
+#include "cli/checking/results.hpp"
+
+namespace usher::cli::checking {
+
+/// Runs the goals' chunks side by side and keeps what each run replies. False: the checker itself failed.
+bool run(const options& o, std::vector<goal>& goals);
+
+/// One execution, as --replay names it. Nothing after an error message; an outcome without a failure: it passes.
+std::optional<outcome> replay(const options& o, const std::string& checker, const goal& g);
+
+/// The steps of an execution that failed, found by running it again.
+std::vector<step> steps_of(const options& o, const goal& g, const part& p, const verdict& v);
+
+}  // namespace usher::cli::checking

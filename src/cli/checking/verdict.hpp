@@ -1,0 +1,17 @@
+// What the runs of the checker have shown of each goal.
+#pragma once
+
+#include <vector>
+
+#include "cli/checking/plan.hpp"
+#include "cli/checking/results.hpp"
+
+namespace usher::cli::checking {
+
+/// `works`: the checker itself did not fail.
+results results_of(const options& o, const std::vector<goal>& goals, bool works);
+
+/// Records the steps of the first failures of `r`, which results_of() made of the same goals.
+void record_steps(const options& o, const std::vector<goal>& goals, results& r);
+
+}  // namespace usher::cli::checking
