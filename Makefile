@@ -35,12 +35,12 @@ test: build ## the tests; within 12 minutes on 2 cores
 test-all: build ## the same, with what is long tested for every lock of the catalogue (long)
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
 
-mutants: build ## the programs with all seeded mistakes, for usher check
+mutants: build ## all mutants of the locks, for usher check
 	@cmake --build $(BUILD) --target usher_check_mutants -j $(JOBS)
 
 check: mutants ## every lock under the relaxed-memory checker, and the mistakes that it must catch (long)
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
-	@$(BUILD)/bin/usher check --bugs --executions 40000 --jobs $(JOBS)
+	@$(BUILD)/bin/usher check --mutants --executions 40000 --jobs $(JOBS)
 
 check-exhaustive: build ## every lock with two threads: all executions with up to three differences from the plain one (5 minutes)
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PATCHES = Path("src/check/mutants")
-TEMPLATES = {"lock": "lock.cpp.in", "queue": "subject.cpp.in", "condition": "subject.cpp.in", "semaphore": "subject.cpp.in"}
+TEMPLATES = {"lock": "lock.cpp.in", "queue": "target.cpp.in", "condition": "target.cpp.in", "semaphore": "target.cpp.in"}
 # What may be changed, and how it is spelled in an #include.
 ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}
 MADE = "// Made by tools/mutants.py"

@@ -115,7 +115,7 @@ class Small:
         self.folder = Path(folder)
         files = {"include/usher/core/part.hpp": part, "include/usher/locks/queue_lock.hpp": queue,
                  "include/usher/locks/stranger.hpp": UNRELATED} | (further or {})
-        files |= {f"src/check/{name}": (TREE / "src" / "check" / name).read_text() for name in ("lock.cpp.in", "subject.cpp.in")}
+        files |= {f"src/check/{name}": (TREE / "src" / "check" / name).read_text() for name in ("lock.cpp.in", "target.cpp.in")}
         files |= {f"src/check/mutants/{name}.patch": text for name, text in patches.items()}
         for path, text in files.items():
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)

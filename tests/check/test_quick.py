@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`usher check` in a few seconds: every lock in its plain and spinning forms some executions, and mistakes that say most, one of
-each category at the least, each with a number of executions that is known to be enough. USHER_BIN is the command. Exit status
+"""`usher check` in a few seconds: a few executions of every lock in its plain and spinning forms, and mutants, at least one of each
+category, each with a number of executions that is known to suffice. USHER_BIN is the command. Exit status
 77: the checker was not built."""
 
 import json
@@ -21,13 +21,13 @@ CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
 LIMIT = 240
 SKIPPED = 77
 
-# The mistake, what it is, and where it shows.
-MISTAKES = {
+# The mutant, what it is, and options with which it fails.
+MUTANTS = {
     # Named in the project's specification.
     "twa-no-second-look": ("TWA without the second look at grant", "--forms spin --threads 2"),
     "mcs-relaxed-hand-over": ("MCS with a relaxed hand-over", "--forms spin --threads 2"),
     "mcscr-drops-passive": ("MCSCR that drops a passive thread when the queue empties", "--threads 3"),
-    "lifo-popped-by-waiter": ("LIFO-CR popped by another than the owner", "--forms park --client timed --threads 4"),
+    "lifo-popped-by-waiter": ("LIFO-CR popped by another than the owner", "--forms park --scenario timed --threads 4"),
     "mcsg++-no-acknowledgement": ("MCSg++ whose regular leaves without the acknowledgement", "--threads 2"),
     "loiter-no-wake": ("LOITER without the standby's wake", "--threads 2"),
     "ttas-looks-back": ("an unlock that reads the lock after it has freed it", "--forms spin --threads 2"),
@@ -47,12 +47,12 @@ MISTAKES = {
     "mcs-pt-keeps-tail": ("an evicted waiter that stays the tail", "--threads 2"),
     "cohort-passes-on": ("a lock that stays within a NUMA node without end", "--threads 3"),
     "mcscr-claims-fifo": ("a promise of order that is not kept", "--threads 3"),
-    "fairlock-promises-too-much": ("a bound on bypass that is not kept", "--client plain --threads 3"),
-    "loiter-patient": ("a waiter that starves", "--client progress --threads 2"),
+    "fairlock-promises-too-much": ("a bound on bypass that is not kept", "--scenario plain --threads 3"),
+    "loiter-patient": ("a waiter that starves", "--scenario progress --threads 2"),
     "compact-enters-closed": ("a large state entered after it has been closed", "--threads 2"),
     "condition-stops": ("a broadcast that wakes the first alone", "--threads 3"),
     "semaphore-release-leaves-it": ("a semaphore's credit that is left to nobody", "--threads 2"),
-    "semaphore-renewed-keeps-coming": ("a semaphore that counts the parent's threads in the child", "--client forked --threads 3"),
+    "semaphore-renewed-keeps-coming": ("a semaphore that counts the parent's threads in the child", "--scenario forked --threads 3"),
     "timed-gate-leaver-looks-once": ("a waiter with a deadline that leaves by a stale look", "--threads 3"),
     "ticket-served-or-past": ("a ticket that counts as served at the wrap", "--threads 3"),
 }
@@ -61,10 +61,10 @@ failures = []
 
 
 def every_category():
-    """The mistakes above are those that the build has with the checker, and there is one of each category."""
+    """The mutants above are those that usher_check contains, and at least one of each category."""
     headings = {p.stem: mutants.Mutant(p).facts for p in (TREE / mutants.PATCHES).glob("*.patch")}
     quick = {name: facts.get("Category") for name, facts in headings.items() if "Quick" in facts}
-    say(set(quick) == set(MISTAKES), f"{len(quick)} mistakes are built with the checker", set(quick) ^ set(MISTAKES))
+    say(set(quick) == set(MUTANTS), f"{len(quick)} mutants are in usher_check", set(quick) ^ set(MUTANTS))
     missing = set(mutants.CATEGORIES) - set(quick.values())
     say(not missing, f"one of each of {len(mutants.CATEGORIES)} categories", missing)
 
@@ -93,18 +93,18 @@ def every_lock():
     began = time.monotonic()
     done, said = check("--all", "--forms", "plain,spin", "--executions", "200")
     locks = {p["family"] for p in said["parts"]}
-    say(done.returncode == 0, f"{len(locks)} locks and others, {len(said['parts'])} runs of clients, "
+    say(done.returncode == 0, f"{len(locks)} locks and others, {len(said['parts'])} scenario runs, "
                               f"{sum(p['executions'] for p in said['parts'])} executions: "
                               f"{'all pass' if said['good'] else 'not all pass'} ({time.monotonic() - began:.1f} s)")
     if done.returncode != 0:
         print(done.stdout)
 
 
-def every_mistake():
-    for name, (what, where) in MISTAKES.items():
-        _, said = check("--bugs", name, *where.split(), "--executions", "2000")
-        one = said["mistakes"][0]
-        how = f"{one['by']['client']}, seed {one['replay']}: {one['why']}" if one["caught"] else "NOT CAUGHT"
+def every_mutant():
+    for name, (what, where) in MUTANTS.items():
+        _, said = check("--mutants", name, *where.split(), "--executions", "2000")
+        one = said["mutants"][0]
+        how = f"{one['by']['scenario']}, seed {one['replay']}: {one['why']}" if one["caught"] else "NOT CAUGHT"
         say(bool(one["caught"]), f"{what} ({name}): {how}")
 
 
@@ -113,7 +113,7 @@ if __name__ == "__main__":
         print(f"{CHECKER} was not built: is relacy-dev installed?")
         sys.exit(SKIPPED)
     every_category()
-    every_mistake()
+    every_mutant()
     every_lock()
     print(f"{len(failures)} failed" if failures else "all as it should be")
     sys.exit(1 if failures else 0)

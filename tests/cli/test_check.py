@@ -11,14 +11,51 @@ import sys
 import tempfile
 import time
 import unittest
+from pathlib import Path
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
 
 from refusals import Refusals
 
 USHER = os.environ["USHER_BIN"]
 CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "check.json"
 LIMIT = 60
-MISTAKE = "mcs-relaxed-hand-over"
+MUTANT = "mcs-relaxed-hand-over"
 SKIPPED = 77
+
+
+def parent_of(pid):
+    """0: the process has gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def runs_of(pid):
+    """The runs of the checker that a process, or one of its children, has started."""
+    found = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        run = int(command.parent.name)
+        try:
+            words = command.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--seed" in words and pid in (parent_of(run), parent_of(parent_of(run))):
+            found.append(run)
+    return found
+
+
+def wait_for_a_run(pid):
+    end = time.monotonic() + LIMIT
+    while not runs_of(pid):
+        if time.monotonic() > end:
+            raise TimeoutError("no run of the checker has started")
+        time.sleep(0.01)
 
 
 class Check(Refusals, unittest.TestCase):
@@ -40,7 +77,7 @@ class Check(Refusals, unittest.TestCase):
         self.assertIn("all pass", done.stdout)
 
     def test_a_form_by_its_name(self):
-        done = self.check("ticket-spin", "--executions", "50", "--threads", "2,4", "--client", "plain", "--seed", "7")
+        done = self.check("ticket-spin", "--executions", "50", "--threads", "2,4", "--scenario", "plain", "--seed", "7")
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual(re.findall(r"(?m)^(ticket\S*) +(\d)  (\S+) +pass +(\d+)  (\S+)", done.stdout),
                          [("ticket-spin", "2", "plain", "50", "7–56"), ("ticket-spin", "4", "plain", "50", "7–56")])
@@ -54,14 +91,14 @@ class Check(Refusals, unittest.TestCase):
                          ["ticket-spin", "ticket-park", "mcs-spin", "mcs-park"])
 
     def test_programs_within_bounds(self):
-        done = self.check("tas-spin", "--scheduler", "bound", "--differences", "1", "--executions", "500", "--client",
+        done = self.check("tas-spin", "--scheduler", "bound", "--differences", "1", "--executions", "500", "--scenario",
                           "plain")
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("programs", done.stdout.splitlines()[0])
 
     def test_all_executions_are_counted_whatever_the_parts(self):
         for jobs in ("1", "3"):
-            done = self.check("tas-spin", "--client", "plain", "--executions", "25000", "--jobs", jobs)
+            done = self.check("tas-spin", "--scenario", "plain", "--executions", "25000", "--jobs", jobs)
             self.assertIn("in 25000 executions: all pass", done.stdout)
 
     def test_json(self):
@@ -80,15 +117,15 @@ class Check(Refusals, unittest.TestCase):
     def test_what_can_be_checked(self):
         done = self.check("--list")
         self.assertEqual(done.returncode, 0)
-        for line in (r"twa +plain stray ", r"wait-queue ", rf"{MISTAKE}-spin .*hands over by a relaxed store$"):
+        for line in (r"twa +plain stray ", r"wait-queue ", rf"{MUTANT}-spin .*hands over by a relaxed store$"):
             self.assertRegex(done.stdout, "(?m)^" + line)
 
     # What fails
 
     def test_a_mistake_is_shown_step_by_step_and_again(self):
-        done = self.check(MISTAKE, "--executions", "500", "--threads", "3")
+        done = self.check(MUTANT, "--executions", "500", "--threads", "3")
         self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
-        self.assertRegex(done.stdout, rf"(?m)^{MISTAKE}-spin .*FAIL: data race")
+        self.assertRegex(done.stdout, rf"(?m)^{MUTANT}-spin .*FAIL: data race")
         # A column for each thread, and the line of the header that hands over.
         self.assertRegex(done.stdout, r"step +thread 0 +thread 1 +thread 2 +source")
         self.assertRegex(done.stdout, r"(?m)^ +\d+ .*node\d+\.flag := 1 \(relaxed\) .*/mcs_relaxed_hand_over\.hpp:\d+  .*"
@@ -103,30 +140,30 @@ class Check(Refusals, unittest.TestCase):
         self.assertEqual(self.check(*command[2:]).stdout, again.stdout)
 
     def test_it_is_the_same_however_many_run_side_by_side(self):
-        told = [self.check(MISTAKE + "-spin", "--client", "plain", "--executions", "30000", "--jobs", jobs).stdout
+        told = [self.check(MUTANT + "-spin", "--scenario", "plain", "--executions", "30000", "--jobs", jobs).stdout
                 for jobs in ("1", "4")]
         self.assertEqual(*[re.findall(r"--replay (\S+)", text) for text in told])
 
     def test_a_replay_that_passes(self):
-        done = self.check("tas-spin", "--client", "plain", "--threads", "3", "--replay", "5")
+        done = self.check("tas-spin", "--scenario", "plain", "--threads", "3", "--replay", "5")
         self.assertEqual((done.returncode, done.stdout), (0, "tas-spin, plain, 3 threads, seed 5: pass\n"), done)
 
-    def test_mistakes_must_be_caught(self):
-        done = self.check("--bugs", MISTAKE, "--executions", "500")
+    def test_mutants_must_be_caught(self):
+        done = self.check("--mutants", MUTANT, "--executions", "500")
         self.assertEqual(done.returncode, 0, done)
-        self.assertRegex(done.stdout, rf"(?m)^{MISTAKE} +hands over by a relaxed store +caught +{MISTAKE}-spin ")
-        self.assertIn("1 seeded mistakes, 1 of them caught", done.stdout)
+        self.assertRegex(done.stdout, rf"(?m)^{MUTANT} +hands over by a relaxed store +caught +{MUTANT}-spin ")
+        self.assertIn("1 mutant, 1 of them caught", done.stdout)
 
     def test_one_that_is_not_caught(self):
         # Where it parks there is no plain store.
-        done = self.check("--bugs", MISTAKE, "--forms", "park", "--executions", "20", "--threads", "2")
+        done = self.check("--mutants", MUTANT, "--forms", "park", "--executions", "20", "--threads", "2")
         self.assertEqual(done.returncode, 1, done)
         self.assertIn("NOT CAUGHT", done.stdout)
 
     def test_weakened_orders(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "orders.json")
-            done = self.check("--weaken", "tas", "--forms", "spin", "--client", "plain", "--executions", "200", "--json", file)
+            done = self.check("--weaken", "tas", "--forms", "spin", "--scenario", "plain", "--executions", "200", "--json", file)
             with open(file) as f:
                 orders = json.load(f)["orders"]
         self.assertEqual(done.returncode, 0, done)
@@ -137,7 +174,7 @@ class Check(Refusals, unittest.TestCase):
     def test_each_half_of_an_order_is_weakened(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "orders.json")
-            done = self.check("--weaken", "ticket", "--forms", "plain", "--client", "plain", "--executions", "500", "--json",
+            done = self.check("--weaken", "ticket", "--forms", "plain", "--scenario", "plain", "--executions", "500", "--json",
                               file)
             with open(file) as f:
                 orders = json.load(f)["orders"]
@@ -161,7 +198,7 @@ class Check(Refusals, unittest.TestCase):
     def test_a_fence_is_left_out(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "orders.json")
-            self.check("--weaken", "timed-ticket", "--forms", "spin", "--client", "plain", "--executions", "3000", "--json", file)
+            self.check("--weaken", "timed-ticket", "--forms", "spin", "--scenario", "plain", "--executions", "3000", "--json", file)
             with open(file) as f:
                 fences = {o["code"]: o for o in json.load(f)["orders"] if o["made"] == "removed"}
         self.assertEqual(len(fences), 2)
@@ -172,7 +209,7 @@ class Check(Refusals, unittest.TestCase):
     def test_a_weakened_order_is_replayed(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "orders.json")
-            self.check("--weaken", "tas", "--forms", "spin", "--client", "plain", "--executions", "200", "--json", file)
+            self.check("--weaken", "tas", "--forms", "spin", "--scenario", "plain", "--executions", "200", "--json", file)
             with open(file) as f:
                 o = next(o for o in json.load(f)["orders"] if o["caught"])
         sites = subprocess.run([CHECKER, "--lock", "tas-spin", "--sites", "--executions", "200"], capture_output=True, text=True,
@@ -181,7 +218,7 @@ class Check(Refusals, unittest.TestCase):
         by = o["by"]
         # Without the order, all at that place are relaxed: of an acquire or release the same.
         for at in (site, site.rpartition(":")[0]):
-            done = self.check(by["lock"], "--weaken-at", at, "--client", by["client"], "--threads", str(by["threads"]),
+            done = self.check(by["lock"], "--weaken-at", at, "--scenario", by["scenario"], "--threads", str(by["threads"]),
                               "--replay", o["replay"])
             self.assertEqual(done.returncode, 1, done)
             self.assertIn(o["why"], done.stdout)
@@ -198,27 +235,103 @@ class Check(Refusals, unittest.TestCase):
     # Searches
 
     def test_all_executions_of_programs(self):
-        done = self.check("tas-spin", "--client", "plain", "--threads", "2", "--acquisitions", "1", "--scheduler", "full",
+        done = self.check("tas-spin", "--scenario", "plain", "--threads", "2", "--acquisitions", "1", "--scheduler", "full",
                           "--programs", "5")
         self.assertEqual(done.returncode, 0, done)
         self.assertRegex(done.stdout, r"(?m)^tas-spin +2  plain +pass +\d+  1–5 ")
         self.assertIn("1 of 1 searches were complete: all executions of 5 programs.", done.stdout)
 
     def test_a_search_that_runs_out_of_executions_is_not_complete(self):
-        done = self.check("mcs-spin", "--client", "plain", "--threads", "2", "--scheduler", "bound", "--differences", "3",
+        done = self.check("mcs-spin", "--scenario", "plain", "--threads", "2", "--scheduler", "bound", "--differences", "3",
                           "--programs", "2", "--executions", "50")
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("pass, not complete", done.stdout)
         self.assertIn("0 of 1 searches were complete: all executions with at most 3 differences of 2 programs.", done.stdout)
 
     def test_a_search_finds_a_mistake_that_is_replayed(self):
-        done = self.check(MISTAKE + "-spin", "--client", "plain", "--threads", "2", "--acquisitions", "1", "--scheduler", "full",
+        done = self.check(MUTANT + "-spin", "--scenario", "plain", "--threads", "2", "--acquisitions", "1", "--scheduler", "full",
                           "--programs", "1")
         self.assertEqual(done.returncode, 1, done)
         command = done.stdout.partition("\nAgain: ")[2].splitlines()[0].split()
         again = self.check(*command[2:])
         self.assertEqual(again.returncode, 1, again)
         self.assertIn("data race", again.stdout)
+
+    # Results shown again
+
+    def shown(self, *arguments):
+        """What --show prints of the results of a check; they are the same text."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "results.json")
+            done = self.check(*arguments, "--json", file)
+            shown = self.check("--show", file, env={"USHER_CHECKER": "/nowhere"})
+            with open(file) as f:
+                said = json.load(f)
+        if jsonschema:
+            jsonschema.validate(said, json.loads(SCHEMA.read_text()), jsonschema.Draft202012Validator)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""), arguments)
+        self.assertEqual(shown.stdout, done.stdout)
+        return shown.stdout, said
+
+    def test_results_are_shown_again(self):
+        text, said = self.shown("ticket", "tas", "--scenario", "plain", "--executions", "20", "--threads", "2,3")
+        self.assertEqual((said["format"], said["goal"]), (1, "pass"))
+        self.assertIn("2 locks, 12 scenario runs in 240 executions: all pass.", text)
+
+    def test_steps_are_shown_again(self):
+        text, said = self.shown(MUTANT + "-spin", "--executions", "200", "--threads", "3", "--scenario", "plain")
+        self.assertIn("data race", text)
+        step = said["parts"][0]["steps"][0]
+        self.assertEqual(sorted(step), ["code", "file", "line", "thread", "what"])
+
+    def test_mutants_are_shown_again(self):
+        text, _ = self.shown("--mutants", MUTANT, "--executions", "100", "--forms", "spin,park", "--threads", "2")
+        self.assertRegex(text, rf"(?m)^{MUTANT} +hands over by a relaxed store +caught ")
+
+    def test_orders_are_shown_again(self):
+        text, _ = self.shown("--weaken", "tas", "--forms", "spin", "--scenario", "plain", "--executions", "50")
+        self.assertIn("orders weakened", text)
+
+    def test_a_search_is_shown_again(self):
+        text, _ = self.shown("tas-spin", "--scenario", "plain", "--threads", "2", "--scheduler", "bound", "--programs", "2",
+                             "--executions", "100")
+        self.assertIn("differences of 2 programs", text)
+
+    def test_what_cannot_be_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "results.json")
+            for content, why in (("no JSON", "no JSON"), ("[]", "no result of usher check"),
+                                 ('{"candidates": []}', "no result of usher check"),
+                                 ('{"parts": [], "orders": []}', "an earlier usher"),
+                                 ('{"format": 99, "parts": [], "orders": []}', "format 99"),
+                                 ('{"format": 1, "parts": [], "orders": []}', "docs/schema/check.json")):
+                with open(file, "w") as f:
+                    f.write(content)
+                self.assert_refused(self.check("--show", file), 2, why)
+            self.assert_refused(self.check("--show", file, "twa"), 2, "--show")
+        self.assert_refused(self.check("--show", "/nowhere/results.json"), 2, "/nowhere/results.json")
+
+    # Deprecated names, for one release
+
+    def test_deprecated_options(self):
+        old = self.check("--bugs", MUTANT + "-spin", "--client", "plain", "--executions", "100", "--threads", "2")
+        self.assertEqual(old.returncode, 0, old)
+        self.assertEqual(re.findall(r"(\S+) is deprecated: it is called (\S+)", old.stderr),
+                         [("--bugs", "--mutants"), ("--client", "--scenario")])
+        new = self.check("--mutants", MUTANT + "-spin", "--scenario", "plain", "--executions", "100", "--threads", "2")
+        self.assertEqual((new.stdout, new.stderr), (old.stdout, ""))
+        self.assertNotRegex(self.check("--help").stdout, "--(client|bugs)")
+        self.assertIn("'wrong' is deprecated", self.check("wrong", "twa").stderr)
+
+    def test_deprecated_keys(self):
+        _, said = self.shown(MUTANT + "-spin", "--executions", "100", "--threads", "2", "--scenario", "plain")
+        part = said["parts"][0]
+        self.assertEqual((part["client"], part["by"]["client"]), (part["scenario"], part["by"]["scenario"]))
+        _, said = self.shown("--mutants", MUTANT + "-spin", "--executions", "100", "--threads", "2", "--scenario", "plain")
+        mutant, mistake = said["mutants"][0], said["mistakes"][0]
+        self.assertEqual((mistake["lock"], mistake["bug"]), (mutant["name"], mutant["mutation"]))
+        self.assertEqual({k: v for k, v in mistake.items() if k not in ("lock", "bug")},
+                         {k: v for k, v in mutant.items() if k not in ("name", "mutation")})
 
     # What is refused
 
@@ -234,19 +347,19 @@ class Check(Refusals, unittest.TestCase):
 
     def test_nothing_to_do(self):
         self.assert_refused(self.check(), 2, "which locks?", "--all")
-        self.assert_refused(self.check("twa", "--client", "nobody"), 2, "'nobody'")
-        self.assert_refused(self.check("--bugs", "twa"), 2, "twa")
+        self.assert_refused(self.check("twa", "--scenario", "no-such"), 2, "'no-such'")
+        self.assert_refused(self.check("--mutants", "twa"), 2, "twa")
         self.assert_refused(self.check("loiter-eager", "--forms", "spin"), 2, "nothing is left")
 
     def test_what_does_not_go_together(self):
         self.assert_refused(self.check("--all", "twa"), 2, "--all")
-        self.assert_refused(self.check("--all", "--bugs"), 2, "--all")
-        self.assert_refused(self.check("wrong", "twa"), 2, "'wrong'")
-        self.assert_refused(self.check("--weaken", "--bugs"), 2, "--weaken")
-        self.assert_refused(self.check("twa", "--replay", "5"), 2, "--replay", "--client")
-        self.assert_refused(self.check("twa-spin", "--client", "plain", "--replay", "x"), 2, "'x'")
+        self.assert_refused(self.check("--all", "--mutants"), 2, "--all")
+        self.assert_refused(self.check("mutants", "twa"), 2, "'mutants'")
+        self.assert_refused(self.check("--weaken", "--mutants"), 2, "--weaken")
+        self.assert_refused(self.check("twa", "--replay", "5"), 2, "--replay", "--scenario")
+        self.assert_refused(self.check("twa-spin", "--scenario", "plain", "--replay", "x"), 2, "'x'")
         self.assert_refused(self.check("twa", "--weaken-at", "x:1:1"), 2, "--weaken-at")
-        self.assert_refused(self.check("twa-spin", "--replay", "1", "--client", "plain", "--weaken-at", "x:1:1:lax"), 2, "acq_rel")
+        self.assert_refused(self.check("twa-spin", "--replay", "1", "--scenario", "plain", "--weaken-at", "x:1:1:lax"), 2, "acq_rel")
         self.assert_refused(self.check("twa", "--programs", "2"), 2, "--scheduler")
         for bad in (["--threads", "5"], ["--executions", "0"], ["--seed", "0"], ["--forms", "yield"],
                     ["--scheduler", "best"], ["--jobs", "0"]):
@@ -277,7 +390,7 @@ class Check(Refusals, unittest.TestCase):
             process = subprocess.Popen([USHER, "check", "tas", "--executions", "100000000", "--jobs", "2", "--json", file],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             try:
-                time.sleep(2)
+                wait_for_a_run(process.pid)
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=20)
             finally:

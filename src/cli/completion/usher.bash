@@ -44,7 +44,7 @@ _usher() {
       return ;;
     --seeds | --jitter | --others | --ms | --warm-up | --seconds | --set | --set-machine | --vary | --point | --trace) return ;;
     --threads) mapfile -t COMPREPLY < <(compgen -W "2 3 4" -- "$word"); return ;;
-    --executions | --seed | --client | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
+    --executions | --seed | --scenario | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
     --top | --duration | --objects) return ;;
     --before | --until | --ready | --metric | --budget | --rounds | --warmup | --seed | --timeout | --cond-append | --sem-append) return ;;
@@ -64,8 +64,8 @@ _usher() {
     try) options="--locks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --details --hold-times --objects --json --pprof --folded --output --help --" ;;
     check)
-      options="--all --bugs --list --threads --executions --seed --client --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --quiet --help"
-      [[ $word == -* ]] || options="wrong $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
+      options="--all --mutants --list --threads --executions --seed --scenario --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --show --quiet --help"
+      [[ $word == -* ]] || options="mutants $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
     sim)
       options="--machine --set-machine --vary --locks --threads --seeds --jitter --pinned --placement --together --others --spin --ms --warm-up --set --json --csv --chart --chart-metric --title --size --log --log-x --log-y --details --jobs --timeout --list --list-points --point --merge --trace --seed --quiet --help"
       if ((COMP_CWORD > 2)) && [[ ${COMP_WORDS[2]} == calibrate ]]; then
