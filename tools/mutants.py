@@ -187,7 +187,7 @@ class Mutant:
         return self.facts["Kind"], self.facts["Type"], changes
 
     def told(self):
-        """What users see; src/cli/check.cpp looks for the end."""
+        """The text that `usher check` shows; src/cli/checking/results.hpp looks for its end."""
         return self.summary + (" (known to escape)" if self.facts["Expect"] == "escapes" else "")
 
     def files(self):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What `usher check` has shown of every lock: verdicts, seeded mistakes, memory orders weakened one at a time. The results
-are in one file, lock by lock, and in the tables of docs/verification.md.
+"""Results of `usher check`: verdicts of every lock, mutants, memory orders weakened one at a time. They are collected in
+results/verification.json, and the tables of docs/verification.md are made from that file.
 
-  verification.py                                  everything that is not there yet; hours
-  verification.py --only twa,mcs --again           some of it once more
-  verification.py --merge FILE...                  take over what `usher check --json` has written
-  verification.py --unseen LABEL FILE...           take over how many mistakes that the scenarios' authors had not seen were caught:
-                                                   FILE is `usher check --bugs NAME... --json` has written; LABEL: before3, after…
-  verification.py --write-doc                      set the results into docs/verification.md
+  verification.py                                  runs all that the file lacks; hours
+  verification.py --only twa,mcs --again           runs some of it once more
+  verification.py --merge FILE...                  adds files that `usher check --json` has written
+  verification.py --unseen LABEL FILE...           adds how many of the unseen mutants were caught: FILE is written by
+                                                   `usher check --mutants NAME... --json`; LABEL: before3, after…
+  verification.py --write-doc                      writes the tables; runs nothing
 
-Executions: --executions at 3 threads, --executions-4 at 4 threads, --weaken for each order at the lock's usual number of
-threads, --bugs for each seeded mistake."""
+Executions: --executions with 3 threads, --executions-4 with 4 threads, --weaken of each weakened order with the lock's usual number
+of threads, --mutants of each mutant."""
 
 import argparse
 import json
@@ -21,6 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import catalog
 import harness
 import mutants
 from harness import TREE, Build, between_markers, clean_environment, die
@@ -35,7 +36,7 @@ UNSEEN = TREE / "results" / "unseen-mutants.json"
 def load(out):
     if out.is_file():
         return json.loads(out.read_text())
-    return {"verdicts": {}, "mistakes": {}, "orders": {}, "code": {}}
+    return {"verdicts": {}, "mutants": {}, "orders": {}, "code": {}}
 
 
 def save(out, results):
@@ -56,26 +57,26 @@ def by_lock(entries, key):
 
 
 def merge(results, said):
-    """One output of `usher check --json`. What it says of a lock and a number of threads replaces what was there."""
+    """One file of `usher check --json`. Its results of a lock with a number of threads replace older ones."""
     if said["interrupted"]:
         return
     for family, parts in by_lock(said["parts"], "family").items():
         rows = {}
         for p in parts:
             key = f"{p['lock']} {p['threads']}"
-            row = rows.setdefault(key, {"lock": p["lock"], "family": family, "threads": p["threads"], "clients": [],
+            row = rows.setdefault(key, {"lock": p["lock"], "family": family, "threads": p["threads"], "scenarios": [],
                                         "executions": 0, "seeds": [p["seed"], p["seed"]], "failed": [],
                                         "date": said["date"][:10]})
-            row["clients"].append(p["client"])
+            row["scenarios"].append(p["scenario"])
             row["executions"] += p["executions"]
             row["seeds"][1] = max(row["seeds"][1], p["seed"] + p["executions"] - 1)
             if not p["passed"]:
-                row["failed"].append({"client": p["client"], "why": p["why"], "replay": p["replay"]})
+                row["failed"].append({"scenario": p["scenario"], "why": p["why"], "replay": p["replay"]})
         results["verdicts"].update(rows)
-    for m in said["mistakes"]:
-        results["mistakes"][m["lock"]] = {"bug": m["bug"], "caught": m["caught"], "executions": m["executions"],
-                                          "by": m.get("by"), "why": m.get("why"), "replay": m.get("replay"),
-                                          "date": said["date"][:10]}
+    for m in said["mutants"]:
+        by = m.get("by") and {key: m["by"][key] for key in ("lock", "scenario", "threads")}
+        results["mutants"][m["name"]] = {"mutation": m["mutation"], "caught": m["caught"], "executions": m["executions"], "by": by,
+                                         "why": m.get("why"), "replay": m.get("replay"), "date": said["date"][:10]}
     for lock, orders in by_lock(said["orders"], "lock").items():
         places = results["orders"][lock] = {}
         for o in orders:
@@ -84,13 +85,13 @@ def merge(results, said):
             order = places[f"{place}:{o['made']}"] = {"date": said["date"][:10], "caught": o["caught"], "executions": o["executions"]}
             if o["caught"]:
                 by = o["by"]
-                order["by"] = f"{by['lock']}, {by['client']}, {by['threads']} threads, seed {o['replay']}: {o['why']}"
+                order["by"] = f"{by['lock']}, {by['scenario']}, {by['threads']} threads, seed {o['replay']}: {o['why']}"
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 def families(build):
-    """All that can be checked and has no seeded mistake, without the ways of waiting."""
+    """All targets but the mutants, without the ways of waiting."""
     done = subprocess.run([build.usher, "check", "--list"], capture_output=True, text=True, timeout=60,
                           env=clean_environment())
     if done.returncode != 0:
@@ -126,8 +127,8 @@ def measure(options, build):
             merge(results, check(build, "--weaken", lock, "--executions", options.weaken))
             save(options.out, results)
     if not options.only:
-        print("seeded mistakes", flush=True)
-        merge(results, check(build, "--bugs", "--executions", options.bugs))
+        print("mutants", flush=True)
+        merge(results, check(build, "--mutants", "--executions", options.mutants))
         save(options.out, results)
 
 
@@ -148,53 +149,86 @@ def names(locks, most=4):
     return ", ".join(locks) if len(locks) <= most else f"{', '.join(locks[:most])} and {len(locks) - most} more"
 
 
-def verdict_table(results):
-    rows = []
-    for v in results["verdicts"].values():
-        verdict = "pass" if not v["failed"] else "**fails**: " + "; ".join(
-            f"{f['client']}, seed {f['replay']}: {f['why']}" for f in v["failed"])
-        rows.append([v["lock"], str(v["threads"]), " ".join(v["clients"]), str(v["executions"]),
-                     f"{v['seeds'][0]}–{v['seeds'][1]}", verdict, v["date"]])
-    return harness.markdown(rows, ["lock", "threads", "clients", "executions", "seeds", "verdict", "date"])
+# Types that no lock of the catalogue has, and the target that is tested with their mutants.
+TARGETS = {"condition_parts": "wait-queue", "basic_condition_variable": "condition-variable",
+                  "semaphore_core": "semaphore", "check::counted_cohort": "c-tkt-tkt-1"}
 
 
-def mistake_table(results):
+def mutants_by_lock(results):
+    """By lock, the results of its mutants. A mutant belongs to the lock whose type its patch names."""
+    types = {lock.type: lock.name for lock in catalog.locks()} | TARGETS
+    found = {}
+    for patch in sorted((TREE / mutants.PATCHES).glob("*.patch")):
+        if patch.stem in results["mutants"]:
+            kind = mutants.Mutant(patch).facts["Type"]
+            lock = types.get(kind, kind.removeprefix("check::").replace("_", "-"))
+            found.setdefault(lock, []).append(results["mutants"][patch.stem])
+    return found
+
+
+def in_order(lists):
+    """Each element once, in the order of the lists."""
+    return list(dict.fromkeys(e for one in lists for e in one))
+
+
+def share(entries):
+    """"4 of 5", of entries that are caught or not."""
+    entries = list(entries)
+    return f"{sum(e['caught'] for e in entries)} of {len(entries)}" if entries else ""
+
+
+def form_of(verdict):
+    return verdict["lock"].removeprefix(verdict["family"]).removeprefix("-") or "plain"
+
+
+def verdict_of(verdicts):
+    failed = [f"{v['lock']}, {f['scenario']}, {v['threads']} threads, seed {f['replay']}: {f['why']}"
+              for v in verdicts for f in v["failed"]]
+    return "**fails**: " + cell("; ".join(failed)) if failed else "pass"
+
+
+def lock_table(results):
+    """One row a lock."""
+    mutants_of = mutants_by_lock(results)
     rows = []
-    for name, m in results["mistakes"].items():
-        by = f"{m['by']['lock']}, {m['by']['client']}, {m['by']['threads']} threads, seed {m['replay']}" if m["caught"] else ""
-        rows.append([name, cell(m["bug"]), m["why"] if m["caught"] else "**not caught**", by, m["date"]])
-    return harness.markdown(rows, ["name", "what is wrong", "caught: what happens", "by", "date"])
+    for family, verdicts in sorted(by_lock(results["verdicts"].values(), "family").items()):
+        rows.append([family, ", ".join(sorted({form_of(v) for v in verdicts}, key=("plain", "spin", "park").index)),
+                     " ".join(in_order(v["scenarios"] for v in verdicts)),
+                     ", ".join(sorted({str(v["threads"]) for v in verdicts})), f"{sum(v['executions'] for v in verdicts):,}",
+                     verdict_of(verdicts), max(v["date"] for v in verdicts), share(mutants_of.get(family, [])),
+                     share(results["orders"].get(family, {}).values())])
+    return harness.markdown(rows, ["lock", "forms", "scenarios", "threads", "executions", "verdict", "date", "mutants caught",
+                                   "orders caught"])
+
+
+def escaped_table(results):
+    """The mutants that no scenario catches."""
+    rows = [[name, cell(m["mutation"].removesuffix(" (known to escape)")), f"{m['executions']:,}", m["date"]]
+            for name, m in sorted(results["mutants"].items()) if not m["caught"]]
+    return (f"{share(results['mutants'].values())} mutants are caught. The others:\n\n" +
+            harness.markdown(rows, ["mutant", "mutation", "executions", "date"]))
 
 
 def order_table(results):
-    """One row a place in the source and what is made of its order, whatever locks come by it."""
-    sites = {}
+    """The weakened orders that no lock's scenarios catch, one row a place in the source; several locks may execute it."""
+    places = {}
     for lock, orders in results["orders"].items():
         for order, o in orders.items():
-            # Entries that are older than halves of orders do not say what was made of them: all was relaxed.
+            # Entries without the last part are older: the whole order was made relaxed.
             file, line, column, made = re.fullmatch(r"(.+?):(\d+):(\d+)(?::(.+))?", order).groups()
-            s = sites.setdefault((file, int(line), int(column), made or "relaxed"),
-                                 {"code": results["code"][f"{file}:{line}:{column}"], "caught": [], "survives": []})
-            s["caught" if o["caught"] else "survives"].append((o["executions"], lock, o))
-    # A line with two operations has rows for each.
-    rows, needed = [], 0
-    for (file, line, _, made), s in sorted(sites.items()):
-        by = "**survives**"
-        if s["caught"]:
-            needed += 1
-            by = min(s["caught"], key=lambda c: c[:2])[2]["by"].split(": ")
-            by = f"{by[0]}: {by[1]}"
-        rest = names([lock for _, lock, _ in s["survives"]])
-        if rest:
-            rest += f" ({max(n for n, _, _ in s['survives'])})"
-        rows.append([f"{file.removeprefix('usher/')}:{line}", made, code(s["code"]), by, rest])
-    places = len({site[:3] for site in sites})
-    text = (f"{len(rows)} weakened orders at {places} places: {needed} are missed by some lock, {len(rows) - needed} by "
-            f"none.\n\n")
-    return text + harness.markdown(rows, ["place", "made", "code", "caught by", "survives in (executions, at most)"])
+            places.setdefault((file, int(line), int(column), made or "relaxed"), []).append((lock, o))
+    rows = []
+    for (file, line, column, made), entries in sorted(places.items()):
+        if any(o["caught"] for _, o in entries):
+            continue
+        rows.append([file.removeprefix("usher/"), made, code(results["code"][f"{file}:{line}:{column}"]),
+                     names([lock for lock, _ in entries]), f"{max(o['executions'] for _, o in entries):,}",
+                     max(o["date"] for _, o in entries)])
+    return (f"{len(places)} weakened orders: {len(places) - len(rows)} are caught in some lock, {len(rows)} in none:\n\n" +
+            harness.markdown(rows, ["header", "made", "code", "locks", "executions of each, at most", "date"]))
 
 
-# ---- mistakes that the scenarios' authors had not seen ------------------------------------------------------------------
+# ---- mutants that the scenarios' authors had not seen ------------------------------------------------------------------
 
 def unseen():
     """By name, the category."""
@@ -206,9 +240,9 @@ def merge_unseen(label, *files):
     """Each at one number of threads."""
     runs = json.loads(UNSEEN.read_text()) if UNSEEN.is_file() else {}
     all_said = [json.loads(Path(file).read_text()) for file in files]
-    found = {m["lock"]: m["caught"] for said in all_said for m in said["mistakes"]}
+    found = {m["name"]: m["caught"] for said in all_said for m in said["mutants"]}
     if missing := [name for name in unseen() if name not in found]:
-        die(f"nothing is said of {', '.join(missing)}")
+        die(f"the files have no result of {', '.join(missing)}")
     runs[label] = {"date": all_said[0]["date"][:10], "executions": all_said[0]["executions"],
                    "caught": sorted(name for name in unseen() if found[name]),
                    "escaped": sorted(name for name in unseen() if not found[name])}
@@ -230,18 +264,17 @@ def unseen_table(_):
             share = f" ({100 * caught / len(names_of):.0f} %)" if category is None else ""
             cells.append(f"{caught}{share}")
         rows.append([f"**{category or 'all'}**" if category is None else category, str(len(names_of)), *cells])
-    return harness.markdown(rows, ["category", "mistakes", "caught before, 3 threads", "before, 4 threads",
+    return harness.markdown(rows, ["category", "mutants", "caught before, 3 threads", "before, 4 threads",
                                    "new scenarios, at first", "now"])
 
 
 def write_doc(options):
     results = load(options.out)
     text = options.doc.read_text()
-    for name, table in (("verdicts", verdict_table), ("unseen", unseen_table), ("mistakes", mistake_table),
-                        ("orders", order_table)):
+    for name, table in (("unseen", unseen_table), ("locks", lock_table), ("mutants", escaped_table), ("orders", order_table)):
         text = between_markers(text, name, table(results))
     options.doc.write_text(text)
-    print(f"{len(results['verdicts'])} verdicts, {len(results['mistakes'])} mistakes, orders of {len(results['orders'])} "
+    print(f"{len(results['verdicts'])} verdicts, {len(results['mutants'])} mutants, orders of {len(results['orders'])} "
           f"locks are in {options.doc}")
 
 
@@ -253,7 +286,7 @@ def main():
     parser.add_argument("--executions", type=int, default=100000, metavar="N")
     parser.add_argument("--executions-4", type=int, default=20000, metavar="N")
     parser.add_argument("--weaken", type=int, default=20000, metavar="N")
-    parser.add_argument("--bugs", type=int, default=100000, metavar="N")
+    parser.add_argument("--mutants", type=int, default=100000, metavar="N")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--unseen", nargs="+", metavar=("LABEL", "FILE"))
     parser.add_argument("--write-doc", action="store_true")

@@ -48,12 +48,12 @@ MUTANTS = {
     "cohort-passes-on": ("a lock that stays within a NUMA node without end", "--threads 3"),
     "mcscr-claims-fifo": ("a promise of order that is not kept", "--threads 3"),
     "fairlock-promises-too-much": ("a bound on bypass that is not kept", "--scenario plain --threads 3"),
-    "loiter-patient": ("a waiter that starves", "--scenario progress --threads 2"),
-    "compact-enters-closed": ("a large state entered after it has been closed", "--threads 2"),
+    "loiter-never-wants-handoff": ("a waiter that starves", "--scenario progress --threads 2"),
+    "inflatable-enters-closed": ("a large state entered after it has been closed", "--threads 2"),
     "condition-stops": ("a broadcast that wakes the first alone", "--threads 3"),
     "semaphore-release-leaves-it": ("a semaphore's credit that is left to nobody", "--threads 2"),
-    "semaphore-renewed-keeps-coming": ("a semaphore that counts the parent's threads in the child", "--scenario forked --threads 3"),
-    "timed-gate-leaver-looks-once": ("a waiter with a deadline that leaves by a stale look", "--threads 3"),
+    "semaphore-renewed-keeps-notified": ("a semaphore that counts the parent's threads in the child", "--scenario forked --threads 3"),
+    "timed-waiters-leaver-looks-once": ("a waiter with a deadline that leaves by a stale look", "--threads 3"),
     "ticket-served-or-past": ("a ticket that counts as served at the wrap", "--threads 3"),
 }
 

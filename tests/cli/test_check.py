@@ -226,7 +226,7 @@ class Check(Refusals, unittest.TestCase):
     # Threads
 
     def test_the_usual_number_of_threads_is_the_locks(self):
-        for lock, threads in (("ticket", 3), ("tas", 3), ("mcscr", 4), ("c-bo-tkt", 4), ("compact-ticket", 4), ("timed-tas", 4),
+        for lock, threads in (("ticket", 3), ("tas", 3), ("mcscr", 4), ("c-bo-tkt", 4), ("inflatable-ticket", 4), ("timed-tas", 4),
                               ("k42", 4), ("semaphore", 4), ("wait-queue", 4)):
             done = self.check(lock, "--executions", "3")
             self.assertRegex(done.stdout, rf"(?m)^{lock} +{threads} ")

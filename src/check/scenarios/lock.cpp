@@ -62,7 +62,7 @@ unsigned usual_threads(const checked_lock& l) {
   if (!t.fifo && (t.starvation_free || t.bypass != unbounded)) return 4;
   // What the traits do not tell of: nodes on stacks, or of few waiters; distant waiters that meet in a slot; large locks in a pool;
   // timed waiters.
-  for (const char* name : {"k42", "qspinlock", "twa", "awn", "c-", "compact-", "timed-"})
+  for (const char* name : {"k42", "qspinlock", "twa", "awn", "c-", "inflatable-", "timed-"})
     if (l.family.starts_with(name)) return 4;
   return 3;
 }
@@ -109,11 +109,11 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (the_scenario->forked) prepare_fork();
     const lock_traits& traits = *the_lock->traits;
     // A compact lock says itself where its own doorway is; the large one's, in its annex, is as that lock has it.
-    const bool compact = the_lock->family.starts_with("compact-");
+    const bool is_inflatable = the_lock->family.starts_with("inflatable-");
     world.promise({.lock = state(),
-                   .size = compact ? 0 : the_lock->size,
+                   .size = is_inflatable ? 0 : the_lock->size,
                    .most_overtaking = most_overtaking(),
-                   .first_exchange_is_doorway = traits.fifo && (compact || traits.bounded_doorway),
+                   .first_exchange_is_doorway = traits.fifo && (is_inflatable || traits.bounded_doorway),
                    .says_doorway = !traits.fifo && !traits.bounded_doorway,
                    .fifo_leaders = traits.fifo_leaders});
     world.watch(0, {&it, sizeof it, "the lock's last owner ends it while another thread may still touch it",
