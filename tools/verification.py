@@ -150,8 +150,8 @@ def names(locks, most=4):
 
 
 # Types that no lock of the catalogue has, and the target that is tested with their mutants.
-TARGETS = {"condition_parts": "wait-queue", "basic_condition_variable": "condition-variable",
-                  "semaphore_core": "semaphore", "check::counted_cohort": "c-tkt-tkt-1"}
+TARGETS = {"condition_parts": "wait-queue", "basic_condition_variable": "condition-variable", "semaphore_core": "semaphore",
+           "check::counted_cohort": "c-tkt-tkt-1"}
 
 
 def mutants_by_lock(results):
@@ -166,8 +166,8 @@ def mutants_by_lock(results):
     return found
 
 
-def in_order(lists):
-    """Each element once, in the order of the lists."""
+def once_each(lists):
+    """The elements of the lists in their order, without repetitions."""
     return list(dict.fromkeys(e for one in lists for e in one))
 
 
@@ -193,7 +193,7 @@ def lock_table(results):
     rows = []
     for family, verdicts in sorted(by_lock(results["verdicts"].values(), "family").items()):
         rows.append([family, ", ".join(sorted({form_of(v) for v in verdicts}, key=("plain", "spin", "park").index)),
-                     " ".join(in_order(v["scenarios"] for v in verdicts)),
+                     " ".join(once_each(v["scenarios"] for v in verdicts)),
                      ", ".join(sorted({str(v["threads"]) for v in verdicts})), f"{sum(v['executions'] for v in verdicts):,}",
                      verdict_of(verdicts), max(v["date"] for v in verdicts), share(mutants_of.get(family, [])),
                      share(results["orders"].get(family, {}).values())])
@@ -203,7 +203,7 @@ def lock_table(results):
 
 def escaped_table(results):
     """The mutants that no scenario catches."""
-    rows = [[name, cell(m["mutation"].removesuffix(" (known to escape)")), f"{m['executions']:,}", m["date"]]
+    rows = [[name, cell(mutants.Mutant(TREE / mutants.PATCHES / f"{name}.patch").summary), f"{m['executions']:,}", m["date"]]
             for name, m in sorted(results["mutants"].items()) if not m["caught"]]
     return (f"{share(results['mutants'].values())} mutants are caught. The others:\n\n" +
             harness.markdown(rows, ["mutant", "mutation", "executions", "date"]))

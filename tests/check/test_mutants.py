@@ -296,8 +296,21 @@ def what_is_mended():
            queue=QUEUE.replace("core/part.hpp", "core/hand_over.hpp"))
 
 
+def the_page():
+    """docs/verification.md has the tables that follow from results/verification.json and the patches."""
+    page = (TREE / "docs" / "verification.md").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, "verification.md")
+        made.write_text(page)
+        done = subprocess.run([sys.executable, TREE / "tools" / "verification.py", "--write-doc", "--doc", made], capture_output=True,
+                              text=True, timeout=LIMIT)
+        say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tools/verification.py --write-doc makes it",
+            done.stderr or "run it")
+
+
 if __name__ == "__main__":
     the_trees_own()
+    the_page()
     what_is_made()
     what_is_refused()
     what_is_mended()
