@@ -1,4 +1,5 @@
-// The chance to append, handed to a mutant, which has a class append_probability of its own where waiter_list.hpp is copied for it.
+// append_probability for shipped code and mutants alike: a mutant for which waiter_list.hpp is copied has its own
+// class of that name.
 #pragma once
 
 #include <bit>

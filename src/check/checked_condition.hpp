@@ -1,4 +1,4 @@
-// A condition variable compiled for the checker, as a table: check/target.cpp.in.
+// A condition variable compiled for the checker, as a table of functions: check/target.cpp.in.
 #pragma once
 
 #include <array>
@@ -17,20 +17,21 @@
 
 namespace usher::check {
 
-/// What a mutex throws that a scenario lets refuse.
+/// Thrown by a mutex if the scenario makes an operation fail.
 struct refusal {
-  bool of_lock;  ///< lock() has refused, not unlock(); in any case the thread does not have the mutex
+  bool of_lock;  ///< lock() has thrown, not unlock(); in both cases the thread does not hold the mutex
 };
 
-/// What a scenario knows of the steps of its mutexes, and what these refuse.
+/// The steps of a mutex that a scenario observes, and the operations that throw.
 struct mutex_steps {
-  enum class refuses { nothing, unlock, lock };  ///< unlock: throws when it is done
+  enum class refuses { nothing, unlock, lock };  ///< unlock: throws after it has unlocked
 
-  /// By a thread whose wait unlocks the mutex, and by one that has locked it or been refused.
+  /// `unlocks`: called by a thread whose wait unlocks the mutex. `locked`: by a thread that has locked it, or for
+  /// which it threw.
   void (*unlocks)(void* context) = nullptr;
   void (*locked)(void* context) = nullptr;
   void* context = nullptr;
-  std::array<refuses, execution::most_threads> refused{};  ///< what each thread does next with it
+  std::array<refuses, execution::most_threads> refused{};  ///< by thread, the operation that throws next
 
   bool is_refused(refuses what) {
     refuses& mine = refused[rl::thread_index()];
@@ -40,11 +41,11 @@ struct mutex_steps {
   }
 };
 
-/// A mutex that tells a scenario of each step. It refuses what a thread does next with it, where the scenario has said so.
+/// A mutex that reports each step to a scenario, and throws where the scenario demands it.
 template <class Mutex>
-class client_mutex : public Mutex {
+class scenario_mutex : public Mutex {
  public:
-  client_mutex(const lock_handle& l, mutex_steps& steps) : Mutex(l), steps_(&steps) {}
+  scenario_mutex(const lock_handle& l, mutex_steps& steps) : Mutex(l), steps_(&steps) {}
 
   void lock() {
     if (steps_->is_refused(mutex_steps::refuses::lock)) {
@@ -66,7 +67,7 @@ class client_mutex : public Mutex {
   mutex_steps* steps_;
 };
 
-using bare_mutex = client_mutex<lock_handle>;
+using bare_mutex = scenario_mutex<lock_handle>;
 
 constexpr std::size_t room_for_mutex = 512;
 
@@ -76,21 +77,21 @@ struct checked_condition {
   std::size_t size;
   void (*make)(void*, append_probability);
   void (*end)(void*);
-  /// False: time has run out. `remaining` as the header has it; null: there is no limit. `owned`: through a unique_lock.
+  /// False: time has run out. `remaining`: as in the header; null: no limit. `owned`: through a unique_lock.
   bool (*wait)(void*, bare_mutex&, std::uint64_t (*remaining)(void* context), void* context, bool owned);
-  /// With a mutex to which threads are requeued.
+  /// With a mutex to which waiters are requeued.
   bool (*wait_requeued)(void*, void* mutex, std::uint64_t (*remaining)(void*), void* context, bool owned);
   void (*notify_one)(void*);
   void (*notify_all)(void*);
   bool (*close)(void*);
 
-  // such a mutex
+  // a mutex to which waiters are requeued
   std::size_t mutex_size;
   void (*make_mutex)(void*, const lock_handle&, mutex_steps&);
   void (*end_mutex)(void*);
   void (*lock_mutex)(void*);
   void (*unlock_mutex)(void*);
-  bool (*mutex_is_idle)(void*);  ///< but for whose turn it is next: nobody waits, and nobody has it
+  bool (*mutex_is_idle)(void*);  ///< no owner and no waiters; the turn of timed waiters may be any
 };
 
 inline std::vector<checked_condition>& checked_conditions() {
@@ -109,7 +110,7 @@ bool wait_on(Condition& c, Mutex& m, std::uint64_t (*remaining)(void*), void* co
   std::unique_lock<Mutex> lock(m, std::adopt_lock);
   try {
     const bool notified = wait(lock);
-    if (!lock.owns_lock()) fail("a lock does not know that it has the mutex again");
+    if (!lock.owns_lock()) fail("a unique_lock does not own the mutex after a wait");
     lock.release();
     return notified;
   } catch (...) {
@@ -120,7 +121,7 @@ bool wait_on(Condition& c, Mutex& m, std::uint64_t (*remaining)(void*), void* co
 
 template <class Condition>
 bool add_condition(std::string name, std::string mutation) {
-  using mutex = client_mutex<typename Condition::template requeue_mutex_of<lock_handle>>;
+  using mutex = scenario_mutex<typename Condition::template requeue_mutex_of<lock_handle>>;
   static constexpr auto c = [](void* p) -> Condition& { return *static_cast<Condition*>(p); };
   static constexpr auto m = [](void* p) -> mutex& { return *static_cast<mutex*>(p); };
   checked_conditions().push_back({

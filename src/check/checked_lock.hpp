@@ -1,5 +1,5 @@
-// A lock compiled for the checker, as a table, so that one scenario serves all. Translation units made by the
-// build add theirs to the list: check/lock.cpp.in.
+// A lock compiled for the checker, as a table of functions, so that one scenario serves all locks. Generated
+// translation units add theirs to the list: check/lock.cpp.in.
 #pragma once
 
 #include <concepts>
@@ -27,26 +27,26 @@ struct checked_lock {
   void (*lock)(void*);
   bool (*try_lock)(void*);
   void (*unlock)(void*);
-  void (*lock_as_guest)(void*);          ///< null where there are no guests
-  bool (*has_certain_successor)(void*);  ///< this and the next two: null where a lock cannot say
+  void (*lock_as_guest)(void*);          ///< null: the lock has no guests
+  bool (*has_certain_successor)(void*);  ///< this and the next two: null if the lock does not have it
   bool (*unlock_is_due)(void*);
   bool (*urgent_wait)(void*);
-  void (*lock_with_deadline)(void*);         ///< that no execution lives to see; null where a lock has none of its own
-  void (*lock_without_deadline)(void*);      ///< the same
-  void (*count_from)(void*, std::uint32_t);  ///< null where a lock does not count
+  void (*lock_with_deadline)(void*);         ///< the deadline never comes; null if the lock does not have it
+  void (*lock_without_deadline)(void*);      ///< null if the lock does not have it
+  void (*count_from)(void*, std::uint32_t);  ///< null: the lock does not count
 };
 
 std::vector<checked_lock>& checked_locks();
 void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* mutation);
 
-/// Any lock of the list, as a program would hand it to a condition variable.
+/// Any lock of the list, with the members that a condition variable asks of its mutex.
 struct lock_handle {
   const checked_lock* table;
   void* state;
   void lock() const { table->lock(state); }
   bool try_lock() const { return table->try_lock(state); }
   void unlock() const { table->unlock(state); }
-  // So an unlock may hand over to a requeued thread under every lock, not only under those that can say when.
+  // False for a lock that does not have it, so that every lock's unlock may hand over to a requeued thread.
   bool has_certain_successor() const {
     return table->has_certain_successor != nullptr && table->has_certain_successor(state);
   }
@@ -54,7 +54,8 @@ struct lock_handle {
   bool urgent_wait() const { return table->urgent_wait != nullptr && table->urgent_wait(state); }
 };
 
-/// Those that scenarios of other things take for a mutex: that hand over, that restrict, that let overtake.
+/// The locks that other targets' scenarios use as a mutex: of each kind some, with hand-over, concurrency
+/// restriction, barging.
 const std::vector<const checked_lock*>& mutexes();
 
 template <class Lock>
@@ -95,7 +96,7 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
   add_to_list(t, family, suffix, mutation);
 }
 
-/// The form of a lock that few threads fill, where it names one: with small arrays.
+/// The form of a lock with small arrays, which few threads can fill, if the lock names one.
 template <class Lock>
 struct small_form {
   using type = Lock;
@@ -106,7 +107,7 @@ struct small_form<Lock> {
   using type = typename Lock::small;
 };
 
-/// A lock in the forms that differ here: to the checker, ways of waiting with the same states are one.
+/// Adds a lock in the forms that differ in the checker: ways of waiting with the same states are one form.
 template <template <class, class> class Lock>
 bool add_family(const char* name, const char* mutation) {
   using plain = Lock<checked, waiting<checked, ways_of_waiting.front().kind>>;

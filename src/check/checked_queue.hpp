@@ -1,6 +1,6 @@
-// A condition variable's waiting list, the mutex to which its threads are requeued and the way in which they wait, compiled
-// for the checker as a table: what libusher.so has in a pthread_cond_t and a pthread_mutex_t. Translation units made by the
-// build add theirs to the list: check/target.cpp.in.
+// A condition variable's waiting list, the mutex to which its waiters are requeued, and their way of waiting,
+// compiled for the checker as a table of functions: the contents of libusher.so's pthread_cond_t and pthread_mutex_t.
+// Generated translation units add theirs to the list: check/target.cpp.in.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ struct mutex_bytes {
   }
 
   void* state() { return room.data(); }
-  /// But for whose turn it is next: nobody waits, and nobody has it.
+  /// No owner and no waiters; the turn of timed waiters may be any.
   bool is_idle() const {
     return chain.get() == nullptr &&
            timed_waiter_count<checked>::is_idle(timed.newest() - users_elsewhere * one_user) && owner_tag.newest() == 0;
@@ -53,15 +53,15 @@ struct mutex_bytes {
                                  most_timed = 0x1fff;
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
   std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
-  /// In this incarnation of the process.
+  /// The mutex belongs to the present fork epoch.
   bool is_valid() const { return epoch.newest() >> 32 == checked::fork_epoch(); }
 
   const checked_lock& lock;
-  bool unlocked_by_others = false;  ///< then nothing can be seen of it after a requeue
+  bool unlocked_by_others = false;  ///< then a requeue is not observed: the mutex may change at any time
   bool requeues = true;
-  std::uint32_t users_elsewhere = 0;  ///< threads that wait on other condition variables, and stay there
-  std::uint32_t users = 0;            ///< those of ours that are counted
-  /// What the lock has said to a thread's last unlock.
+  std::uint32_t users_elsewhere = 0;  ///< pretended waiters on other condition variables, which never leave
+  std::uint32_t users = 0;            ///< the scenario's waiters that are counted
+  /// The lock's replies during a thread's last unlock.
   struct replies {
     enum reply : std::uint8_t { unasked, no, yes };
     reply contended = unasked, due = unasked, urgent = unasked;
@@ -73,14 +73,14 @@ struct mutex_bytes {
   checked::plain<void*> chain;
 };
 
-/// Some threads that wait, in order.
+/// Waiters, in order.
 struct chain_seen {
   std::array<void*, execution::most_locals> waiters;
   unsigned size = 0;
 };
 
-/// Is told of each chain that is delivered, by its first, before that is done; that a thread has the mutex again; and of each
-/// requeue: the chain, and all that are requeued then.
+/// Called before each delivery of a chain, with its first waiter; after a waiter has locked the mutex again; and
+/// after each requeue, with the chain and with all waiters that are requeued then.
 struct delivery_observer {
   void (*told)(void* context, void* waiter) = nullptr;
   void (*locked)(void* context, void* waiter) = nullptr;
@@ -90,9 +90,9 @@ struct delivery_observer {
 inline delivery_observer deliveries;
 
 constexpr std::uint64_t never = checked::never;
-constexpr unsigned without_end = ~0u;  ///< looks
+constexpr unsigned without_end = ~0u;  ///< a number of looks
 
-/// How a thread waits. `forks`: a handler that interrupts its sleep forks.
+/// How a thread waits. `forks`: a signal handler that interrupts its sleep forks.
 enum class manner { for_ever, timed, cancelled, forks };
 
 struct checked_queue {
@@ -103,12 +103,12 @@ struct checked_queue {
   void (*end)(void*);
 
   // the mutex
-  void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline, so many looks away; 0: without
+  void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline after this number of looks; 0: without
   bool (*lock_in_time)(mutex_bytes&);          ///< false: time has run out
   void (*unlock)(mutex_bytes&);
   bool (*has_users)(mutex_bytes&);
 
-  // a thread that waits, in this order
+  // for a thread that waits, in this order
   void (*make_waiter)(void*);
   void (*enter)(void* waiter, void* queue, mutex_bytes&, append_probability);
   bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
@@ -117,14 +117,14 @@ struct checked_queue {
   void (*end_waiter)(void*);
   void (*undo_enter)(void* waiter);
 
-  // a thread that signals
+  // for a thread that signals
   void* (*select_one)(void* queue, bool armed);
   void* (*select_all)(void* queue);
   void (*deliver)(void* chain);
   bool (*close)(void* queue);
 
   // of a waiter
-  std::uint32_t (*state)(void* waiter);  ///< not as a thread sees it: the newest
+  std::uint32_t (*state)(void* waiter);  ///< the newest value, not a thread's view of it
   void* (*next)(void* waiter);           ///< in its chain
 };
 
@@ -133,12 +133,12 @@ inline std::vector<checked_queue>& checked_queues() {
   return list;
 }
 
-/// For Parts of one release or mutant: condition_parts.
+/// `Parts`: condition_parts of the shipped headers or of a mutant.
 template <class Parts>
 struct queue_adapter {
   using queue = typename Parts::queue;
 
-  /// wait_morphing.hpp says what each is.
+  /// A view of the mutex, as wait_morphing.hpp asks for it.
   struct words {
     using waiter = typename Parts::waiter;
     mutex_bytes* m;
@@ -180,7 +180,7 @@ struct queue_adapter {
         const chain_seen then = see(&chain);
         if (before.size != then.size || before.waiters[before.size - 1] != then.waiters[then.size - 1] ||
             since != chain.requeued_at.get() || deferred != chain.deferred_at.get())
-          fail("a requeue that is refused has changed its chain");
+          fail("a refused requeue has changed its chain");
         return false;
       }
       if (m->unlocked_by_others) return true;
@@ -198,14 +198,14 @@ struct queue_adapter {
       return c;
     }
     void take_over() const { mutex::take_over({m}); }
-    // As pthread_mutex_destroy() asks for them: preload/users.hpp.
+    // The count of users for which pthread_mutex_destroy() waits: preload/users.hpp.
     void entered() {
       const std::uint32_t epoch = checked::fork_epoch();
       const bool valid = m->epoch.load(std::memory_order_relaxed) >> 32 == epoch;
       const bool room = valid && m->users_elsewhere + m->users < mutex_bytes::most_users;
       counted = valid && timed_waiter_count<checked>::add_user(m->timed) ? epoch : 0;
       if ((counted != 0) != room)
-        fail("a thread that waits is counted where there is no room for it, or not where there is");
+        fail("a waiter is counted though the count has no room, or not counted though it has");
       m->users += counted != 0 ? 1 : 0;
     }
     void left() const {
@@ -218,7 +218,7 @@ struct queue_adapter {
       auto* w = &first;
       for (; w->next_in_chain() != nullptr; w = w->next_in_chain())
         if (w->rank.get() < w->next_in_chain()->rank.get()) fail("a chain is not in the order of priorities");
-      if (w != first.prev.get()) fail("a chain does not know its last");
+      if (w != first.prev.get()) fail("a chain does not record its last waiter");
     }
   };
   using wait = typename Parts::template wait<target>;
@@ -228,7 +228,7 @@ struct queue_adapter {
   static queue& q(void* p) { return *static_cast<queue*>(p); }
   static waiter& w(void* p) { return *static_cast<waiter*>(p); }
 
-  /// As pthread_mutex_lock(); or as pthread_mutex_timedlock(), and then again.
+  /// As pthread_mutex_lock(); with `left`, first as pthread_mutex_timedlock().
   static void lock(mutex_bytes& m, unsigned left) {
     mutex::ready({&m});
     if (left == 0 || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))
@@ -254,7 +254,7 @@ struct queue_adapter {
         checked::park_for(me.state, state, every_sleeper, looks == without_end ? never : 1);
       } else if (how == manner::forks) {
         forks_in_wait.fork(forks_in_wait.context, &me);
-        if (!queue::awake(me) && rl::rand(2) == 0) return wait_end::look;  // the sleep was over by then
+        if (!queue::awake(me) && rl::rand(2) == 0) return wait_end::look;  // the sleep ended before the handler
         return std::array{wait_end::abandoned, wait_end::time, wait_end::cancel}[rl::rand(3)];
       } else {
         gave_up = how == manner::cancelled;

@@ -1,4 +1,4 @@
-// A semaphore compiled for the checker, as a table: check/target.cpp.in.
+// A semaphore compiled for the checker, as a table of functions: check/target.cpp.in.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct checked_semaphore {
   void (*end_waiter)(void*);
   bool (*enter)(void*, void* waiter, append_probability);
   bool (*waits)(void* waiter);
-  bool (*has_credit)(void* waiter);              ///< it was handed one
-  waiter_state (*state)(void* waiter);           ///< not as a thread sees it: the newest
+  bool (*has_credit)(void* waiter);              ///< it was granted one
+  waiter_state (*state)(void* waiter);           ///< the newest value, not a thread's view of it
   void (*park)(void* waiter, std::uint64_t ns);  ///< 0: without a limit
   bool (*arrive)(void*, void* waiter);
   bool (*leave)(void*, void* waiter);

@@ -1,5 +1,5 @@
-// A cohort lock that says when its hand-overs within a node do not come to an end: with two in a row at the most, a third
-// is a failure. The global lock tells where a run begins.
+// A cohort lock that fails if its hand-overs within a NUMA node do not end: two in a row are allowed, a third is a
+// failure. The global lock's acquisition marks the beginning of a run.
 #pragma once
 
 #include "check/platform.hpp"
@@ -7,7 +7,7 @@
 
 namespace usher::check {
 
-inline unsigned run_length;  ///< one thread of the machine runs all of an execution's
+inline unsigned run_length;  ///< no atomic: one thread of the process runs all threads of an execution
 
 template <platform P, class W>
 struct begins_a_run : ticket<P, W> {
@@ -36,7 +36,8 @@ struct counts_runs : Cohort {
 
  private:
   static void count(place p = place::current()) {
-    if (++run_length > 2) fail("passed within a node more often than it may be", rl::test_result_user_assert_failed, p);
+    if (++run_length > 2)
+      fail("the lock is passed within a NUMA node more often than allowed", rl::test_result_user_assert_failed, p);
   }
 };
 

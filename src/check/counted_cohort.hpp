@@ -1,5 +1,5 @@
-// A cohort of ticket locks that passes the lock on within a node once at most, for mutants of cohort.hpp. Named in full is what
-// is not copied with it into a mutant's namespace.
+// A cohort of ticket locks that passes the lock within a NUMA node once at most, for mutants of cohort.hpp. Names
+// that are not copied into a mutant's namespace are qualified in full.
 #pragma once
 
 #include "check/cohort_runs.hpp"

@@ -1,4 +1,4 @@
-// Where a run begins and what is told of one that failed.
+// The start of a run, and the report of one that failed.
 #include "check/explore.hpp"
 
 #include <charconv>
@@ -37,7 +37,7 @@ namespace {
 std::string_view plain(rl::test_result_e r) {
   switch (r) {
     case rl::test_result_deadlock:
-      return "deadlock: every thread waits, and nobody is left to wake them";
+      return "deadlock: every thread waits, and no thread is left to wake them";
     case rl::test_result_livelock:
       return "livelock: no end in sight";
     case rl::test_result_data_race:
@@ -49,7 +49,7 @@ std::string_view plain(rl::test_result_e r) {
   }
 }
 
-/// What a crash, or the end of the time limit, leaves to be said.
+/// After a crash or at the time limit: prints the state of the present execution.
 void report_end(int signal) {
   char state[2048], text[2100];
   the_search.write(state, sizeof state);
@@ -62,7 +62,7 @@ void report_end(int signal) {
 }  // namespace
 
 void report_ends() {
-  static char stack[1 << 16];  // a fiber's own may be what has run out
+  static char stack[1 << 16];  // the crash may be an overflow of a fiber's own stack
   const stack_t other{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
   sigaltstack(&other, nullptr);
   struct sigaction action {};
@@ -118,7 +118,7 @@ outcome failure(const rl::test_params& p, const options& o) {
 
 namespace {
 
-/// A number of a history's line: small ones as they are.
+/// A number in a line of a history: decimal below 65536, else hexadecimal.
 struct number {
   char text[24];
   explicit number(std::string_view s) {
@@ -131,7 +131,7 @@ struct number {
   }
 };
 
-/// What follows "key=", up to the next comma or blank.
+/// The text behind "key=", up to the next comma or blank.
 std::string_view after(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
   if (at == std::string_view::npos) return "";
@@ -139,7 +139,7 @@ std::string_view after(std::string_view line, std::string_view key) {
   return line.substr(0, line.find_first_of(", )"));
 }
 
-/// An event of relacy's, or a remark of ours, in our words.
+/// Translates an event of relacy's, or a note(), into the words of the report.
 void say(std::string_view event, char* text, std::size_t size) {
   const auto copy = [&](std::string_view s) { std::snprintf(text, size, "%.*s", int(s.size()), s.data()); };
   if (event == "[THREAD FINISHED]") return copy("ends");
@@ -170,7 +170,7 @@ void say(std::string_view event, char* text, std::size_t size) {
   else if (what.starts_with("CAS succ"))
     print("%s: %s → %s", name, number(after(what, "orig=")).text, number(after(what, "xchg=")).text);
   else if (what.starts_with("CAS fail [SPURIOUSLY]"))
-    print("%s: %s, fails for no reason", name, number(after(what, "orig=")).text);
+    print("%s: %s, fails spuriously", name, number(after(what, "orig=")).text);
   else if (what.starts_with("CAS fail"))
     print("%s is %s, not %s", name, number(after(what, "orig=")).text, number(after(what, "cmp=")).text);
   else if (what.find("prev=") != std::string_view::npos)

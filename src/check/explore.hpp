@@ -1,4 +1,4 @@
-// One scenario against one target in many executions, and what is known of all targets: main.cpp goes through them.
+// Runs one scenario against one target in many executions; and the list of all targets, which main.cpp goes through.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct outcome {
   bool passed = true;
   std::string why;
   std::uint64_t executions = 0;
-  std::uint64_t programs = 0;  ///< bound: so many were gone through completely
+  std::uint64_t programs = 0;  ///< bound: searched completely
   std::string state;           ///< of the execution that failed
 };
 
@@ -28,26 +28,26 @@ struct options {
   bool bounded = false;
   unsigned differences = 2;
   std::uint64_t programs = 0;
-  bool fair = false;     ///< set by the scenario. There is none within bounds: then random
-  std::string replay;    ///< the state of the one execution that is wanted
-  bool history = true;   ///< print it if one fails
-  bool at_once = false;  /// as it happens: of one that crashes there is no afterwards
-  bool lines = false;    ///< for a program to read
+  bool fair = false;     ///< set by the scenario; a bounded search of one is random
+  std::string replay;    ///< the state of the only execution to run
+  bool history = true;   ///< print the steps of a failure
+  bool at_once = false;  ///< print each step when it happens: a crash leaves no time afterwards
+  bool lines = false;    ///< print lines for `usher check` to read
   bool weaken = false;
 };
 
-inline unsigned acquisitions = 2;  ///< of each thread, where a scenario has so many as one likes
+inline unsigned acquisitions = 2;  ///< of each thread, in scenarios whose number is free
 
-/// A lock, or what else is checked, with the scenarios that drive it.
+/// A lock, waiting list, condition variable or semaphore, with the scenarios that drive it.
 struct target {
   std::string name;
   std::string mutation;     ///< what the mutant changes; empty: the shipped code
-  std::string_view header;  ///< headers whose memory orders are its own, separated by spaces; empty: all
+  std::string_view header;  ///< headers whose memory orders are weakened, separated by spaces; empty: all
   std::size_t size;
   std::vector<const char*> scenarios;
   std::function<outcome(unsigned scenario, unsigned threads, const options&)> explore;
-  std::string family = {};     ///< without the way of waiting; empty: the name
-  unsigned usual_threads = 4;  ///< where nobody says how many
+  std::string family = {};     ///< the name without the way of waiting; empty: the name
+  unsigned usual_threads = 4;  ///< without --threads
 };
 
 constexpr std::size_t room_for_target = 2048;
@@ -57,7 +57,7 @@ std::vector<target> queue_targets();
 std::vector<target> condition_targets();
 std::vector<target> semaphore_targets();
 
-/// Passes relacy's history on, step by step. No memory of its own, because relacy replaces the allocator.
+/// Prints relacy's history, step by step. It allocates no memory, because relacy replaces the allocator.
 class history_output : public std::streambuf {
  public:
   explicit history_output(bool lines) : lines_(lines) {}
@@ -70,14 +70,14 @@ class history_output : public std::streambuf {
   bool lines_;
   char line_[1024];
   std::size_t length_ = 0;
-  bool within_ = false;  ///< the threads run: before and after that is construction and destruction
-  bool over_ = false;    ///< what follows is the same by thread
+  bool within_ = false;  ///< the threads run; outside of that, the program's constructor and destructor
+  bool over_ = false;    ///< the same steps follow once more, by thread
 };
 
-/// A crash says which execution it was.
+/// From now on, a crash prints the state of its execution.
 void report_ends();
 
-/// Makes the search and relacy's parameters ready for a run.
+/// Sets the parameters of the search and of relacy for a run.
 void prepare(rl::test_params& p, const options& o);
 void prepare_for_history(rl::test_params& p, const options& o, const std::string& state);
 outcome failure(const rl::test_params& p, const options& o);

@@ -1,4 +1,4 @@
-// A process that forks: fork.hpp.
+// Forks: fork.hpp.
 #include "check/fork.hpp"
 
 #include "check/platform.hpp"
@@ -40,7 +40,7 @@ bool generations::anyone_lives() const {
   return false;
 }
 
-/// One that had begun goes on at its way out.
+/// A thread that had begun continues at its way_out().
 void generations::release(unsigned thread) {
   if (runs_[thread]) std::memcpy(&info_[thread]->fiber_.jmp, &ways_out_[thread], sizeof(jmp_buf));
   waits_[thread] = false;
@@ -61,7 +61,7 @@ void generations::start_threads() {
   started_ = forks_;
   for (unsigned t = 0; t < unsigned(rl::ctx().get_thread_count()); t++) {
     if (born_[t] != forks_) continue;
-    // Half of the new threads get the record of one that has vanished.
+    // Half of the new threads get the record of a vanished one.
     if (rl::rand(2) == 0)
       for (unsigned other = 0; other < most_threads; other++)
         if (gone_[other] && record_[other] == other) {
@@ -89,7 +89,7 @@ void execution::fork_at_once(node_pool pool, place p) {
   if (pool == node_pool::anew) forget_nodes();
   for (auto& word : table(table_kind::chains))
     if (word.newest() != 0) word.store(0, std::memory_order_relaxed);
-  lose_annex();
+  lose_inflated();
 }
 
 void execution::start_threads(place p) {
@@ -97,7 +97,7 @@ void execution::start_threads(place p) {
   process_.start_threads();
 }
 
-/// Of what others see of the thread.
+/// Removes a vanished thread from all that other threads look at.
 void execution::forget_thread(unsigned t) {
   sleepers_[t].key = nullptr;
   asleep_since_[t] = slept_at_unlock_[t] = awaited_sleepers_[t] = 0;
@@ -105,7 +105,7 @@ void execution::forget_thread(unsigned t) {
     polls_[t] = nullptr;
     pollers_--;
   }
-  came_[t] = door_[t] = waits_[t] = 0;
+  arrived_[t] = door_[t] = waits_[t] = 0;
   overtaken_[t] = 0;
   wants_[t] = looked_[t] = false;
   gone_home_[t] = true;
@@ -113,7 +113,7 @@ void execution::forget_thread(unsigned t) {
   naps_[t] = {};
 }
 
-/// The child's begin behind all that the parent has made.
+/// The child's handles begin behind all of the parent's.
 void execution::forget_nodes() {
   first_node_ += node_handle(nodes_.size());
   kept_ = {};
@@ -121,8 +121,8 @@ void execution::forget_nodes() {
     if (s.used.newest() != 0) s.used.store(0, std::memory_order_relaxed);
 }
 
-/// One that is attached stays so, to whatever the child does with that lock; there may be others.
-void execution::lose_annex() {
+/// An inflated state that is in use stays so, whatever the child does with its lock. The child may get another one.
+void execution::lose_inflated() {
   if (inflated_taken_.newest() == 0 || inflated_lost_ + 1 == most_inflated || rl::rand(4) == 0) return;
   inflated_lost_++;
   inflated_taken_.store(0, std::memory_order_relaxed);

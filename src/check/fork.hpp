@@ -1,16 +1,16 @@
-// A process that forks, in the middle of an execution, which goes on in the child.
+// A fork in the middle of an execution, which continues in the child.
 //
-// The thread that forks is the only one that goes on. All others vanish where they are, in the middle of what they do or
-// asleep: they do not run again, nobody finds them asleep or polling, and what they had on their stacks is gone. The words stay
-// as they are, and all that was written is seen by the child. Threads of the child's own begin after that.
+// Only the thread that forks continues. All others vanish where they are, in the middle of an operation or
+// asleep: they do not run again, no wake-up or write finds them, and their stack objects are gone. Words keep
+// their values, and the child sees all that was written. Threads of the child begin after that.
 //
-// Threads have *generations*: one of generation 1 exists from the first fork on. relacy knows all of them from the beginning,
-// and they must all end before it asks what is left. So
+// Threads have *generations*: a thread of generation 1 exists from the first fork on. relacy has all threads from the
+// beginning, and all must end before it looks for leaks. Therefore
 //
 //     before its generation   a thread is blocked
-//     vanished                it is blocked, too: relacy sees a deadlock where none of the living can run
-//     at the end              who is the last of the living to end releases the others, one after the other. Those that have
-//                             not begun end at once. The others do not go on where they were: they leave all of it by a longjmp
+//     vanished                it is blocked, too: relacy reports a deadlock if no living thread can run
+//     at the end              the last living thread that ends releases the others, one after the other. Those that have
+//                             not begun end at once. The others do not continue: they unwind by a longjmp
 #pragma once
 
 #include <setjmp.h>
@@ -24,13 +24,13 @@ class thread_info_base;
 
 namespace usher::check {
 
-/// What the child has of nodes (platform/native/nodes.hpp).
+/// The nodes of the child (platform/native/nodes.hpp).
 enum class node_pool : std::uint8_t {
-  anew,   ///< none of the parent's, as where locks are made anew in a child
-  copied  ///< the same, as where locks stay in use
+  anew,   ///< none of the parent's: where a child renews its locks
+  copied  ///< the parent's: where locks stay in use
 };
 
-/// A handler that interrupts a thread's sleep, and forks.
+/// A signal handler that interrupts a thread's sleep and forks.
 struct fork_in_wait {
   void (*fork)(void* context, void* waiter) = nullptr;
   void* context = nullptr;
@@ -47,14 +47,14 @@ class generations {
   unsigned forks() const { return forks_; }
   unsigned record_of(unsigned thread) const { return record_[thread]; }
 
-  // The calling thread's, in this order.
-  /// Waits for the thread's generation. False: there is none any more.
+  // Called by each thread, in this order.
+  /// Waits for the thread's generation. False: the execution ended before.
   bool begins();
   jmp_buf& way_out();
   void ends();
 
-  // By the thread that forks.
-  /// The threads of the parent. Says of which they are.
+  // Called by the thread that forks.
+  /// Blocks the parent's threads for good, and returns which these are.
   std::array<bool, most_threads> vanish();
   void start_threads();
 
@@ -62,7 +62,7 @@ class generations {
   bool anyone_lives() const;
   void release(unsigned thread);
 
-  unsigned forks_ = 0, started_ = 0;  // start_threads() has been called after so many forks
+  unsigned forks_ = 0, started_ = 0;  // started_: the forks before the last start_threads()
   bool over_ = false;
   std::array<unsigned, most_threads> born_{}, record_;
   std::array<bool, most_threads> gone_{}, ended_{}, waits_{}, runs_{};

@@ -1,4 +1,4 @@
-// Inflatable forms for the checker, over locks that are small so that there is something else to explore.
+// Inflatable forms for the checker, over small locks, so that executions explore the inflation more than the lock.
 #pragma once
 
 #include "usher/core/inflatable.hpp"

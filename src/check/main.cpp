@@ -1,5 +1,5 @@
-// usher_check: every lock, and what else makes threads wait, against every scenario under relacy. `usher check` runs it, one
-// process for each of many parts; it can be used by itself.
+// usher_check: runs every target against every scenario under relacy. `usher check` starts one process for each of
+// many parts; usher_check can be used by itself.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -34,7 +34,7 @@ const char* base_name(const char* path) {
 
 using site = ordered_sites::site;
 
-/// FILE:LINE:COLUMN:ORDER, or without the order: all of them relaxed.
+/// FILE:LINE:COLUMN:ORDER; without ORDER every operation there becomes relaxed.
 std::string to_string(const site& s) {
   return std::string(s.file) + ":" + std::to_string(s.line) + ":" + std::to_string(s.column) + ":" +
          names_of_made[unsigned(s.way)];
@@ -59,7 +59,7 @@ bool read(std::string_view text, site& to) {
   return good;
 }
 
-/// Calls `each(scenario, threads)` for what the options leave, until it returns false.
+/// Calls `each(scenario, threads)` for each part that the options select, until it returns false.
 template <class Each>
 bool for_each_part(const target& s, const options& o, Each each) {
   for (unsigned threads = 2; threads <= execution::most_threads; threads++) {
@@ -70,7 +70,7 @@ bool for_each_part(const target& s, const options& o, Each each) {
   return true;
 }
 
-/// What is executed in a short run: a few thousand executions pass by every operation.
+/// The memory orders that a short run executes: a few thousand executions reach every operation.
 std::vector<site> find_sites(const target& s, options o) {
   o.history = false;
   o.executions = std::min<std::uint64_t>(o.executions, 2000);
@@ -87,7 +87,7 @@ std::vector<site> find_sites(const target& s, options o) {
   return found;
 }
 
-/// Whether one weakened order is caught.
+/// Prints whether one weakened order is caught.
 void weaken(const target& s, options o, const site& where) {
   o.history = false;
   sites.weakened = where;
@@ -117,7 +117,7 @@ void list(const std::vector<target>& all) {
   }
 }
 
-/// False after a complaint.
+/// False: not a number within the limits.
 template <class T>
 bool number(const char* text, T& to, T least, T most) {
   const char* const end = text + std::strlen(text);
@@ -211,9 +211,10 @@ int run(int argc, char** argv) {
   }
 
   bool as_expected = true, any = false;
-  std::map<std::string, bool> caught;  // of each mutant: in any of its forms
+  std::map<std::string, bool> caught;  // by mutation: any of the mutant's forms has failed
   for (const target& s : all) {
-    // A family's name stands for its forms, except where one execution is wanted. Mutants run only where --lock names them.
+    // A family's name stands for its forms, except with options that need one form. Mutants run only if --lock names
+    // them.
     const bool exact =
         s.name == o.lock || (s.family == o.lock && o.replay.empty() && r.weaken_at.empty() && !r.sites && !o.lines);
     const bool wanted = o.lock.empty() ? s.mutation.empty() : o.lock == "mutants" ? !s.mutation.empty() : exact;

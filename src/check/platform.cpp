@@ -1,4 +1,4 @@
-// What all locks share of the platform, compiled once.
+// The part of the checked platform that is compiled once for all locks.
 #include "check/platform.hpp"
 
 #include "check/checked_lock.hpp"
@@ -26,7 +26,7 @@ struct remark {
 void fail(const char* why, rl::test_result_e kind, const place& p) {
   last_reason = why;
   rl::ctx().fail_test(why, kind, info(p));
-  std::abort();  // not reached: relacy has left this fiber
+  std::abort();  // not reached: relacy switches to another fiber
 }
 
 void note(const char* text, const void* word, std::uint32_t mask, const place& p) {
@@ -64,10 +64,10 @@ bool ordered_sites::removes_fence(const place& p) {
 
 namespace {
 
-// What an order gives, as a set.
-constexpr unsigned acquires = 1, releases = 2, is_in_the_one_order = 4;
+// The effects of an order, as a set. The last one: a place in the total order of sequentially consistent operations.
+constexpr unsigned acquires = 1, releases = 2, is_in_total_order = 4;
 
-unsigned gives(std::memory_order o, access a) {
+unsigned effects(std::memory_order o, access a) {
   switch (o) {
     case std::memory_order_relaxed:
       return 0;
@@ -79,12 +79,12 @@ unsigned gives(std::memory_order o, access a) {
     case std::memory_order_acq_rel:
       return acquires | releases;
     default:
-      return is_in_the_one_order | (a == access::store ? 0 : acquires) |
+      return is_in_total_order | (a == access::store ? 0 : acquires) |
              (a == access::load || a == access::failure ? 0 : releases);
   }
 }
 
-/// What is tried of an order: all but one of what it gives, and each half alone.
+/// The weaker orders that are tried in place of an order: the next weaker one, and each half of it.
 unsigned ways_of(std::memory_order o, access a) {
   const auto ways = [](auto... all) { return ((1u << unsigned(all)) | ...); };
   const bool all = o == std::memory_order_seq_cst;
@@ -102,7 +102,7 @@ unsigned ways_of(std::memory_order o, access a) {
   }
 }
 
-/// The order that a weakened place has, where that is a weaker one.
+/// The order of an operation at a weakened place; unchanged if the replacement is not weaker.
 std::memory_order weaker(std::memory_order o, access a, made way) {
   if (way == made::all_relaxed) return std::memory_order_relaxed;
   if ((a == access::failure) != (way == made::failure_relaxed || way == made::failure_acquire)) return o;
@@ -110,7 +110,7 @@ std::memory_order weaker(std::memory_order o, access a, made way) {
                                : way == made::release                                 ? std::memory_order_release
                                : way == made::acquire || way == made::failure_acquire ? std::memory_order_acquire
                                                                                       : std::memory_order_relaxed;
-  return (gives(to, a) & ~gives(o, a)) == 0 && way != made::removed ? to : o;
+  return (effects(to, a) & ~effects(o, a)) == 0 && way != made::removed ? to : o;
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ rl::memory_order order_of(std::memory_order o, const place& p, const void* word,
   }
 }
 
-execution::execution(chances c, unsigned threads) : left_(c), threads_(threads) {
+execution::execution(chances c, unsigned threads) : remaining_(c), threads_(threads) {
   current_ = this;
   numa_nodes_ = 2 + rl::rand(most_numa_nodes - 1);
   moves_ = rl::rand(4) == 0;
@@ -147,10 +147,10 @@ execution::execution(chances c, unsigned threads) : left_(c), threads_(threads) 
     pace_ = std::array{std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{300000}, std::uint64_t{2000000}}[rl::rand(4)];
   }
   wraps_ = rl::rand(2) == 0;
-  // In nanoseconds and in 1024 of them, as locks count.
+  // Locks count nanoseconds, or units of 1024 ns: both wrap soon.
   if (wraps_) clock_ = (std::uint64_t{1} << 42) - 3000000;
   for (bool& tagged : tagged_) tagged = rl::rand(8) != 0;
-  // The lower 20 bits of the epoch, which is all that a semaphore keeps of it, are about to wrap, or have just.
+  // A semaphore keeps the lower 20 bits of the epoch: they are about to wrap, or have just wrapped.
   epoch_ = std::array{1u, 1u, 0xfffffu, 0x100000u}[rl::rand(4)];
   least_room_ = rl::rand(4);
   if (least_room_ == 3) least_room_ = 0;
@@ -193,7 +193,7 @@ void execution::before_access(const void* word, const place& p) {
   for (unsigned i = 0; i < most_watched; i++)
     if (inside(word, watched_[i].begin, watched_[i].size)) return watched_lives_[i].use(watched_[i].used_late, p);
   if (inside(word, locals_, sizeof locals_))
-    return local_lives_[slot_of_local(word)]->use("what a thread had on its stack is touched after its end", p);
+    return local_lives_[slot_of_local(word)]->use("a stack object is touched after its end", p);
   if (inside(word, inflated_room_, sizeof inflated_room_)) return use_inflated(word, p);
   if (!inside(word, nodes_.data(), sizeof nodes_)) return;
   node_slot& s = nodes_[distance(nodes_.data(), word) / sizeof(node_slot)];
@@ -204,7 +204,7 @@ void execution::use_inflated(const void* word, const place& p) {
   const unsigned which = unsigned(distance(inflated_room_, word) / sizeof inflated_room_[0]);
   if (!inside(word, inflated_room_[which] + inflated_lock_at, sizeof inflated_room_[0] - inflated_lock_at)) return;
   if (which != inflated_lost_)
-    fail("a large lock is touched that a fork has left behind", rl::test_result_access_to_freed_memory, p);
+    fail("a large lock of the parent is touched in the child", rl::test_result_access_to_freed_memory, p);
   inflated_uses_.use("a large lock is touched that has gone back to the pool", p);
 }
 
@@ -221,7 +221,7 @@ void execution::after_write(const void* word, const place& p) {
 
 void* execution::begin_local(std::size_t size, const place& p, void (*destroy)(void*)) {
   if (size > local_size || locals_begun_ == most_locals)
-    fail("no room for what threads have on their stacks", rl::test_result_user_assert_failed, p);
+    fail("more stack objects than there is room for", rl::test_result_user_assert_failed, p);
   local_lives_[locals_begun_].emplace();
   local_owner_[locals_begun_] = rl::thread_index();
   destroy_local_[locals_begun_] = destroy;
@@ -237,7 +237,7 @@ void execution::name(const void* begin, std::size_t size, const char* text) {
 }
 
 void execution::describe(const void* word, char* buffer, std::size_t room) const {
-  // A word's place is told by how many words lie before it in its object.
+  // A word's index in its object is the number of words before it.
   const auto say = [&](const char* text, const void* begin, std::size_t size) {
     unsigned before = 0, in_all = 0;
     for (unsigned i = 0; i < constructed.count; i++) {
@@ -278,19 +278,19 @@ void execution::describe(const void* word, char* buffer, std::size_t room) const
 
 void execution::doorway() {
   const unsigned me = rl::thread_index();
-  if (came_[me] != 0) {  // right after the operation that is the doorway
+  if (arrived_[me] != 0) {  // the second call: right after the operation that is the doorway
     door_[me] = 0;
     return pass_doorway();
   }
-  came_[me] = ++arrivals_;
+  arrived_[me] = ++arrivals_;
   door_[me] = waits_[me] = 0;
   overtaken_[me] = 0;
 }
 
-/// By the operation that is the doorway, or right after it.
+/// Called by the operation that is the doorway, or right after it.
 void execution::pass_doorway() {
   const unsigned me = rl::thread_index();
-  if (came_[me] == 0 || door_[me] != 0) return;
+  if (arrived_[me] == 0 || door_[me] != 0) return;
   door_[me] = ++arrivals_;
   overtaken_[me] = 0;
   if (me == the_search.held_back) the_search.helped = false;
@@ -299,35 +299,36 @@ void execution::pass_doorway() {
 void execution::waits() {
   looks_in_vain();
   const unsigned me = rl::thread_index();
-  if (came_[me] == 0 || waits_[me] != 0) return;
+  if (arrived_[me] == 0 || waits_[me] != 0) return;
   waits_[me] = ++arrivals_;
   if (me == the_search.held_back) the_search.helped = false;
 }
 
 void execution::admitted(const place& p) {
   const unsigned me = rl::thread_index();
-  // Where it is not known when a thread passed its doorway: not before it came, not after it was seen to wait.
-  const unsigned mine = door_[me] != 0 ? door_[me] : came_[me];
+  // If the time of the doorway is unknown: for this thread its arrival, which is earlier; for others their first poll
+  // or sleep, which is later.
+  const unsigned mine = door_[me] != 0 ? door_[me] : arrived_[me];
   for (unsigned t = 0; t < most_threads; t++) {
     const unsigned theirs = door_[t] != 0 || promise_.says_doorway ? door_[t] : waits_[t];
-    if (t == me || came_[t] == 0 || theirs == 0 || theirs > mine) continue;
+    if (t == me || arrived_[t] == 0 || theirs == 0 || theirs > mine) continue;
     if (promise_.fifo_leaders && (door_[t] == 0 || door_[me] == 0)) continue;
     overtaken_[t]++;
     if (promise_.most_overtaking == 0)
-      fail("a thread that waits is overtaken by one that came later", rl::test_result_user_assert_failed, p);
+      fail("a waiter is overtaken by a thread that came later", rl::test_result_user_assert_failed, p);
   }
-  // Not before: until then it may come through another doorway, from where the promise counts.
+  // Checked at admission only: until then the thread may pass a later doorway, from which the promise counts.
   if (promise_.most_overtaking != unbounded && overtaken_[me] > promise_.most_overtaking)
     fail("a thread has been overtaken more often than the lock promises", rl::test_result_user_assert_failed, p);
   for (unsigned t = 0; t < most_threads; t++) {
     if (t == me || slept_at_unlock_[t] == 0 || priorities_[t] == 0) continue;
     if (priorities_[t] > priorities_[me])
       fail("a sleeper of a higher priority is passed over", rl::test_result_user_assert_failed, p);
-    if (priorities_[t] == priorities_[me] && slept_at_unlock_[t] < came_[me])
+    if (priorities_[t] == priorities_[me] && slept_at_unlock_[t] < arrived_[me])
       fail("a sleeper of the same priority is overtaken", rl::test_result_user_assert_failed, p);
   }
   slept_at_unlock_ = {};
-  came_[me] = door_[me] = waits_[me] = 0;
+  arrived_[me] = door_[me] = waits_[me] = 0;
   overtaken_[me] = 0;
 }
 
@@ -343,7 +344,7 @@ bool execution::bernoulli(std::uint32_t n, const place& p) {
     d.line = p.line();
     return ++d.count % lots_ == 0;
   }
-  fail("lots are drawn in more places than there is room for", rl::test_result_user_assert_failed, p);
+  fail("more places draw lots than there is room for", rl::test_result_user_assert_failed, p);
 }
 
 // ---- contention -------------------------------------------------------------------------------------------------
@@ -418,8 +419,8 @@ void execution::sleep(const void* key, std::uint32_t mask, bool may_time_out, co
       awaited_sleepers_[t] = 0;
       rl::ctx().unpark_thread(rl::thread_id_t(t), false, info(p));
     }
-  const bool stray = left_.stray_wakes > 0 && rl::rand(4) == 0;
-  if (stray) left_.stray_wakes--;
+  const bool stray = remaining_.stray_wakes > 0 && rl::rand(4) == 0;
+  if (stray) remaining_.stray_wakes--;
   note("sleeps", key, mask, p);
   switch (rl::ctx().park_current_thread(may_time_out, stray, false, info(p))) {
     case rl::unpark_reason_timeout:

@@ -1,23 +1,23 @@
-// The third platform: every atomic operation goes to relacy, which explores interleavings and the values that
-// a weak memory model lets a load return, and finds data races by vector clocks.
+// The checked platform: every atomic operation goes to relacy, which explores interleavings and the values that the
+// C++ memory model lets a load return, and finds data races by vector clocks.
 //
-// Beyond what relacy does by itself:
+// What it adds to relacy:
 //
 // - Sleeping. park() compares the word's newest value and sleeps in one step, as the kernel does under its
-//   bucket's lock. It synchronises nothing. A scenario grants a few stray wakes; they are never what saves a
-//   set of sleepers of which nobody would run. That is a deadlock and reported, so that lost wake-ups show.
-// - Polling. await() sleeps until the word is written, once it has seen the newest value: an endless wait is
-//   a deadlock, too, and found at once. Polling with a limit looks as often as chance says.
-// - Time. now() goes forward at random, by little or beyond every limit.
-// - Ends. Whoever owns a lock, a waiting list or a semaphore last ends its life, giving a node back ends the
-//   node's, and leaving the block that of a local<T>. An access that is not ordered before the end (or after the
-//   node's next beginning) is reported, whether it came too late or merely could have; and, but for nodes, one
-//   that is ordered after the end.
-// - Order. Where a lock claims to be first come, first served, overtaking a thread that waits is reported.
-// - Priorities. A scenario says which threads have one. Where a lock claims that those who sleep get in by priority, another
-//   that gets in is reported.
+//   bucket's lock. It synchronises nothing. A scenario allows a few spurious wake-ups, which never resolve a deadlock:
+//   where all threads wait, that is reported, so that a lost wake-up fails.
+// - Polling. await() blocks until the word is written, once it has seen the newest value: an endless wait is
+//   a deadlock, too, and found at once. Polling with a limit looks a random number of times.
+// - Time. now() advances at random, by little or beyond every limit.
+// - Ends. The last owner of a lock, a waiting list or a semaphore ends its life, giving a node back ends the node's,
+//   and leaving the block that of a local<T>. An access is reported that is not ordered before the end (or after the
+//   node's next beginning), whether it came too late or merely could have; and, except for nodes, one that is ordered
+//   after the end.
+// - Order. Where a lock claims FIFO order, a thread that overtakes a waiter is reported.
+// - Priorities. A scenario gives threads priorities. Where a lock claims to admit sleepers by priority, an admission
+//   out of order is reported.
 //
-// What relacy cannot show: it lets modification order follow the order of execution, so a store may not take
+// What relacy cannot show: modification order follows the order of execution, so a store cannot take
 // effect later than another thread's store that it precedes. A failed compare-and-swap reads the newest
 // value. The futex's own barriers are not modelled: a lock that needs them is reported.
 #pragma once
@@ -79,21 +79,21 @@ namespace usher::check {
 
 using place = std::source_location;
 
-/// Where an operation stands in the source. The name is only given for a history that will be printed.
+/// The place of an operation in the source, for relacy. The file's name is given only while a history is collected.
 inline rl::debug_info info(const place& p) {
   return {"", rl::ctx().collecting_history() ? p.file_name() : "", p.line()};
 }
 
-// What is not a template and not short is in platform.cpp, so that it is compiled once and not for each lock.
+// Longer functions that are no templates are in platform.cpp: compiled once, not for each lock.
 
 [[noreturn]] void fail(const char* why, rl::test_result_e kind, const place& p);
 inline const char* last_reason = nullptr;  ///< of the last fail()
 
-/// A line of our own in the history.
+/// Adds a line to the history.
 void note(const char* text, const void* word, std::uint32_t mask, const place& p);
 
-/// What the order of one operation is made, to see whether that would be found. The order on failure of a compare-and-swap is
-/// one by itself. A fence is left out.
+/// The order that replaces one operation's order, to see whether a scenario then fails. The failure order of a
+/// compare-and-swap is replaced separately. `removed` is for fences.
 enum class made : std::uint8_t {
   all_relaxed,
   relaxed,
@@ -109,14 +109,14 @@ inline constexpr std::array<const char*, 8> names_of_made{"",        "relaxed", 
 
 enum class access : std::uint8_t { load, store, modify, failure };
 
-/// The operations of locks whose order can be weakened, one at a time and each half by itself.
+/// The operations whose order can be weakened, one at a time, each half of an order by itself.
 struct ordered_sites {
   struct found {
     place at;
     unsigned ways;  ///< 1 << each `made` that is weaker than an order seen here
   };
   std::array<found, 256> seen;
-  std::string_view only;  ///< what the file's name must end with one of, separated by spaces; empty: anything
+  std::string_view only;  ///< endings of file names, separated by spaces; empty: all files
   unsigned count = 0;
 
   struct site {
@@ -140,7 +140,7 @@ inline bool recording_sites = false;
 
 rl::memory_order order_of(std::memory_order o, const place& p, const void* word, access a = access::modify);
 
-/// The life of an object: uses, and an end that all of them must happen before.
+/// The life of an object: all uses must happen before its end.
 class life {
  public:
   life() : data_(rl::ctx().var_ctor()) {}
@@ -151,7 +151,7 @@ class life {
   void use(const char* why, const place& p) {
     if (ended_ || !data_->load(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
   }
-  /// Another life may follow: whoever uses the object then has to know.
+  /// Another life may follow. A use in it must be ordered after this end.
   void end(const char* why, const place& p) {
     if (!data_->store(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
   }
@@ -165,7 +165,7 @@ class life {
   bool ended_ = false;
 };
 
-/// An object whose life somebody ends, and what is said where that goes wrong.
+/// An object whose life a scenario ends, and the messages of failures.
 struct watched {
   const void* begin = nullptr;
   std::size_t size = 0;
@@ -177,7 +177,7 @@ void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
 void after_exchange(const void* word);
 
-/// Every word that is constructed while a history is collected, so that it can be named by its place in its object.
+/// The words that are constructed while a history is collected: a word is named by its place in its object.
 struct constructed_words {
   std::array<const void*, 1024> at;
   unsigned count = 0;
@@ -189,7 +189,7 @@ inline void note_construction(const void* word) {
     constructed.at[constructed.count++] = word;
 }
 
-// The operations are not defined in their classes: not inline, they are compiled once (platform.cpp) and not again
+// Operations are defined outside their classes, and so are not inline: they are compiled once (platform.cpp), not
 // for each lock.
 template <class T>
 class checked_atomic {
@@ -213,7 +213,7 @@ class checked_atomic {
   bool compare_exchange_strong(T& expected, T v, order success, order failure, place p = place::current());
   bool compare_exchange_weak(T& expected, T v, order success, order failure, place p = place::current());
 
-  /// What the last write in execution order left: what the kernel compares.
+  /// The value of the last write in execution order, which the kernel would compare.
   T newest() const;
 
  private:
@@ -294,13 +294,13 @@ T checked_atomic<T>::modify(Operation operation, const place& p) {
 template <class T>
 template <class Weak>
 bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p) {
-  // relacy quietly does nothing where the failure order is not implied by the success order.
+  // relacy silently does nothing if the success order does not imply the failure order.
   const bool known = failure == std::memory_order_relaxed || success == seq_cst || success == failure ||
                      (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
   if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
   before_access(this, p);
   const rl::memory_order then = order_of(success, p, this), otherwise = order_of(failure, p, this, access::failure);
-  // Weakened, the order on success may imply it no longer: then a fence follows, which does a little more.
+  // A weakened success order may no longer imply it: then an acquire fence follows, which orders a little more.
   const bool implied = otherwise == rl::mo_relaxed || then == rl::mo_seq_cst || then == otherwise ||
                        (then == rl::mo_acq_rel && otherwise == rl::mo_acquire);
   const bool done = word_.compare_exchange(weak, expected, v, then, implied ? otherwise : rl::mo_relaxed, info(p));
@@ -353,7 +353,7 @@ extern template class checked_plain<std::uint32_t>;
 extern template class checked_plain<std::uint64_t>;
 extern template class checked_plain<void*>;
 
-/// The words alone: what a queue node is made of.
+/// The types of words, of which a queue node is made.
 struct checked_words {
   template <class T>
   using atomic = checked_atomic<T>;
@@ -361,34 +361,34 @@ struct checked_words {
   using plain = checked_plain<T>;
 };
 
-/// Makes an object that nobody else knows yet, in one step: a fork finds no half of it.
+/// Constructs an object that no other thread can reach yet, in one step: no fork happens in the middle.
 template <class T>
 T* construct_at_once(void* at) {
   const rl::preemption_disabler in_one_step(rl::ctx());
   return ::new (at) T{};
 }
 
-/// What a scenario lets chance do in one execution.
+/// The random events that a scenario allows in one execution.
 struct chances {
   unsigned stray_wakes = 0;
-  unsigned refused_nodes = 0;  ///< take_node() says that there are none
-  bool adverse = false;        ///< in some executions the clock has one pace, and lots fall rarely or always
+  unsigned refused_nodes = 0;  ///< calls of take_node() that return no node
+  bool adverse = false;        ///< in some executions the clock has one pace, and lots succeed rarely or always
 };
 
-/// How waiters are ordered: of each lock, by its traits.
+/// A lock's promise on the order of waiters, from its traits.
 struct order_promise {
   const void* lock = nullptr;  ///< its words
   std::size_t size = 0;
-  int most_overtaking = unbounded;  ///< first come, first served is 0
-  /// The doorway is the thread's first read-modify-write of a word of the lock. Else the lock says where it is (P::doorway for the
-  /// second time), or a thread is past it where it first polls or sleeps.
+  int most_overtaking = unbounded;  ///< of one waiter; 0: FIFO
+  /// The doorway is the thread's first read-modify-write of a word of the lock. Otherwise the lock marks it (by its
+  /// second P::doorway), or a thread has passed it when it first polls or sleeps.
   bool first_exchange_is_doorway = false;
-  bool says_doorway = false;  ///< always, as far as it promises anything: who polls or sleeps may not have passed it
-  bool fifo_leaders = false;  ///< only leaders of groups, and among each other
+  bool says_doorway = false;  ///< the lock always marks it; a thread that polls or sleeps may not have passed it
+  bool fifo_leaders = false;  ///< the promise holds only for leaders of groups, among each other
 };
 
-/// All that belongs to one execution besides the lock: nodes, what threads put on their stacks, the waiting array, who
-/// sleeps, the clock.
+/// The state of one execution besides the target: nodes, objects on the threads' stacks, the waiting array, the
+/// sleepers, the clock.
 class execution {
  public:
   static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2, most_tables = 3;
@@ -412,7 +412,7 @@ class execution {
 
   // ---- lives ----
 
-  /// The objects that somebody will end.
+  /// The objects whose life end_of() will end.
   void watch(unsigned which, watched w) { watched_[which] = w; }
   void watch_nothing() { watched_ = {}; }
 
@@ -423,7 +423,7 @@ class execution {
   void before_access(const void* word, const place& p);
   void after_write(const void* word, const place& p);
 
-  /// Is told by the thread that does it: of a write to any word, and that an object of others' reach has been begun.
+  /// Called by the thread that writes a word, and by one that begins a local object.
   struct observer {
     void (*written)(void* context, const void* word) = nullptr;
     void (*local_begun)(void* context, void* at) = nullptr;
@@ -433,52 +433,52 @@ class execution {
 
   // ---- names ----
 
-  /// What a history calls the words of an object.
+  /// The name of an object's words in a history.
   void name(const void* begin, std::size_t size, const char* text);
   template <class T>
   void name(const T& object, const char* text) {
     name(&object, sizeof object, text);
   }
-  /// "lock[1]"; of an object of one word its name alone. Written into the buffer.
+  /// Writes "lock[1]", or the name alone of an object of one word, into the buffer.
   void describe(const void* word, char* buffer, std::size_t size) const;
 
-  // ---- incarnations of the process, and who holds a mutex ----
+  // ---- forks, and owners of a mutex ----
 
   std::uint32_t epoch() const { return epoch_; }
   std::uint32_t owner_tag() const { return tagged_[record()] ? 2 * record() + 3 : 1; }
   void ensure_owner_tag() { tagged_[record()] = true; }
 
-  // Forks: fork.hpp. The process goes on in the child.
+  // Forks: fork.hpp. The execution continues in the child.
 
-  /// A thread's program, which a fork ends, wherever it is, and which begins in its generation. Scenarios that fork give all that
-  /// their threads do to this.
+  /// Runs a thread's program from the start of its generation on; a fork ends it, wherever it is. Scenarios with
+  /// forks run all of their threads by this.
   template <class Program>
   void run(Program program) {
     if (process_.begins() && _setjmp(process_.way_out()) == 0) program();
     process_.ends();
   }
-  /// Before the threads begin: thread t exists only after so many forks.
+  /// Before the threads begin: thread t starts after this number of forks.
   void begins_after(unsigned t, unsigned forks) { process_.begins_after(t, forks); }
-  /// By a thread that is in no operation of a lock. All other threads of its process vanish.
+  /// By a thread outside of all operations of the target. All other threads of its process vanish.
   void fork(node_pool pool, place p = place::current()) {
     rl::ctx().sched();
     fork_at_once(pool, p);
   }
-  /// Nobody runs between what the caller has seen and the fork.
+  /// As fork(), but no other thread runs between the caller's last operation and the fork.
   void fork_at_once(node_pool, place p = place::current());
-  /// After it: the threads of the child begin.
+  /// After the fork: starts the threads of the child.
   void start_threads(place p = place::current());
   unsigned forks() const { return process_.forks(); }
-  /// The calling thread's record: a thread of a child may have that of one which has vanished.
+  /// The calling thread's record: a thread of a child may have the record of a vanished thread.
   unsigned record() const { return process_.record_of(rl::thread_index()); }
 
-  // ---- what others reach on a thread's stack ----
+  // ---- objects on a thread's stack that other threads reach ----
 
-  /// Room for one object. It is not used again, so that whoever comes too late finds nothing else there.
-  /// `destroy`: what is to be called if a fork takes the object's thread away.
+  /// Room for one object. It is not reused, so that a late access finds no other object there.
+  /// `destroy`: called if a fork removes the object's thread.
   void* begin_local(std::size_t size, const place& p, void (*destroy)(void*) = nullptr);
   void end_local(const void* at, const place& p) {
-    local_lives_[slot_of_local(at)]->end_for_good("a thread takes away what another may still touch on its stack", p);
+    local_lives_[slot_of_local(at)]->end_for_good("a stack object ends while another thread may still touch it", p);
     destroy_local_[slot_of_local(at)] = nullptr;
   }
   /// Numbers the objects from 0 on.
@@ -487,11 +487,11 @@ class execution {
 
   // ---- order ----
 
-  /// How often a waiter past its doorway may be overtaken by threads whose doorway comes later.
+  /// What the lock promises to a waiter past its doorway, against threads that pass theirs later.
   void promise(const order_promise& p) { promise_ = p; }
   void doorway();
   void admitted(const place& p);
-  /// A leader of a group has a place in their order, or has none any more.
+  /// A leader of a group gets a place in the leaders' order, or gives it up.
   void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
     if (promise_.first_exchange_is_doorway &&
@@ -501,38 +501,38 @@ class execution {
 
   // ---- contention ----
 
-  /// The calling thread goes to the lock, or comes back from it.
+  /// The calling thread begins or ends an acquisition.
   void wants(bool lock) {
     wants_[rl::thread_index()] = lock;
     looked_[rl::thread_index()] = false;
     sleeps_[rl::thread_index()] = 0;
   }
-  /// How often the thread has fallen asleep since it came.
+  /// How often the thread has fallen asleep since wants(true).
   unsigned sleeps(unsigned thread) const { return wants_[thread] ? sleeps_[thread] : 0; }
-  /// It will not come again.
+  /// The calling thread makes no more acquisitions.
   void goes_home();
-  /// By a thread that polls, sleeps or backs off.
+  /// Called by a thread that polls, sleeps or backs off.
   void looks_in_vain() {
     const unsigned me = rl::thread_index();
     if (!wants_[me] || looked_[me]) return;
     looked_[me] = true;
     rouse_gathered();
   }
-  /// By a holder: goes on when so many others wait for the lock (have polled or slept since they came), or all that have not gone home.
-  /// The thread `but` does not count.
+  /// Called by the owner: waits until this number of other threads wait for the lock (have polled or slept since
+  /// wants(true)), or all that still make acquisitions. The thread `but` does not count.
   void gather(unsigned most, unsigned but, place p = place::current());
 
   // ---- NUMA nodes and numbers of threads ----
 
   static constexpr unsigned most_numa_nodes = 4;
   std::uint32_t numa_node() const { return moves_ ? rl::rand(numa_nodes_) : home_nodes_[rl::thread_index()]; }
-  /// What thread 0's index is, less 1.
+  /// Thread 0's index, less 1.
   std::uint32_t first_index() const { return first_index_; }
   void number_threads_from(std::uint32_t n) { first_index_ = n; }
 
   // ---- lots ----
 
-  /// Where lots are adverse, each place in the source draws one that is lucky at every so many, and not before.
+  /// Where lots are adverse, each place in the source draws a success every lots_ draws, and none before.
   bool bernoulli(std::uint32_t n, const place& p);
 
   // ---- priorities ----
@@ -540,12 +540,13 @@ class execution {
   std::uint32_t priority_of(unsigned thread) const { return priorities_[thread]; }
   void set_priority(unsigned thread, std::uint32_t p) { priorities_[thread] = p; }
 
-  /// By a lock's holder, before it unlocks: of the threads that sleep now and have a priority, the best gets in next.
+  /// Called by the owner before its unlock: of the threads that sleep now and have a priority, the best must be
+  /// admitted next.
   void let_sleepers_in_by_priority();
 
-  /// Waits until so many threads sleep.
+  /// Waits until this number of threads sleep.
   void await_sleepers(unsigned n, place p = place::current());
-  /// Those who were woken, in order; to be read when everybody is done.
+  /// The woken threads, in order; to be read after all threads have ended.
   unsigned woken() const { return woken_; }
   unsigned woken(unsigned i) const { return woken_order_[i]; }
 
@@ -554,7 +555,8 @@ class execution {
   void poll_until_written(const void* word, const place& p);
   void sleep(const void* key, std::uint32_t mask, bool may_time_out, const place& p);
   void wake(const void* key, std::uint32_t mask, int most, const place& p);
-  /// The calling thread is about to nap: its time does not end while the word has one of these bits, with which a wake-up comes.
+  /// The calling thread is about to call nap(): its time does not end while the word has one of these bits, which
+  /// promise a wake-up.
   void naps_at(const checked_atomic<std::uint32_t>& word, std::uint32_t woken_by) {
     naps_[rl::thread_index()] = {&word, woken_by};
   }
@@ -568,20 +570,20 @@ class execution {
     static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
     return clock_ += pace_ != 0 ? pace_ : steps[rl::rand(steps.size())];
   }
-  /// What now() has said last.
+  /// The last value of now().
   std::uint64_t clock() const { return clock_; }
 
-  /// Half of the executions have counts with less room, but where a scenario asks for more: a thread that is not counted is promised
-  /// less.
+  /// Half of the executions give counts less room. count_all() excludes that: a thread without room in a count is
+  /// promised less.
   void count_all() { least_room_ = 0; }
   std::uint32_t count_limit(std::uint32_t n) const { return least_room_ != 0 && least_room_ < n ? least_room_ : n; }
 
   // ---- nodes ----
 
-  /// As on the hardware: a thread takes nodes of its own, and anyone gives them back.
+  /// As on the native platform: a thread takes its own nodes, and any thread gives them back.
   node_handle take_node(const place& p) {
-    if (left_.refused_nodes > 0 && rl::rand(3) == 0) {
-      left_.refused_nodes--;
+    if (remaining_.refused_nodes > 0 && rl::rand(3) == 0) {
+      remaining_.refused_nodes--;
       return no_node;
     }
     const unsigned first = rl::thread_index() * nodes_a_thread;
@@ -600,7 +602,7 @@ class execution {
     s.used.store(0, std::memory_order_release, p);
   }
 
-  /// Where a thread has kept none, all nodes are one pool: by then its own may be with others.
+  /// If the thread has no cached node, it takes any free one: other threads may hold its own by then.
   node_handle cached_node(const place& p) {
     node_handle& kept = kept_[rl::thread_index()];
     if (kept != no_node) return std::exchange(kept, no_node);
@@ -623,15 +625,15 @@ class execution {
 
   queue_node<checked_words>& node(node_handle h, const place& p) { return slot(h, p).node; }
 
-  /// Whether the word is the platform's own, whose orders are not a lock's.
+  /// Whether the word belongs to the platform and not to the target: its orders are not weakened.
   bool keeps(const void* word) const {
     return word == &inflated_taken_ ||
            std::ranges::any_of(nodes_, [word](const node_slot& s) { return word == &s.used; });
   }
 
-  // ---- states of large locks ----
+  // ---- inflated states ----
 
-  /// One, so that a second lock, or the same again before it has come back, finds none. A fork may lose it.
+  /// There is one, so that a second lock, or the same lock before it is given back, finds none. A fork may lose it.
   template <class State>
   std::uint32_t take_inflated(const place& p) {
     std::uint32_t unused = 0;  // acquire: pairs with give_inflated
@@ -641,7 +643,7 @@ class execution {
     if (end_inflated_[inflated_lost_] == nullptr) {
       State* const made = construct_at_once<State>(inflated_room_[inflated_lost_]);
       end_inflated_[inflated_lost_] = [](void* at) { static_cast<State*>(at)->~State(); };
-      // Closed, and in half of the executions about to wrap.
+      // Closed; in half of the executions its generation is about to wrap.
       if (wraps_) made->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
     }
     return 1 + inflated_lost_;
@@ -694,14 +696,14 @@ class execution {
   void use_inflated(const void* word, const place& p);
   void forget_thread(unsigned t);
   void forget_nodes();
-  void lose_annex();
+  void lose_inflated();
   void end_vanished_locals();
   bool has_gathered(unsigned thread) const;
   void rouse_gathered();
 
   node_slot& slot(node_handle h, const place& p) {
     if (h < first_node_ && h >= first_node)
-      fail("a node is used that a fork has left behind", rl::test_result_user_assert_failed, p);
+      fail("a node of the parent is used in the child", rl::test_result_user_assert_failed, p);
     if (h < first_node_ || h - first_node_ >= nodes_.size())
       fail("not the handle of a node", rl::test_result_user_assert_failed, p);
     return nodes_[h - first_node_];
@@ -709,7 +711,7 @@ class execution {
 
   static inline execution* current_ = nullptr;
 
-  chances left_;
+  chances remaining_;
   const unsigned threads_;
   std::array<watched, most_watched> watched_;
   std::array<life, most_watched> watched_lives_;
@@ -720,8 +722,8 @@ class execution {
   std::array<unsigned, most_locals> local_owner_{};
   unsigned locals_begun_ = 0;
   std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
-  node_handle first_node_ = first_node;                 ///< other ones after a fork that has left the parent's behind
-  static constexpr std::size_t inflated_lock_at = 128;  // before it, `users` outlives it
+  node_handle first_node_ = first_node;                 ///< after a fork with node_pool::anew, behind the parent's
+  static constexpr std::size_t inflated_lock_at = 128;  // `users`, in front of the large lock, outlives it
   static constexpr unsigned most_inflated = 3;
   alignas(128) std::byte inflated_room_[most_inflated][4096];
   unsigned inflated_lost_ = 0;
@@ -740,9 +742,9 @@ class execution {
   observer observer_;
   std::array<bool, most_threads> tagged_{};
   order_promise promise_;
-  std::array<unsigned, most_threads> came_{};   ///< in arrivals_; 0: not at the lock
-  std::array<unsigned, most_threads> door_{};   ///< when it was seen to pass its doorway
-  std::array<unsigned, most_threads> waits_{};  ///< when it was seen to wait, if that was earlier
+  std::array<unsigned, most_threads> arrived_{};  ///< in arrivals_; 0: not at the lock
+  std::array<unsigned, most_threads> door_{};     ///< when it passed its doorway
+  std::array<unsigned, most_threads> waits_{};    ///< when it was first seen to poll or sleep
   std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
   std::array<bool, most_threads> wants_{}, looked_{}, gone_home_{};
@@ -755,17 +757,17 @@ class execution {
   unsigned numa_nodes_ = 2;
   bool moves_ = false;
   std::uint32_t first_index_ = 0;
-  unsigned lots_ = 0;  ///< 0: one in three is lucky, at random
+  unsigned lots_ = 0;  ///< 0: one in three succeeds, at random
   struct drawn_at {
     const char* file = nullptr;
     unsigned line = 0, count = 0;
   };
   std::array<drawn_at, 8> draws_{};
-  std::uint64_t pace_ = 0;  ///< ns from look to look at the clock; 0: random
+  std::uint64_t pace_ = 0;  ///< ns by which each now() advances; 0: random
   bool wraps_ = false;
   std::array<std::uint32_t, most_threads> priorities_{};
-  std::array<unsigned, most_threads> asleep_since_{};     ///< in arrivals_; 0: is awake
-  std::array<unsigned, most_threads> slept_at_unlock_{};  ///< the same as it was at the last unlock
+  std::array<unsigned, most_threads> asleep_since_{};     ///< in arrivals_; 0: awake
+  std::array<unsigned, most_threads> slept_at_unlock_{};  ///< asleep_since_ at the last unlock
   std::array<unsigned, most_threads> awaited_sleepers_{};
   std::array<unsigned, 64> woken_order_{};
   unsigned woken_ = 0;
@@ -793,11 +795,11 @@ struct checked : checked_words {
     for (;;) {
       const T v = w.load(o, p);
       if (pred(v)) return v;
-      // Nothing can run between the load and this.
+      // No other thread runs between the load and this comparison.
       if (v == w.newest())
         execution::current().poll_until_written(&w, p);
       else
-        rl::yield(1, info(p));  // after a yield, relacy lets no load return what has been seen before it
+        rl::yield(1, info(p));  // after a yield, relacy returns no value older than those already seen
     }
   }
   template <class T, class Pred>
@@ -844,7 +846,7 @@ struct checked : checked_words {
 
   // ---- sleeping ----
 
-  // What a scenario says of a thread's time: that a sleep may end by it, or that no execution lives to see that.
+  // The limits that a scenario gives: a sleep may end by `soon`, and never by `never`.
   static constexpr std::uint64_t soon = 1, never = std::uint64_t{1} << 62;
 
   template <class T>
@@ -852,7 +854,8 @@ struct checked : checked_words {
                    place p = place::current()) {
     sleep(w, expected, mask, false, p);
   }
-  /// Only a scenario's time ends a sleep, not a lock's: what a lock relies on is nap(), and what is lost otherwise is to show.
+  /// Only a scenario's limit ends a sleep, not a lock's. A lock that relies on the limit calls nap(); any other lost
+  /// wake-up must fail.
   static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                        place p = place::current()) {
     sleep(w, expected, mask, ns <= soon, p);
@@ -917,7 +920,7 @@ struct checked : checked_words {
     place place_;
   };
 
-  /// Both are full fences of the calling thread: of a pair, one is the heavy one.
+  /// Both halves of an asymmetric fence are full fences of the calling thread.
   static void fence_light(place p = place::current()) {
     if (!sites.removes_fence(p)) rl::atomic_thread_fence(rl::mo_seq_cst, info(p));
   }
@@ -927,10 +930,10 @@ struct checked : checked_words {
   }
 
   static std::uint32_t fork_epoch() { return execution::current().epoch(); }
-  /// Odd and above 2, as natively; a thread may have none at first.
+  /// Odd and above 2, as on the native platform; a thread may have none at first.
   static std::uint32_t owner_tag() { return execution::current().owner_tag(); }
   static void ensure_owner_tag() { execution::current().ensure_owner_tag(); }
-  /// As natively: 0 is who has no record.
+  /// As on the native platform, 0 is a thread without a record.
   static std::uint32_t thread_index() { return execution::current().first_index() + execution::current().record() + 1; }
   static constexpr std::uint32_t most_numa_nodes = execution::most_numa_nodes;
   static std::uint32_t numa_node() { return execution::current().numa_node(); }
@@ -942,14 +945,14 @@ struct checked : checked_words {
   static atomic<std::uint32_t>* table() {
     return execution::current().table(Tag::kind).data();
   }
-  /// Two words, so that waiters meet in one.
+  /// Two words, so that several waiters share one.
   template <class Tag>
   static constexpr std::uint32_t table_size() {
     return execution::table_size;
   }
   static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
-  /// Never 0: so the least append_probability is none.
+  /// Never 0, so that the least append_probability never appends.
   static std::uint32_t random() { return 1 + rl::rand((1u << 16) - 1); }
   static bool bernoulli(std::uint32_t n, place p = place::current()) { return execution::current().bernoulli(n, p); }
   static std::uint64_t now() { return execution::current().now(); }

@@ -1,42 +1,42 @@
-// Which thread runs next, and what else is left to chance: which value a weak load returns, whether a sleeper wakes for
-// no reason, what the scenarios choose. Three ways to go through the possibilities:
+// The scheduler picks the thread that runs next, and makes all other random choices: the value that a weak load
+// returns, spurious wake-ups, the scenarios' choices. Three ways to go through the possibilities:
 //
-// random   Each execution is drawn from its number. relacy's own random scheduler picks any runnable thread at each step,
-//          so that it hardly ever delays one thread for long; many races need just that. Here an execution draws one of
+// random   Each execution is drawn from its number. relacy's own random scheduler picks any runnable thread at each
+//          step, so it hardly ever delays one thread for long, which many races need. Here an execution draws one of
 //          three ways:
 //
 //            any      as relacy: any runnable thread at each step
-//            runs     a thread goes on for a while, then any other
-//            ranks    threads have ranks and the highest that can run does; at a few random steps the running one becomes
-//                     the lowest (Burckhardt, Kothari, Musuvathi & Nagarakatte, "A Randomized Scheduler with
+//            runs     a thread continues for a while, then any other
+//            ranks    threads have ranks and the highest runnable one runs; at a few random steps the running one
+//                     becomes the lowest (Burckhardt, Kothari, Musuvathi & Nagarakatte, "A Randomized Scheduler with
 //                     Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); one that yields becomes the lowest, too
 //
-// bound    What the scenarios choose is drawn from a number, the *program*. Then all executions of the program are gone
-//          through that differ from the plain one at no more than so many places. In the plain one a thread runs until it
-//          waits, yields or ends, then the next in a circle does; each load returns the newest value; nobody wakes
-//          without a reason. Another thread at such a point, an older value, a stray wake are one difference each (Emmi,
-//          Qadeer & Rakamarić, "Delay-Bounded Scheduling", POPL 2011). When a program is done, the next begins.
+// bound    The scenarios' choices are drawn from a number, the *program*. The search goes through all executions of the
+//          program that differ from the plain one at a limited number of places. In the plain one a thread runs until
+//          it waits, yields or ends, then the next in a circle runs; each load returns the newest value; no wake-up is
+//          spurious. Another thread at such a point, an older value, a spurious wake-up are one difference each (Emmi,
+//          Qadeer & Rakamarić, "Delay-Bounded Scheduling", POPL 2011). After a program, the next begins.
 //
-// full     The same without a limit to the differences: all executions of a program. Two threads that acquire once have few
-//          enough.
+// full     The same without a limit to the differences: all executions of a program. Two threads that acquire once have
+//          few enough.
 //
-// Fair schedules, for scenarios that ask for progress: one thread is held back, but runs at least every so many steps, most
-// often while somebody else holds the lock. The others run on until they wait, as a rule.
+// Fair schedules, for scenarios of progress: one thread is held back, but runs at least every few steps, most
+// often while another thread holds the lock. The others run until they wait, as a rule.
 #pragma once
 
 #include "check/platform.hpp"
 
 namespace usher::check {
 
-/// How the executions are gone through, and where that stands. One run at a time.
+/// The kind of search, and its present state. One search at a time.
 struct search {
-  // Given.
+  // The parameters.
   bool bounded = false;
-  unsigned differences = 2;    ///< bound: at most so many
-  std::uint64_t programs = 0;  ///< bound: the end after so many; 0: none
+  unsigned differences = 2;    ///< bound: at most, in an execution
+  std::uint64_t programs = 0;  ///< bound: the search ends after these; 0: no limit
   bool fair = false;
 
-  // The present execution: what its state, and a report of a crash, are made of.
+  // The present execution: its state and the report of a crash are made from these.
   std::uint64_t number = 0, program = 0;
   struct choice {
     std::uint8_t taken, of;
@@ -52,20 +52,21 @@ struct search {
   unsigned to_replay = 0;
   bool replays = false;
 
-  // By scenarios of fair schedules.
-  bool held = false;       ///< by another than the one held back
-  unsigned held_back = 0;  ///< the thread
-  bool helped =
-      false;  ///< it is on the way to a doorway from which others can keep it: not held back until it is there
+  // Written by scenarios of fair schedules.
+  bool held = false;       ///< a thread other than `held_back` owns the lock
+  unsigned held_back = 0;  ///< the thread that is held back
+  /// The thread is on its way to a doorway from which others can keep it: it is not held back until it has passed it.
+  bool helped = false;
 
-  /// By execution::fork(): takes the thread away from those that can run, and from those that wait for a time or a stray
-  /// wake; relacy's unpark_thread() gives it back. False: it has finished.
+  /// Called by execution::fork(): the thread is no longer runnable, and neither time nor a spurious wake-up wakes it;
+  /// relacy's unpark_thread() reverts that. False: it has finished.
   bool (*take_away)(unsigned thread) = nullptr;
 
-  /// The present execution as relacy and `usher check --replay` take it: "4711", or with bounds "4711:program:12.1:40.2",
-  /// where 12 and 40 are the numbers of the choices at which it differs, 1 and 2 what was chosen.
+  /// The present execution for relacy and `usher check --replay`: "4711", or of a bounded search
+  /// "4711:program:12.1:40.2", where 12 and 40 are the numbers of the choices that differ, 1 and 2 the alternatives
+  /// taken.
   void write(char* buffer, std::size_t size) const;
-  /// What follows the execution's number in it.
+  /// Reads the part behind the execution's number.
   void read(std::istream& s);
 };
 inline search the_search;
@@ -85,8 +86,8 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     the_search.held = the_search.helped = false;
     current_ = this;
     the_search.take_away = [](unsigned t) { return current_->take_away(rl::thread_id_t(t)); };
-    the_search.held_back = 0;  // until the scenario has said it: not what the execution before has left
-    // All chance of an execution comes from its number, so that a failing one can be run again for its history.
+    the_search.held_back = 0;  // until the scenario sets it; not the value of the previous execution
+    // All randomness of an execution comes from its number, so that a failing one can be run again for its history.
     state_ = ((the_search.bounded ? the_search.program : this->iter_) + 1) * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < 4; i++) random();
     this->thread_ = nullptr;
@@ -98,10 +99,10 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     const unsigned span = 16u << random() % 5;
     for (auto& c : changes_) c = 1 + random() % span;
     held_back_ = 0;
-    patience_ = 4u << random() % 3 * 2;
+    steps_held_back_ = 4u << random() % 3 * 2;
     if (the_search.bounded) {
       the_search.made = differs_ = 0;
-      for (auto& s : client_) s = std::uint64_t{random()} << 32 | random() | 1;
+      for (auto& s : scenario_state_) s = std::uint64_t{random()} << 32 | random() | 1;
       first_ = random() % Threads;
     }
     if (the_search.bounded) return first_;
@@ -150,10 +151,10 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     switch (type) {
       case rl::sched_type_atomic_load:
         return choose(limit);
-      case rl::sched_type_cas_fail:  // 0: for no reason
+      case rl::sched_type_cas_fail:  // 0: spuriously
         return choose(2) == 0 ? limit - 1 : 0;
       case rl::sched_type_user:
-        return next(client_[this->thread_ == nullptr ? Threads : this->thread_->index_]) % limit;
+        return next(scenario_state_[this->thread_ == nullptr ? Threads : this->thread_->index_]) % limit;
       default:
         return limit - 1;
     }
@@ -162,7 +163,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   void get_state_impl(std::ostream& s) {
     char text[2048];
     the_search.write(text, sizeof text);
-    s << text + std::strcspn(text, ":");  // relacy has written the number
+    s << text + std::strcspn(text, ":");  // relacy writes the number itself
   }
   void set_state_impl(std::istream& s) {
     if (the_search.bounded) the_search.read(s);
@@ -183,9 +184,10 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
         some.threads[some.count++] = t;
     return some;
   }
-  /// relacy takes a thread that may time out for one that will.
+  /// Called here because relacy assumes that a thread that may time out will.
   [[noreturn]] static void report_deadlock() {
-    fail("deadlock: every thread waits, and nobody is left to wake them", rl::test_result_deadlock, place::current());
+    fail("deadlock: every thread waits, and no thread is left to wake them", rl::test_result_deadlock,
+         place::current());
   }
 
   rl::thread_id_t roused(rl::thread_id_t t) {
@@ -206,11 +208,11 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     const auto victim = rl::thread_id_t(the_search.held_back);
     const auto& can_run = this->running_threads;
     const auto others = unsigned(std::ranges::count_if(can_run, [victim](auto t) { return t != victim; }));
-    // Others go on for a step where it pauses: it may wait for them.
+    // Where it pauses, another thread runs for a step: the pause may wait for that thread.
     const bool pauses = this->thread_ != nullptr && this->thread_->index_ == victim && !goes_on;
     if (the_search.helped && others != can_run.size() && (others == 0 || !pauses)) return victim;
     if (others != can_run.size() &&
-        (others == 0 || ++held_back_ > patience_ || (the_search.held && random() % 4 == 0))) {
+        (others == 0 || ++held_back_ > steps_held_back_ || (the_search.held && random() % 4 == 0))) {
       held_back_ = 0;
       return victim;
     }
@@ -248,7 +250,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return which < normal ? options[which] : roused(options[which]);
   }
 
-  /// 0 is what the plain execution does.
+  /// 0 is the choice of the plain execution.
   unsigned choose(unsigned n) {
     search& s = the_search;
     if (s.made == search::most_choices) return 0;
@@ -266,7 +268,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return s.choices[at].taken;
   }
 
-  /// The last choice that can be made otherwise is.
+  /// Depth-first: takes the next alternative of the last choice that has one.
   void next_execution() {
     search& s = the_search;
     for (; s.known != 0; s.known--)
@@ -288,13 +290,14 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
 
   static inline scheduler* current_ = nullptr;
   std::uint64_t state_ = 1;
-  std::array<std::uint64_t, Threads + 1> client_{};  // of each thread, and of what comes before them
+  std::array<std::uint64_t, Threads + 1>
+      scenario_state_{};  // random state of each thread, and of the set-up before them
   way way_ = any;
   unsigned step_ = 0, stay_ = 4;
   int lowest_ = 0;
   std::array<int, Threads> rank_{};
   std::array<unsigned, 4> changes_{};
-  unsigned held_back_ = 0, patience_ = 4;
+  unsigned held_back_ = 0, steps_held_back_ = 4;
   unsigned differs_ = 0;
   rl::thread_id_t first_ = 0;
 };

@@ -1,23 +1,24 @@
-// What two scenarios ask of the threads that wait on a condition variable, from what they have seen of each: a `Waiter` has `at` (null:
-// it has gone), `number` (the order of entry), `priority`, and of its chain `chain` (0: none), `place`, `is_awake`, `is_back` (it has
-// the mutex again). `each(f)` calls f for all waiters, of see_selection() for those in the list.
+// Assertions of two scenarios on the waiters of a condition variable, over a record of each. A `Waiter` has `at`
+// (null: it has left), `number` (the order of entry), `priority`, `chain` (its number; 0: none), `place` in that,
+// `is_awake`, `is_back` (it holds the mutex again). `each(f)` calls f for all waiters; see_selection()'s for those in
+// the list.
 #pragma once
 
 #include "check/explore.hpp"
 
 namespace usher::check {
 
-/// A signal or a broadcast has selected a waiter. `at_tail`: the chance to append.
+/// A signal or a broadcast has selected a waiter. `at_tail`: the probability to append.
 template <class Waiter, class Each>
 void see_selection(const Waiter& selected, double at_tail, Each each_listed) {
   each_listed([&](const Waiter& o) {
     if (o.priority > selected.priority) fail("a signal passes over a waiter of a higher priority");
     const bool before = at_tail == 1 ? o.number < selected.number : at_tail == 0x1p-32 && o.number > selected.number;
-    if (o.priority == selected.priority && before) fail("a signal does not choose the one whose turn it is");
+    if (o.priority == selected.priority && before) fail("a signal does not select the waiter whose turn it is");
   });
 }
 
-/// A thread of a chain has been woken: in its turn, and alone.
+/// A thread of a chain has been woken: this must be its turn, and no other may be awake without the mutex.
 template <class Waiter, class Each>
 void see_awake_in_chain(const Waiter& woken, Each each) {
   if (woken.chain == 0) return;

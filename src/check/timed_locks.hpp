@@ -1,5 +1,5 @@
-// A lock with timed waiters beside it and an owner tag, as a pthread mutex has them (timed.hpp, preload/), made a lock
-// itself. A thread comes with a deadline or without, as chance says; where its time runs out it comes again without.
+// A lock with timed waiters and an owner tag beside it, as a pthread mutex has them (core/timed_waiters.hpp,
+// preload/), as a lock by itself. lock() has a deadline or none, at random; after a time-out it locks without one.
 #pragma once
 
 #include "usher/core/timed_waiters.hpp"
@@ -25,14 +25,14 @@ class with_deadlines {
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
-  /// By the scenario that asks whether such a thread is served: in the manner of one, for as long as it takes.
+  /// For the scenario `served`: waits as a thread with a deadline, which never comes.
   void lock_with_deadline() {
     timed_waiters::lock(
         lock_, timed_waiters_, [] { return std::uint64_t{1} << 62; }, &tag_);
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
-  /// By the other threads there.
+  /// For the other threads of that scenario.
   void lock_without_deadline() {
     lock_.lock();
     tag_.store(P::thread_index(), std::memory_order_relaxed);

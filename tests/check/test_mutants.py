@@ -303,7 +303,7 @@ def the_page():
         made = Path(folder, "verification.md")
         made.write_text(page)
         done = subprocess.run([sys.executable, TREE / "tools" / "verification.py", "--write-doc", "--doc", made], capture_output=True,
-                              text=True, timeout=LIMIT)
+                              text=True, timeout=60)
         say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tools/verification.py --write-doc makes it",
             done.stderr or "run it")
 

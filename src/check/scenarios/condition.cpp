@@ -1,15 +1,16 @@
-// The scenarios of basic_condition_variable, used as a program would that embeds it: scenarios/queue.cpp says what takers,
-// posters and victims are.
+// The scenarios of basic_condition_variable, used as by a program that embeds it. Takers, posters and victims are
+// defined in scenarios/queue.cpp.
 //
-// Throws. The mutex refuses to be unlocked or locked now and then while a thread waits: the wait is left by an exception.
+// Throws. The mutex's lock() or unlock() throws now and then during a wait, which an exception then leaves.
 //
-// Forked. A process forks where no other thread is in an operation of the mutex or holds it, for that is not made anew: in the
-// middle of a notification, of leaving the list, asleep, requeued. The child's threads then do as in `tokens`.
+// Forked. The process forks while no other thread is in an operation of the mutex or owns it, because the child does
+// not renew the mutex: in the middle of a notification, of leaving the list, asleep, requeued. The child's threads
+// then do as in `tokens`.
 //
-// In all of them: a notification chooses as the list's order and priorities have it, notify_one() no more than one thread, and
-// one if any waits, notify_all() each that waits then; of a chain one thread at a time is awake without the mutex, in the
-// chain's order; a wait that says that it was notified was, and one that says that it was not was not. A fork forgets who has
-// waited before it: of these nothing is asked.
+// In all of them: a notification selects by the list's order and by priority; notify_one() selects at most one
+// thread, and one if any waits, notify_all() each that waits then; of a chain one thread at a time is awake without
+// the mutex, in the chain's order; a wait returns whether it was notified. Nothing is asserted of waits from before a
+// fork.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
 #include "check/seen_waiters.hpp"
@@ -21,7 +22,7 @@ struct scenario {
   const char* name;
   unsigned stray_wakes = 0;
   bool ends = false;    ///< notify_all(), and at once the end of its life
-  bool throws = false;  ///< the mutex does now and then
+  bool throws = false;  ///< the mutex throws now and then
   bool forked = false;
 };
 
@@ -37,40 +38,40 @@ const checked_condition* the_condition;
 const scenario* the_scenario;
 
 constexpr std::uint64_t never = checked::never;
-constexpr unsigned without_end = ~0u;           // looks
-constexpr unsigned forks_at_the_end = ~0u - 1;  // no time is left, and a handler forks before that is seen
+constexpr unsigned without_end = ~0u;           // a number of looks
+constexpr unsigned forks_at_the_end = ~0u - 1;  // time has run out, and a handler forks before the thread sees that
 
-/// What is known of the lock beneath the mutex, for a fork.
+/// The lock below the mutex: a fork happens only at certain states.
 struct {
   const checked_lock* lock;
-  bool held;        ///< or given to another thread, still held
-  unsigned inside;  ///< in its operations
-} beneath;
+  bool held;        ///< also while an unlock hands it over
+  unsigned inside;  ///< threads in its operations
+} lock_below;
 
-/// The mutexes, with operations that keep `beneath`.
+/// mutexes(), with operations that update `lock_below`.
 const std::vector<checked_lock>& watched_mutexes() {
   static const std::vector<checked_lock> list = [] {
     std::vector<checked_lock> some;
     for (const checked_lock* l : mutexes()) {
       some.push_back(*l);
       some.back().lock = [](void* state) {
-        beneath.inside++;
-        beneath.lock->lock(state);
-        beneath.inside--;
-        beneath.held = true;
+        lock_below.inside++;
+        lock_below.lock->lock(state);
+        lock_below.inside--;
+        lock_below.held = true;
       };
       some.back().try_lock = [](void* state) {
-        beneath.inside++;
-        const bool done = beneath.lock->try_lock(state);
-        beneath.inside--;
-        beneath.held |= done;
+        lock_below.inside++;
+        const bool done = lock_below.lock->try_lock(state);
+        lock_below.inside--;
+        lock_below.held |= done;
         return done;
       };
       some.back().unlock = [](void* state) {
-        beneath.held = false;
-        beneath.inside++;
-        beneath.lock->unlock(state);
-        beneath.inside--;
+        lock_below.held = false;
+        lock_below.inside++;
+        lock_below.lock->unlock(state);
+        lock_below.inside--;
       };
     }
     return some;
@@ -136,7 +137,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       takers += roles[t] == taker ? 1 : 0;
     }
     to_post.set(takers);
-    beneath = {mutexes()[which], false, 0};
+    lock_below = {mutexes()[which], false, 0};
     if (the_scenario->forked) prepare_fork();
   }
   ~program() {
@@ -150,23 +151,23 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         if (t == 0)
           fork_and_post();
         else if (of_child[t])
-          do_as_client(t);
+          do_as_scenario(t);
         else
           use_in_parent();
       });
-    do_as_client(t);
+    do_as_scenario(t);
   }
 
   void after() {
     world.watch_nothing();
     if (!the_scenario->ends && (tokens.get() != 0 || to_post.get() != 0)) fail("a token is left");
-    if (!the_condition->close(condition())) fail("somebody is still in the list");
-    if (!m.is_idle()) fail("the mutex keeps somebody");
+    if (!the_condition->close(condition())) fail("a waiter is still in the list");
+    if (!m.is_idle()) fail("the mutex is not idle at the end");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
   }
 
  private:
-  void do_as_client(unsigned t) {
+  void do_as_scenario(unsigned t) {
     if (the_scenario->ends)
       t == 0 ? finish() : attend();
     else if (roles[t] == poster)
@@ -245,7 +246,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   };
 
-  /// In any case with the mutex again.
+  /// Returns with the mutex held, also after an exception.
   ending wait(unsigned looks = without_end) {
     const unsigned me = rl::thread_index();
     const unsigned forks_before = world.forks();
@@ -258,7 +259,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     bool holds = true;
     try {
       e = m.wait(condition(), limited ? +remaining : nullptr, &time) ? ending::notified : ending::time;
-    } catch (const refusal& r) {  // no other thread may run before this block ends: they share what knows of exceptions
+    } catch (
+        const refusal& r) {  // no other fiber may run in this block: fibers share the C++ library's exception state
       e = r.of_lock ? ending::not_locked : ending::not_unlocked;
       holds = false;
     }
@@ -271,27 +273,28 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       of_thread[me] = none;
     }
     if (!holds) m.lock();
-    came_after[me] = arrivals;
+    arrived_after[me] = arrivals;
     return e;
   }
 
   void notify(bool all) {
     const unsigned me = rl::thread_index();
     std::array<bool, execution::most_locals> waited{};
-    for (unsigned s = 0; s < records.size(); s++) waited[s] = records[s].waits() && records[s].number <= came_after[me];
+    for (unsigned s = 0; s < records.size(); s++)
+      waited[s] = records[s].waits() && records[s].number <= arrived_after[me];
     selected_by[me] = 0;
     chain_of[me] = ++chains;
     (all ? the_condition->notify_all : the_condition->notify_one)(condition());
     chain_of[me] = 0;
     if (!all && chosen_by[me] > 1) fail("notify_one() notifies several");
     for (unsigned s = 0; s < records.size(); s++)
-      if (waited[s] && records[s].waits() && (all || chosen_by[me] == 0))
-        fail(all ? "notify_all() leaves out one that waits" : "notify_one() notifies nobody, and a thread waits");
+      if (waited[s] && records[s].waits() && (all || selected_by[me] == 0))
+        fail(all ? "notify_all() leaves out a waiter" : "notify_one() notifies no thread, and one waits");
   }
 
-  // ---- what is seen of it -----------------------------------------------------------------------------------
+  // ---- observations -----------------------------------------------------------------------------------------
 
-  /// A thread that waits: not the program's.
+  /// A waiter, as the scenario observes it; relacy does not see these accesses.
   struct record {
     enum { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
 
@@ -315,7 +318,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
                      .priority = world.priority_of(me)};
   }
 
-  /// By a thread that waits: it is in the list.
+  /// Called by a thread whose wait unlocks the mutex: it is in the list.
   void see_unlock() {
     if (const unsigned s = of_thread[rl::thread_index()]; s != none) records[s].listed = true;
   }
@@ -324,7 +327,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (of_thread[me] != none)
       records[of_thread[me]].is_back = true;
     else
-      came_after[me] = arrivals;
+      arrived_after[me] = arrivals;
   }
 
   void see_written(const void* word) {
@@ -365,7 +368,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       }
   }
 
-  /// Whoever waits for ever may do so: the thread that forks does not.
+  /// A thread may wait for ever here: the fork removes it. The thread that forks does not.
   void use_in_parent() {
     for (unsigned i = 0; i < 2; i++) {
       m.lock();
@@ -406,12 +409,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     post();
   }
 
-  /// Where the mutex lets it.
+  /// Forks, if the mutex's state allows it.
   void fork(bool holds) {
     rl::ctx().sched();
-    if (beneath.inside != 0 || beneath.held != holds) return;
+    if (lock_below.inside != 0 || lock_below.held != holds) return;
     world.fork_at_once(node_pool::copied);
-    records = {};  // also of the thread that forks in its wait: no list of the child's has it
+    records = {};  // also that of a thread that forks in its wait: no list of the child has it
     of_thread.fill(none);
     unsigned takers = 0;
     for (unsigned t = 1; t < Threads; t++) takers += of_child[t] && roles[t] == taker ? 1 : 0;
@@ -438,7 +441,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     all.fill(none);
     return all;
   }();
-  std::array<unsigned, Threads> came_after{}, selected_by{}, chain_of{};
+  std::array<unsigned, Threads> arrived_after{}, selected_by{}, chain_of{};
   unsigned arrivals = 0, chains = 0;
 };
 
@@ -446,7 +449,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
 std::vector<target> condition_targets() {
   std::vector<target> all;
-  watched_mutexes();  // before relacy has the allocator
+  watched_mutexes();  // before relacy replaces the allocator
   for (const checked_condition& v : checked_conditions()) {
     target s{.name = v.name,
              .mutation = v.mutation,

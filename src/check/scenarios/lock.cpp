@@ -1,19 +1,22 @@
-// The scenarios of locks: sets of chances over one program. Each thread acquires the lock twice, adds one to a plain
-// counter, and whoever makes the last acquisition ends the lock's life after its unlock has returned.
+// The scenarios of locks: one program with several sets of random events. Each thread acquires the lock twice and
+// adds one to a plain counter; the thread with the last acquisition ends the lock's life after its unlock has
+// returned.
 //
-// `progress`, for locks that promise that nobody starves: one thread acquires once, the others over
-// and over until it has. The schedule is fair, and as unfavourable to that thread as it can be within that: scheduler.hpp; but where
-// others can keep a thread from the lock's doorway, only from there on.
-// A holder goes on when others wait; the clock may leap or creep, and lots fall against the thread. Nobody wakes without a
-// reason. Bounds on bypass are watched in all scenarios; here a waiter can be overtaken often.
+// `progress`, for locks without starvation: one thread acquires once, the others over and over until it has. The
+// schedule is fair, and as unfavourable to that thread as fairness allows: scheduler.hpp; where others can keep a
+// thread from the lock's doorway, only from the doorway on. An owner continues when others wait; the clock may leap
+// or creep, and lots are unfavourable to the thread. No wake-up is spurious. All scenarios watch bounds on bypass; in
+// this one a waiter can be overtaken often.
 //
-// `served`, for locks with timed waiters beside them: one or two threads come with deadlines that are far away, the others without. Of
-// those with deadlines one gets the lock at each second unlock.
+// `served`, for locks with timed waiters beside them: one or two threads have deadlines that never come, the others
+// have none. One of those with deadlines must get the lock at each second unlock.
 //
-// `forked`: at any moment of what the threads do a process forks whose thread 0 is outside of the lock's operations, and may hold
-// the lock. In the child it makes the lock anew as libusher.so does for a mutex, and goes on with the child's own threads.
+// `forked`: at any moment the process forks; its thread 0 is then outside of the lock's operations, and may own the
+// lock. In the child thread 0 renews the lock as libusher.so does for a mutex, and continues with the child's own
+// threads.
 //
-// `ranks`, for locks that promise it: threads have priorities, and who sleeps when the holder unlocks gets in by them.
+// `ranks`, for locks that promise it: threads have priorities, and those that sleep when the owner unlocks are
+// admitted by priority.
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
 #include "usher/core/timed_waiters.hpp"
@@ -25,15 +28,15 @@ struct scenario {
   const char* name;
   chances let;
   bool tries = false;   ///< some acquisitions by try_lock
-  bool timed = false;   ///< some with a deadline, beside the lock: timed.hpp
-  bool guests = false;  ///< some as guests, where the lock has them
+  bool timed = false;   ///< some with a deadline, beside the lock: core/timed_waiters.hpp
+  bool guests = false;  ///< some as guests, if the lock has them
   bool progress = false;
   bool ranks = false;   ///< threads have priorities
-  bool served = false;  ///< one with a deadline, and others that never leave the lock free
+  bool served = false;  ///< one or two threads with deadlines, and others that never leave the lock free
   bool forked = false;
 };
 
-// In `plain` nothing but the lock itself wakes a sleeper.
+// In `plain` only the lock itself wakes a sleeper.
 constexpr scenario scenarios[] = {
     {.name = "plain", .let = {}},
     {.name = "stray", .let = {.stray_wakes = 2}},
@@ -46,7 +49,7 @@ constexpr scenario scenarios[] = {
     {.name = "served", .let = {.adverse = true}, .progress = true, .served = true},
 };
 
-/// Whether the scenario has anything to ask of the lock.
+/// Whether the lock makes the promise that the scenario checks.
 bool concerns(const scenario& c, const checked_lock& l) {
   if (c.served) return l.lock_with_deadline != nullptr;
   if (c.progress) return l.traits->starvation_free;
@@ -54,24 +57,24 @@ bool concerns(const scenario& c, const checked_lock& l) {
   return true;
 }
 
-/// Four where waiters are in lists or overtake each other, for there a third waiter adds something: it may come, go or be
-/// passed over between two others. Else three.
+/// Four where waiters are in lists or overtake each other: there a third waiter may arrive, leave or be passed over
+/// between two others. Else three.
 unsigned usual_threads(const checked_lock& l) {
   const lock_traits& t = *l.traits;
   if (t.context || t.restricts || t.by_priority) return 4;
   if (!t.fifo && (t.starvation_free || t.bypass != unbounded)) return 4;
-  // What the traits do not tell of: nodes on stacks, or of few waiters; distant waiters that meet in a slot; large locks in a pool;
-  // timed waiters.
+  // Not visible in the traits: nodes on stacks, or for few waiters; distant waiters that share a slot; large locks in
+  // a pool; timed waiters.
   for (const char* name : {"k42", "qspinlock", "twa", "awn", "c-", "inflatable-", "timed-"})
     if (l.family.starts_with(name)) return 4;
   return 3;
 }
 
-// What the programs below run: relacy constructs them without arguments.
+// The parameters of the programs below: relacy constructs them without arguments.
 const checked_lock* the_lock;
 const scenario* the_scenario;
 
-/// The lock's memory and the timed waiters' word beside it: all that the last owner takes away.
+/// The lock's memory and the timed waiters' word beside it, whose life the last owner ends.
 struct object {
   alignas(128) std::array<std::byte, room_for_target> lock;
   checked::atomic<std::uint32_t> gate;
@@ -87,13 +90,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.name(it.timed_waiters, "gate");
     world.name(acquired, "acquired");
     world.name(is_in, "is_in");
-    // The rest of the numbers' circle is as good as its beginning: half of the executions come over the wrap, of any
-    // width.
+    // Half of the executions cross the wrap of the numbers, of any width.
     if (the_lock->count_from != nullptr)
       if (const std::uint32_t n = std::array{0u, 0u, 0u, 0u - 1 - rl::rand(8), 0x7ffffffeu, 0x7ffeu}[rl::rand(6)];
           n != 0)
         the_lock->count_from(state(), n);
-    // A lock with so many slots begins its search for one at that of the thread's index: the last of them, and the first again.
+    // A lock with slots for more threads begins its search for a slot at the thread's index: begin at the last slots,
+    // then the first.
     if (const int slots = the_lock->traits->bypass + 1; slots > int(Threads) && rl::rand(2) == 0)
       world.number_threads_from(std::uint32_t(slots) - Threads);
     the_search.held_back = rl::rand(Threads);
@@ -108,7 +111,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     if (the_scenario->forked) prepare_fork();
     const lock_traits& traits = *the_lock->traits;
-    // A compact lock says itself where its own doorway is; the large one's, in its annex, is as that lock has it.
+    // An inflatable lock marks its own doorway; the doorway of the large lock, in the inflated state, is as that lock
+    // has it.
     const bool is_inflatable = the_lock->family.starts_with("inflatable-");
     world.promise({.lock = state(),
                    .size = is_inflatable ? 0 : the_lock->size,
@@ -135,8 +139,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       const std::uint32_t n = acquired.get() + 1;
       acquired.set(n);
       world.gather(crowd, nobody);
-      if (the_lock->contended != nullptr && the_lock->contended(state()) && n == Threads * acquisitions)
-        fail("the lock says that another thread will have it, and none comes");
+      if (the_lock->has_certain_successor != nullptr && the_lock->has_certain_successor(state()) &&
+          n == Threads * acquisitions)
+        fail("has_certain_successor() is true, and no other thread comes");
       release();
       if (n == Threads * acquisitions) {
         if (crowd == 0) expect_free();
@@ -159,7 +164,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   int most_overtaking() {
     const lock_traits& t = *the_lock->traits;
     if (t.fifo || t.fifo_leaders) return 0;
-    // Where waiters have slots, each other slot once: there may be few.
+    // A lock whose waiters have slots lets each other slot bypass once; count_limit() may leave few slots.
     const int slots = t.bypass + 1;
     return slots > int(execution::most_threads) ? int(world.count_limit(std::uint32_t(slots))) - 1 : t.bypass;
   }
@@ -196,12 +201,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       the_scenario->served ? the_lock->lock_without_deadline(state()) : the_lock->lock(state());
       world.wants(false);
       over = is_in.get() != 0;
-      // At its second sleep a thread has made itself seen: timed_waiters.hpp (4). Then at the most: the one that has the lock, one
-      // after an unlock that had looked before, one more.
+      // By its second sleep a thread has announced itself: timed_waiters.hpp (4). After that at most three others:
+      // the owner, one after an unlock that had looked before, one more.
       if (the_scenario->served && (world.sleeps(the_search.held_back) > 1 || world.sleeps(second_timed) > 1) &&
           ++passes > 3)
         fail("a thread with a deadline waits, and none is served at each second unlock");
-      the_search.held = true;  // not the program's: the scheduler is told
+      the_search.held = true;  // read by the scheduler, not by the program
       acquired.set(acquired.get() + 1);
       if (!over) world.gather(crowd, the_search.held_back);
       the_search.held = false;
@@ -212,7 +217,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   // ---- forked -----------------------------------------------------------------------------------------------
 
-  /// Thread 1 is the parent's, others that or the child's.
+  /// Thread 1 belongs to the parent, each other thread to the parent or the child.
   void prepare_fork() {
     unsigned of_child = 1;
     for (unsigned t = 2; t < Threads; t++)
@@ -247,7 +252,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     acquire_in_turn(holding ? 1 : 0);
   }
 
-  /// `done`: acquisitions that the thread has made.
+  /// `done`: the thread's acquisitions so far.
   void acquire_in_turn(unsigned done = 0) {
     const bool in_parent = world.forks() == 0;
     for (unsigned i = done; i < acquisitions; i++) {
@@ -270,10 +275,10 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   // ---- all --------------------------------------------------------------------------------------------------
 
-  /// By the last owner: a lock that hands itself over has not done so, for nobody is left.
+  /// By the last owner: a lock that hands itself over must not have done so, because no thread is left.
   void expect_free() {
     if (the_lock->unlock_is_due == nullptr) return;
-    if (!the_lock->try_lock(state())) fail("nobody has the lock, and it is not free");
+    if (!the_lock->try_lock(state())) fail("no thread has the lock, and it is not free");
     the_lock->unlock(state());
   }
 
@@ -289,7 +294,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         if (the_lock->try_lock(state())) return;
     if (the_scenario->timed && rl::rand(2) == 0) {
       const lock_handle l{the_lock, state()};
-      // Its time runs out once, at once or in its sleep, and then it leaves: no look comes to anybody's rescue.
+      // Its time runs out at once or in its first sleep, and then it leaves: no later look resolves a lost wake-up.
       unsigned left = rl::rand(2);
       if (timed_waiters::lock(l, it.timed_waiters, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     }
@@ -314,10 +319,10 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   std::uint32_t in_all = Threads * acquisitions;
   unsigned forks_at = 0;
   bool inflated_lost = false;
-  unsigned crowd = 0;  ///< a holder goes on when so many wait, or all
+  unsigned crowd = 0;  ///< an owner continues when this number of threads wait, or all
   unsigned stays_home = nobody;
-  unsigned second_timed = the_search.held_back;  ///< served: another that comes a few times with a deadline
-  unsigned passes = 0;                           ///< served: of others in a row, while one with a deadline waits
+  unsigned second_timed = the_search.held_back;  ///< served: another thread, which locks a few times with a deadline
+  unsigned passes = 0;                           ///< served: others in a row, while one with a deadline waits
 };
 
 }  // namespace

@@ -1,23 +1,24 @@
-// The scenarios of a condition variable's waiting list: threads that wait and signal as libusher.so's do, on the shipped code
-// (core/condition_wait.hpp), with a mutex to which they are requeued (core/wait_morphing.hpp).
+// The scenarios of a condition variable's waiting list: threads that wait and signal as libusher.so's do, on the
+// shipped code (core/condition_wait.hpp), with a mutex to which they are requeued (core/wait_morphing.hpp).
 //
-// Tokens. *Takers* wait without a limit until each has one; *posters* add as many as there are takers; *victims* wait
-// once, give up or are cancelled, and never look for a token. So a signal that is lost, or that a victim swallows, is a
-// deadlock.
-// Ends. Somebody ends the queue's life as soon as the pthread interface lets it, the mutex held or not.
-// Forked. A process forks at any moment of what its threads do, and the child perhaps once more. The thread that forks is
-// outside of all operations, or holds the mutex, or is asleep in the queue, where a handler forks. Then the child's threads do
-// as in `tokens`, with the queue and the mutex that the parent has left behind.
-// Foreign. A thread unlocks a mutex that another has locked, while that one signals.
-// Undone. Threads join the queue without the mutex, and leave it again: as pthread_cond_wait() does when it cannot unlock the
-// mutex.
-// Row. A broadcast, after so many hand-overs in a row that the seventh is near, and long after the threads were to be woken; another
-// thread locks the mutex over and over, with a deadline or without.
-// In-turn. One step after the other, each by a thread of its own that brings waiters of its own, so that many wait.
+// - Tokens. *Takers* wait without a limit until each has a token; *posters* add as many as there are takers; *victims*
+//   wait once, give up or are cancelled, and never take a token. So a signal that is lost, or that a victim swallows,
+//   is a deadlock.
+// - Ends. A thread ends the queue's life as soon as the pthread interface allows it, the mutex held or not.
+// - Forked. The process forks at any moment, and the child perhaps once more. The thread that forks is outside of all
+//   operations, or holds the mutex, or is asleep in the queue, where a handler forks. Then the child's threads do as in
+//   `tokens`, with the queue and the mutex of the parent.
+// - Foreign. A thread unlocks a mutex that another has locked, while the other one signals.
+// - Undone. Threads join the queue without the mutex, and leave it again: as pthread_cond_wait() does when it cannot
+//   unlock the mutex.
+// - Row. A broadcast, a few hand-overs before the limit of seven in a row, and long after the unlock should have woken
+//   the threads; another thread locks the mutex over and over, with a deadline or without.
+// - In-turn. The threads take turns; each brings several waiters, so that many wait.
 //
-// In all of them: a signal chooses by the list's order and by priority, no more than one, and one if any waits; a broadcast each
-// that waits then; a chain's threads come back in its order, one at a time awake without the mutex; a requeue keeps both chains'
-// order and loses nobody; an unlock leaves nobody asleep beyond the limits of wait_morphing.hpp; what the mutex counts is right.
+// In all of them: a signal selects by the list's order and by priority, at most one waiter, and one if any waits; a
+// broadcast each that waits then; a chain's threads return in its order, one at a time awake without the mutex; a
+// requeue keeps both chains' order and loses no waiter; an unlock leaves no waiter asleep beyond the limits of
+// wait_morphing.hpp; the mutex counts its users.
 #include <span>
 
 #include "check/checked_lock.hpp"
@@ -35,8 +36,8 @@ struct scenario {
   task runs = task::tokens;
   unsigned stray_wakes = 0;
   bool outside = false;  ///< signals are also sent without the mutex
-  bool ends = false;     ///< tokens: whoever is done last ends the queue's life
-  bool busy = false;     ///< tokens: close() in between, which must be refused
+  bool ends = false;     ///< tokens: the last thread ends the queue's life
+  bool busy = false;     ///< tokens: close() in between, which must return false
   bool ranks = false;    ///< tokens: threads have priorities
   bool forked = false;   ///< tokens: in a child
   bool undoes = false;   ///< tokens: some join the queue and leave it again
@@ -84,12 +85,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     unsigned takers = 0;
     for (unsigned t = 0; t < Threads; t++) {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
-      // Two who wait on, and one that may have to pass a signal on: only then is close() to be refused for certain.
+      // Two takers and one waiter that may forward a signal: only then must close() return false for certain.
       if (the_scenario->busy && Threads == 4 && t > 1 && rl::rand(4) != 0) roles[t] = t == 2 ? taker : victim;
       if (the_scenario->ranks && t > 1 && rl::rand(2) == 0) roles[t] = taker;  // chains of several
       takers += roles[t] == taker ? 1 : 0;
       if (the_scenario->ranks) world.set_priority(t, rl::rand(3));
-      // With cancellation in the program, a signal has to be one that can be passed on: preload/cond.cpp.
+      // With cancellation in the program, each signal must be forwardable: preload/cond.cpp.
       manners[t] = rl::rand(2) == 0 ? manner::timed : manner::cancelled;
       if (roles[t] == victim && manners[t] == manner::cancelled) cancels = true;
     }
@@ -104,7 +105,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.observe(
         {[](void* self, const void* word) { static_cast<program*>(self)->see_written(word); }, nullptr, this});
     if (the_scenario->undoes) {
-      cancels = true;  // each signal can be passed on
+      cancels = true;  // each signal is forwardable
       m.requeues = false;
     } else if (!the_scenario->forked && rl::rand(2) == 0) {
       m.users_elsewhere = mutex_bytes::most_users - rl::rand(3);
@@ -120,13 +121,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void thread(unsigned t) {
     if (the_scenario->forked) return world.run([this, t] { t == 0 ? fork_and_post() : do_as_generation(t); });
-    do_as_client(t);
+    do_as_scenario(t);
   }
 
   void after() {
     world.watch_nothing();
     if (the_scenario->runs == task::tokens && (tokens.get() != 0 || to_post.get() != 0)) fail("a token is left");
-    if (!m.is_idle()) fail("the mutex keeps somebody");
+    if (!m.is_idle()) fail("the mutex is not idle at the end");
     if (!locked_for_good && !world.all_nodes_free())
       fail("a node was not given back", rl::test_result_resource_leak, place::current());
   }
@@ -135,7 +136,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   struct record;
   record& record_of(const void* w) { return records[world.slot_of_local(w)]; }
 
-  void do_as_client(unsigned t) {
+  void do_as_scenario(unsigned t) {
     if (the_scenario->runs == task::row) return t == 0 ? begin_row() : t <= in_row ? come_in_row() : disturb_row();
     if (the_scenario->runs == task::in_turn) return take_turns(t);
     if (the_scenario->runs == task::foreign_unlock)
@@ -184,7 +185,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void visit(manner how) {
     if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
     lock();
-    // A cancelled one has passed the signal on.
+    // A cancelled waiter has forwarded the signal.
     if (!wait(how) || gave_up[rl::thread_index()]) return leave_and_unlock();
     if (!sends_outside()) {
       announce(true);
@@ -203,7 +204,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     leave_and_unlock();
   }
 
-  /// Nobody waits who has not been chosen: the queue may go.
+  /// All waiters have been selected: the queue's life may end.
   void finish() {
     lock();
     flag.set(1);
@@ -215,16 +216,17 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     } else if (void* const first = select(true)) {
       the_queue->deliver(first);
     }
-    if (!the_queue->close(queue())) fail("close() says that threads wait, and all were chosen");
+    if (!the_queue->close(queue())) fail("close() says that threads wait, and all were selected");
     world.end_of(the_queues_life);
     if (holds) leave_and_unlock();
   }
 
-  /// One that is woken only by a signal knows that the signal is over, and nobody else is there.
+  /// A thread that only a signal can have woken may end the queue: the signal has taken its effect, and no other
+  /// thread uses it.
   void be_woken() {
     lock();
     flag.set(1);
-    if (to_post.get() == 0) return leave_and_unlock();  // wake() has been here
+    if (to_post.get() == 0) return leave_and_unlock();  // wake() is over
     wait(manner::for_ever);
     if (!the_queue->close(queue())) fail("close() says that threads wait, and there is none");
     world.end_of(the_queues_life);
@@ -243,7 +245,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void begin_row() {
     for (;;) {
       lock();
-      if (came_after[0] == in_row) break;
+      if (arrived_after[0] == in_row) break;
       unlock();
       checked::backoff(0);
     }
@@ -282,7 +284,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       for (const auto& p : places)
         if (p.at != nullptr && record_of(p.at).is_awake &&
             (record_of(p.at).state == record::handed_over || rl::rand(2) == 0)) {
-          next = p.thread;  // it may have the mutex
+          next = p.thread;  // it may own the mutex
           if (record_of(p.at).state == record::handed_over) break;
         }
       turn.store(next, std::memory_order_release);
@@ -292,7 +294,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void step(unsigned t) {
     if (steps != 0) steps--;
-    // Come back, or give up, or just lock.
+    // Returns from a wait, gives up, or only locks.
     waiting* mine = nullptr;
     for (auto& p : places) {
       if (p.at == nullptr || p.thread != t) continue;
@@ -317,7 +319,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (steps != 0 && rl::rand(8) == 0) announce(false);
   }
 
-  /// A waiter of a thread that does not wait.
+  /// A waiter whose thread does not block: it polls the waiter when its turn comes.
   struct waiting {
     void* at = nullptr;
     unsigned thread = 0;
@@ -328,14 +330,14 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     p = {r.at, t};
     the_queue->enter(r.at, queue(), m, chance());
     r.listed = true;
-    came_after[t] = arrivals;
+    arrived_after[t] = arrivals;
   }
 
   void come_back(waiting& p) {
     void* const w = p.at;
     record& r = record_of(w);
     const bool granted = the_queue->await_grant(w, manner::timed, 0, gave_up[p.thread]);
-    if (granted != r.was_chosen) fail("a wait does not say whether a signal has reached it");
+    if (granted != r.was_selected) fail("a wait does not return whether a signal has reached it");
     the_queue->come_back(w, granted, 0);
     see_lock();
     p.at = nullptr;
@@ -350,50 +352,50 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     void* const chain = rl::rand(4) == 0 ? select(true) : select(false, cancels || rl::rand(2) == 0);
     if (chain == nullptr) return;
     if (holding)
-      for (void* w = chain; w != nullptr; w = the_queue->next(w)) see_chosen(w);
+      for (void* w = chain; w != nullptr; w = the_queue->next(w)) see_signalled(w);
     the_queue->deliver(chain);
   }
 
-  /// As the_queue's, and looks at what it has done.
+  /// Selects waiters, and checks the selection.
   void* select(bool all, bool armed = true) {
     const unsigned me = rl::thread_index();
     std::array<bool, execution::most_locals> waited{};
-    for (const unsigned s : present()) waited[s] = records[s].is_listed() && records[s].number <= came_after[me];
+    for (const unsigned s : present()) waited[s] = records[s].is_listed() && records[s].number <= arrived_after[me];
     selected_by[me] = 0;
     chain_of[me] = ++chains;
     void* const chain = all ? the_queue->select_all(queue()) : the_queue->select_one(queue(), armed);
     chain_of[me] = 0;
-    if (!all && chosen_by[me] > 1) fail("a signal chooses several");
+    if (!all && selected_by[me] > 1) fail("a signal selects several waiters");
     unsigned length = 0;
     for (void* w = chain; w != nullptr; w = the_queue->next(w)) length++;
-    if (length != chosen_by[me]) fail("a chain is not of those who were chosen");
+    if (length != selected_by[me]) fail("a chain does not consist of the selected waiters");
     for (const unsigned s : present())
-      if (waited[s] && records[s].is_listed() && (all || chosen_by[me] == 0))
-        fail(all ? "a broadcast leaves out one that waits" : "a signal chooses nobody, and a thread waits");
+      if (waited[s] && records[s].is_listed() && (all || selected_by[me] == 0))
+        fail(all ? "a broadcast leaves out a waiter" : "a signal selects no thread, and one waits");
     return chain;
   }
 
-  /// A signal sent under the mutex has chosen a waiter.
-  void see_chosen(void* w) {
-    record_of(w).is_selected = true;
+  /// A signal sent under the mutex has selected a waiter.
+  void see_signalled(void* w) {
+    record_of(w).is_signalled = true;
     signals_out++;
   }
 
-  /// A cancelled waiter passes its signal on.
+  /// A cancelled waiter forwards its signal.
   void see_delivered(void* w) {
     record& r = record_of(w);
-    if (r.is_selected) return;
-    r.is_selected = true;
+    if (r.is_signalled) return;
+    r.is_signalled = true;
     signals_out++;
   }
 
-  /// close() while a thread waits for ever that none of the signals can have reached: each signal reaches one, and a
-  /// cancelled waiter may be just about to pass it on.
+  /// Calls close() while a taker waits that no signal can have reached: each signal reaches one waiter, and a
+  /// cancelled waiter may be about to forward it.
   void close_refused() {
     unsigned wait_on = 0;
-    for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].is_selected ? 1 : 0;
+    for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].is_signalled ? 1 : 0;
     if (wait_on > signals_out && rl::rand(2) == 0 && the_queue->close(queue()))
-      fail("close() says that nobody waits, and somebody does");
+      fail("close() says that no thread waits, and one does");
   }
 
   // ---- waiting ----------------------------------------------------------------------------------------------
@@ -411,15 +413,15 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     r.listed = true;
     unlock();
     const bool granted = the_queue->await_grant(w, how, looks, gave_up[me]);
-    if (granted && !r.was_chosen) fail("a wait says that a signal has reached it, and none has");
-    // Whoever forks in it does not know of a signal that was still on its way.
-    if (!granted && r.was_chosen && world.forks() == forks)
+    if (granted && !r.was_selected) fail("a wait says that a signal has reached it, and none has");
+    // A thread that forks in its wait may miss a signal that was not delivered before the fork.
+    if (!granted && r.was_selected && world.forks() == forks)
       fail("a wait says that no signal has reached it, and one has");
     if (how == manner::forks && granted && rl::rand(2) == 0) fork_in_handler(w);  // before it has the mutex again
     the_queue->come_back(w, granted, rl::rand(8) == 0 ? 1 : 0);
     see_lock();
     r.waits_for_ever = false;
-    if (granted && r.is_selected && signals_out != 0) signals_out--;
+    if (granted && r.is_signalled && signals_out != 0) signals_out--;
     end_waiter(r);
     return granted;
   }
@@ -447,16 +449,16 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.end_local(w, place::current());
     the_queue->end_waiter(w);
   }
-  /// The slots of those who have not gone.
+  /// The slots of the waiters that have not left.
   std::span<std::uint8_t> present() { return std::span(slots).first(waiters); }
 
-  // ---- what is seen of it -----------------------------------------------------------------------------------
+  // ---- observations -----------------------------------------------------------------------------------------
 
   void see_written(const void* word) {
     if (word == &m.timed) {
       if (m.counted_timed() == 0) passed_by = false;
       timed_at_write[rl::thread_index()] = m.counted_timed();
-      if ((m.timed.newest() & mutex_bytes::requeued) == 0)  // the whole chain goes with its first
+      if ((m.timed.newest() & mutex_bytes::requeued) == 0)  // the whole chain is removed with its first waiter
         for (const unsigned s : present()) records[s].requeued = false;
       return;
     }
@@ -470,7 +472,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void see_selected(record& r) {
     const unsigned me = rl::thread_index();
-    r.was_chosen = true;
+    r.was_selected = true;
     r.chain = chain_of[me];
     r.place = ++selected_by[me];
     if (!r.ordered) return;
@@ -486,7 +488,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     woken_by[me] = &r;
     if (r.state == record::handed_over) {
       r.is_back = true;
-      if (passed_by) fail("two hand-overs in a row pass by a thread with a deadline");
+      if (passed_by) fail("two hand-overs in a row pass over a thread with a deadline");
       passed_by = timed_at_write[me] != 0;
       if (in_a_row >= 7 && m.said[me].due != mutex_bytes::replies::no)
         fail("the mutex is handed over eight times in a row, and a thread at the lock has waited long");
@@ -515,7 +517,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       r.requeued = true;
     }
     if (then.size != std::size_t(std::ranges::count_if(present(), [this](unsigned s) { return records[s].requeued; })))
-      fail("a requeue loses a thread");
+      fail("a requeue loses a waiter");
     for (unsigned i = 0; i + 1 < then.size; i++) {
       const record &a = record_of(then.waiters[i]), &b = record_of(then.waiters[i + 1]);
       if (a.priority < b.priority || (a.priority == b.priority && a.place_at_mutex > b.place_at_mutex))
@@ -523,11 +525,11 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   }
 
-  /// The calling thread has the mutex.
+  /// The calling thread owns the mutex.
   void see_lock() {
-    came_after[rl::thread_index()] = arrivals;
+    arrived_after[rl::thread_index()] = arrivals;
     if (m.is_valid() && !the_scenario->undoes && m.counted_users() != m.users_elsewhere + m.users)
-      fail("the mutex does not count those who wait with it");
+      fail("the mutex does not count its users");
   }
 
   // ---- forks ------------------------------------------------------------------------------------------------
@@ -544,9 +546,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     generation[0] = forks_twice ? 2 : 1;  // where it does not vanish
   }
 
-  void do_as_generation(unsigned t) { generation[t] == 0 ? use_in_parent() : do_as_client(t); }
+  void do_as_generation(unsigned t) { generation[t] == 0 ? use_in_parent() : do_as_scenario(t); }
 
-  /// Whoever waits for ever may do so: the thread that forks does not.
+  /// A thread may wait for ever here: the fork removes it. The thread that forks does not.
   void use_in_parent() {
     for (unsigned i = 0; i < 2; i++)
       if (rl::rand(2) == 0)
@@ -574,7 +576,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (holds && rl::rand(2) == 0) {
       had_it_at_fork = false;
       wait(manner::forks);
-      if (world.forks() == 0) fork(had_it_at_fork = true);  // it was granted before that
+      if (world.forks() == 0) fork(had_it_at_fork = true);  // the grant came before the handler
     } else {
       fork(holds);
     }
@@ -589,8 +591,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       to_post.set(to_post.get());
       if (rl::rand(4) == 0 && the_queue->lock_in_time(m)) fail("the child has a mutex twice");
     }
-    if (had_it_at_fork && rl::rand(2) == 0 && the_queue->choose_one(queue(), true) != nullptr)
-      fail("a signal chooses a thread, and nobody has come to this child's queue");
+    if (had_it_at_fork && rl::rand(2) == 0 && the_queue->select_one(queue(), true) != nullptr)
+      fail("a signal selects a thread, and none has entered this child's queue");
     if (holds) unlock();
     post();
   }
@@ -605,8 +607,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     begin_child(the_queue->was_handed_over(w), w);
   }
 
-  /// The child is not what the program was: the thread that has forked makes its data anew before other threads begin. A mutex
-  /// that another thread held stays locked, so that it has to be made anew, too.
+  /// The thread that has forked sets up the child's data before other threads begin. A mutex that another thread
+  /// owned stays locked, so it is initialised again, too.
   void begin_child(bool holds, void* own_waiter) {
     forget_parent(own_waiter);
     has_from_parent = holds;
@@ -627,8 +629,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.start_threads();
   }
 
-  /// All that was seen of threads that have vanished. The waiter of the thread that forks is in no queue and in no chain any
-  /// more.
+  /// Clears the observations of vanished threads. The waiter of the thread that forks is in no queue and in no chain
+  /// of the child.
   void forget_parent(void* own_waiter) {
     for (const unsigned s : present()) {
       record& r = records[s];
@@ -677,7 +679,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   }
 
   void unlock() {
-    // Where the parent locked it, what stands in the mutex is the parent's until it is made valid.
+    // If the parent locked the mutex, its words are the parent's until the renewal.
     if (has_from_parent || the_scenario->runs == task::foreign_unlock) return the_queue->unlock(m);
     using replies = mutex_bytes::replies;
     const unsigned me = rl::thread_index();
@@ -692,19 +694,19 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       return;
     if (waited >= 1000000) fail("a requeued thread is left asleep for more than 1 ms");
     if (priority != 0) fail("a requeued thread with a priority is left asleep");
-    if (m.said[me].contended != replies::yes) fail("a requeued thread is left asleep, and nobody is certain to unlock");
+    if (m.said[me].has_certain_successor != replies::yes)
+      fail("a requeued thread is left asleep, and no other thread is certain to unlock");
   }
 
-  /// The last thing that a thread does with the mutex held.
+  /// A thread's last operation with the mutex held.
   void leave_and_unlock() {
     const std::uint32_t left = users.get() - 1;
     users.set(left);
     if (left == 0 && the_scenario->ends) {
-      if (!the_queue->close(queue())) fail("close() says that threads wait, and all have gone");
+      if (!the_queue->close(queue())) fail("close() says that threads wait, and all have left");
       world.end_of(the_queues_life);
     }
-    if (left == 0 && the_queue->has_users(m) != (m.users_elsewhere != 0))
-      fail("the mutex still counts a thread that waits with it");
+    if (left == 0 && the_queue->has_users(m) != (m.users_elsewhere != 0)) fail("the mutex still counts a user");
     unlock();
     if (left == 0) world.end_of(the_mutexs_life);
   }
@@ -712,15 +714,15 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void* queue() { return bytes.data(); }
   append_probability chance() const { return append_probability(at_tail); }
 
-  /// What chance gives the scenarios to know of a waiter. Not the program's: relacy does not see it.
+  /// A waiter, as the scenario observes it; relacy does not see these accesses.
   struct record {
     enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
 
-    void* at = nullptr;  // null: it has gone
+    void* at = nullptr;  // null: it has left
     unsigned number = 0;
-    bool waits_for_ever = false, is_selected = false;
+    bool waits_for_ever = false, is_signalled = false;
     std::uint32_t priority = 0, state = waiting;
-    bool ordered = true, listed = false, was_chosen = false, is_awake = false, requeued = false, is_back = false;
+    bool ordered = true, listed = false, was_selected = false, is_awake = false, requeued = false, is_back = false;
     unsigned chain = 0, place = 0, place_at_mutex = 0;
     std::uint64_t requeued_since = 0;  // at the latest
 
@@ -744,13 +746,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   unsigned waiters = 0;
   std::array<bool, Threads> gave_up{};
   unsigned arrivals = 0, signals_out = 0, chains = 0, requeues = 0;
-  std::array<unsigned, Threads> came_after{}, selected_by{}, chain_of{}, timed_at_write{};
+  std::array<unsigned, Threads> arrived_after{}, selected_by{}, chain_of{}, timed_at_write{};
   std::array<const record*, Threads> woken_by{};
-  bool has_from_parent = false;  // whoever has forked holds the mutex since then
-  bool passed_by = false;        // the last unlock handed over with a thread with a deadline there
+  bool has_from_parent = false;  // the thread that has forked owns the mutex since before the fork
+  bool passed_by = false;        // the last unlock handed over while a thread with a deadline waited
   unsigned in_a_row = 0;
   const unsigned in_row =
-      Threads == 2 ? 1 : Threads - 1 - (rl::rand(4) == 0 ? 0 : 1);  // row: who waits, from thread 1 on
+      Threads == 2 ? 1 : Threads - 1 - (rl::rand(4) == 0 ? 0 : 1);  // row: the number of waiters, from thread 1 on
   std::array<waiting, 10> places;
   bool row_begun = false;
   unsigned steps = 4 + rl::rand(9);
@@ -761,7 +763,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
 std::vector<target> queue_targets() {
   std::vector<target> all;
-  mutexes();  // before relacy has the allocator
+  mutexes();  // before relacy replaces the allocator
   for (const checked_queue& q : checked_queues()) {
     target s{
         .name = q.name, .mutation = q.mutation, .header = own_headers, .size = q.size, .scenarios = {}, .explore = {}};

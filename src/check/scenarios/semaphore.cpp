@@ -1,21 +1,22 @@
-// The scenarios of semaphores. The waiting is preload/semaphore.cpp's.
+// The scenarios of semaphores. Threads wait as in preload/semaphore.cpp.
 //
-// Mutex. One credit: each thread acquires it twice, in any manner, and adds one to a plain counter. Whoever makes the
-// last acquisition ends the semaphore's life straight away, though others may still be inside release().
-// Credits. *Takers* wait without a limit until each has its credits; *posters* release as many; *victims* give up or
-// are cancelled, and give back what they have got. Credits that are lost or swallowed are a deadlock, made ones show at
-// the end.
-// Maximum. Nobody waits; what goes beyond the greatest number is refused.
-// Ranks. Threads with priorities fall asleep one after the other, then as many credits are released as there are threads:
-// they must be woken by priority, and those of one priority in the order in which they came.
-// In-turn. One operation after the other, each by a thread of its own, drawn at random; a plain model says what becomes of each
-// waiter: the order of the list with leavers and late ones and priorities in it, how many are called, who is handed a credit.
-// Progress. One credit; one thread waits for it, the others never do and take it first, over and over. A thread that has come
-// too late and has waited for more than 1 ms gets the next credit that is released. No thread tries between the two steps of a
-// release: that is what the promise leaves out.
-// Forked. A process forks at any moment of what its threads do; the thread that forks is outside of all operations, or asleep in the
-// list, where a handler forks. The credits are the child's from then on, and no thread waits. Its own threads acquire
-// and release as in `credits`.
+// - Mutex. One credit: each thread acquires it twice, in any manner, and adds one to a plain counter. The thread with the
+//   last acquisition ends the semaphore's life at once, though others may still be inside release().
+// - Credits. *Takers* wait without a limit until each has its credits; *posters* release as many; *victims* give up or
+//   are cancelled, and release a credit that they got. A credit that is lost or swallowed is a deadlock; surplus ones
+//   are found at the end.
+// - Maximum. No thread waits; a release beyond the greatest number must be refused.
+// - Ranks. Threads with priorities fall asleep one after the other, then as many credits are released as there are
+//   threads: they must be woken by priority, and those of one priority in the order of their arrival.
+// - In-turn. One operation after the other, each by a random thread; a sequential model predicts the state of each
+//   waiter: the order of the list with leavers, returning waiters and priorities, the number of notified ones, the
+//   grants.
+// - Progress. One credit; one thread waits for it, the others never wait and take it first, over and over. A notified
+//   thread that finds no credit and has waited for more than 1 ms must get the next credit that is released. No thread
+//   tries between the two steps of a release: the promise excludes that.
+// - Forked. The process forks at any moment; the thread that forks is outside of all operations, or asleep in the list,
+//   where a handler forks. The credits belong to the child from then on, and no thread waits. Its own threads acquire
+//   and release as in `credits`.
 #include "check/checked_semaphore.hpp"
 #include "check/explore.hpp"
 
@@ -117,7 +118,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     switch (the_scenario->runs) {
       case task::mutex:
         if (acquired.get() != Threads * acquisitions) fail("acquisitions are missing");
-        if (value != 0) fail("the last owner's credit is not its own");
+        if (value != 0) fail("there is a credit beside the last owner's");
         return;
       case task::credits:
         if (value != 0) fail("there are more credits than were released");
@@ -128,14 +129,15 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       case task::maximum:
         for (unsigned t = 0; t < Threads; t++) begins_with += changes[t];
         if (value != begins_with) fail("credits have been lost or made");
-        if (value > maximum) fail("more credits than there may be");
+        if (value > maximum) fail("more credits than the maximum");
         return;
       case task::ranks:
         if (value != 0 || world.woken() != Threads - 1) fail("a thread was not woken for its credit");
         for (unsigned i = 0; i + 1 < world.woken(); i++) {
           const unsigned a = world.woken(i), b = world.woken(i + 1);
           if (world.priority_of(a) < world.priority_of(b)) fail("a waiter of a higher priority was passed over");
-          if (world.priority_of(a) == world.priority_of(b) && a > b) fail("one of the same priority came later");
+          if (world.priority_of(a) == world.priority_of(b) && a > b)
+            fail("a waiter of the same priority that came later was preferred");
         }
         return;
       case task::in_turn:
@@ -230,7 +232,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     begin_child();
   }
 
-  /// Of the credits that there are, the child's takers take as many as they want, and others release what is missing.
+  /// The child's takers take the present credits; posters release the missing ones.
   void begin_child() {
     const std::uint32_t credits = the_semaphore->value(semaphore());
     unsigned wanted = 0;
@@ -248,19 +250,20 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.start_threads();
   }
 
-  /// The thread waits, and is not found any more in the child. A credit that it was handed before is its own.
+  /// A thread forks in its wait: the child's list does not contain it. It keeps a credit that it was granted before
+  /// the fork.
   bool fork_in_handler(void* w) {
     world.fork(node_pool::anew);
     const bool had_one = the_semaphore->has_credit(w);
-    if (had_one) expected++;  // it will be given back
+    if (had_one) expected++;  // it will be released again
     begin_child();
     bool has_one = false;
-    // The sleep ends because of the signal, or it was over before.
+    // The sleep ended because of the signal handler, or before it.
     if (the_semaphore->waits(w) || rl::rand(2) == 0)
       has_one = the_semaphore->leave(semaphore(), w);
     else if (!(has_one = the_semaphore->arrive(semaphore(), w)))
       has_one = wait_in_list(w, manner::timed);
-    if (had_one && !has_one) fail("a thread that was handed a credit has none in the child");
+    if (had_one && !has_one) fail("a thread that was granted a credit has none in the child");
     return has_one;
   }
 
@@ -268,7 +271,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   static constexpr unsigned most_waiters = 8;
 
-  /// What the header says of the semaphore and of each waiter, in a program without concurrency.
+  /// The sequential model: the semaphore and its waiters, as the header describes them.
   struct state {
     struct one {
       void* at = nullptr;
@@ -278,7 +281,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       bool wants_handoff = false;
       std::uint64_t since = 0;
     };
-    std::array<one, most_waiters> waiters;  // those with a place in memory
+    std::array<one, most_waiters> waiters;
     std::array<unsigned, most_waiters> list{};
     unsigned listed = 0;
     std::uint32_t credits = 0, coming = 0, most_coming = 0;
@@ -329,7 +332,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         mine[of_mine++] = i;
     const bool ends = model.steps == 0;
     if (!ends) model.steps--;
-    // At the end each is served.
+    // At the end each waiter gets a credit.
     const unsigned what = ends ? of_mine != 0 ? 6 : model.listed != 0 && model.credits == 0 ? 0 : 7 : rl::rand(8);
     if (what <= 1) {
       release_one();
@@ -337,7 +340,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       const bool takes = model.credits != 0;
       if (takes) model.credits--;
       if (the_semaphore->try_acquire(semaphore()) != takes)
-        fail("a free credit is not taken, or one that is not there");
+        fail("try_acquire() does not take a free credit, or takes one that is not there");
     } else if (what <= 5 && free != 0 && !ends) {
       come(t, places[0]);
     } else if (of_mine != 0) {
@@ -369,9 +372,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       model.credits--;
     else
       model.insert(place_of, at_tail);
-    model.settle();
-    if (the_semaphore->enter(semaphore(), w.at, append_chance(at_tail ? 1.0 : 0x1p-32)) != takes)
-      fail("a thread that comes does not take a free credit, or takes one that is not there");
+    model.dispatch();
+    if (the_semaphore->enter(semaphore(), w.at, append_probability(at_tail ? 1.0 : 0x1p-32)) != takes)
+      fail("enter() does not take a free credit, or takes one that is not there");
     w.since = world.clock();
     if (takes) go(w);
   }
@@ -380,7 +383,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     auto& w = model.waiters[which];
     const bool handed = w.is == checked_semaphore::granted, takes = handed || model.credits != 0;
     if (the_semaphore->arrive(semaphore(), w.at) != takes)
-      fail("a thread that was woken has no credit, or one that is not there");
+      fail("arrive() does not take a free or granted credit, or takes one that is not there");
     if (!handed) {
       model.coming--;
       if (takes) {
@@ -405,7 +408,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
     model.dispatch();
     if (the_semaphore->leave(semaphore(), w.at) != has)
-      fail("one that leaves does not have the credit that there was for it, or has another");
+      fail("leave() loses the waiter's credit, or takes one that is not there");
     go(w);
   }
 
@@ -421,10 +424,10 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (w.at == nullptr) continue;
       const auto is = the_semaphore->state(w.at);
       if (is == w.is) continue;
-      fail(w.is == checked_semaphore::waiting ? "a waiter is woken before its turn"
-           : is == checked_semaphore::waiting ? "the next waiter is not woken"
-           : is == checked_semaphore::called  ? "a waiter that has waited for more than 1 ms is not handed a credit"
-                                              : "a credit is handed to a waiter that has not waited long");
+      fail(w.is == checked_semaphore::waiting  ? "a waiter is woken before its turn"
+           : is == checked_semaphore::waiting  ? "the next waiter is not woken"
+           : is == checked_semaphore::notified ? "a waiter that has waited for more than 1 ms is not granted a credit"
+                                               : "a credit is granted to a waiter that has not waited long");
     }
   }
 
@@ -462,7 +465,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         rl::yield(1, info(place::current()));
         continue;
       }
-      if (next_is_another) fail("a released credit was not handed to the thread that has waited for more than 1 ms");
+      if (next_is_another) fail("a released credit was not granted to the thread that has waited for more than 1 ms");
       the_search.held = true;
       acquired.set(acquired.get() + 1);
       the_search.held = false;
@@ -471,7 +474,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       within = false;
     }
   }
-  /// Nobody tries while another one releases. Not the program's: relacy does not see it.
+  /// Excludes that a thread tries while another one releases; relacy does not see this flag.
   void alone() {
     while (within) rl::yield(1, info(place::current()));
     within = true;
@@ -528,13 +531,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   checked::plain<std::uint32_t> acquired;
   std::uint32_t begins_with = 0;
   std::array<role, Threads> roles;
-  std::array<unsigned, Threads> share;  // of the credits: to take, to release
+  std::array<unsigned, Threads> share;  // credits that a taker takes, or a poster releases
   checked::atomic<std::uint32_t> turn;
   state model;
   bool wants_handoff = false, is_in = false, within = false;
   std::array<bool, Threads> of_child{};
   std::uint32_t expected = 0;                    // forked: credits at the end
-  std::array<std::uint32_t, Threads> changes{};  // maximum: what each thread has added, modulo 2^32
+  std::array<std::uint32_t, Threads> changes{};  // maximum: credits that each thread has added, modulo 2^32
 };
 
 }  // namespace
