@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The checker's mutants: headers with a mistake put in, one patch each in src/check/mutants/ (README.md there: what a patch is).
+"""The checker's mutants: headers with one mistake each, as patches in src/check/mutants/ (README.md there describes a patch).
 
   tools/mutants.py check [NAME...]       every patch applies: its text occurs exactly once, line numbers may be off
-  tools/mutants.py refresh [NAME...]     writes patches anew, after what they change has moved or was laid out differently
-  tools/mutants.py apply --to FOLDER     what the build compiles: one header and one source file a mutant
+  tools/mutants.py refresh [NAME...]     rewrites patches, after the code that they change has moved or was laid out differently
+  tools/mutants.py apply --to FOLDER     writes one header and one source file a mutant, which the build compiles
 
-Not `git apply` or `patch`: those take the first of several places, and say nothing."""
+`git apply` and `patch` are no replacement: they silently take the first of several places."""
 
 import argparse
 import difflib
@@ -16,7 +16,7 @@ from pathlib import Path
 
 PATCHES = Path("src/check/mutants")
 TEMPLATES = {"lock": "lock.cpp.in", "queue": "target.cpp.in", "condition": "target.cpp.in", "semaphore": "target.cpp.in"}
-# What may be changed, and how it is spelled in an #include.
+# The folders whose headers may be changed, and their spelling in an #include.
 ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}
 MADE = "// Made by tools/mutants.py"
 FACTS = ("Kind", "Type", "Expect", "Category", "Quick", "Unseen")
@@ -28,12 +28,12 @@ LEAST = 16  # characters without which a place is not recognized (chosen, not me
 
 
 class Problem(Exception):
-    """One line: the mutant, the file, and what mends it."""
+    """One line: the mutant, the file, and the remedy."""
 
 
 @dataclass
 class Hunk:
-    file: str  # that it changes
+    file: str  # the header that it changes
     at: int    # its line in the patch
     lines: list = field(default_factory=list)  # (' ', '-' or '+', text)
 
@@ -93,8 +93,8 @@ class Tree:
         return [path for path, text in self.text.items() if pattern.search(text)]
 
     def between(self, top, changed):
-        """`top`, the `changed` headers, and all headers on the way from the one to the others, each behind what it includes: what
-        may name something that is changed."""
+        """`top`, the `changed` headers, and all headers on the include paths between them, each behind those that it includes. These
+        headers may name changed code."""
         order, leads = [], {}
 
         def visit(path):
@@ -164,7 +164,7 @@ class Mutant:
                 while i < len(lines) and (lines[i][:1] in ("", " ", "-", "+") and not lines[i].startswith("--- a/")):
                     hunk.lines.append((lines[i][:1] or " ", lines[i][1:]))
                     i += 1
-                # Empty lines behind it may be context or be nothing: the counts say which.
+                # Empty lines behind a hunk may belong to its context: the counts decide.
                 counts = tuple(1 if n is None else int(n) for n in match.groups())
                 while hunk.lines and hunk.lines[-1] == (" ", "") and (len(hunk.old()), len(hunk.new())) != counts:
                     hunk.lines.pop()
@@ -182,7 +182,7 @@ class Mutant:
             raise self.problem(f"{self.shown} has no diff")
 
     def mistake(self):
-        """What it changes, wherever that stands: two mutants of one kind with the same are one."""
+        """The changed lines without their places: two mutants of one kind with the same changes are one."""
         changes = tuple((hunk.file, sign, squeezed([text])) for hunk in self.hunks for sign, text in hunk.lines if sign != " ")
         return self.facts["Kind"], self.facts["Type"], changes
 
@@ -194,7 +194,7 @@ class Mutant:
         return list(dict.fromkeys(hunk.file for hunk in self.hunks))
 
     def apply(self, tree):
-        """The texts of the files that it changes."""
+        """The changed texts, by file."""
         changed = {}
         for file in self.files():
             if file not in tree.lines:
@@ -237,7 +237,7 @@ class Mutant:
         return f"mend: tools/mutants.py refresh {self.name}"
 
     def headers(self, tree):
-        """Whose text goes into the mutant's namespace, in order."""
+        """The headers whose text goes into the mutant's namespace, in order."""
         declares = tree.declares(self.facts["Type"])
         if len(declares) != 1:
             raise self.problem(f"{self.shown}: `Type: {self.facts['Type']}` is defined by "
@@ -267,7 +267,7 @@ class Mutant:
         return f"{MADE}: {self.shown}\n" + re.sub(r"@(\w+)@", lambda m: values[m.group(1)], template)
 
     def retarget(self, tree):
-        """By file, what it changes there as (begin, end, lines instead); how each came to be found."""
+        """By file, its changes as (begin, end, new lines); and notes on changes that were not found by their whole context."""
         changes, notes = {}, []
         for hunk in self.hunks:
             for before, removed, added, after in hunk.changes():
@@ -282,8 +282,8 @@ class Mutant:
         return changes, notes
 
     def find(self, tree, hunk, before, removed, added, after):
-        """Where a run of changed lines is now: with as many lines of context as can be found, and but for white space if need be;
-        in the file that the patch names or, where enough of the context has moved along, in another."""
+        """The present place of a run of changed lines: by as many lines of context as possible, ignoring white space if need be;
+        in the file that the patch names or, if enough of the context has moved along, in another."""
         others = [path for path in tree.lines if path != hunk.file]
         most = len(before) + len(after)
         for total in range(most, -1 if removed else 0, -1):
@@ -327,7 +327,7 @@ def occurrences(lines, block):
 
 
 def replaced(lines, spans):
-    """The lines, with others for each span; the spans are in order."""
+    """The lines with each span replaced; the spans are in order."""
     result, done = [], 0
     for begin, end, instead in spans:
         result += lines[done:begin] + list(instead)
@@ -345,8 +345,8 @@ def exact_spans(lines, before, removed, added, after):
 
 
 def squeezed_spans(lines, before, removed, added, after):
-    """As exact_spans, but for white space: whole lines, with what is on them besides."""
-    text, at = "", []  # at: line and column of each character that is left
+    """As exact_spans, ignoring white space: whole lines, with the rest of their text."""
+    text, at = "", []  # at: line and column of each character of the text
     for number, line in enumerate(lines):
         for column, c in enumerate(line):
             if not c.isspace():
@@ -397,7 +397,7 @@ def diff(file, lines, spans):
 
 
 def write_if_other(file, text):
-    """Leaves the time of a file as it is whose text does not change: what depends on it need not be built again."""
+    """Keeps the time of a file whose text does not change, so that its dependents are not built again."""
     if not file.is_file() or file.read_text() != text:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -414,7 +414,7 @@ def patches(options):
 
 
 def for_each(options, act, strict=True):
-    """How many there are, and what went wrong."""
+    """The number of mutants, and the problems."""
     tree, problems, ids, mistakes = Tree(options.tree), [], {}, {}
     files = patches(options)
     for file in files:
@@ -452,7 +452,7 @@ def apply(options):
             made.add(mutant.id + suffix)
 
     _, problems = for_each(options, act)
-    if not problems and not options.names:  # what is left of mutants that are no more
+    if not problems and not options.names:  # files of mutants that have been removed
         for file in options.to.glob("*.[hc]pp"):
             if file.name not in made and file.read_text().startswith(MADE):
                 file.unlink()
@@ -468,7 +468,7 @@ def refresh(options):
             file.write_text(text)
             written.append(mutant.name)
             print(f"{mutant.name}: written anew" + (f"; look at {', '.join(notes)}" if notes else ""))
-        Mutant(file).header(tree)  # or say what is still wrong
+        Mutant(file).header(tree)  # raises Problem if it still does not apply
 
     number, problems = for_each(options, act, strict=False)
     print(f"{number} mutants: {len(written)} written anew, {len(problems)} to be changed by hand")
