@@ -427,7 +427,7 @@ void execution::sleep(const void* key, std::uint32_t mask, bool may_time_out, co
       note("is awake: its time is over", key, mask, p);
       break;
     case rl::unpark_reason_spurious:
-      note("is awake for no reason", key, mask, p);
+      note("is awake spuriously", key, mask, p);
       break;
     default:
       note("is awake", key, mask, p);

@@ -290,8 +290,8 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
 
   static inline scheduler* current_ = nullptr;
   std::uint64_t state_ = 1;
-  std::array<std::uint64_t, Threads + 1>
-      scenario_state_{};  // random state of each thread, and of the set-up before them
+  /// The random state of each thread's choices, and of the set-up's before them.
+  std::array<std::uint64_t, Threads + 1> scenario_state_{};
   way way_ = any;
   unsigned step_ = 0, stay_ = 4;
   int lowest_ = 0;
