@@ -28,7 +28,7 @@ struct options {
   bool bounded = false;
   unsigned differences = 2;
   std::uint64_t programs = 0;
-  bool fair = false;     ///< set by the scenario; a bounded search of one is random
+  bool fair = false;     ///< set by the scenario, and excludes `bounded`: executions are drawn at random
   std::string replay;    ///< the state of the only execution to run
   bool history = true;   ///< print the steps of a failure
   bool at_once = false;  ///< print each step when it happens: a crash leaves no time afterwards

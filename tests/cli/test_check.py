@@ -179,7 +179,7 @@ class Check(Refusals, unittest.TestCase):
             with open(file) as f:
                 orders = json.load(f)["orders"]
         self.assertEqual(done.returncode, 0, done)
-        # The sleepers' mark is taken off: the next of them must see what the lock protects; the mark itself hands on nothing.
+        # The operation that clears the sleepers' mark needs its acquire half, because the next owner reads what the lock protects.
         halves = {o["made"]: o for o in orders if "grant.fetch_and(~asleep" in o["code"]}
         self.assertEqual({made: o["caught"] for made, o in halves.items()}, {"acquire": False, "release": True})
         # A relaxed load has no half, an acquire one way to be weakened.

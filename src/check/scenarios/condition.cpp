@@ -259,8 +259,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     bool holds = true;
     try {
       e = m.wait(condition(), limited ? +remaining : nullptr, &time) ? ending::notified : ending::time;
-    } catch (
-        const refusal& r) {  // no other fiber may run in this block: fibers share the C++ library's exception state
+    } catch (const refusal& r) {
+      // No other fiber may run in this block: fibers share the C++ library's exception state.
       e = r.of_lock ? ending::not_locked : ending::not_unlocked;
       holds = false;
     }

@@ -95,8 +95,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (const std::uint32_t n = std::array{0u, 0u, 0u, 0u - 1 - rl::rand(8), 0x7ffffffeu, 0x7ffeu}[rl::rand(6)];
           n != 0)
         the_lock->count_from(state(), n);
-    // A lock with slots for more threads begins its search for a slot at the thread's index: begin at the last slots,
-    // then the first.
+    // A lock begins its search for a slot at the thread's index. In half of the executions the threads' indices are
+    // those of the last slots, and the search wraps to the first.
     if (const int slots = the_lock->traits->bypass + 1; slots > int(Threads) && rl::rand(2) == 0)
       world.number_threads_from(std::uint32_t(slots) - Threads);
     the_search.held_back = rl::rand(Threads);
