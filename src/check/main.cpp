@@ -197,6 +197,38 @@ void print(const target& s, unsigned c, unsigned threads, const options& o, cons
   std::fflush(stdout);
 }
 
+/// What --lock selects. A family's name stands for its forms, except with options that need one form. Mutants run only if
+/// --lock names them.
+bool is_selected(const target& s, const request& r) {
+  const options& o = r.o;
+  if (o.lock.empty()) return s.mutation.empty();
+  if (o.lock == "mutants") return !s.mutation.empty();
+  const bool all_forms = o.replay.empty() && r.weaken_at.empty() && !r.sites && !o.lines;
+  return s.name == o.lock || (all_forms && s.family == o.lock);
+}
+
+void print_or_weaken_sites(const target& s, const request& r) {
+  for (const site& each : find_sites(s, r.o)) {
+    if (r.sites)
+      std::printf("%s\n", to_string(each).c_str());
+    else
+      weaken(s, r.o, each);
+  }
+}
+
+/// Runs all parts of a target; of a mutant, up to the first failure. True: a part has failed.
+bool fails(const target& s, const options& o) {
+  bool failed = false;
+  for_each_part(s, o, [&](unsigned c, unsigned threads) {
+    const auto begin = std::chrono::steady_clock::now();
+    const outcome result = s.explore(c, threads, o);
+    print(s, c, threads, o, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    failed = failed || !result.passed;
+    return s.mutation.empty() || !failed;
+  });
+  return failed;
+}
+
 int run(int argc, char** argv) {
   request r;
   if (!read(argc, argv, r)) return usage();
@@ -213,35 +245,15 @@ int run(int argc, char** argv) {
   bool as_expected = true, any = false;
   std::map<std::string, bool> caught;  // by mutation: any of the mutant's forms has failed
   for (const target& s : all) {
-    // A family's name stands for its forms, except with options that need one form. Mutants run only if --lock names
-    // them.
-    const bool exact =
-        s.name == o.lock || (s.family == o.lock && o.replay.empty() && r.weaken_at.empty() && !r.sites && !o.lines);
-    const bool wanted = o.lock.empty() ? s.mutation.empty() : o.lock == "mutants" ? !s.mutation.empty() : exact;
-    if (!wanted) continue;
+    if (!is_selected(s, r)) continue;
     any = true;
     if (s.size > room_for_target) {
       std::fprintf(stderr, "usher_check: %s does not fit into the room for it\n", s.name.c_str());
       return 2;
     }
-    if (r.sites || o.weaken) {
-      for (const site& each : find_sites(s, o)) {
-        if (r.sites)
-          std::printf("%s\n", to_string(each).c_str());
-        else
-          weaken(s, o, each);
-      }
-      continue;
-    }
-    bool failed = false;
-    for_each_part(s, o, [&](unsigned c, unsigned threads) {
-      const auto begin = std::chrono::steady_clock::now();
-      const outcome result = s.explore(c, threads, o);
-      print(s, c, threads, o, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-      failed = failed || !result.passed;
-      return s.mutation.empty() || !failed;
-    });
-    if (s.mutation.empty())
+    if (r.sites || o.weaken)
+      print_or_weaken_sites(s, r);
+    else if (const bool failed = fails(s, o); s.mutation.empty())
       as_expected = as_expected && !failed;
     else
       caught[s.mutation] = caught[s.mutation] || failed;
