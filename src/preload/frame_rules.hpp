@@ -214,75 +214,92 @@ class rule_program {
 
   bool run(std::uintptr_t from, std::uintptr_t to, std::uint64_t address, frame_rules& rules) {
     table_reader r(in_, from, to);
-    std::uint64_t location = entry_.begin;
-    unsigned depth = 0;
+    location_ = entry_.begin;
+    depth_ = 0;
+    while (r.more()) {
+      if (!execute(r, rules)) return false;
+      if (location_ > address) break;
+    }
+    return r.ok;
+  }
+
+  /// One instruction. False: it is not known, or has no state to remember or restore.
+  bool execute(table_reader& r, frame_rules& rules) {
     const auto number = [&] { return unsigned(r.uleb()); };
     const auto scaled = [&] { return std::int64_t(r.uleb()) * entry_.data_align; };
     const auto scaled_signed = [&] { return r.sleb() * entry_.data_align; };
-    const auto set = [&](unsigned i, frame_rules::how how, std::int64_t value) {
-      if (value != std::int32_t(value)) r.fail();
-      if (i < registers::number) rules.of[i] = {std::int32_t(value), how};  // vector registers are not needed
-    };
-    const auto expression = [&] {
-      const std::intptr_t where = std::intptr_t(r.at) - std::intptr_t(in_.header);
-      r.skip(r.uleb());
-      return std::int64_t{where};
-    };
-    const auto set_cfa = [&](unsigned i, std::int64_t offset) {
-      if (i >= registers::number || offset != std::int32_t(offset)) r.fail();
-      rules.cfa = {std::int32_t(offset), frame_rules::is_offset};
-      rules.cfa_register = std::uint8_t(i);
-    };
-    while (r.more()) {
-      const auto op = r.get<std::uint8_t>();
-      const unsigned low = op & 0x3f;
-      switch (op < 0x40 ? op : op & 0xc0) {  // clang-format off
-        case 0x40: location += low * entry_.code_align; break;                                  // advance_loc
-        case 0x80: set(low, frame_rules::at_offset, scaled()); break;                           // offset
-        case 0xc0: restore(rules, low); break;                                                  // restore
-        case 0x00: break;                                                                       // nop
-        case 0x01: location = r.pointer(entry_.pointers_); break;                               // set_loc
-        case 0x02: location += r.get<std::uint8_t>() * entry_.code_align; break;                // advance_loc1
-        case 0x03: location += r.get<std::uint16_t>() * entry_.code_align; break;               // advance_loc2
-        case 0x04: location += r.get<std::uint32_t>() * entry_.code_align; break;               // advance_loc4
-        case 0x05: { const auto i = number(); set(i, frame_rules::at_offset, scaled()); break; }         // offset_extended
-        case 0x06: restore(rules, number()); break;                                             // restore_extended
-        case 0x07: set(number(), frame_rules::undefined, 0); break;                             // undefined
-        case 0x08: set(number(), frame_rules::same, 0); break;                                  // same_value
-        case 0x09: { const auto i = number(); set(i, frame_rules::in_register, number()); break; }       // register
-        case 0x0a:                                                                              // remember_state
-          if (depth == deepest) return false;
-          remembered_[depth++] = rules;
-          break;
-        case 0x0b:                                                                              // restore_state
-          if (depth == 0) return false;
-          rules = remembered_[--depth];
-          break;
-        case 0x0c: { const auto i = number(); set_cfa(i, std::int64_t(r.uleb())); break; }      // def_cfa
-        case 0x0d: set_cfa(number(), rules.cfa.value); break;                                   // def_cfa_register
-        case 0x0e: set_cfa(rules.cfa_register, std::int64_t(r.uleb())); break;                  // def_cfa_offset
-        case 0x0f: rules.cfa = {std::int32_t(expression()), frame_rules::is_expression}; break;          // def_cfa_expression
-        case 0x10: { const auto i = number(); set(i, frame_rules::at_expression, expression()); break; } // expression
-        case 0x11: { const auto i = number(); set(i, frame_rules::at_offset, scaled_signed()); break; }  // offset_extended_sf
-        case 0x12: { const auto i = number(); set_cfa(i, scaled_signed()); break; }             // def_cfa_sf
-        case 0x13: set_cfa(rules.cfa_register, scaled_signed()); break;                         // def_cfa_offset_sf
-        case 0x14: { const auto i = number(); set(i, frame_rules::is_offset, scaled()); break; }         // val_offset
-        case 0x15: { const auto i = number(); set(i, frame_rules::is_offset, scaled_signed()); break; }  // val_offset_sf
-        case 0x16: { const auto i = number(); set(i, frame_rules::is_expression, expression()); break; } // val_expression
-        case 0x2e: r.uleb(); break;                                                             // GNU_args_size
-        default: return false;
-      }  // clang-format on
-      if (location > address) break;
-    }
-    return r.ok;
+    const auto set = [&](unsigned i, frame_rules::how how, std::int64_t value) { set_rule(r, rules, i, how, value); };
+    const auto set_cfa = [&](unsigned i, std::int64_t offset) { set_cfa_offset(r, rules, i, offset); };
+    const auto expression = [&] { return skip_expression(r); };
+    const auto op = r.get<std::uint8_t>();
+    const unsigned low = op & 0x3f;
+    switch (op < 0x40 ? op : op & 0xc0) {  // clang-format off
+      case 0x40: location_ += low * entry_.code_align; break;                                 // advance_loc
+      case 0x80: set(low, frame_rules::at_offset, scaled()); break;                           // offset
+      case 0xc0: restore(rules, low); break;                                                  // restore
+      case 0x00: break;                                                                       // nop
+      case 0x01: location_ = r.pointer(entry_.pointers_); break;                              // set_loc
+      case 0x02: location_ += r.get<std::uint8_t>() * entry_.code_align; break;               // advance_loc1
+      case 0x03: location_ += r.get<std::uint16_t>() * entry_.code_align; break;              // advance_loc2
+      case 0x04: location_ += r.get<std::uint32_t>() * entry_.code_align; break;              // advance_loc4
+      case 0x05: { const auto i = number(); set(i, frame_rules::at_offset, scaled()); break; }         // offset_extended
+      case 0x06: restore(rules, number()); break;                                             // restore_extended
+      case 0x07: set(number(), frame_rules::undefined, 0); break;                             // undefined
+      case 0x08: set(number(), frame_rules::same, 0); break;                                  // same_value
+      case 0x09: { const auto i = number(); set(i, frame_rules::in_register, number()); break; }       // register
+      case 0x0a: return remember(rules);                                                      // remember_state
+      case 0x0b: return recall(rules);                                                        // restore_state
+      case 0x0c: { const auto i = number(); set_cfa(i, std::int64_t(r.uleb())); break; }      // def_cfa
+      case 0x0d: set_cfa(number(), rules.cfa.value); break;                                   // def_cfa_register
+      case 0x0e: set_cfa(rules.cfa_register, std::int64_t(r.uleb())); break;                  // def_cfa_offset
+      case 0x0f: rules.cfa = {std::int32_t(expression()), frame_rules::is_expression}; break; // def_cfa_expression
+      case 0x10: { const auto i = number(); set(i, frame_rules::at_expression, expression()); break; } // expression
+      case 0x11: { const auto i = number(); set(i, frame_rules::at_offset, scaled_signed()); break; }  // offset_extended_sf
+      case 0x12: { const auto i = number(); set_cfa(i, scaled_signed()); break; }             // def_cfa_sf
+      case 0x13: set_cfa(rules.cfa_register, scaled_signed()); break;                         // def_cfa_offset_sf
+      case 0x14: { const auto i = number(); set(i, frame_rules::is_offset, scaled()); break; }         // val_offset
+      case 0x15: { const auto i = number(); set(i, frame_rules::is_offset, scaled_signed()); break; }  // val_offset_sf
+      case 0x16: { const auto i = number(); set(i, frame_rules::is_expression, expression()); break; } // val_expression
+      case 0x2e: r.uleb(); break;                                                             // GNU_args_size
+      default: return false;
+    }  // clang-format on
+    return true;
+  }
+
+  static void set_rule(table_reader& r, frame_rules& rules, unsigned i, frame_rules::how how, std::int64_t value) {
+    if (value != std::int32_t(value)) r.fail();
+    if (i < registers::number) rules.of[i] = {std::int32_t(value), how};  // vector registers are not needed
+  }
+  static void set_cfa_offset(table_reader& r, frame_rules& rules, unsigned i, std::int64_t offset) {
+    if (i >= registers::number || offset != std::int32_t(offset)) r.fail();
+    rules.cfa = {std::int32_t(offset), frame_rules::is_offset};
+    rules.cfa_register = std::uint8_t(i);
+  }
+  /// Where the expression is, from the header.
+  std::int64_t skip_expression(table_reader& r) const {
+    const std::intptr_t where = std::intptr_t(r.at) - std::intptr_t(in_.header);
+    r.skip(r.uleb());
+    return std::int64_t{where};
   }
 
   void restore(frame_rules& rules, unsigned i) const {
     if (i < registers::number) rules.of[i] = initial_.of[i];
   }
+  bool remember(const frame_rules& rules) {
+    if (depth_ == deepest) return false;
+    remembered_[depth_++] = rules;
+    return true;
+  }
+  bool recall(frame_rules& rules) {
+    if (depth_ == 0) return false;
+    rules = remembered_[--depth_];
+    return true;
+  }
 
   const tables& in_;
   const frame_entry& entry_;
+  std::uint64_t location_ = 0;
+  unsigned depth_ = 0;  ///< of remembered_
   frame_rules initial_{};
   frame_rules remembered_[deepest];
 };
@@ -315,97 +332,122 @@ class rule_program {
   return rule_program(in, entry).run(address, rules);
 }
 
+/// Evaluates one DWARF expression (DWARF 5, 2.5).
+class expression_machine {
+ public:
+  /// The expression lies at `where`, as a distance from the header; memory is read from `memory`.
+  expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory)
+      : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high()), from_(from), memory_(memory) {
+    const std::uint64_t size = r_.uleb();
+    if (size > r_.end - r_.at) r_.fail();
+    if (r_.ok) r_.end = r_.at + size;
+    begin_ = r_.at;
+  }
+
+  /// `first`, unless it is null, is on the stack at the beginning.
+  bool run(const std::uint64_t* first, std::uint64_t& result) {
+    if (first != nullptr) push(*first);
+    for (unsigned steps = 0; r_.more(); steps++)
+      if (steps == longest || !execute(r_.get<std::uint8_t>())) return false;
+    if (!r_.ok || depth_ == 0) return false;
+    result = stack_[depth_ - 1];
+    return true;
+  }
+
+ private:
+  static constexpr unsigned room = 16, longest = 256;  // chosen; the signal trampoline's take 2
+
+  /// False: the operation is not known.
+  bool execute(std::uint8_t op) {
+    if (op >= 0x30 && op <= 0x4f) return push(op - 0x30u), true;           // lit0 …
+    if (op >= 0x70 && op <= 0x8f) return push_register(op - 0x70u), true;  // breg0 …
+    switch (op) {  // clang-format off
+      case 0x06: dereference(); break;                                            // deref
+      case 0x08: push(r_.get<std::uint8_t>()); break;                             // const1u …
+      case 0x09: push(std::uint64_t(std::int64_t{r_.get<std::int8_t>()})); break;
+      case 0x0a: push(r_.get<std::uint16_t>()); break;
+      case 0x0b: push(std::uint64_t(std::int64_t{r_.get<std::int16_t>()})); break;
+      case 0x0c: push(r_.get<std::uint32_t>()); break;
+      case 0x0d: push(std::uint64_t(std::int64_t{r_.get<std::int32_t>()})); break;
+      case 0x0e: case 0x0f: push(r_.get<std::uint64_t>()); break;
+      case 0x10: push(r_.uleb()); break;
+      case 0x11: push(std::uint64_t(r_.sleb())); break;
+      case 0x12: push(pick(0)); break;                                            // dup
+      case 0x13: pop(); break;                                                    // drop
+      case 0x14: push(pick(1)); break;                                            // over
+      case 0x15: push(pick(r_.get<std::uint8_t>())); break;                       // pick
+      case 0x16: { const auto b = pop(), a = pop(); push(b); push(a); break; }    // swap
+      case 0x1f: push(-pop()); break;                                             // neg
+      case 0x20: push(~pop()); break;                                             // not
+      case 0x23: push(pop() + r_.uleb()); break;                                  // plus_uconst
+      case 0x28: jump(pop() != 0); break;                                         // bra
+      case 0x2f: jump(true); break;                                               // skip
+      case 0x92: push_register(r_.uleb()); break;                                 // bregx
+      case 0x96: break;                                                           // nop
+      default: return combine(op);
+    }                                                                      // clang-format on
+    return true;
+  }
+
+  /// Replaces two values by one. execute() handles those operations in this range that do not. False: out of range.
+  bool combine(std::uint8_t op) {
+    if (op < 0x1a || op > 0x2e) return false;
+    const std::uint64_t b = pop(), a = pop();
+    const auto x = std::int64_t(a), y = std::int64_t(b);
+    switch (op) {  // clang-format off
+      case 0x1a: push(a & b); break;                                              // and
+      case 0x1b: y == 0 || y == -1 ? r_.fail() : push(std::uint64_t(x / y)); break;  // div
+      case 0x1c: push(a - b); break;                                              // minus
+      case 0x1d: b == 0 ? r_.fail() : push(a % b); break;                         // mod
+      case 0x1e: push(a * b); break;                                              // mul
+      case 0x21: push(a | b); break;                                              // or
+      case 0x22: push(a + b); break;                                              // plus
+      case 0x24: push(b < 64 ? a << b : 0); break;                                // shl
+      case 0x25: push(b < 64 ? a >> b : 0); break;                                // shr
+      case 0x26: push(std::uint64_t(x >> (b < 64 ? b : 63))); break;              // shra
+      case 0x27: push(a ^ b); break;                                              // xor
+      case 0x29: push(x == y); break;                                             // eq
+      case 0x2a: push(x >= y); break;                                             // ge
+      case 0x2b: push(x > y); break;                                              // gt
+      case 0x2c: push(x <= y); break;                                             // le
+      case 0x2d: push(x < y); break;                                              // lt
+      default: push(x != y); break;                                               // ne: 0x2e, the last
+    }  // clang-format on
+    return true;
+  }
+
+  void push(std::uint64_t value) { depth_ < room ? void(stack_[depth_++] = value) : r_.fail(); }
+  std::uint64_t pop() { return depth_ > 0 ? stack_[--depth_] : (r_.fail(), 0); }
+  std::uint64_t pick(unsigned i) { return i < depth_ ? stack_[depth_ - 1 - i] : (r_.fail(), 0); }
+  void push_register(std::uint64_t i) {
+    const std::int64_t offset = r_.sleb();
+    from_.knows(unsigned(i)) ? push(from_.r[i] + std::uint64_t(offset)) : r_.fail();
+  }
+  void dereference() {
+    std::uint64_t value = 0;
+    memory_.read(pop(), value) ? push(value) : r_.fail();
+  }
+  void jump(bool taken) {
+    const std::intptr_t distance = r_.get<std::int16_t>();
+    const std::uintptr_t to = r_.at + std::uintptr_t(distance);
+    if (!taken) return;
+    if (to < begin_ || to > r_.end) return r_.fail();
+    r_.at = to;
+  }
+
+  table_reader r_;
+  const registers& from_;
+  readable_memory& memory_;
+  std::uintptr_t begin_ = 0;
+  std::uint64_t stack_[room];
+  unsigned depth_ = 0;
+};
+
 /// A DWARF expression, at `where`; `first`: what is on its stack. Memory is read from `memory`.
 [[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
                                                   const std::uint64_t* first, readable_memory& memory,
                                                   std::uint64_t& result) {
-  constexpr unsigned room = 16, longest = 256;  // chosen; the signal trampoline's take 2
-  std::uint64_t stack[room];
-  unsigned depth = 0;
-  table_reader r(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high());
-  const std::uint64_t size = r.uleb();
-  if (!r.ok || size > r.end - r.at) return false;
-  r.end = r.at + size;
-  const std::uintptr_t begin = r.at;
-  const auto push = [&](std::uint64_t value) { depth < room ? void(stack[depth++] = value) : r.fail(); };
-  const auto pop = [&] { return depth > 0 ? stack[--depth] : (r.fail(), 0); };
-  const auto pick = [&](unsigned i) { return i < depth ? stack[depth - 1 - i] : (r.fail(), 0); };
-  const auto add_register = [&](std::uint64_t i) {
-    const std::int64_t offset = r.sleb();
-    from.knows(unsigned(i)) ? push(from.r[i] + std::uint64_t(offset)) : r.fail();
-  };
-  const auto jump = [&](bool taken) {
-    const std::intptr_t distance = r.get<std::int16_t>();
-    const std::uintptr_t to = r.at + std::uintptr_t(distance);
-    if (!taken) return;
-    to >= begin&& to <= r.end ? void(r.at = to) : r.fail();
-  };
-  if (first != nullptr) push(*first);
-  for (unsigned steps = 0; r.more(); steps++) {
-    if (steps == longest) return false;
-    const auto op = r.get<std::uint8_t>();
-    if (op >= 0x30 && op <= 0x4f) {  // lit
-      push(op - 0x30u);
-    } else if (op >= 0x70 && op <= 0x8f) {  // breg
-      add_register(op - 0x70u);
-    } else if ((op >= 0x1a && op <= 0x1e) || op == 0x21 || op == 0x22 || (op >= 0x24 && op <= 0x27) ||
-               (op >= 0x29 && op <= 0x2e)) {
-      const std::uint64_t b = pop(), a = pop();
-      const auto x = std::int64_t(a), y = std::int64_t(b);
-      switch (op) {  // clang-format off
-        case 0x1a: push(a & b); break;
-        case 0x1b: y == 0 || y == -1 ? r.fail() : push(std::uint64_t(x / y)); break;
-        case 0x1c: push(a - b); break;
-        case 0x1d: b == 0 ? r.fail() : push(a % b); break;
-        case 0x1e: push(a * b); break;
-        case 0x21: push(a | b); break;
-        case 0x22: push(a + b); break;
-        case 0x24: push(b < 64 ? a << b : 0); break;
-        case 0x25: push(b < 64 ? a >> b : 0); break;
-        case 0x26: push(std::uint64_t(x >> (b < 64 ? b : 63))); break;
-        case 0x27: push(a ^ b); break;
-        case 0x29: push(x == y); break;
-        case 0x2a: push(x >= y); break;
-        case 0x2b: push(x > y); break;
-        case 0x2c: push(x <= y); break;
-        case 0x2d: push(x < y); break;
-        default: push(x != y); break;
-      }  // clang-format on
-    } else {
-      switch (op) {  // clang-format off
-        case 0x06: {                                                                // deref
-          std::uint64_t value = 0;
-          memory.read(pop(), value) ? push(value) : r.fail();
-          break;
-        }
-        case 0x08: push(r.get<std::uint8_t>()); break;                              // const1u …
-        case 0x09: push(std::uint64_t(std::int64_t{r.get<std::int8_t>()})); break;
-        case 0x0a: push(r.get<std::uint16_t>()); break;
-        case 0x0b: push(std::uint64_t(std::int64_t{r.get<std::int16_t>()})); break;
-        case 0x0c: push(r.get<std::uint32_t>()); break;
-        case 0x0d: push(std::uint64_t(std::int64_t{r.get<std::int32_t>()})); break;
-        case 0x0e: case 0x0f: push(r.get<std::uint64_t>()); break;
-        case 0x10: push(r.uleb()); break;
-        case 0x11: push(std::uint64_t(r.sleb())); break;
-        case 0x12: push(pick(0)); break;                                            // dup
-        case 0x13: pop(); break;                                                    // drop
-        case 0x14: push(pick(1)); break;                                            // over
-        case 0x15: push(pick(r.get<std::uint8_t>())); break;                        // pick
-        case 0x16: { const auto b = pop(), a = pop(); push(b); push(a); break; }    // swap
-        case 0x1f: push(-pop()); break;                                             // neg
-        case 0x20: push(~pop()); break;                                             // not
-        case 0x23: push(pop() + r.uleb()); break;                                   // plus_uconst
-        case 0x28: jump(pop() != 0); break;                                         // bra
-        case 0x2f: jump(true); break;                                               // skip
-        case 0x92: add_register(r.uleb()); break;                                   // bregx
-        case 0x96: break;                                                           // nop
-        default: return false;
-      }  // clang-format on
-    }
-  }
-  if (!r.ok || depth == 0) return false;
-  result = stack[depth - 1];
-  return true;
+  return expression_machine(in, where, from, memory).run(first, result);
 }
 
 }  // namespace usher::preload
