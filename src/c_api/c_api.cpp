@@ -10,6 +10,7 @@
 #include "catalog/names.hpp"
 #include "usher/catalog.hpp"
 #include "usher/condition_variable.hpp"
+#include "usher/core/timespec.hpp"
 #include "usher/core/wait_morphing.hpp"
 #include "usher/platform/native.hpp"
 #include "usher/semaphore.hpp"
@@ -66,17 +67,9 @@ struct mutex_view {
 static_assert(sizeof(mutex_view::words) <= offsetof(usher_mutex_t, usher_state) - offsetof(usher_mutex_t, usher_tag));
 using operations = usher::morphing_mutex<usher::native, mutex_view>;
 
-bool is_time(const timespec& t) {
-  return t.tv_nsec >= 0 && t.tv_nsec < 1000000000;
-}
-
 /// Nanoseconds until `t` on CLOCK_MONOTONIC.
 std::uint64_t until(const timespec& t) {
-  const std::uint64_t now = usher::native::now();
-  if (t.tv_sec < 0) return 0;
-  if (t.tv_sec > 9000000000) return ~std::uint64_t{0} / 4;  // for ever, and no overflow
-  const std::uint64_t end = std::uint64_t(t.tv_sec) * 1000000000u + std::uint64_t(t.tv_nsec);
-  return end > now ? end - now : 0;
+  return usher::nanoseconds_until(CLOCK_MONOTONIC, t);
 }
 
 /// The mutex as the condition variable wants to see it.
@@ -126,7 +119,7 @@ int usher_mutex_trylock(usher_mutex_t* m) {
 
 int usher_mutex_timedlock(usher_mutex_t* m, const struct timespec* end) {
   if (operations::try_lock({m})) return 0;
-  if (!is_time(*end)) return EINVAL;
+  if (!usher::is_time(*end)) return EINVAL;
   return operations::lock_until({m}, [end] { return until(*end); }) ? 0 : ETIMEDOUT;
 }
 
@@ -153,7 +146,7 @@ int usher_cond_wait(usher_cond_t* c, usher_mutex_t* m) {
 }
 
 int usher_cond_timedwait(usher_cond_t* c, usher_mutex_t* m, const struct timespec* end) {
-  if (!is_time(*end)) return EINVAL;
+  if (!usher::is_time(*end)) return EINVAL;
   bound_mutex mutex{m};
   return condition(c).wait_while_time(mutex, [end] { return until(*end); }) ? 0 : ETIMEDOUT;
 }
@@ -189,7 +182,7 @@ int usher_sem_trywait(usher_sem_t* s) {
 
 int usher_sem_timedwait(usher_sem_t* s, const struct timespec* end) {
   if (semaphore(s).try_acquire()) return 0;
-  if (!is_time(*end)) return EINVAL;
+  if (!usher::is_time(*end)) return EINVAL;
   return semaphore(s).acquire_while_time([end] { return until(*end); }) ? 0 : ETIMEDOUT;
 }
 

@@ -138,13 +138,13 @@ int cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
     std::memset(c, 0, sizeof *c);
     cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
   }
-  if (error == 0 && is_recorded()) record_cond_init(c);
+  if (error == 0 && is_recorded()) begin_initialised(c, record::kind::condition, false);
   return error;
 }
 
 int cond_destroy(pthread_cond_t* c) {
   const bool through = passes_through();
-  if (is_recorded()) record_cond_destroy(c);
+  if (is_recorded()) end_destroyed(c);
   if (through || !cond_of(c).is_private()) return c_library::cond_destroy(c);
   return cond_of(c).queue.close() ? 0 : EBUSY;
 }

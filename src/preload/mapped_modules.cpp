@@ -11,11 +11,21 @@
 namespace usher::preload {
 namespace {
 
-bool is_known(const recorder& r, std::uint32_t process, std::uint64_t address) {
+/// How many slots of the table are taken.
+std::uint32_t taken_slots(const recorder& r) {
   const std::uint32_t taken = r.head->modules.load(std::memory_order_acquire);
-  const std::uint32_t n = taken < r.head->room.modules ? taken : r.head->room.modules;
+  return taken < r.head->room.modules ? taken : r.head->room.modules;
+}
+
+/// A free slot, or null: there is no room.
+record::module_slot* take_slot(recorder& r) {
+  const std::uint32_t i = r.head->modules.fetch_add(1, std::memory_order_relaxed);
+  return i < r.head->room.modules ? &r.file.module(i) : nullptr;
+}
+
+bool is_known(const recorder& r, std::uint32_t process, std::uint64_t address) {
   // Of this process they are among the last, as a rule.
-  for (std::uint32_t i = n; i-- > 0;) {
+  for (std::uint32_t i = taken_slots(r); i-- > 0;) {
     const record::module_slot& m = r.file.module(i);
     if (m.ready.load(std::memory_order_acquire) != 0 && m.process == process && address >= m.begin && address < m.end)
       return true;
@@ -25,9 +35,8 @@ bool is_known(const recorder& r, std::uint32_t process, std::uint64_t address) {
 
 /// Where the path is in the text: that of another mapping, if one of the latest has the same. False: there is no room.
 bool put_path(recorder& r, const char* path, std::uint32_t length, std::uint32_t& at) {
-  const std::uint32_t taken = r.head->modules.load(std::memory_order_relaxed);
-  const std::uint32_t n = taken < r.head->room.modules ? taken : r.head->room.modules;
   constexpr std::uint32_t looked_at = 512;
+  const std::uint32_t n = taken_slots(r);
   for (std::uint32_t i = n; i-- > (n > looked_at ? n - looked_at : 0);) {
     const record::module_slot& m = r.file.module(i);
     if (m.ready.load(std::memory_order_acquire) == 0 || m.path_length != length) continue;
@@ -80,21 +89,20 @@ bool parse(const char* line, mapping& m) {
 
 void put(recorder& r, std::uint32_t process, const mapping& m) {
   if (is_known(r, process, m.begin)) return;
-  const std::uint32_t i = r.head->modules.fetch_add(1, std::memory_order_relaxed);
+  record::module_slot* const slot = take_slot(r);
   std::uint32_t path;
-  if (i >= r.head->room.modules || !put_path(r, m.path, m.length, path)) {
+  if (slot == nullptr || !put_path(r, m.path, m.length, path)) {
     add(r.head->dropped.modules, 1);
     return;
   }
-  record::module_slot& slot = r.file.module(i);
-  slot.process = process;
-  slot.begin = m.begin;
-  slot.end = m.end;
-  slot.offset = m.offset;
-  slot.path = path;
-  slot.path_length = m.length;
-  slot.inode = m.inode;
-  slot.ready.store(1, std::memory_order_release);
+  slot->process = process;
+  slot->begin = m.begin;
+  slot->end = m.end;
+  slot->offset = m.offset;
+  slot->path = path;
+  slot->path_length = m.length;
+  slot->inode = m.inode;
+  slot->ready.store(1, std::memory_order_release);
 }
 
 void read_mappings(recorder& r, std::uint32_t process) {
@@ -153,25 +161,23 @@ void learn_modules(recorder& r, const recorded_thread& me, std::uint64_t address
 }
 
 bool inherit_modules(recorder& r, std::uint32_t parent, std::uint32_t child) {
-  const std::uint32_t room = r.head->room.modules, taken = r.head->modules.load(std::memory_order_acquire);
   bool any = false;
-  for (std::uint32_t i = 0, n = taken < room ? taken : room; i < n; i++) {
+  for (std::uint32_t i = 0, n = taken_slots(r); i < n; i++) {
     const record::module_slot& from = r.file.module(i);
     if (from.ready.load(std::memory_order_acquire) == 0 || from.process != parent) continue;
-    const std::uint32_t at = r.head->modules.fetch_add(1, std::memory_order_relaxed);
-    if (at >= room) {
+    record::module_slot* const to = take_slot(r);
+    if (to == nullptr) {
       add(r.head->dropped.modules, 1);
       return true;
     }
-    record::module_slot& to = r.file.module(at);
-    to.process = child;
-    to.begin = from.begin;
-    to.end = from.end;
-    to.offset = from.offset;
-    to.path = from.path;
-    to.path_length = from.path_length;
-    to.inode = from.inode;
-    to.ready.store(1, std::memory_order_release);
+    to->process = child;
+    to->begin = from.begin;
+    to->end = from.end;
+    to->offset = from.offset;
+    to->path = from.path;
+    to->path_length = from.path_length;
+    to->inode = from.inode;
+    to->ready.store(1, std::memory_order_release);
     any = true;
   }
   return any;

@@ -149,7 +149,7 @@ USHER_EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_
 
 USHER_EXPORT int pthread_mutex_destroy(pthread_mutex_t* m) {
   if (is_recorded()) [[unlikely]]
-    record_destroy(m);
+    end_destroyed(m);
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
   if (selected().passes_through || !is_ours(kind)) return c_library::mutex_destroy(m);
   if (selected().is_held(m) || has_users(m)) return EBUSY;

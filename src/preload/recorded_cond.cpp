@@ -10,10 +10,6 @@
 namespace usher::preload {
 namespace {
 
-record::object* entry_of(recorded_thread& me, pthread_cond_t* c, std::uint64_t caller) {
-  return find_or_begin(me, c, record::kind::condition, caller);
-}
-
 /// When signals were sent that no waiter has answered yet: the latest sixteen. Which waiter answers which is not known, so they
 /// answer in order; the sum of all is right whatever the order is.
 void note_sent(record::detail& d, std::uint64_t now, std::uint32_t n) {
@@ -88,8 +84,7 @@ void on_cancel(void* argument) {
 }  // namespace
 
 int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
-  recorded_thread* const me = recorded_self();
-  record::object* const o = me != nullptr ? entry_of(*me, call.condition, caller) : nullptr;
+  const auto [me, o] = find_recorded(call.condition, record::kind::condition, caller);
   if (o == nullptr) return wait_plainly(call);
   if (has_ended(*me->of)) {
     end_recording(*me->of);
@@ -109,8 +104,7 @@ int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
 }
 
 int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_t*), std::uint64_t caller) {
-  recorded_thread* const me = recorded_self();
-  record::object* const o = me != nullptr ? entry_of(*me, c, caller) : nullptr;
+  const auto [me, o] = find_recorded(c, record::kind::condition, caller);
   if (o == nullptr) return plain(c);
   add(o->signals, 1);
   std::uint64_t n = o->waiting.load(std::memory_order_relaxed) & record::waiting_count;
@@ -128,19 +122,6 @@ int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_
   else if (all)
     raise_to(o->herd, std::uint32_t(n));
   return plain(c);
-}
-
-void record_cond_init(pthread_cond_t* c) {
-  recorded_thread* const me = recorded_self();
-  if (me == nullptr) return;
-  if (record::object* const before = me->find(c)) end_object(*me, *before);
-  begin_object(*me, c, record::kind::condition, false, true, 0);
-}
-
-void record_cond_destroy(pthread_cond_t* c) {
-  recorded_thread* const me = recorded_self();
-  if (me == nullptr) return;
-  if (record::object* const o = me->find(c)) end_object(*me, *o);
 }
 
 }  // namespace usher::preload

@@ -170,21 +170,12 @@ int recorded_unlock(pthread_mutex_t* m) {
 }
 
 void record_init(pthread_mutex_t* m) {
-  recorded_thread* const me = recorded_self();
-  if (me == nullptr) return;
-  if (record::object* const before = me->find(m)) end_object(*me, *before);
   const bool recursive = is_recursive(m);
-  record::object* const o = begin_object(*me, m, record::kind::mutex, recursive, true, 0);
+  record::object* const o = begin_initialised(m, record::kind::mutex, recursive);
   // A static one keeps its entry, but may be of another kind now.
   if (o != nullptr)
     o->depth_and_kind.store((recursive ? recursive_kind : 0) | std::uint32_t(record::kind::mutex),
                             std::memory_order_relaxed);
-}
-
-void record_destroy(pthread_mutex_t* m) {
-  recorded_thread* const me = recorded_self();
-  if (me == nullptr) return;
-  if (record::object* const o = me->find(m)) end_object(*me, *o);
 }
 
 // ---- holding.hpp -------------------------------------------------------------------------------------------
@@ -193,8 +184,8 @@ namespace {
 
 /// Whether a window of successive owners is being written.
 bool has_window(const recorded_thread& me, const record::object& o) {
-  const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
-  return at != 0 && at != no_room && me.of->details[at - 1].window.load(std::memory_order_relaxed) != 0;
+  const record::detail* const d = existing_detail(me, o);
+  return d != nullptr && d->window.load(std::memory_order_relaxed) != 0;
 }
 
 constexpr std::uint64_t enough = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
@@ -213,10 +204,10 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
 
 /// A window of successive owners, now and then, of a mutex that is contended.
 void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
-  const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
-  if (at == 0 || at == no_room) return;
+  record::detail* const detail = existing_detail(me, o);
+  if (detail == nullptr) return;
   recorder& r = *me.of;
-  record::detail& d = r.details[at - 1];
+  record::detail& d = *detail;
   std::uint32_t w = d.window.load(std::memory_order_relaxed);
   if (w == 0) {
     constexpr std::uint32_t most_windows = 8;
@@ -247,10 +238,6 @@ void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   window.count.store(n + 1, std::memory_order_release);
   if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
 }
-
-}  // namespace
-
-namespace {
 
 /// What others waited during this hold: for its chain, a thousand times a second, or for that of the next one that is asked for.
 held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
@@ -302,17 +289,16 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     if (holds > 0x80000000u && r.hold_times == 0) held /= 2, holds /= 2;  // the mean stays
     o.held.store(held, std::memory_order_relaxed);
     o.holds.store(holds + stands_for, std::memory_order_relaxed);
-    const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
     std::uint64_t apart = hold;
-    if (at != 0 && at != no_room) {
-      record::detail& d = r.details[at - 1];
-      record::word32& bucket = d.holds[record::duration_buckets::of(hold) / 2];
+    if (record::detail* const d = existing_detail(me, o)) {
+      record::word32& bucket = d->holds[record::duration_buckets::of(hold) / 2];
       bucket.store(bucket.load(std::memory_order_relaxed) + stands_for, std::memory_order_relaxed);
-      if (hold > d.longest_hold.load(std::memory_order_relaxed)) d.longest_hold.store(hold, std::memory_order_relaxed);
+      if (hold > d->longest_hold.load(std::memory_order_relaxed))
+        d->longest_hold.store(hold, std::memory_order_relaxed);
       if (!is_beside_waiters) {
-        if (const std::uint64_t before = d.timed_at.load(std::memory_order_relaxed); before != 0 && now > before)
+        if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before)
           apart = (now - before) / (stands_for + 1);
-        d.timed_at.store(now, std::memory_order_relaxed);
+        d->timed_at.store(now, std::memory_order_relaxed);
       }
     }
     if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= enough) {
@@ -339,9 +325,9 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
 void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
   held_charge c = hold_ends_slowly(me, o);
-  const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
-  if (at == 0 || at == no_room) return;
-  record::word64& others = me.of->details[at - 1].uncharged_held;
+  record::detail* const d = existing_detail(me, o);
+  if (d == nullptr) return;
+  record::word64& others = d->uncharged_held;
   c.due += others.load(std::memory_order_relaxed);
   others.store(chain == 0 ? c.due : 0, std::memory_order_relaxed);
   if (c.due != 0) charge(*me.of, record::charged::holder, record::kind::mutex, whom_to_charge(me, o), chain, 1, c.due);

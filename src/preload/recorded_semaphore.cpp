@@ -8,10 +8,6 @@
 namespace usher::preload {
 namespace {
 
-record::object* entry_of(recorded_thread& me, sem_t* s, std::uint64_t caller) {
-  return find_or_begin(me, s, record::kind::semaphore, caller);
-}
-
 struct waiting {
   const sem_call& call;
   recorded_thread& me;
@@ -43,8 +39,7 @@ void on_cancel(void* argument) {
 }  // namespace
 
 int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
-  recorded_thread* const me = recorded_self();
-  record::object* const o = me != nullptr ? entry_of(*me, call.semaphore, caller) : nullptr;
+  const auto [me, o] = find_recorded(call.semaphore, record::kind::semaphore, caller);
   if (o == nullptr) return call.wait_plainly(call);
   if (has_ended(*me->of)) {
     end_recording(*me->of);
@@ -71,8 +66,7 @@ int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
 }
 
 int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
-  recorded_thread* const me = recorded_self();
-  record::object* const o = me != nullptr ? entry_of(*me, s, caller) : nullptr;
+  record::object* const o = find_recorded(s, record::kind::semaphore, caller).entry;
   const int result = plain(s);
   if (o == nullptr) return result;
   if (result == 0)
@@ -83,23 +77,9 @@ int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
 }
 
 int recorded_sem_post(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
-  recorded_thread* const me = recorded_self();
-  record::object* const o = me != nullptr ? entry_of(*me, s, caller) : nullptr;
+  record::object* const o = find_recorded(s, record::kind::semaphore, caller).entry;
   if (o != nullptr) add(o->signals, 1);  // before: the semaphore may be gone when its waiter has come back
   return plain(s);
-}
-
-void record_sem_init(sem_t* s) {
-  recorded_thread* const me = recorded_self();
-  if (me == nullptr) return;
-  if (record::object* const before = me->find(s)) end_object(*me, *before);
-  begin_object(*me, s, record::kind::semaphore, false, true, 0);
-}
-
-void record_sem_destroy(sem_t* s) {
-  recorded_thread* const me = recorded_self();
-  if (me == nullptr) return;
-  if (record::object* const o = me->find(s)) end_object(*me, *o);
 }
 
 }  // namespace usher::preload

@@ -313,12 +313,24 @@ void end_object(recorded_thread& me, record::object& o) {
   raise_to(sum->herd, o.herd.exchange(0, std::memory_order_relaxed));
   sum->flags.fetch_or(flags & record::any_wait_hidden, std::memory_order_relaxed);
   // The page of histograms stays with the entry, for whatever object has it next.
-  const std::uint32_t d = o.detail.load(std::memory_order_relaxed);
-  if (d != 0 && d != no_room)
-    if (record::detail* const to = detail_of(me, *sum)) add_details(*to, me.of->file.detail(d - 1));
+  if (record::detail* const from = existing_detail(me, o))
+    if (record::detail* const to = detail_of(me, *sum)) add_details(*to, *from);
   for (record::word64* w : {&o.hold_begin, &o.waited_before, &o.waiting}) w->store(0, std::memory_order_relaxed);
   for (record::word32* w : {&o.owner, &o.depth_and_kind, &o.place, &o.flags}) w->store(0, std::memory_order_relaxed);
   o.key.store(record::object::vacant, std::memory_order_release);
+}
+
+record::object* begin_initialised(const void* address, record::kind kind, bool recursive) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return nullptr;
+  if (record::object* const before = me->find(address)) end_object(*me, *before);
+  return begin_object(*me, address, kind, recursive, true, 0);
+}
+
+void end_destroyed(const void* address) {
+  recorded_thread* const me = recorded_self();
+  if (me == nullptr) return;
+  if (record::object* const o = me->find(address)) end_object(*me, *o);
 }
 
 record::detail* detail_of(recorded_thread& me, record::object& o) {

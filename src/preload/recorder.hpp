@@ -133,8 +133,28 @@ inline record::object* find_or_begin(recorded_thread& me, const void* address, r
 /// The object is destroyed: its figures go to the sum of its place. A static one keeps its entry.
 void end_object(recorded_thread& me, record::object& o);
 
+/// After an object is initialised: ends an entry that its address still has, and begins one. Null where nothing is recorded.
+record::object* begin_initialised(const void* address, record::kind kind, bool recursive);
+/// Before an object is destroyed.
+void end_destroyed(const void* address);
+
+/// The calling thread and the entry of the object that it calls about, which begins if it has none.
+struct recorded_call {
+  recorded_thread* thread;
+  record::object* entry;  ///< null: the call is not recorded
+};
+inline recorded_call find_recorded(const void* address, record::kind kind, std::uint64_t caller) {
+  recorded_thread* const me = recorded_self();
+  return {me, me != nullptr ? find_or_begin(*me, address, kind, caller) : nullptr};
+}
+
 /// The object's histograms and threads: null if there is no room.
 record::detail* detail_of(recorded_thread& me, record::object& o);
+/// The same, but null also where the object has none yet.
+inline record::detail* existing_detail(const recorded_thread& me, const record::object& o) {
+  const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
+  return at != 0 && at != no_room ? &me.of->details[at - 1] : nullptr;
+}
 
 /// The calling thread's chain: its index + 1, or 0 if there is no room.
 std::uint32_t take_chain(recorded_thread& me);

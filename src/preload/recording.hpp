@@ -20,14 +20,11 @@ int recorded_lock(pthread_mutex_t* m);
 int recorded_trylock(pthread_mutex_t* m);
 int recorded_unlock(pthread_mutex_t* m);
 int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until, std::uint64_t caller);
-/// After it was initialised; before it is destroyed.
+/// After it was initialised. Condition variables and semaphores: begin_initialised().
 void record_init(pthread_mutex_t* m);
-void record_destroy(pthread_mutex_t* m);
 
 int recorded_cond_wait(cond_call& call, std::uint64_t caller);
 int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_t*), std::uint64_t caller);
-void record_cond_init(pthread_cond_t* c);
-void record_cond_destroy(pthread_cond_t* c);
 
 /// One of the three functions that wait for a credit, with its arguments; and what they do without a record.
 struct sem_call {
@@ -41,8 +38,6 @@ struct sem_call {
 int recorded_sem_wait(const sem_call& call, std::uint64_t caller);
 int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller);
 int recorded_sem_post(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller);
-void record_sem_init(sem_t* s);
-void record_sem_destroy(sem_t* s);
 
 /// The return address of the exported function in which this stands, or of one that jumped there.
 #define USHER_CALLER reinterpret_cast<std::uint64_t>(__builtin_return_address(0))

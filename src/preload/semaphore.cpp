@@ -148,13 +148,13 @@ using namespace usher::preload;  // NOLINT(google-build-using-namespace): this f
 USHER_EXPORT int sem_init(sem_t* s, int shared, unsigned value) {
   const int result = c_library::sem_init(s, shared, value);  // it checks the value and says whose it is
   if (result == 0 && is_ours(s)) ::new (s) core(value);
-  if (result == 0 && is_recorded()) record_sem_init(s);
+  if (result == 0 && is_recorded()) begin_initialised(s, usher::record::kind::semaphore, false);
   return result;
 }
 
 USHER_EXPORT int sem_destroy(sem_t* s) {
   const bool ours = is_ours(s);
-  if (is_recorded()) record_sem_destroy(s);
+  if (is_recorded()) end_destroyed(s);
   return ours ? 0 : c_library::sem_destroy(s);
 }
 

@@ -1,0 +1,25 @@
+// Deadlines in C: an absolute time on a clock.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace usher::inline v1 {
+
+inline bool is_time(const timespec& t) {
+  return t.tv_nsec >= 0 && t.tv_nsec < 1000000000;
+}
+
+/// Nanoseconds until `t` on that clock; 0 if it has passed; at most a year, after which the caller asks again.
+inline std::uint64_t nanoseconds_until(clockid_t clock, const timespec& t) {
+  timespec now;
+  clock_gettime(clock, &now);
+  if (t.tv_sec < now.tv_sec || (t.tv_sec == now.tv_sec && t.tv_nsec <= now.tv_nsec)) return 0;
+  constexpr std::uint64_t year = 31536000;  // far enough, and no overflow
+  const std::uint64_t seconds = std::uint64_t(t.tv_sec) - std::uint64_t(now.tv_sec);
+  if (seconds > year) return year * 1000000000u;
+  return seconds * 1000000000u + std::uint64_t(t.tv_nsec) - std::uint64_t(now.tv_nsec);
+}
+
+}  // namespace usher::inline v1
