@@ -209,7 +209,7 @@ int sem_post(sem_t* s) {
 int sem_getvalue(sem_t* s, int* value) {
   return call(found_sem_getvalue, s, value);
 }
-void find_all() {
+void look_up_all() {
   const auto find = [](auto&... f) { (f.found(), ...); };
   find(found_timedlock, found_clocklock);
   find(found_cond_init, found_cond_destroy, found_cond_wait, found_cond_timedwait, found_cond_clockwait,
@@ -218,7 +218,7 @@ void find_all() {
        found_sem_post, found_sem_getvalue);
 }
 
-void in_children(void (*f)()) {
+void register_child_handler(void (*f)()) {
   if (__register_atfork != nullptr) __register_atfork(nullptr, nullptr, f, nullptr);
 }
 

@@ -34,10 +34,10 @@ int sem_getvalue(sem_t*, int*);
 
 /// Looks up ahead of time what is looked up: sem_post() may be called from a signal handler, where dlsym() may not; and dlsym()
 /// waits for a dlopen() in another thread, whose constructors may wait for this one.
-void find_all();
+void look_up_all();
 
 /// Has f called in every child that fork() makes (not _Fork() nor clone()).
-void in_children(void (*f)());
+void register_child_handler(void (*f)());
 
 /// False in a program that runs on another C library (musl): its pthread types are laid out differently.
 bool is_glibc();

@@ -104,12 +104,13 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
 }
 
 /// Who waits with a mutex.
-enum class waits { here, c_library, mixed };
-waits who_waits(pthread_cond_t* cond, pthread_mutex_t* mutex) {
-  if (passes_through()) return waits::c_library;
-  if (cond_of(cond).is_private()) return waits::here;
+enum class implementation { ours, c_library, mixed };
+implementation implementation_of(pthread_cond_t* cond, pthread_mutex_t* mutex) {
+  if (passes_through()) return implementation::c_library;
+  if (cond_of(cond).is_private()) return implementation::ours;
   // It would unlock one of our mutexes by its own code.
-  return is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed))) ? waits::mixed : waits::c_library;
+  return is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed))) ? implementation::mixed
+                                                                                 : implementation::c_library;
 }
 
 [[gnu::cold, gnu::noinline]] int signal(pthread_queue& queue) {
@@ -143,30 +144,30 @@ int cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
 }
 
 int cond_destroy(pthread_cond_t* c) {
-  const bool through = passes_through();
+  const bool is_c_librarys = passes_through();
   if (is_recorded()) end_destroyed(c);
-  if (through || !cond_of(c).is_private()) return c_library::cond_destroy(c);
+  if (is_c_librarys || !cond_of(c).is_private()) return c_library::cond_destroy(c);
   return cond_of(c).queue.close() ? 0 : EBUSY;
 }
 
-int wait_plainly(const cond_call& call) {
+int wait_unrecorded(const cond_call& call) {
   pthread_cond_t* const c = call.condition;
   pthread_mutex_t* const m = call.mutex;
   const timespec* const until = call.until;
   const clockid_t clock = call.clock;
-  const waits who = who_waits(c, m);
+  const implementation by = implementation_of(c, m);
   switch (call.which) {
     case cond_call::how::wait:
-      if (who == waits::c_library) return c_library::cond_wait(c, m);
-      if (who == waits::mixed) return mixed_wait::wait(c, m, -1, nullptr);
+      if (by == implementation::c_library) return c_library::cond_wait(c, m);
+      if (by == implementation::mixed) return mixed_wait::wait(c, m, -1, nullptr);
       return check_and_wait(c, m, CLOCK_MONOTONIC, nullptr);
     case cond_call::how::timed:
-      if (who == waits::c_library) return c_library::cond_timedwait(c, m, until);
-      if (who == waits::mixed) return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
+      if (by == implementation::c_library) return c_library::cond_timedwait(c, m, until);
+      if (by == implementation::mixed) return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
       return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
     case cond_call::how::clock:
-      if (who == waits::c_library) return c_library::cond_clockwait(c, m, clock, until);
-      if (who == waits::mixed)
+      if (by == implementation::c_library) return c_library::cond_clockwait(c, m, clock, until);
+      if (by == implementation::mixed)
         return is_waitable(clock) && is_time(*until) ? mixed_wait::wait(c, m, clock, until) : EINVAL;
       return is_waitable(clock) ? check_and_wait(c, m, clock, until) : EINVAL;
   }
@@ -177,7 +178,7 @@ namespace {
 
 int wait_recorded_or_not(cond_call call, std::uint64_t caller) {
   passes_through();  // first: it begins the recording
-  return is_recorded() ? recorded_cond_wait(call, caller) : wait_plainly(call);
+  return is_recorded() ? recorded_cond_wait(call, caller) : wait_unrecorded(call);
 }
 
 }  // namespace
@@ -196,39 +197,39 @@ int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const
 
 namespace {
 
-int signal_plainly(pthread_cond_t* c) {
+int signal_unrecorded(pthread_cond_t* c) {
   if (passes_through()) return c_library::cond_signal(c);
   if (!cond_of(c).is_private()) return mixed_wait::signal(c);
   return signal(cond_of(c).queue);
 }
-int broadcast_plainly(pthread_cond_t* c) {
+int broadcast_unrecorded(pthread_cond_t* c) {
   if (passes_through()) return c_library::cond_broadcast(c);
   if (!cond_of(c).is_private()) return mixed_wait::broadcast(c);
   return broadcast(cond_of(c).queue);
 }
 
 // Apart, so that the functions below need no stack.
-[[gnu::noinline]] int signal_elsewhere(pthread_cond_t* c, std::uint64_t caller) {
+[[gnu::noinline]] int signal_slowly(pthread_cond_t* c, std::uint64_t caller) {
   passes_through();  // first: it begins the recording
-  return is_recorded() ? recorded_cond_signal(c, false, signal_plainly, caller) : signal_plainly(c);
+  return is_recorded() ? recorded_cond_signal(c, false, signal_unrecorded, caller) : signal_unrecorded(c);
 }
-[[gnu::noinline]] int broadcast_elsewhere(pthread_cond_t* c, std::uint64_t caller) {
+[[gnu::noinline]] int broadcast_slowly(pthread_cond_t* c, std::uint64_t caller) {
   passes_through();
-  return is_recorded() ? recorded_cond_signal(c, true, broadcast_plainly, caller) : broadcast_plainly(c);
+  return is_recorded() ? recorded_cond_signal(c, true, broadcast_unrecorded, caller) : broadcast_unrecorded(c);
 }
 
 }  // namespace
 
 int cond_signal(pthread_cond_t* c) {
   if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
-    return signal_elsewhere(c, USHER_CALLER);
+    return signal_slowly(c, USHER_CALLER);
   pthread_queue& queue = cond_of(c).queue;
   return queue.has_waiters() ? signal(queue) : 0;
 }
 
 int cond_broadcast(pthread_cond_t* c) {
   if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
-    return broadcast_elsewhere(c, USHER_CALLER);
+    return broadcast_slowly(c, USHER_CALLER);
   pthread_queue& queue = cond_of(c).queue;
   return queue.has_waiters() ? broadcast(queue) : 0;
 }

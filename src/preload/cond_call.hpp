@@ -15,6 +15,6 @@ struct cond_call {
 };
 
 /// Carries it out, without a record of it.
-int wait_plainly(const cond_call& call);
+int wait_unrecorded(const cond_call& call);
 
 }  // namespace usher::preload

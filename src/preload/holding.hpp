@@ -17,7 +17,7 @@ inline constexpr std::uint32_t one_deeper = 1u << 16, recursive_kind = 1u << 8; 
 /// Where there are always waiters, each hold would read the clock twice, which is more than many a hold takes. So of short holds
 /// beside waiters one in eight is timed, by chance, and stands for eight; where holds are long, each is.
 inline constexpr std::uint32_t beside_waiters = 8;
-inline bool is_passed_over(std::uint64_t acquisitions, std::uint32_t countdown) {
+inline bool is_skipped(std::uint64_t acquisitions, std::uint32_t countdown) {
   return countdown >= beside_waiters << 16 && (countdown & 0xffff) > 1 &&
          (acquisitions * 0x9e3779b97f4a7c15u) >> 61 != 0;
 }
@@ -36,7 +36,7 @@ inline void hold_begins(recorded_thread& me, record::object& o) {
   o.acquisitions.store(acquisitions, std::memory_order_relaxed);
   const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
   if ((countdown & 0xffff) <= 1 || o.waiting.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    if (!is_passed_over(acquisitions, countdown)) return hold_begins_slowly(me, o);
+    if (!is_skipped(acquisitions, countdown)) return hold_begins_slowly(me, o);
     o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
     return;
   }

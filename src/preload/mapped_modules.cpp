@@ -57,7 +57,7 @@ struct mapping {
   std::uint32_t length;
 };
 
-const char* number(const char* c, unsigned base, std::uint64_t& value) {
+const char* parse_number(const char* c, unsigned base, std::uint64_t& value) {
   for (value = 0;; c++) {
     unsigned digit;
     if (*c >= '0' && *c <= '9')
@@ -73,21 +73,21 @@ const char* number(const char* c, unsigned base, std::uint64_t& value) {
 
 /// "begin-end rwxp offset dev inode path". False: not executable, or no file's.
 bool parse(const char* line, mapping& m) {
-  const char* c = number(line, 16, m.begin);
+  const char* c = parse_number(line, 16, m.begin);
   if (*c++ != '-') return false;
-  c = number(c, 16, m.end);
+  c = parse_number(c, 16, m.end);
   if (std::strlen(c) < 6 || c[3] != 'x') return false;
-  c = number(c + 6, 16, m.offset);
+  c = parse_number(c + 6, 16, m.offset);
   c = *c == ' ' ? std::strchr(c + 1, ' ') : nullptr;  // before the inode
   if (c == nullptr) return false;
-  c = std::strchr(number(c + 1, 10, m.inode), '/');
+  c = std::strchr(parse_number(c + 1, 10, m.inode), '/');
   if (c == nullptr) return false;
   m.path = c;
   m.length = std::uint32_t(std::strlen(c));
   return true;
 }
 
-void put(recorder& r, std::uint32_t process, const mapping& m) {
+void record_mapping(recorder& r, std::uint32_t process, const mapping& m) {
   if (is_known(r, process, m.begin)) return;
   record::module_slot* const slot = take_slot(r);
   std::uint32_t path;
@@ -120,7 +120,7 @@ void read_mappings(recorder& r, std::uint32_t process) {
       while (char* const end = static_cast<char*>(std::memchr(line, '\n', std::size_t(buffer + have - line)))) {
         *end = '\0';
         mapping m;
-        if (!skip && parse(line, m)) put(r, process, m);
+        if (!skip && parse(line, m)) record_mapping(r, process, m);
         skip = false;
         line = end + 1;
       }
@@ -139,12 +139,12 @@ void read_mappings(recorder& r, std::uint32_t process) {
 
 }  // namespace
 
-void learn_modules(recorder& r, const recorded_thread& me, std::uint64_t address) {
+void record_mapping_of(recorder& r, const recorded_thread& me, std::uint64_t address) {
   const std::uint32_t process = std::uint32_t(me.key_base >> 48) - 1;
   // What lies in no module, as code that was made at run time, is in no mapping of a file. Nor may a sandbox in which such code
   // runs let a file be opened.
   const bool known =
-      is_known(r, process, address) || (modules_are_told() && !is_in_module(std::bit_cast<const void*>(address)));
+      is_known(r, process, address) || (can_find_modules() && !is_in_module(std::bit_cast<const void*>(address)));
   if (known && r.maps_are_due.load(std::memory_order_relaxed) == 0) return;
   const std::uint64_t now = r.ticks();
   std::uint64_t next = r.next_maps.load(std::memory_order_relaxed);

@@ -51,7 +51,7 @@ void on_cancel(void* argument) {
   come_back(*static_cast<waiting*>(argument));
 }
 
-int under_helper(pthread_cond_t* c, int (*f)(pthread_cond_t*)) {
+int with_helper_locked(pthread_cond_t* c, int (*f)(pthread_cond_t*)) {
   if (!in_use.load(std::memory_order_relaxed)) return f(c);
   pthread_mutex_t* const helper = helper_of(c);
   const usher_cancel_type type = usher_defer_cancellation();
@@ -83,10 +83,10 @@ int wait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec*
 }
 
 int signal(pthread_cond_t* c) {
-  return under_helper(c, c_library::cond_signal);
+  return with_helper_locked(c, c_library::cond_signal);
 }
 int broadcast(pthread_cond_t* c) {
-  return under_helper(c, c_library::cond_broadcast);
+  return with_helper_locked(c, c_library::cond_broadcast);
 }
 
 void renew_in_child() {

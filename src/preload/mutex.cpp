@@ -33,7 +33,7 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
 
 [[gnu::cold]] void connect() {
   selected();
-  settle_owner();
+  decide_provider();
   connect_mutexes();
 }
 [[gnu::cold]] int first_lock(pthread_mutex_t* m) {
@@ -60,17 +60,17 @@ void at_fork_in_child() {
 /// a mistake in USHER_LOCK is said also by a program that never locks. And what must not, or cannot, be done later.
 [[gnu::constructor]] void at_start() {
   connect();
-  c_library::find_all();
-  c_library::in_children(at_fork_in_child);
+  c_library::look_up_all();
+  c_library::register_child_handler(at_fork_in_child);
   if (!selected().passes_through) native::prepare_heavy_fences();
   say_selection_if_verbose();
 }
 
-constexpr attach_point switches() {
+constexpr attach_point make_attach_point() {
   return {attach_point::expected,
           0,
-          std::uint32_t(owner::undecided),
-          &owner_of_all,
+          std::uint32_t(provider::undecided),
+          &current_provider,
           {{&to_lock, first_lock}, {&to_trylock, first_trylock}, {&to_unlock, first_unlock}},
           {}};
 }
@@ -81,22 +81,22 @@ void connect_mutexes() {
   const mutex_table& t = selected();
   as_recorded([&t](bool recorded) {
     // A thread may come with this and the next line when it is not alone any more: those functions ask, too.
-    const bool alone = t.lock_alone != nullptr && has_one_thread();
-    to_lock.store(recorded ? recorded_lock : alone ? t.lock_alone : t.lock, std::memory_order_relaxed);
-    to_trylock.store(recorded ? recorded_trylock : alone ? t.trylock_alone : t.trylock, std::memory_order_relaxed);
-    to_unlock.store(recorded ? recorded_unlock : alone ? t.unlock_alone : t.unlock, std::memory_order_relaxed);
+    const bool single = t.lock_single != nullptr && has_one_thread();
+    to_lock.store(recorded ? recorded_lock : single ? t.lock_single : t.lock, std::memory_order_relaxed);
+    to_trylock.store(recorded ? recorded_trylock : single ? t.trylock_single : t.trylock, std::memory_order_relaxed);
+    to_unlock.store(recorded ? recorded_unlock : single ? t.unlock_single : t.unlock, std::memory_order_relaxed);
   });
 }
 
-int leave_alone(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
+int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
   const mutex_table& t = selected();
   // Only those that still lead there: a recording may have begun, or `usher stat -p` may have set them.
   const auto change = [](auto& pointer, auto from, auto to) {
     pointer.compare_exchange_strong(from, to, std::memory_order_relaxed);
   };
-  change(to_lock, t.lock_alone, t.lock);
-  change(to_trylock, t.trylock_alone, t.trylock);
-  change(to_unlock, t.unlock_alone, t.unlock);
+  change(to_lock, t.lock_single, t.lock);
+  change(to_trylock, t.trylock_single, t.trylock);
+  change(to_unlock, t.unlock_single, t.unlock);
   return then(m);
 }
 
@@ -108,8 +108,8 @@ void end_recording(recorder& r) {
 
 }  // namespace usher::preload
 
-/// Defined here, beside most of what it switches.
-constinit usher::preload::attach_point usher_attach_v1 = usher::preload::switches();
+/// Defined here, beside most of the pointers in it.
+constinit usher::preload::attach_point usher_attach_v1 = usher::preload::make_attach_point();
 
 using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
 

@@ -96,28 +96,28 @@ class mutex_operations {
 
   // As long as the process has one thread:
 
-  static int lock_alone(pthread_mutex_t* m) {
+  static int lock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
-      return leave_alone(m, lock);
+      return end_one_thread_mode(m, lock);
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
       return lock_kind<true>(m, v);
-    return take_alone(m) ? 0 : lock_plainly(m);
+    return take_nonatomically(m) ? 0 : lock_atomically(m);
   }
 
-  static int trylock_alone(pthread_mutex_t* m) {
+  static int trylock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
-      return leave_alone(m, trylock);
+      return end_one_thread_mode(m, trylock);
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
       return trylock_kind<true>(m, v);
-    return take_alone(m) ? 0 : trylock_plainly(m);
+    return take_nonatomically(m) ? 0 : trylock_atomically(m);
   }
 
-  static int unlock_alone(pthread_mutex_t* m) {
+  static int unlock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
-      return leave_alone(m, unlock);
+      return end_one_thread_mode(m, unlock);
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
       return unlock_kind<true>(m, v);
-    return release_alone(m) ? 0 : unlock_plainly(m);
+    return release_nonatomically(m) ? 0 : unlock_atomically(m);
   }
 
   static int clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
@@ -151,7 +151,7 @@ class mutex_operations {
 
   /// False: nothing has changed, the lock must look itself. `tag_follows`: own() comes next, which writes it.
   template <bool tag_follows = false>
-  static bool take_alone(pthread_mutex_t* m) {
+  static bool take_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
     // Acquire, and below release: for a handler, and for a thread that is alone again.
@@ -163,7 +163,7 @@ class mutex_operations {
   }
 
   /// False: nothing has changed. The mutex may be one that another thread has locked, which is not there any more.
-  static bool release_alone(pthread_mutex_t* m) {
+  static bool release_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
     // Either is left by threads that have ended while they waited, by handlers, or in a mutex that is not locked.
@@ -181,10 +181,10 @@ class mutex_operations {
     return native::recorded_id(kind_and_epoch(m).load(std::memory_order_relaxed), me);
   }
 
-  template <bool alone>
+  template <bool one_thread>
   [[gnu::always_inline]] static int lock_kind(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
-      return v != validity::adaptive ? lock_unready(m) : take_if_alone<alone>(m) ? 0 : lock_adaptive(m);
+      return v != validity::adaptive ? lock_unready(m) : try_take<one_thread>(m) ? 0 : lock_adaptive(m);
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return lock_unready(m);
@@ -194,31 +194,31 @@ class mutex_operations {
       core::lock(of(m));
       return own(m, me);
     } else {
-      if (alone ? !take_alone<counts_in_tag>(m) : !take_uncontended(m)) [[unlikely]]
+      if (one_thread ? !take_nonatomically<counts_in_tag>(m) : !take_uncontended(m)) [[unlikely]]
         return lock_owned(m, me);
       return own(m, me);
     }
   }
 
-  template <bool alone>
+  template <bool one_thread>
   [[gnu::always_inline]] static int trylock_kind(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
-      return v != validity::adaptive ? trylock_unready(m) : take_if_alone<alone>(m) ? 0 : trylock_adaptive(m);
+      return v != validity::adaptive ? trylock_unready(m) : try_take<one_thread>(m) ? 0 : trylock_adaptive(m);
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return trylock_unready(m);
     if (owner(m).load(std::memory_order_relaxed) == me) [[unlikely]]
       return v == validity::errorcheck ? EBUSY : relock(m, false);
-    if constexpr (alone)
-      if (take_alone<counts_in_tag>(m)) return own(m, me);
+    if constexpr (one_thread)
+      if (take_nonatomically<counts_in_tag>(m)) return own(m, me);
     if (!core::try_lock(of(m))) return EBUSY;
     return own(m, me);
   }
 
-  template <bool alone>
+  template <bool one_thread>
   [[gnu::always_inline]] static int unlock_kind(pthread_mutex_t* m, validity v) {
     if (!has_owner(v)) [[unlikely]]
-      return v != validity::adaptive ? unlock_unready(m) : release_if_alone<alone>(m) ? 0 : unlock_adaptive(m);
+      return v != validity::adaptive ? unlock_unready(m) : try_release<one_thread>(m) ? 0 : unlock_adaptive(m);
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return unlock_unready(m);
@@ -227,8 +227,8 @@ class mutex_operations {
     if (is_deeper(m)) [[unlikely]]
       return 0;
     disown(m);
-    if constexpr (alone) {
-      if (!release_alone(m)) [[unlikely]]
+    if constexpr (one_thread) {
+      if (!release_nonatomically(m)) [[unlikely]]
         return release_owned(m);
     } else {
       core::release(of(m));
@@ -241,14 +241,14 @@ class mutex_operations {
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
 
-  template <bool alone>
-  static bool take_if_alone(pthread_mutex_t* m) {
-    if constexpr (alone) return take_alone(m);
+  template <bool one_thread>
+  static bool try_take(pthread_mutex_t* m) {
+    if constexpr (one_thread) return take_nonatomically(m);
     return false;
   }
-  template <bool alone>
-  static bool release_if_alone(pthread_mutex_t* m) {
-    if constexpr (alone) return release_alone(m);
+  template <bool one_thread>
+  static bool try_release(pthread_mutex_t* m) {
+    if constexpr (one_thread) return release_nonatomically(m);
     return false;
   }
 
@@ -265,9 +265,9 @@ class mutex_operations {
   }
 
   // The rest where it needs a stack frame, or is not in line twice.
-  [[gnu::noinline]] static int lock_plainly(pthread_mutex_t* m) { return lock(m); }
-  [[gnu::noinline]] static int trylock_plainly(pthread_mutex_t* m) { return trylock(m); }
-  [[gnu::noinline]] static int unlock_plainly(pthread_mutex_t* m) { return unlock(m); }
+  [[gnu::noinline]] static int lock_atomically(pthread_mutex_t* m) { return lock(m); }
+  [[gnu::noinline]] static int trylock_atomically(pthread_mutex_t* m) { return trylock(m); }
+  [[gnu::noinline]] static int unlock_atomically(pthread_mutex_t* m) { return unlock(m); }
   [[gnu::noinline]] static int lock_owned(pthread_mutex_t* m, std::uint32_t me) {
     core::lock(of(m));
     return own(m, me);
@@ -390,9 +390,9 @@ constexpr mutex_table make_table(const char* name) {
                   .requeue = operations::requeue,
                   .is_held = operations::is_held};
     if constexpr (has_uncontended_word<Lock>) {
-      t.lock_alone = operations::lock_alone;
-      t.trylock_alone = operations::trylock_alone;
-      t.unlock_alone = operations::unlock_alone;
+      t.lock_single = operations::lock_single;
+      t.trylock_single = operations::trylock_single;
+      t.unlock_single = operations::unlock_single;
     }
     return t;
   }

@@ -21,11 +21,11 @@ struct mutex_table {
   void (*take_over)(pthread_mutex_t*) = nullptr;  ///< morphing_mutex::take_over
   bool (*requeue)(pthread_mutex_t*, requeued_waiter<native>&) = nullptr;
   bool (*is_held)(pthread_mutex_t*) = nullptr;  ///< of one of ours
-  /// lock, trylock and unlock to begin with: without atomic operations as long as the process has one thread; then they call leave_alone()
+  /// lock, trylock and unlock to begin with: without atomic operations as long as the process has one thread; then they call end_one_thread_mode()
   /// (selection.hpp). Null where the lock has no such way.
-  int (*lock_alone)(pthread_mutex_t*) = nullptr;
-  int (*trylock_alone)(pthread_mutex_t*) = nullptr;
-  int (*unlock_alone)(pthread_mutex_t*) = nullptr;
+  int (*lock_single)(pthread_mutex_t*) = nullptr;
+  int (*trylock_single)(pthread_mutex_t*) = nullptr;
+  int (*unlock_single)(pthread_mutex_t*) = nullptr;
 };
 
 }  // namespace usher::preload

@@ -12,7 +12,7 @@ namespace {
 
 /// When signals were sent that no waiter has answered yet: the latest sixteen. Which waiter answers which is not known, so they
 /// answer in order; the sum of all is right whatever the order is.
-void note_sent(record::detail& d, std::uint64_t now, std::uint32_t n) {
+void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) {
   const std::uint64_t first = d.sent.load(std::memory_order_relaxed);
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
   for (std::uint32_t i = 0; i < n && i < kept; i++) d.sent_at[(first + i) % kept].store(now, std::memory_order_relaxed);
@@ -20,7 +20,7 @@ void note_sent(record::detail& d, std::uint64_t now, std::uint32_t n) {
 }
 
 /// The ticks since the signal that the calling thread answers, or 0 if there is none.
-std::uint64_t answer(record::detail& d, std::uint64_t now, std::uint64_t most) {
+std::uint64_t ticks_since_signal(record::detail& d, std::uint64_t now, std::uint64_t most) {
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
   do {
@@ -33,7 +33,7 @@ std::uint64_t answer(record::detail& d, std::uint64_t now, std::uint64_t most) {
 
 /// A waiter has left without an answer. More signals than there are waiters nobody will hear: the next waiter would take the
 /// oldest for its own.
-void forget_unanswered(record::object& o, record::detail& d) {
+void drop_surplus_signals(record::object& o, record::detail& d) {
   const std::uint64_t waiters = o.waiting.load(std::memory_order_relaxed) & record::waiting_count;
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
   for (;;) {
@@ -54,8 +54,8 @@ struct waiting {
 
 /// The thread waits no more, and has the mutex.
 void come_back(waiting& w, int result) {
-  if (!w.wait.is_ours()) return;
-  const std::uint64_t ticks = w.wait.over();
+  if (!w.wait.is_current()) return;
+  const std::uint64_t ticks = w.wait.finish();
   recorded_thread& me = w.me;
   record::object& o = w.condition;
   if (w.mutex != nullptr && w.mutex->owner.load(std::memory_order_relaxed) != me.name) {
@@ -66,14 +66,14 @@ void come_back(waiting& w, int result) {
   record::detail* const d = detail_of(me, o);
   if (result == ETIMEDOUT) add(o.timeouts, 1);
   if (result != 0) {
-    if (d != nullptr) forget_unanswered(o, *d);
+    if (d != nullptr) drop_surplus_signals(o, *d);
     return;
   }
-  w.wait.book(d != nullptr ? answer(*d, w.wait.ended(), ticks) : 0);
+  w.wait.book(d != nullptr ? ticks_since_signal(*d, w.wait.ended(), ticks) : 0);
 }
 
 int run(void* argument) {
-  return wait_plainly(static_cast<waiting*>(argument)->call);
+  return wait_unrecorded(static_cast<waiting*>(argument)->call);
 }
 
 constexpr int cancelled = -1;
@@ -85,10 +85,10 @@ void on_cancel(void* argument) {
 
 int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
   const auto [me, o] = find_recorded(call.condition, record::kind::condition, caller);
-  if (o == nullptr) return wait_plainly(call);
+  if (o == nullptr) return wait_unrecorded(call);
   if (has_ended(*me->of)) {
     end_recording(*me->of);
-    return wait_plainly(call);
+    return wait_unrecorded(call);
   }
   // What is booked here is booked once: no cancellation but in the wait itself.
   const usher_cancel_type type = usher_defer_cancellation();
@@ -114,7 +114,7 @@ int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_
       const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
                           heard = d->heard.load(std::memory_order_relaxed), pending = sent > heard ? sent - heard : 0;
       n = n > pending ? n - pending : 0;
-      if (n != 0) note_sent(*d, me->of->ticks(), all ? std::uint32_t(n) : 1);
+      if (n != 0) record_signal_times(*d, me->of->ticks(), all ? std::uint32_t(n) : 1);
     }
   }
   if (n == 0)

@@ -31,7 +31,7 @@ bool is_acquired(int result) {
 }
 
 /// How the thread has waited, of which a lock of ours keeps count.
-void note_ways(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
+void add_wait_tally(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
   record::detail* const d = detail_of(me, o);
   if (d == nullptr) return;
   const native_detail::wait_tally& now = native_detail::own_waits;
@@ -53,9 +53,9 @@ void note_ways(recorded_thread& me, record::object& o, const native_detail::wait
   detail_of(me, o);  // before the hold that is waited for has ended, which may be the longest
   const native_detail::wait_tally before = native_detail::own_waits;
   const int result = lock();
-  if (!wait.is_ours()) return result;
-  const std::uint64_t ticks = wait.over();
-  if (!table.passes_through) note_ways(me, o, before);
+  if (!wait.is_current()) return result;
+  const std::uint64_t ticks = wait.finish();
+  if (!table.passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
     hold_begins(me, o);
@@ -68,12 +68,12 @@ void note_ways(recorded_thread& me, record::object& o, const native_detail::wait
 }
 
 /// Whether none but the calling thread can have the mutex: there is one thread, and it is no other process's, too.
-bool is_alone(pthread_mutex_t* m) {
+bool only_caller_can_lock(pthread_mutex_t* m) {
   return has_one_thread() && !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
 /// Whether an unlock by a thread that does not have the mutex is an error.
-bool is_owners_alone(pthread_mutex_t* m) {
+bool needs_owner_to_unlock(pthread_mutex_t* m) {
   constexpr int robust_or_inheriting = 0x30;  // the C library's flags
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
   return has_owner(kind) || (kind & robust_or_inheriting) != 0;
@@ -90,8 +90,9 @@ int recorded_lock(pthread_mutex_t* m) {
   if (o == nullptr) [[unlikely]]
     return table.lock(m);
   // The C library's own trylock is dearer than its lock where there is one thread; which cannot have to wait but for itself.
-  const bool plainly = table.passes_through && is_alone(m) && o->owner.load(std::memory_order_relaxed) == 0;
-  const int result = plainly ? table.lock(m) : table.trylock(m);
+  const bool directly =
+      table.passes_through && only_caller_can_lock(m) && o->owner.load(std::memory_order_relaxed) == 0;
+  const int result = directly ? table.lock(m) : table.trylock(m);
   if (is_acquired(result)) {
     hold_begins(*me, *o);
     return result;
@@ -139,7 +140,7 @@ int recorded_unlock(pthread_mutex_t* m) {
   if (owner != me->name) [[unlikely]] {
     // Another thread's hold, which most kinds allow to be ended here. It is not charged, as its end has no chain of its own.
     // Before the release: the next owner may be the same thread again.
-    if (owner == 0 || is_owners_alone(m)) return table.unlock(m);
+    if (owner == 0 || needs_owner_to_unlock(m)) return table.unlock(m);
     o->hold_begin.store(0, std::memory_order_relaxed);
     o->waited_before.store(0, std::memory_order_relaxed);
     o->owner.store(0, std::memory_order_relaxed);
@@ -188,12 +189,12 @@ bool has_window(const recorded_thread& me, const record::object& o) {
   return d != nullptr && d->window.load(std::memory_order_relaxed) != 0;
 }
 
-constexpr std::uint64_t enough = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
+constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
 
 /// How many acquisitions the next timed hold stands for: one where they are so far apart that this costs nothing, else about 64,
 /// by chance, so that it keeps no step with the program.
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
-  if (me.of->hold_times != 0 || apart >= enough || has_window(me, o)) return 1;
+  if (me.of->hold_times != 0 || apart >= far_apart || has_window(me, o)) return 1;
   // The first ones all, then fewer: of a program that ends soon a few must not stand for many.
   constexpr std::uint64_t most = 64;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
@@ -203,7 +204,7 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
 }
 
 /// A window of successive owners, now and then, of a mutex that is contended.
-void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
+void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   record::detail* const detail = existing_detail(me, o);
   if (detail == nullptr) return;
   recorder& r = *me.of;
@@ -211,8 +212,9 @@ void note_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   std::uint32_t w = d.window.load(std::memory_order_relaxed);
   if (w == 0) {
     constexpr std::uint32_t most_windows = 8;
-    constexpr std::uint64_t enough = 32, pause = 100;  // contended acquisitions; ms. Chosen
-    if (o.contended.load(std::memory_order_relaxed) < enough || now < d.next_window.load(std::memory_order_relaxed) ||
+    constexpr std::uint64_t least_contended = 32, pause = 100;  // contended acquisitions; ms. Chosen
+    if (o.contended.load(std::memory_order_relaxed) < least_contended ||
+        now < d.next_window.load(std::memory_order_relaxed) ||
         d.windows.load(std::memory_order_relaxed) >= most_windows)
       return;
     d.next_window.store(now + pause * r.ticks_a_ms, std::memory_order_relaxed);
@@ -249,7 +251,7 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
   const bool is_due =
       now >= next && sample.compare_exchange_strong(next, now + me.of->ticks_a_ms, std::memory_order_relaxed);
   d->uncharged_held.store(is_due ? 0 : all, std::memory_order_relaxed);
-  return is_due ? held_charge{all, whom_to_charge(me, o)} : held_charge{};
+  return is_due ? held_charge{all, charge_target(me, o)} : held_charge{};
 }
 
 }  // namespace
@@ -272,7 +274,7 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
     o.countdown.store(countdown - 1, std::memory_order_relaxed);
     return;
   }
-  note_owner(me, o, now);
+  record_owner(me, o, now);
 }
 
 held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
@@ -301,7 +303,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
         d->timed_at.store(now, std::memory_order_relaxed);
       }
     }
-    if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= enough) {
+    if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= far_apart) {
       const std::uint32_t n = next_interval(me, o, apart, now);
       o.countdown.store(n << 16 | n, std::memory_order_relaxed);
     }
@@ -330,7 +332,7 @@ void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
   record::word64& others = d->uncharged_held;
   c.due += others.load(std::memory_order_relaxed);
   others.store(chain == 0 ? c.due : 0, std::memory_order_relaxed);
-  if (c.due != 0) charge(*me.of, record::charged::holder, record::kind::mutex, whom_to_charge(me, o), chain, 1, c.due);
+  if (c.due != 0) charge(*me.of, record::charged::holder, record::kind::mutex, charge_target(me, o), chain, 1, c.due);
 }
 
 void charge_holder(recorded_thread& me, const held_charge& c) {

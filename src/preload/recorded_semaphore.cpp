@@ -16,8 +16,8 @@ struct waiting {
 };
 
 void come_back(waiting& w, int result, int error) {
-  if (!w.wait.is_ours()) return;
-  const std::uint64_t ticks = w.wait.over();
+  if (!w.wait.is_current()) return;
+  const std::uint64_t ticks = w.wait.finish();
   record::object& o = w.semaphore;
   if (result == 0) {
     add(o.acquisitions, 1);
@@ -29,7 +29,7 @@ void come_back(waiting& w, int result, int error) {
 
 int run(void* argument) {
   const sem_call& call = static_cast<waiting*>(argument)->call;
-  return call.wait_plainly(call);
+  return call.wait_unrecorded(call);
 }
 
 void on_cancel(void* argument) {
@@ -40,18 +40,18 @@ void on_cancel(void* argument) {
 
 int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
   const auto [me, o] = find_recorded(call.semaphore, record::kind::semaphore, caller);
-  if (o == nullptr) return call.wait_plainly(call);
+  if (o == nullptr) return call.wait_unrecorded(call);
   if (has_ended(*me->of)) {
     end_recording(*me->of);
-    return call.wait_plainly(call);
+    return call.wait_unrecorded(call);
   }
   // What is no time or clock is an error also where there is a credit, here as in the C library.
   if ((call.which != sem_call::how::wait && !is_time(*call.until)) ||
       (call.which == sem_call::how::clock && !is_waitable(call.clock)))
-    return call.wait_plainly(call);
+    return call.wait_unrecorded(call);
   pthread_testcancel();  // a cancellation point, also where it need not wait
   const int saved = errno;
-  if (call.try_plainly(call.semaphore) == 0) {
+  if (call.try_unrecorded(call.semaphore) == 0) {
     add(o->acquisitions, 1);
     return 0;
   }

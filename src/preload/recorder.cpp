@@ -271,7 +271,7 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   o->flags.store((in_module ? record::is_static : 0u) | (from_init ? record::from_init : 0u),
                  std::memory_order_relaxed);
   if (in_module)
-    learn_modules(r, me, caller != 0 ? caller : reinterpret_cast<std::uintptr_t>(address));
+    record_mapping_of(r, me, caller != 0 ? caller : reinterpret_cast<std::uintptr_t>(address));
   else
     o->place.store(take_chain(me), std::memory_order_relaxed);
   return o;
@@ -377,14 +377,14 @@ std::uint32_t take_chain(recorded_thread& me) {
     there.cut = c.cut ? 1 : 0;
     for (unsigned k = 0; k < c.length; k++) there.pc[k] = c.pc[k];
     there.ready.store(1, std::memory_order_release);
-    for (unsigned k = 0; k < c.length; k++) learn_modules(r, me, c.pc[k]);
+    for (unsigned k = 0; k < c.length; k++) record_mapping_of(r, me, c.pc[k]);
     return i + 1;
   }
   add(r.head->dropped.chains, 1);
   return 0;
 }
 
-std::uint32_t whom_to_charge(const recorded_thread& me, const record::object& o) {
+std::uint32_t charge_target(const recorded_thread& me, const record::object& o) {
   const std::uint32_t place = o.place.load(std::memory_order_relaxed);
   return (o.flags.load(std::memory_order_relaxed) & record::is_static) != 0 || place == 0
              ? me.index(o)
@@ -432,8 +432,8 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   }
 }
 
-bool recorded_wait::is_ours() {
-  if (epoch_ != native::fork_epoch()) return false;
+bool recorded_wait::is_current() {
+  if (stamp_ != native::fork_stamp()) return false;
   if (me_.of == &of_ && me_.slot == &slot_) return true;
   leave();
   return false;
@@ -444,7 +444,7 @@ void recorded_wait::leave() {
   slot_.waits_for.store(0, std::memory_order_release);
 }
 
-std::uint64_t recorded_wait::over() {
+std::uint64_t recorded_wait::finish() {
   ended_ = of_.ticks();
   leave();
   slot_.last.store(ended_, std::memory_order_relaxed);
@@ -477,7 +477,7 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
       sum += d->uncharged_waited.exchange(0, std::memory_order_relaxed);
     }
   }
-  charge(*me_.of, record::charged::waiter, kind_, whom_to_charge(me_, object_), chain_, count, sum);
+  charge(*me_.of, record::charged::waiter, kind_, charge_target(me_, object_), chain_, count, sum);
 }
 
 // ---- beginning and end -------------------------------------------------------------------------------------

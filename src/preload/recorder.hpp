@@ -160,7 +160,7 @@ inline record::detail* existing_detail(const recorded_thread& me, const record::
 std::uint32_t take_chain(recorded_thread& me);
 
 /// Who is charged with waiting for an object.
-std::uint32_t whom_to_charge(const recorded_thread& me, const record::object& o);
+std::uint32_t charge_target(const recorded_thread& me, const record::object& o);
 void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
             std::uint64_t count, std::uint64_t ticks);
 
@@ -183,10 +183,10 @@ class recorded_wait {
   /// The thread begins to wait.
   recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
   /// It waits no more, for whatever reason. Returns the ticks that it has waited.
-  std::uint64_t over();
+  std::uint64_t finish();
   /// False in a child that a signal handler has forked meanwhile: the wait is the parent's, who books it. And where another
   /// recording has begun meanwhile: it is over, and not booked.
-  bool is_ours();
+  bool is_current();
   /// It has what it waited for: books `ticks`.
   void book(std::uint64_t ticks) {
     add(object_.contended, 1);

@@ -32,8 +32,8 @@ struct sem_call {
   sem_t* semaphore;
   clockid_t clock;
   const timespec* until;
-  int (*try_plainly)(sem_t*);
-  int (*wait_plainly)(const sem_call&);
+  int (*try_unrecorded)(sem_t*);
+  int (*wait_unrecorded)(const sem_call&);
 };
 int recorded_sem_wait(const sem_call& call, std::uint64_t caller);
 int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller);

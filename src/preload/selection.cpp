@@ -22,12 +22,12 @@ namespace {
 
 // ---- the C library's own -----------------------------------------------------------------------------------
 
-constexpr mutex_table through{"pthread",
-                              true,
-                              c_library::mutex_lock,
-                              c_library::mutex_trylock,
-                              c_library::mutex_unlock,
-                              c_library::mutex_clocklock};
+constexpr mutex_table c_library_table{"pthread",
+                                      true,
+                                      c_library::mutex_lock,
+                                      c_library::mutex_trylock,
+                                      c_library::mutex_unlock,
+                                      c_library::mutex_clocklock};
 
 /// Normal mutexes become adaptive ones when they are first used.
 void adapt(pthread_mutex_t* m) {
@@ -47,24 +47,24 @@ int adaptive_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
   adapt(m);
   return c_library::mutex_clocklock(m, clock, until);
 }
-constexpr mutex_table through_adaptive{
-    "pthread-adaptive", true, adaptive_lock, adaptive_trylock, c_library::mutex_unlock, adaptive_clocklock};
+constexpr mutex_table adaptive_table{"pthread-adaptive", true, adaptive_lock, adaptive_trylock, c_library::mutex_unlock,
+                                     adaptive_clocklock};
 
 // ---- the selection -----------------------------------------------------------------------------------------
 
 constinit std::atomic<append_probability> order_of_conds{}, order_of_sems{};
 
-void complain_of_lock(std::string_view unknown) {
+void report_unknown_lock(std::string_view unknown) {
   nearest_name nearest(unknown);
   for_each_table([&](const mutex_table& t) { return nearest.consider(t.name), false; });
-  nearest.consider(through.name);
-  nearest.consider(through_adaptive.name);
+  nearest.consider(c_library_table.name);
+  nearest.consider(adaptive_table.name);
   const bool is_near = !nearest.best().empty();
   say(": no lock is called \"", clipped(unknown), "\" (USHER_LOCK)", is_near ? "; the nearest is \"" : "",
       nearest.best(), is_near ? "\"" : "", ". Running on the C library's locks.");
 }
 
-void complain_of_none(std::string_view name) {
+void report_measurements_only(std::string_view name) {
   say(": \"", name, "\" (USHER_LOCK) excludes nobody: it is for measurements only. Running on the C library's locks.");
 }
 
@@ -80,7 +80,7 @@ std::optional<append_probability> probability(const char* name) {
   return append_probability(p);
 }
 
-void complain_of_probability(const char* name) {
+void report_bad_probability(const char* name) {
   say(": ", name, "=", clipped(variable(name)),
       " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
@@ -96,15 +96,15 @@ std::uint32_t nanoseconds(std::string_view text, std::uint32_t otherwise) {
 }
 
 const mutex_table* find(std::string_view name) {
-  if (!c_library::is_glibc() || name.empty() || name == through.name) return &through;
-  if (name == through_adaptive.name) return &through_adaptive;
+  if (!c_library::is_glibc() || name.empty() || name == c_library_table.name) return &c_library_table;
+  if (name == adaptive_table.name) return &adaptive_table;
   name = without_default_suffix(name);
   const mutex_table* found = nullptr;
   for_each_table([&](const mutex_table& t) { return name == t.name && (found = &t); });
   return found;
 }
 
-constinit std::atomic<const mutex_table*> chosen{nullptr};
+constinit std::atomic<const mutex_table*> selected_table{nullptr};
 
 outcome outcome_of(std::string_view name, const mutex_table* found) {
   if (!c_library::is_glibc()) return outcome::not_glibc;
@@ -120,11 +120,11 @@ void begin_recording(const char* path, const mutex_table& table) {
   if (is_recorded()) connect_mutexes();
 }
 
-[[gnu::cold, gnu::noinline]] const mutex_table& choose() {
+[[gnu::cold, gnu::noinline]] const mutex_table& select_table() {
   const std::string_view name = variable("USHER_LOCK");
   const mutex_table* found = find(name);
   const bool refused = found != nullptr && found->lock == nullptr;
-  const mutex_table* table = found != nullptr && !refused ? found : &through;
+  const mutex_table* table = found != nullptr && !refused ? found : &c_library_table;
   if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
     usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() registers the handler
     native::fork_epoch();
@@ -141,36 +141,37 @@ void begin_recording(const char* path, const mutex_table& table) {
   order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
   note_selection(outcome_of(name, found), table->name);
   const mutex_table* none = nullptr;
-  if (!chosen.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
+  if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
   // One thread a process comes here.
   if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
     begin_recording(file.data(), *table);  // the path ends where the variable does
-  settle_owner();
-  if (found == nullptr) complain_of_lock(name);
-  if (refused) complain_of_none(found->name);
-  if (!table->passes_through && !conds) complain_of_probability(cond_variable);
-  if (!table->passes_through && !sems) complain_of_probability(sem_variable);
+  decide_provider();
+  if (found == nullptr) report_unknown_lock(name);
+  if (refused) report_measurements_only(found->name);
+  if (!table->passes_through && !conds) report_bad_probability(cond_variable);
+  if (!table->passes_through && !sems) report_bad_probability(sem_variable);
   return *table;
 }
 
 }  // namespace
 
-constinit std::atomic<owner> owner_of_all{owner::undecided};
+constinit std::atomic<provider> current_provider{provider::undecided};
 
-void settle_owner() {
+void decide_provider() {
   const mutex_table& table = selected();
   std::uint32_t wanted = 1;
   if (usher_attach_v1.wanted.load(std::memory_order_acquire) == 1 &&
       usher_attach_v1.wanted.compare_exchange_strong(wanted, 0, std::memory_order_acq_rel) && c_library::is_glibc())
     begin_recording(usher_attach_v1.path, table);
-  const owner plain = table.passes_through ? owner::c_library : owner::usher;
-  as_recorded(
-      [plain](bool recorded) { owner_of_all.store(recorded ? owner::recorded : plain, std::memory_order_release); });
+  const provider plain = table.passes_through ? provider::c_library : provider::usher;
+  as_recorded([plain](bool recorded) {
+    current_provider.store(recorded ? provider::recorded : plain, std::memory_order_release);
+  });
 }
 
 const mutex_table& selected() {
-  const mutex_table* t = chosen.load(std::memory_order_acquire);
-  return t != nullptr ? *t : choose();
+  const mutex_table* t = selected_table.load(std::memory_order_acquire);
+  return t != nullptr ? *t : select_table();
 }
 
 append_probability cond_append() {

@@ -12,30 +12,30 @@ namespace usher::preload {
 const mutex_table& selected();
 
 /// `recorded`: ours or the C library's, and `usher stat` looks on.
-enum class owner { undecided, usher, recorded, c_library };
-extern constinit std::atomic<owner> owner_of_all;
+enum class provider { undecided, usher, recorded, c_library };
+extern constinit std::atomic<provider> current_provider;
 
 /// Has the pointers of the exported mutex functions lead to the selected table's, or to those that record.
 void connect_mutexes();
 
 /// The process has threads: has those pointers that lead to functions for a process with one lead to the others, for good; and
 /// calls one of these. For tail calls.
-int leave_alone(pthread_mutex_t* m, int (*then)(pthread_mutex_t*));
+int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*));
 
-/// Decides owner_of_all; and begins to record if `usher stat -p` has asked for it (attach.hpp).
-void settle_owner();
+/// Decides current_provider; and begins to record if `usher stat -p` has asked for it (attach.hpp).
+void decide_provider();
 
 /// Whether it is known already that the locks are ours, and that no calls are recorded: the first question of what is to be
 /// fast. If not, ask the next.
 inline bool is_ushers() {
-  return owner_of_all.load(std::memory_order_acquire) == owner::usher;
+  return current_provider.load(std::memory_order_acquire) == provider::usher;
 }
 
 inline bool passes_through() {
-  const owner o = owner_of_all.load(std::memory_order_acquire);
-  if (o == owner::undecided) [[unlikely]]
-    settle_owner();
-  return o == owner::c_library || (o != owner::usher && selected().passes_through);
+  const provider p = current_provider.load(std::memory_order_acquire);
+  if (p == provider::undecided) [[unlikely]]
+    decide_provider();
+  return p == provider::c_library || (p != provider::usher && selected().passes_through);
 }
 
 /// USHER_COND_APPEND and USHER_SEM_APPEND.

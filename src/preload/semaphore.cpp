@@ -92,29 +92,29 @@ int wait_until(sem_t* s, clockid_t clock, const timespec* until) {
 
 // ---- the calls, without a record of them -------------------------------------------------------------------
 
-int wait_here(sem_t* s) {
+int wait_on_ours(sem_t* s) {
   pthread_testcancel();  // a cancellation point, also where it need not wait
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, false, nullptr);
 }
-int try_here(sem_t* s) {
+int try_ours(sem_t* s) {
   return core_of(s).try_acquire() ? 0 : fail(EAGAIN);
 }
-int post_here(sem_t* s) {
+int post_ours(sem_t* s) {
   return core_of(s).release() ? 0 : fail(EOVERFLOW);
 }
-int try_plainly(sem_t* s) {
-  return is_ours(s) ? try_here(s) : c_library::sem_trywait(s);
+int try_unrecorded(sem_t* s) {
+  return is_ours(s) ? try_ours(s) : c_library::sem_trywait(s);
 }
-int post_plainly(sem_t* s) {
-  return is_ours(s) ? post_here(s) : c_library::sem_post(s);
+int post_unrecorded(sem_t* s) {
+  return is_ours(s) ? post_ours(s) : c_library::sem_post(s);
 }
-int wait_plainly(const sem_call& call) {
+int wait_unrecorded(const sem_call& call) {
   sem_t* const s = call.semaphore;
   const bool ours = is_ours(s);
   switch (call.which) {
     case sem_call::how::wait:
-      return ours ? wait_here(s) : c_library::sem_wait(s);
+      return ours ? wait_on_ours(s) : c_library::sem_wait(s);
     case sem_call::how::timed:
       return ours ? wait_until(s, CLOCK_REALTIME, call.until) : c_library::sem_timedwait(s, call.until);
     case sem_call::how::clock:
@@ -125,19 +125,19 @@ int wait_plainly(const sem_call& call) {
 }
 
 // Of all semaphores that are not ours for certain.
-[[gnu::noinline]] int wait_elsewhere(sem_call call, std::uint64_t caller) {
+[[gnu::noinline]] int wait_slowly(sem_call call, std::uint64_t caller) {
   passes_through();  // first: it begins the recording
-  call.try_plainly = try_plainly;
-  call.wait_plainly = wait_plainly;
-  return is_recorded() ? recorded_sem_wait(call, caller) : wait_plainly(call);
+  call.try_unrecorded = try_unrecorded;
+  call.wait_unrecorded = wait_unrecorded;
+  return is_recorded() ? recorded_sem_wait(call, caller) : wait_unrecorded(call);
 }
-[[gnu::noinline]] int try_elsewhere(sem_t* s, std::uint64_t caller) {
+[[gnu::noinline]] int try_slowly(sem_t* s, std::uint64_t caller) {
   passes_through();
-  return is_recorded() ? recorded_sem_trywait(s, try_plainly, caller) : try_plainly(s);
+  return is_recorded() ? recorded_sem_trywait(s, try_unrecorded, caller) : try_unrecorded(s);
 }
-[[gnu::noinline]] int post_elsewhere(sem_t* s, std::uint64_t caller) {
+[[gnu::noinline]] int post_slowly(sem_t* s, std::uint64_t caller) {
   passes_through();
-  return is_recorded() ? recorded_sem_post(s, post_plainly, caller) : post_plainly(s);
+  return is_recorded() ? recorded_sem_post(s, post_unrecorded, caller) : post_unrecorded(s);
 }
 
 }  // namespace
@@ -160,24 +160,24 @@ USHER_EXPORT int sem_destroy(sem_t* s) {
 
 USHER_EXPORT int sem_wait(sem_t* s) {
   if (is_ours_for_certain(s)) [[likely]]
-    return wait_here(s);
-  return wait_elsewhere({sem_call::how::wait, s, 0, nullptr, nullptr, nullptr}, USHER_CALLER);
+    return wait_on_ours(s);
+  return wait_slowly({sem_call::how::wait, s, 0, nullptr, nullptr, nullptr}, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_trywait(sem_t* s) {
-  return is_ours_for_certain(s) ? try_here(s) : try_elsewhere(s, USHER_CALLER);
+  return is_ours_for_certain(s) ? try_ours(s) : try_slowly(s, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_timedwait(sem_t* s, const timespec* until) {
-  return wait_elsewhere({sem_call::how::timed, s, 0, until, nullptr, nullptr}, USHER_CALLER);
+  return wait_slowly({sem_call::how::timed, s, 0, until, nullptr, nullptr}, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_clockwait(sem_t* s, clockid_t clock, const timespec* until) {
-  return wait_elsewhere({sem_call::how::clock, s, clock, until, nullptr, nullptr}, USHER_CALLER);
+  return wait_slowly({sem_call::how::clock, s, clock, until, nullptr, nullptr}, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_post(sem_t* s) {
-  return is_ours_for_certain(s) ? post_here(s) : post_elsewhere(s, USHER_CALLER);
+  return is_ours_for_certain(s) ? post_ours(s) : post_slowly(s, USHER_CALLER);
 }
 
 USHER_EXPORT int sem_getvalue(sem_t* s, int* value) {

@@ -15,8 +15,8 @@ namespace {
     .version = {USHER_PRELOAD_VERSION},
     .lock = nullptr,
     .decided = outcome::undecided,
-    .recorded = std::uint32_t(owner::recorded),
-    .owner = &owner_of_all,
+    .recorded = std::uint32_t(provider::recorded),
+    .owner = &current_provider,
 };
 
 constexpr const char* c_librarys = "the C library's locks";

@@ -286,7 +286,7 @@ step take_step(const module_found& m, std::uint64_t address, registers& regs, re
 
 }  // namespace
 
-bool modules_are_told() {
+bool can_find_modules() {
 #if defined(DLFO_EH_SEGMENT_TYPE)
   return _dl_find_object != nullptr;
 #else

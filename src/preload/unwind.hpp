@@ -70,7 +70,7 @@ struct stack_bounds {
 void capture(call_chain& into, stack_bounds& stack);
 
 /// Whether is_in_module() can know.
-bool modules_are_told();
+bool can_find_modules();
 
 /// Whether an address lies in a loaded module's image (static object); false if it can't be known.
 bool is_in_module(const void* address);
