@@ -18,7 +18,8 @@
 
 namespace {
 
-/// Null until somebody has looked: all who look find the same. (Not a local static variable: those need the C++ library.)
+/// Null before the first look-up, whose result is always the same. (A local static variable would need the C++
+/// library.)
 constinit std::atomic<const usher::lock_table*> found_default{nullptr};
 
 [[noreturn, gnu::cold, gnu::noinline]] void die_without_default() {
@@ -72,7 +73,7 @@ std::uint64_t until(const timespec& t) {
   return usher::nanoseconds_until(CLOCK_MONOTONIC, t);
 }
 
-/// The mutex as the condition variable wants to see it.
+/// The mutex as usher::condition_variable takes it.
 struct bound_mutex {
   usher_mutex_t* mutex;
   void lock() { usher_mutex_lock(mutex); }

@@ -8,7 +8,8 @@
 
 namespace {
 
-/// Zeroed, in cache lines that it shares with nothing: pairs of them, for processors that fetch the neighbour, too. Null: no memory.
+/// Zeroed, in pairs of cache lines that nothing else shares: processors may fetch a line's neighbour, too. Null: no
+/// memory.
 template <class Object>
 Object* allocate() {
   constexpr std::size_t lines = 128;
@@ -19,7 +20,7 @@ Object* allocate() {
   return memory != nullptr ? static_cast<Object*>(std::memset(memory, 0, size)) : nullptr;
 }
 
-/// Made by `init`, or null if that fails.
+/// A new object, initialised by `init`, or null if either fails.
 template <class Object, class Init>
 Object* made(Init init) {
   auto* const object = allocate<Object>();

@@ -11,8 +11,8 @@ namespace usher::inline v1 {
 
 namespace {
 
-// No heap and nothing to destroy at exit: the C interface comes through here, perhaps from an allocator or late. Nor a local
-// static variable, which needs the C++ library: libusher-locks.so does without.
+// No heap, and nothing to destroy at exit: the C interface uses this list, perhaps in an allocator or during exit. No
+// local static variable, which would need the C++ library: libusher-locks.so has none.
 struct list {
   std::array<const lock_table*, most_families * ways_of_waiting.size()> entries;
   std::size_t count;
@@ -21,7 +21,7 @@ constinit list every{};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void fill() {
-  every.count = 0;  // a fork may have cut it short: its child begins again
+  every.count = 0;  // in a child, which begins again if the parent was interrupted here by the fork
   for (const auto* f : families())
     for (std::size_t i = 0; i < f->count; i++) every.entries[every.count++] = &f->tables[i];
 }

@@ -1,5 +1,5 @@
-// One lock compiled for the hardware, as tables: used by the translation units that the build makes from
-// src/catalog/catalog.list, one a lock.
+// Compiles one lock for the hardware, as tables. For the translation units, one a lock, that the build makes from
+// src/catalog/catalog.list.
 #pragma once
 
 #include "catalog/family.hpp"
@@ -12,8 +12,8 @@ namespace usher::inline v1 {
 template <class P, class W, class Large>
 inline constexpr std::size_t inflated_size<inflatable<P, W, Large>> = sizeof(Large);
 
-/// make_family_on() for the hardware: make.operator()<Lock>(kind). A lock that is too large for a pthread_mutex_t is compiled in its
-/// inflatable form.
+/// make_family_on() for the hardware: make.operator()<Lock>(kind). A lock that is too large for a pthread_mutex_t is
+/// compiled in its compact form.
 template <template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family(Make make) {
   return make_family_on<native, Lock, Table>([&]<class L, class W>(waiting_kind kind) {

@@ -9,6 +9,6 @@
 namespace usher::inline v1 {
 
 std::span<const family<lock_table>* const> families();
-inline constexpr std::size_t most_families = 128;  // families.cpp.in sees to it
+inline constexpr std::size_t most_families = 128;  // families.cpp.in asserts it
 
 }  // namespace usher::inline v1

@@ -1,4 +1,5 @@
-// One lock compiled for a platform, as tables: a family, with a table for each way of waiting that the lock is made for.
+// One lock compiled for a platform, as tables: a family, with a table for each way of waiting that the lock is made
+// for.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ class family_names {
   consteval explicit family_names(std::string_view family) {
     for (const way_of_waiting& way : ways_of_waiting) {
       const std::string_view suffix = way.suffix;
-      // Beyond the end is no constant: the name of a lock is too long.
+      // If an index beyond the end is reported here, the name of a lock is too long.
       for (std::size_t i = 0; i < family.size(); i++) names_[index(way.kind)][i] = family[i];
       for (std::size_t i = 0; i <= suffix.size(); i++) names_[index(way.kind)][family.size() + i] = way.suffix[i];
     }
@@ -36,7 +37,7 @@ class family_names {
   char names_[ways_of_waiting.size()][most] = {};
 };
 
-/// Bytes of the state that a lock takes from a pool while threads contend (compile.hpp); 0: none.
+/// Bytes of the state that a lock takes from a pool while it is contended (compile.hpp); 0: none.
 template <class Lock>
 inline constexpr std::size_t inflated_size = 0;
 
@@ -60,15 +61,15 @@ constexpr lock_table make_lock_table(const family_names& names, waiting_kind kin
   return t;
 }
 
-/// One family: a table for each kind at most; `count` of them are filled.
+/// The tables of a family: at most one for each kind; `count` of them are filled.
 template <class Table>
 struct family {
   std::array<Table, ways_of_waiting.size()> tables{};
   std::size_t count = 0;
 };
 
-/// Fills a family, for a platform. `make` is called as make.operator()<Lock, Waiting>(kind) for each kind that the lock's traits
-/// name.
+/// Fills a family, for a platform. `make` is called as make.operator()<Lock, Waiting>(kind) for each kind that the
+/// lock's traits name.
 template <platform P, template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family_on(Make make) {
   // The traits are the same for all kinds: those of the plain form say which kinds there are.

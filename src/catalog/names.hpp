@@ -1,21 +1,21 @@
-// Names of locks: what `catalog.list` has, without any of the locks' code.
+// Names of locks, without the locks' code.
 #pragma once
 
 #include <string_view>
 
 namespace usher::inline v1 {
 
-/// The lock that is used where none is named.
+/// The lock that is used where no lock is named.
 inline constexpr const char* default_lock = "steady";
 
-/// "mcs-stp" says in full what "mcs" means.
+/// The name "mcs-stp" means the same as "mcs".
 constexpr std::string_view without_default_suffix(std::string_view name) {
   constexpr std::string_view suffix = "-stp";
   return name.size() > suffix.size() && name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
 }
 
-/// The fewest insertions, deletions and exchanges of letters, and swaps of neighbours, that turn one into the other, with no letter
-/// changed twice (optimal string alignment); names beyond 32 letters are cut. No allocation.
+/// The smallest number of insertions, deletions and replacements of letters, and swaps of neighbours, that turns `a`
+/// into `b`, with no letter changed twice (optimal string alignment). Names are cut after 32 letters. No allocation.
 constexpr unsigned edit_distance(std::string_view a, std::string_view b) {
   constexpr std::size_t most = 32;
   a = a.substr(0, most);
@@ -37,7 +37,7 @@ constexpr unsigned edit_distance(std::string_view a, std::string_view b) {
   return rows[a.size() % 3][b.size()];
 }
 
-/// Finds the name nearest to a misspelt one among those it is shown; the first of those equally near.
+/// Finds the name nearest to a misspelt one among those passed to consider(); the first of those equally near.
 class nearest_name {
  public:
   constexpr explicit nearest_name(std::string_view misspelt) : misspelt_(misspelt) {}
@@ -50,7 +50,7 @@ class nearest_name {
     }
   }
 
-  /// Empty if none is so near that it may be what was meant: at one change for each three letters, and one at least.
+  /// Empty if no name is near enough: within one change for each three letters, and within one at least.
   constexpr std::string_view best() const {
     const std::size_t most_changes = misspelt_.size() < 6 ? 1 : misspelt_.size() / 3;
     return distance_ <= most_changes ? best_ : std::string_view();

@@ -1,4 +1,4 @@
-// A probability as people write it: "1", "0.001", ".5". Without the C library's locale, and without its code.
+// Reads a probability: "1", "0.001", ".5". Independent of the locale, and without the C library.
 #pragma once
 
 #include <string_view>

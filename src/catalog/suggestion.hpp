@@ -1,4 +1,4 @@
-// What a message says of the name that may have been meant.
+// The suggestion in a message about an unknown name.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace usher::inline v1 {
 
-/// To follow a message: ": did you mean 'twa'?", or nothing where no name is near.
+/// The end of the message: ": did you mean 'twa'?", or nothing if `near` is empty.
 inline std::string did_you_mean(std::string_view near) {
   return near.empty() ? "" : ": did you mean '" + std::string(near) + "'?";
 }

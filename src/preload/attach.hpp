@@ -1,5 +1,6 @@
-// How `usher stat -p` switches the recording on in a process that runs: it stops all threads, writes `path` and `wanted`, sets
-// the pointers to what they were at first, and lets the threads go. The next call of each function then decides anew.
+// How `usher stat -p` switches the recording on in a running process: it stops all threads, writes `path` and `wanted`,
+// sets the pointers to their first values, and lets the threads run. The next call of each function then decides again
+// which code the pointers lead to.
 //
 // The launcher finds the object by its symbol, usher_attach_v1, whose version rises with the layout.
 #pragma once
@@ -19,7 +20,7 @@ struct attach_point {
     function first;  ///< its value at the beginning
   };
   std::uint64_t magic;
-  std::atomic<std::uint32_t> wanted;  ///< 1, by the launcher: record into `path`
+  std::atomic<std::uint32_t> wanted;  ///< 1, written by the launcher: record into `path`
   std::uint32_t undecided;            ///< the value of *owner at the beginning
   void* owner;                        ///< 32 bits
   pointer pointers[3];

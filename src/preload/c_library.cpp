@@ -28,13 +28,14 @@ __asm__(".symver usher_libc_lock, __pthread_mutex_lock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_trylock, __pthread_mutex_trylock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_unlock, __pthread_mutex_unlock@" USHER_FIRST_GLIBC);
 #endif
-// What pthread_atfork() is in a program; never undone, for the library is never unloaded.
+// What pthread_atfork() calls. Its handlers are never removed: the library is never unloaded.
 [[gnu::weak]] int __register_atfork(void (*)(), void (*)(), void (*)(), void*);  // NOLINT(bugprone-reserved-identifier)
 [[gnu::weak]] const char* gnu_get_libc_version(void);
 [[gnu::weak]] void* dlvsym(void*, const char*, const char*);
 }
 
-// In place of the C library's, which is linked in from an archive and needs __register_atfork without question.
+// Replaces the C library's pthread_atfork(), which is linked in from an archive and has no weak reference to
+// __register_atfork.
 extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), void (*parent)(), void (*child)()) {
   return __register_atfork != nullptr ? __register_atfork(prepare, parent, child, nullptr) : 0;
 }
@@ -81,7 +82,7 @@ class looked_up<int(Args...)> {
 };
 
 #if defined(USHER_COND_GLIBC)
-constexpr const char* cond_version = USHER_COND_GLIBC;  // not the ancient interface of the same names
+constexpr const char* cond_version = USHER_COND_GLIBC;  // not the older functions of the same names
 #else
 constexpr const char* cond_version = nullptr;
 #endif
@@ -113,7 +114,7 @@ constinit looked_up<int(sem_t*, clockid_t, const timespec*)> found_sem_clockwait
 constinit looked_up<int(sem_t*)> found_sem_post{"sem_post", nullptr};
 constinit looked_up<int(sem_t*, int*)> found_sem_getvalue{"sem_getvalue", nullptr};
 
-/// The semaphore functions report by errno.
+/// Calls a semaphore function, which reports its error by errno.
 template <class F, class... Args>
 int call(F& f, Args... args) {
   if (f.found()) return f(args...);

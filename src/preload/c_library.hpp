@@ -1,4 +1,4 @@
-// The C library's own functions, behind ours.
+// The C library's own functions of the names that libusher.so exports.
 #pragma once
 
 #include <pthread.h>
@@ -32,11 +32,11 @@ int sem_clockwait(sem_t*, clockid_t, const timespec*);
 int sem_post(sem_t*);
 int sem_getvalue(sem_t*, int*);
 
-/// Looks up ahead of time what is looked up: sem_post() may be called from a signal handler, where dlsym() may not; and dlsym()
-/// waits for a dlopen() in another thread, whose constructors may wait for this one.
+/// Looks up all functions that are not linked to, before one is called: a signal handler may call sem_post(), but not
+/// dlsym(); and dlsym() waits for a dlopen() in another thread, whose constructors may wait for this thread.
 void look_up_all();
 
-/// Has f called in every child that fork() makes (not _Fork() nor clone()).
+/// Has f called in every child that fork() makes (not in those of _Fork() and clone()).
 void register_child_handler(void (*f)());
 
 /// False in a program that runs on another C library (musl): its pthread types are laid out differently.

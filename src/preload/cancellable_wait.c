@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #if defined(__GLIBC__)
-/* What pthread_cleanup_push expands to. Weak, so that a program on another C library that inherits our LD_PRELOAD can
- * start; it never comes here. */
+/* pthread_cleanup_push() expands to calls of these. Weak, so that a program on another C library that inherits our
+ * LD_PRELOAD can start; such a program never calls them. */
 #pragma weak __pthread_register_cancel
 #pragma weak __pthread_unregister_cancel
 #pragma weak __pthread_unwind_next

@@ -20,8 +20,8 @@ __attribute__((visibility("hidden"))) int usher_cancellable_wait(uint32_t* word,
 __attribute__((visibility("hidden"))) int usher_call_with_cleanup(int (*call)(void*), void* argument,
                                                                   void (*cleanup)(void*));
 
-/* For the time in which this thread has a lock of the library's, a cancellation waits, also if the program has allowed
- * it to act anywhere. */
+/* Defers cancellation while the calling thread holds a lock of the library's, also if the program has made it
+ * asynchronous. Returns the type to restore. */
 typedef int usher_cancel_type;
 __attribute__((visibility("hidden"))) usher_cancel_type usher_defer_cancellation(void);
 __attribute__((visibility("hidden"))) void usher_restore_cancellation(usher_cancel_type type);

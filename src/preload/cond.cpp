@@ -1,13 +1,23 @@
-// The exported pthread_cond_* functions: a condition variable that unlocks and locks whatever mutex it is given through
-// our own functions. It has to be ours, because the C library's would unlock our mutexes by its own code.
+// The exported pthread_cond_* functions. A wait unlocks and locks its mutex by our pthread_mutex_unlock() and
+// pthread_mutex_lock(), whichever library the mutex belongs to. The C library's condition variable would unlock our
+// mutexes by its own code.
 //
 //     offset  0…23, 40…47  the queue     wait_queue.hpp
-//            24            clock         1: CLOCK_MONOTONIC
-//            28, 36        shared        bit 0 of one of them says so in a process-shared variable, which is the C
-//                                        library's: in the first since glibc 2.41, in the second before. Ours keep both 0
+//            24            clock         1: CLOCK_MONOTONIC, 0: CLOCK_REALTIME
+//            28, 36        shared        in a process-shared variable, which is the C library's, bit 0 of one of them
+//                                        is set: of the first since glibc 2.41, of the second before. Ours keep both 0
 //
-// A thread that is selected by one that holds the mutex is requeued to the mutex (core/wait_morphing.hpp), else woken. Of a
-// broadcast's chain one thread is awake at a time, and sees to the next when it has the mutex.
+// A wait and a signal (core/condition_wait.hpp, core/wait_morphing.hpp):
+//
+//     waiter     enter(): its node, on its stack, joins the queue. Unlock the mutex. Sleep on the node's state
+//     signal     takes the first node off the queue. If the calling thread holds the waiter's mutex, as the owner tag
+//                shows, the node is requeued to the mutex (waited_mutex::requeue); else the waiter is woken
+//     unlock     of the mutex: wakes the first requeued waiter when the mutex is free, or hands the mutex over to it
+//     waiter     relock(): locks the mutex, unless it was handed over
+//
+// A broadcast takes all nodes off the queue as one chain, which is requeued; or its first waiter is woken. A waiter of
+// a chain that has got the mutex requeues the rest, so that one thread of a broadcast at a time is awake without the
+// mutex.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -30,10 +40,10 @@
 namespace usher::preload {
 namespace {
 
-/// The mutex of a thread that waits, which need not be one of ours.
+/// The mutex of a waiter: ours or the C library's. Other threads use it to deliver a signal to the waiter.
 struct waited_mutex {
   pthread_mutex_t* mutex = nullptr;
-  std::uint32_t counted = 0;  ///< as enter_users() says
+  std::uint32_t counted = 0;  ///< what enter_users() has returned
 
   bool requeue(requeued_waiter<native>& chain) const { return selected().requeue(mutex, chain); }
   void take_over() const { selected().take_over(mutex); }
@@ -72,14 +82,14 @@ void on_cancel(void* argument) {
 
 int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const timespec* until) {
   waiting_thread me;
-  // If the program lets itself be cancelled anywhere, then not while this thread has the queue's lock.
+  // Asynchronous cancellation must not act while this thread has the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
   USHER_PROBE2(cond_wait_begin, cond, mutex);
   wait_on::enter(me, cond_of(cond).queue, waited_mutex{mutex}, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
-    wait_on::undo_enter(me);  // a kind that has an owner, or the C library's
+    wait_on::undo_enter(me);  // the mutex checks its owner, or is the C library's
     current_sleep = {};
     usher_restore_cancellation(type);
     return result;
@@ -87,8 +97,8 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   const bool granted = wait_on::await_grant(me, [&](std::uint32_t state, bool selected) {
     result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
-    // A fork in a signal handler has left us behind: for once we wake for no reason.
-    if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
+    // A signal handler has forked and this is the child: the queue is not valid here, and the wait ends spuriously.
+    if (result == EINTR && pthread_queue::forgotten(me)) return wait_on::wait_end::abandoned;
     return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::look;
   });
   current_sleep = {};
@@ -103,12 +113,12 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
   return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
-/// Who waits with a mutex.
+/// Which functions serve a wait: these, the C library's, or the C library's with a helper mutex (mixed_wait.hpp).
 enum class implementation { ours, c_library, mixed };
 implementation implementation_of(pthread_cond_t* cond, pthread_mutex_t* mutex) {
   if (passes_through()) return implementation::c_library;
   if (cond_of(cond).is_private()) return implementation::ours;
-  // It would unlock one of our mutexes by its own code.
+  // The C library's wait would unlock one of our mutexes by its own code.
   return is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed))) ? implementation::mixed
                                                                                  : implementation::c_library;
 }
@@ -177,7 +187,7 @@ int wait_unrecorded(const cond_call& call) {
 namespace {
 
 int wait_recorded_or_not(cond_call call, std::uint64_t caller) {
-  passes_through();  // first: it begins the recording
+  passes_through();  // first: the first call of all begins the recording
   return is_recorded() ? recorded_cond_wait(call, caller) : wait_unrecorded(call);
 }
 
@@ -208,9 +218,9 @@ int broadcast_unrecorded(pthread_cond_t* c) {
   return broadcast(cond_of(c).queue);
 }
 
-// Apart, so that the functions below need no stack.
+// Not in line, so that cond_signal() and cond_broadcast() need no stack frame.
 [[gnu::noinline]] int signal_slowly(pthread_cond_t* c, std::uint64_t caller) {
-  passes_through();  // first: it begins the recording
+  passes_through();  // first: the first call of all begins the recording
   return is_recorded() ? recorded_cond_signal(c, false, signal_unrecorded, caller) : signal_unrecorded(c);
 }
 [[gnu::noinline]] int broadcast_slowly(pthread_cond_t* c, std::uint64_t caller) {
@@ -236,7 +246,7 @@ int cond_broadcast(pthread_cond_t* c) {
 
 }  // namespace usher::preload
 
-using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
+using namespace usher::preload;  // NOLINT(google-build-using-namespace): the exported functions follow
 
 USHER_EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
   return cond_init(c, attributes);

@@ -1,4 +1,4 @@
-// The condition variable functions, for those who export them.
+// The condition variable functions, which cond.cpp and cond_with_version.cpp export.
 #pragma once
 
 #include <pthread.h>

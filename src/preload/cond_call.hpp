@@ -14,7 +14,7 @@ struct cond_call {
   const timespec* until;
 };
 
-/// Carries it out, without a record of it.
+/// Performs the call, without recording it.
 int wait_unrecorded(const cond_call& call);
 
 }  // namespace usher::preload

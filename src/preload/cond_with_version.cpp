@@ -1,12 +1,12 @@
-// The condition variable functions once more, with the version that the C library gives to them. ThreadSanitizer's run-time
-// library asks for that (dlvsym), and exports without a version, which satisfy the dynamic linker, are not good enough.
-// In a file of their own: where the same object file has both, the linker makes one of them.
+// Exports the condition variable functions a second time, with the C library's symbol version. ThreadSanitizer's
+// run-time library looks them up by that version (dlvsym), which does not find an export without a version. They have a
+// file of their own, because the linker merges the two exports of one object file.
 #include "preload/cond.hpp"
 #include "preload/export.hpp"
 
 #if defined(__x86_64__) && defined(__GLIBC__)
 
-using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
+using namespace usher::preload;  // NOLINT(google-build-using-namespace): the exported functions follow
 
 #define USHER_WITH_VERSION(name) __asm__(".symver usher_" name ", pthread_" name "@GLIBC_2.3.2, remove")
 

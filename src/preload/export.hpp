@@ -1,4 +1,4 @@
-// What a program sees of the library: these functions and nothing else.
+// Marks the functions that the library exports.
 #pragma once
 
 #define USHER_EXPORT extern "C" [[gnu::visibility("default")]]

@@ -1,6 +1,6 @@
-// Where a caller's registers are, by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception frames";
-// the register numbers of the x86-64 psABI). Nothing is read that has not been found readable.
-// Whatever is not understood fails; unwind.hpp says what then.
+// Finds a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception frames";
+// the register numbers of the x86-64 psABI). Memory is read only after the kernel has said that it can be read. A table
+// that is not understood is a failure; unwind.hpp says what happens then.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct registers {
   }
 };
 
-/// A module's tables. Bounds are wide, for segments of a module need not lie together: what is there is asked page by page.
+/// A module's tables. The bounds are wide, because a module's segments need not be adjacent; `memory` checks each page.
 struct tables {
   static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
 
@@ -34,20 +34,20 @@ struct tables {
   std::uintptr_t high() const { return header + reach; }
 };
 
-/// The caller's registers from the callee's.
+/// How the caller's registers are computed from the callee's.
 struct frame_rules {
   enum how : std::uint8_t { same, undefined, at_offset, is_offset, in_register, at_expression, is_expression };
   struct rule {
-    std::int32_t value;  ///< offset from the CFA, register, or where the expression is, from the header
+    std::int32_t value;  ///< offset from the CFA, register, or the expression's distance from the header
     how kind;
   };
   rule of[registers::number];
   rule cfa;  ///< is_offset from cfa_register, or is_expression
   std::uint8_t cfa_register;
-  bool interrupted;  ///< a signal's frame: the caller has not called
+  bool interrupted;  ///< a signal's frame: its caller was interrupted between two instructions
 };
 
-/// Reads on while it is within [at, end) and readable; then gives zeros, and ok is false.
+/// Reads values from [at, end). Beyond that, and where memory cannot be read, values are zero and `ok` is false.
 class table_reader {
  public:
   table_reader(const tables& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
@@ -85,7 +85,8 @@ class table_reader {
     return std::int64_t(value);
   }
 
-  /// As encodings of .eh_frame say (DW_EH_PE_*). Not followed: indirect ones, which only personality routines have.
+  /// A pointer in an encoding of .eh_frame (DW_EH_PE_*). Indirect ones, which only personality routines have, are not
+  /// followed.
   std::uint64_t pointer(std::uint8_t encoding) {
     const std::uint64_t base = (encoding & 0x70) == 0x10 ? at : 0;
     if ((encoding & 0x70) > 0x10) fail();
@@ -120,10 +121,10 @@ class table_reader {
   const tables& in_;
 };
 
-/// A common information entry, and what of a frame description entry comes before its instructions.
+/// A frame description entry (FDE) and its common information entry (CIE), both up to their instructions.
 class frame_entry {
  public:
-  /// Whether the entry at `fde` is for `address`.
+  /// Reads the FDE at `fde`. False if it is not for `address`.
   bool read(const tables& in, std::uintptr_t fde, std::uint64_t address) {
     table_reader r = record(in, fde);
     const std::uintptr_t field = r.at;
@@ -148,7 +149,7 @@ class frame_entry {
   static table_reader record(const tables& in, std::uintptr_t at) {
     table_reader r(in, at, in.high());
     const auto size = r.get<std::uint32_t>();
-    if (size == 0 || size > r.end - r.at) r.fail();  // so do 64-bit records: modules are not that large
+    if (size == 0 || size > r.end - r.at) r.fail();  // also for 64-bit records: modules are not that large
     r.end = r.at + size;
     if (!r.ok) r.end = r.at;
     return r;
@@ -275,7 +276,7 @@ class rule_program {
     rules.cfa = {std::int32_t(offset), frame_rules::is_offset};
     rules.cfa_register = std::uint8_t(i);
   }
-  /// Where the expression is, from the header.
+  /// Returns the expression's distance from the header.
   std::int64_t skip_expression(table_reader& r) const {
     const std::intptr_t where = std::intptr_t(r.at) - std::intptr_t(in_.header);
     r.skip(r.uleb());
@@ -306,7 +307,8 @@ class rule_program {
 
 /// The rules at an address. False: there are none, or they are not understood.
 [[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, frame_rules& rules) {
-  // Version 1; .eh_frame by 4 bytes; the number of rows by udata4; rows of two sdata4, counted from here.
+  // Version 1; 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of two sdata4, distances from the
+  // header: of the code, and of its FDE.
   table_reader head(in, in.header, in.high());
   const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
   const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
@@ -443,7 +445,7 @@ class expression_machine {
   unsigned depth_ = 0;
 };
 
-/// A DWARF expression, at `where`; `first`: what is on its stack. Memory is read from `memory`.
+/// The expression at `where`, with *first on its stack unless `first` is null. Memory is read from `memory`.
 [[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
                                                   const std::uint64_t* first, readable_memory& memory,
                                                   std::uint64_t& result) {

@@ -1,9 +1,11 @@
-// What the holder of a recorded mutex books: that it has it, how long it had it, and what others waited meanwhile.
+// What the holder of a recorded mutex records: that it has the mutex, for how long, and how long other threads waited
+// meanwhile. A *hold* is the time from a lock to its unlock.
 //
-// A hold is charged with what all waiters together waited between its beginning and its end. object::waiting gives what those
-// who wait have waited so far; during a hold none of them leaves, but one that gives up. So the charge is that sum at the end,
-// less the sum at the beginning, which is 0 if nobody waited then; and a waiter that gives up subtracts its whole wait from that sum.
-// Of short holds that begin beside waiters, one in eight is charged with eight times as much.
+// A hold is charged with the time that all waiters together waited during it. object::waiting gives the time that the
+// present waiters have waited so far. During a hold no waiter leaves, except one that gives up. So the charge is that
+// sum at the end less that sum at the beginning, which is 0 without waiters; a waiter that gives up subtracts its whole
+// wait from the sum at the beginning. Of short holds that begin while threads wait, one in eight is charged, with eight
+// times as much.
 #pragma once
 
 #include "preload/recorder.hpp"
@@ -14,15 +16,15 @@ inline constexpr std::uint32_t one_deeper = 1u << 16, recursive_kind = 1u << 8; 
 
 [[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, record::object& o);
 
-/// Where there are always waiters, each hold would read the clock twice, which is more than many a hold takes. So of short holds
-/// beside waiters one in eight is timed, by chance, and stands for eight; where holds are long, each is.
+/// Timing a hold takes two readings of the clock, which is more than many a hold takes. So of short holds that begin
+/// while threads wait, one in eight is timed, at random, and counts as eight; long ones are all timed.
 inline constexpr std::uint32_t beside_waiters = 8;
 inline bool is_skipped(std::uint64_t acquisitions, std::uint32_t countdown) {
   return countdown >= beside_waiters << 16 && (countdown & 0xffff) > 1 &&
          (acquisitions * 0x9e3779b97f4a7c15u) >> 61 != 0;
 }
 
-/// The thread has the mutex.
+/// By the thread that has just locked the mutex.
 inline void hold_begins(recorded_thread& me, record::object& o) {
   if (o.owner.load(std::memory_order_relaxed) == me.name) [[unlikely]] {
     const std::uint32_t depth = o.depth_and_kind.load(std::memory_order_relaxed);
@@ -44,15 +46,17 @@ inline void hold_begins(recorded_thread& me, record::object& o) {
 }
 
 struct held_charge {
-  std::uint64_t due =
-      0;  ///< ticks that others waited, for the chain that releases it; 0: another hold's chain will answer
+  /// Ticks that others waited, to be charged to the call chain of the unlock; 0: a later hold's chain is charged.
+  std::uint64_t due = 0;
   std::uint32_t whom = 0;
 };
-/// Before the release, so that it is the only one who writes what a holder writes; and after it.
+/// hold_ends_slowly() is for before the release, while the thread alone writes the holder's fields; charge_holder() is
+/// for after it.
 [[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);
 [[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, const held_charge& c);
 
-/// The hold ends in a wait for a condition, whose chain is `chain`: 0 if none was taken, then the next hold is charged.
+/// Ends a hold that a wait for a condition ends. `chain` is the wait's call chain; 0: none was taken, and the charge
+/// goes to a later hold.
 void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain);
 
 }  // namespace usher::preload

@@ -1,6 +1,6 @@
-// A file in memory that the launcher has passed on. Its path ends in the number of a descriptor, /proc/PID/fd/N. A process that
-// may not open that, because it runs as another user by then, finds the file under its own descriptor N, if it has inherited
-// it; by its name, since N may be another file by then.
+// The launcher passes the record on as a file in memory (memfd) with the path /proc/PID/fd/N. A process that may not
+// open this path, because it runs as another user by then, uses its own descriptor N if it has inherited the file under
+// that number. The file's name is compared, because N may be another file by then.
 #pragma once
 
 #include <fcntl.h>
@@ -11,7 +11,8 @@
 
 namespace usher::preload {
 
-/// Our own descriptor of the number that the path ends in, if that is the file in memory of this name; else -1.
+/// The number at the end of `path`, if this process's descriptor of that number is the file in memory of that name;
+/// else -1.
 inline int inherited_file(const char* path, const char* name) {
   constexpr std::size_t longest = 9;
   const char* const slash = std::strrchr(path, '/');

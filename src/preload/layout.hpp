@@ -1,41 +1,46 @@
 // How a lock of ours lies in a pthread_mutex_t, which bytes it may own on which kinds, and which mutexes are ours.
 //
-// A lock of one 32-bit word (with zero_iff_free) lies at offset 0, and its owner's tag beside it: the two are on one cache line at every alignment
-// of the mutex, so a hand-over between two threads moves one line. The other fields are written in slow paths and by kinds
-// that count. A larger lock that can be spread has its first word there, too, and 8 bytes behind the kind. Any other, of up to 16
-// bytes, lies behind the kind.
+// A lock of one 32-bit word (with zero_iff_free) lies at offset 0, beside the owner tag. The two are on one cache line
+// at every alignment of the mutex, so a hand-over between two threads moves one line; the other fields are written in
+// slow paths and by kinds with a recursion count. A larger lock that can be *spread* (its type has a member template
+// spread<Bytes>) has its first word at offset 0, too, and its other words, of up to 8 bytes, at offset 24. Any other
+// lock, of up to 16 bytes, lies at offset 24.
 //
-//     offset   lock of one word, or spread                       larger lock
-//          0   lock      not 0 while it is held                  owner tag
-//          4   owner tag; count where there is an owner         count      recursive kind   ┐ requeued: other kinds,
-//          8   owner      kinds with one; free: others           owner      kinds with one   ┘ not aligned
-//         12   timed                                             timed
-//         16   kind                                              kind
-//         20   epoch                                             epoch
-//         24   slow path                                         lock       16 bytes, zero at first
-//         32   requeued                                            …
+//     offset   lock of one word, or spread                   larger lock
+//          0   lock       not 0 while held                   owner tag
+//          4   owner tag  and count, on kinds with an owner  count     recursive kind   ┐ requeued, on other kinds
+//          8   owner      on kinds with one; free on others  owner     kinds with one   ┘ (not aligned)
+//         12   timed                                         timed
+//         16   kind                                          kind
+//         20   epoch                                         epoch
+//         24   slow path                                     lock      16 bytes, zero at first
+//         32   requeued                                      …
 //
-// lock, owner tag   Offset 0 is what the C library takes for its lock word. Its own trylock, reached behind our back (dlvsym,
-//                   dlmopen), reads it as not 0 while the mutex is held, and fails safely.
-// owner tag         wait_morphing.hpp. A thread's tag is odd; its bits 7–31 name the thread's record, bits 1–6 are 0 and kept
-//                   for the number of the CPU that the holder ran on
-// count, owner      recursion depth, thread id: where the C library has them, so debuggers and its own trylock find them.
-//                   With a lock of one word the depth is the owner tag: not 0 while the mutex is held, and 0 before anything
-//                   else of an unlock, which is all that is asked of it for these kinds
-// timed             timed waiters, threads that wait for a condition with this mutex, whether threads are requeued here:
-//                   timed_waiters.hpp
-// requeued          the first of the threads that a condition variable has requeued here. Only the holder looks at it, if
-//                   `timed` says so. Kinds that have an owner: none
-// kind              as the C library has it: bits 0–9. Bits 16–23 are 0 and kept for the number of a lock that this one mutex
-//                   was given; the fast path compares them with the rest of the word
-// epoch             the fork epoch under which the mutex is valid; 0: never used
-// slow path         what a lock that is spread has besides its first word: 8 bytes for all kinds
+// lock, owner tag   Offset 0 is the C library's lock word. A program that reaches the C library's own trylock (dlvsym,
+//                   dlmopen) has it read a value that is not 0 while the mutex is held, so it fails safely
+// owner tag         wait_morphing.hpp. A thread's tag is odd; its bits 7–31 name the thread's record, bits 1–6 are 0,
+//                   reserved for the number of the CPU that the holder ran on
+// count, owner      recursion depth and thread id, where the C library has them, so that debuggers and its own trylock
+//                   find them. In the layout of one-word locks the depth is also the owner tag: for these kinds the tag
+//                   need only be not 0 while the mutex is held, and 0 before an unlock does anything else
+// timed             the numbers of timed waiters and of threads that wait for a condition with this mutex, and the bit
+//                   that threads are requeued here: timed_waiters.hpp
+// requeued          the first of the threads that a condition variable has requeued here. Only the holder reads it, if
+//                   the bit of `timed` is set. Nothing is requeued to kinds with an owner
+// kind              the C library's, bits 0–9. Bits 16–23 are 0, reserved for the number of a lock that is selected for
+//                   this mutex alone; the fast path compares them with the rest of the word
+// epoch             the fork epoch, which numbers the incarnations of the process, in which the mutex is valid; 0: the
+//                   mutex was never used. A call in another incarnation resets the mutex first (morphing_mutex::renew),
+//                   because the threads that hold it or wait for it may not exist there
+// slow path         the other words of a spread lock: at most 8 bytes, on all kinds
 //
-// The C library's own mutexes keep what they use, `__kind` and `__spins` (20) among it: nothing of this is theirs.
+// A mutex that stays the C library's (see is_ours()) keeps the C library's layout, with `__kind` at 16 and `__spins` at
+// 20.
 //
-// kind and epoch are read as one word, and one subtraction says whether the epoch is current and which kind it is: the process
-// mark is epoch << 32 | 4, so a valid word is the mark − 4 + the kind's type. While the mark is 0, before the first use of the
-// process and in a fresh child, −4 to −1 is the word of no mutex of ours.
+// kind and epoch are read as one word, and one subtraction says whether the epoch is current and which kind it is: the
+// process's epoch word is epoch << 32 | 4, so the word of a valid mutex is the epoch word − 4 + the kind's type. While
+// the epoch word is 0, before the process's first use and in a new child, these would be −4 to −1, which no mutex of
+// ours has.
 #pragma once
 
 #include <pthread.h>
@@ -50,7 +55,7 @@
 
 namespace usher::preload {
 
-/// Offsets in a pthread_mutex_t. What both layouts have at the same place:
+/// Offsets in a pthread_mutex_t that both layouts have in common.
 namespace at {
 inline constexpr std::size_t timed = 12, kind_and_epoch = 16;
 }
@@ -65,7 +70,7 @@ struct large_layout {
 
 static_assert(one_word_layout::owner_tag == one_word_layout::lock + 4 && alignof(pthread_mutex_t) >= 8,
               "the lock and the owner tag share a cache line at every alignment");
-static_assert(one_word_layout::lock == 0 && large_layout::owner_tag == 0, "what the C library takes for its lock word");
+static_assert(one_word_layout::lock == 0 && large_layout::owner_tag == 0, "offset 0 is the C library's lock word");
 static_assert(one_word_layout::requeued % alignof(void*) == 0 && one_word_layout::requeued + 8 <= 40 &&
               large_layout::lock + large_layout::most <= 40);
 static_assert(sizeof(pthread_mutex_t) >= 40);
@@ -74,7 +79,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kind is the lower half
 static_assert(offsetof(pthread_mutex_t, __data.__kind) == at::kind_and_epoch);
 #endif
 
-/// A lock of one word lies where the C library has its own, if the word is 0 when the lock is free, and only then.
+/// Whether the lock is one word that is 0 if and only if the lock is free: it lies in the C library's lock word.
 template <class Lock>
 constexpr bool is_one_word() {
   if constexpr (requires { Lock::zero_iff_free; })
@@ -83,7 +88,7 @@ constexpr bool is_one_word() {
     return false;
 }
 
-/// A lock whose first word may lie alone, with a gap to the rest, which starts where larger locks have theirs.
+/// Whether the lock's first word may lie apart from its other words, which then begin where larger locks lie.
 template <class Lock>
 constexpr bool is_spread = requires { typename Lock::template spread<large_layout::lock - 4>; };
 
@@ -123,7 +128,7 @@ inline std::uint32_t epoch_of(std::uint64_t kind_and_epoch) {
 inline bool is_ours(int kind) {
   return (kind & ~0x303) == 0;
 }
-/// By several processes.
+/// Process-shared.
 inline bool is_shared(int kind) {
   return (kind & 0x80) != 0;
 }
@@ -134,8 +139,8 @@ inline bool has_owner(int kind) {
   return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/// kind_and_epoch − process mark: what it is for the mutexes of ours that are valid now. Any other value: a mutex that is not yet
-/// valid, or the C library's.
+/// kind_and_epoch less the process's epoch word, for our mutexes that are valid in this incarnation. Any other value:
+/// the mutex is the C library's, or is not valid yet.
 enum class validity : std::uint64_t {
   normal = std::uint64_t{0} - 4,
   recursive = normal + PTHREAD_MUTEX_RECURSIVE,
@@ -146,7 +151,7 @@ inline validity validity_of(pthread_mutex_t* m) {
   return validity(kind_and_epoch(m).load(std::memory_order_acquire) -
                   usher_process_state.epoch_word.load(std::memory_order_acquire));
 }
-/// Valid, and has_owner().
+/// Whether the mutex is valid and of a kind with an owner.
 inline bool has_owner(validity v) {
   return v == validity::recursive || v == validity::errorcheck;
 }

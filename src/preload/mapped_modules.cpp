@@ -24,7 +24,7 @@ record::module_slot* take_slot(recorder& r) {
 }
 
 bool is_known(const recorder& r, std::uint32_t process, std::uint64_t address) {
-  // Of this process they are among the last, as a rule.
+  // A process's mappings are usually among the last.
   for (std::uint32_t i = taken_slots(r); i-- > 0;) {
     const record::module_slot& m = r.file.module(i);
     if (m.ready.load(std::memory_order_acquire) != 0 && m.process == process && address >= m.begin && address < m.end)
@@ -33,7 +33,8 @@ bool is_known(const recorder& r, std::uint32_t process, std::uint64_t address) {
   return false;
 }
 
-/// Where the path is in the text: that of another mapping, if one of the latest has the same. False: there is no room.
+/// Puts the path into the text, unless one of the latest mappings has the same path, and sets `at` to its place. False:
+/// there is no room.
 bool put_path(recorder& r, const char* path, std::uint32_t length, std::uint32_t& at) {
   constexpr std::uint32_t looked_at = 512;
   const std::uint32_t n = taken_slots(r);
@@ -71,7 +72,7 @@ const char* parse_number(const char* c, unsigned base, std::uint64_t& value) {
   }
 }
 
-/// "begin-end rwxp offset dev inode path". False: not executable, or no file's.
+/// "begin-end rwxp offset dev inode path". False: not executable, or not of a file.
 bool parse(const char* line, mapping& m) {
   const char* c = parse_number(line, 16, m.begin);
   if (*c++ != '-') return false;
@@ -109,7 +110,7 @@ void read_mappings(recorder& r, std::uint32_t process) {
   const int saved = errno;
   const long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
-    char buffer[2048];  // the thread may have a small stack. Longer lines are left out
+    char buffer[2048];  // small, because the thread's stack may be. Longer lines are left out
     std::size_t have = 0;
     bool skip = false;
     for (;;) {
@@ -141,8 +142,8 @@ void read_mappings(recorder& r, std::uint32_t process) {
 
 void record_mapping_of(recorder& r, const recorded_thread& me, std::uint64_t address) {
   const std::uint32_t process = std::uint32_t(me.key_base >> 48) - 1;
-  // What lies in no module, as code that was made at run time, is in no mapping of a file. Nor may a sandbox in which such code
-  // runs let a file be opened.
+  // An address outside of all modules, in code generated at run time, is in no mapping of a file. And a sandbox in
+  // which such code runs may forbid to open a file.
   const bool known =
       is_known(r, process, address) || (can_find_modules() && !is_in_module(std::bit_cast<const void*>(address)));
   if (known && r.maps_are_due.load(std::memory_order_relaxed) == 0) return;
@@ -154,7 +155,8 @@ void record_mapping_of(recorder& r, const recorded_thread& me, std::uint64_t add
   }
   r.maps_are_due.store(0, std::memory_order_relaxed);
   read_mappings(r, process);
-  // It takes longer the more mappings there are, and code that is in no file is never found: at most 2 % of the time.
+  // The reading takes longer the more mappings there are, and code that is in no file is never found. So it pauses for
+  // 50 times as long, and takes at most 2 % of the time.
   constexpr std::uint64_t rest = 50;
   const std::uint64_t then = r.ticks();
   r.next_maps.store(then + rest * (then - now), std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// The environment and stderr, for a library that may be called before the C library has started and must not need the C++ run-time library.
+// The environment and stderr, for code that may run before the C library has started and that must not need the C++
+// run-time library.
 #pragma once
 
 #include <sys/syscall.h>
@@ -10,7 +11,8 @@
 
 namespace usher::preload {
 
-/// getenv() without its function: the environment may not be changed by others this early, and musl has it too.
+/// The value of an environment variable, read from `environ`, which musl has, too. No other thread may change the
+/// environment this early.
 inline std::string_view variable(const char* name) {
   const std::size_t length = std::strlen(name);
   for (char** e = environ; e != nullptr && *e != nullptr; e++)
@@ -18,7 +20,7 @@ inline std::string_view variable(const char* name) {
   return {};
 }
 
-/// Not substr(), which would need the C++ run-time library for its exception.
+/// The first 64 characters. substr() would need the C++ run-time library, for its exception.
 inline std::string_view clipped(std::string_view text) {
   return {text.data(), text.size() < 64 ? text.size() : 64};
 }

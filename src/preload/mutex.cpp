@@ -1,9 +1,15 @@
 // The exported pthread_mutex_* functions.
 //
-// Each jumps through a pointer that at first leads to a function which decides what USHER_LOCK selects and sets all
-// the pointers: constant-initialised, so that it works before any constructor has run, ours included. As long as the process has one
-// thread they lead to functions that need no atomic operations; these find out that it has more, and change the pointers, so
-// that a process with threads does not ask.
+// Lock, trylock and unlock jump through a pointer each, which leads to:
+//
+//     at first         first_lock() …, which reads USHER_LOCK and sets the pointers. These are constant-initialised, so
+//                      it works before any constructor has run, ours included
+//     with one thread  mutex_operations::lock_single() …, without atomic operations (one_thread.hpp). A call that finds
+//                      more threads changes the pointers for good, so a process with threads does not ask
+//     with threads     mutex_operations::lock() …: the selected lock in line
+//     recorded         recorded_lock() …: the selected lock, and a record for `usher stat` (recorded_mutex.cpp)
+//
+// Where USHER_LOCK selects the C library's locks, they lead to the C library's functions, or to recorded ones.
 #include <atomic>
 #include <cerrno>
 
@@ -49,15 +55,17 @@ constinit std::atomic<int (*)(pthread_mutex_t*)> to_unlock{first_unlock};
   return pthread_mutex_unlock(m);
 }
 
-/// Between the handlers' first and last lines.
+/// A handler of fork(), in the child. Mutexes need none: the process's epoch word lies on a page that the kernel
+/// empties in a child, so each is found to be of another epoch at its first use there (layout.hpp). Where the kernel
+/// does not empty the page, forget_parent() does.
 void at_fork_in_child() {
   native::forget_parent();
   wake_in_child();
   mixed_wait::renew_in_child();
 }
 
-/// Only so that a program which changes its environment at the start does not change the selection by it, and so that
-/// a mistake in USHER_LOCK is said also by a program that never locks. And what must not, or cannot, be done later.
+/// Reads USHER_LOCK before the program can change its environment, so that a mistake in it is reported also in a
+/// program that never locks. Then does the preparations that a lock call could not do.
 [[gnu::constructor]] void at_start() {
   connect();
   c_library::look_up_all();
@@ -80,7 +88,8 @@ constexpr attach_point make_attach_point() {
 void connect_mutexes() {
   const mutex_table& t = selected();
   as_recorded([&t](bool recorded) {
-    // A thread may come with this and the next line when it is not alone any more: those functions ask, too.
+    // The process may begin to have threads between this line and the next ones: the lock_single() functions check
+    // again.
     const bool single = t.lock_single != nullptr && has_one_thread();
     to_lock.store(recorded ? recorded_lock : single ? t.lock_single : t.lock, std::memory_order_relaxed);
     to_trylock.store(recorded ? recorded_trylock : single ? t.trylock_single : t.trylock, std::memory_order_relaxed);
@@ -90,7 +99,8 @@ void connect_mutexes() {
 
 int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
   const mutex_table& t = selected();
-  // Only those that still lead there: a recording may have begun, or `usher stat -p` may have set them.
+  // Only pointers that still lead to those functions: a recording may have begun, or `usher stat -p` may have reset
+  // them.
   const auto change = [](auto& pointer, auto from, auto to) {
     pointer.compare_exchange_strong(from, to, std::memory_order_relaxed);
   };
@@ -111,7 +121,7 @@ void end_recording(recorder& r) {
 /// Defined here, beside most of the pointers in it.
 constinit usher::preload::attach_point usher_attach_v1 = usher::preload::make_attach_point();
 
-using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
+using namespace usher::preload;  // NOLINT(google-build-using-namespace): the exported functions follow
 
 USHER_EXPORT int pthread_mutex_lock(pthread_mutex_t* m) {
   return to_lock.load(std::memory_order_relaxed)(m);
@@ -137,10 +147,11 @@ USHER_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t clock, co
 }
 
 USHER_EXPORT int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
-  const int error = c_library::mutex_init(m, attributes);  // it checks the attributes and writes the kind
+  const int error = c_library::mutex_init(m, attributes);  // checks the attributes and writes the kind
   if (error == 0 && !selected().passes_through) {
     const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
-    // Normal by attribute is 0x200 (no lock elision), by default 0. We elide nothing: one kind, one fast path.
+    // A mutex that is normal by attribute has kind 0x200 (no lock elision), by default 0. Nothing is elided here, so
+    // both become 0, which the fast path compares with.
     if (is_ours(kind)) kind_and_epoch(m).store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
   }
   if (error == 0 && is_recorded()) record_init(m);

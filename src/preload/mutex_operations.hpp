@@ -1,8 +1,20 @@
 // The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the lock's fast
 // path is in line and the only indirection is the exported function's jump.
 //
-// Compiled twice where the lock has an uncontended word: for a process with threads, and, `alone`, for one with one thread, which
-// takes that word by a load and a store: one_thread.hpp. What is not the plain case there is left to the first.
+//     lock()      One comparison tells a normal mutex that is valid in this incarnation of the process (layout.hpp);
+//                 all others take lock_other(). Then the lock's own lock() runs, and the owner tag is written
+//                 (morphing_mutex, in core/wait_morphing.hpp).
+//     unlock()    Clears the owner tag, then reads `timed`. If no thread waits with a deadline and none is requeued,
+//                 the lock's own unlock() runs; else release_to_others() serves these.
+//
+// A contended lock() waits in the lock's own code. Under steady, the default (locks/steady.hpp), a thread polls the
+// lock's word while that pays, then joins the queue and sleeps by a futex: the first of the queue on the lock's word,
+// after it has set a bit there, the others on their queue nodes. An unlock() whose compare-and-swap finds that bit
+// wakes the first by a key that it formed before the release: the mutex's memory may be gone by then.
+//
+// Where the lock has an uncontended word, its operations are compiled a second time, for a process with one thread
+// (lock_single() …), which takes that word by a load and a store: one_thread.hpp. These call the first ones where the
+// mutex is held, not valid yet, or of another kind.
 #pragma once
 
 #include <cerrno>
@@ -41,7 +53,7 @@ struct words_beside_lock {
     if (!has_owner(kind_of(epoch().load(std::memory_order_relaxed)))) requeue_first(nullptr);
   }
 
-  // Not aligned for a pointer in each layout.
+  // memcpy, because the field is not aligned for a pointer in both layouts.
   waiter* requeued() const {
     waiter* first;
     std::memcpy(&first, bytes(Layout::requeued), sizeof first);
@@ -94,7 +106,7 @@ class mutex_operations {
     return 0;
   }
 
-  // As long as the process has one thread:
+  // As long as the process has one thread (one_thread.hpp):
 
   static int lock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
@@ -134,7 +146,7 @@ class mutex_operations {
     return 0;
   }
 
-  /// The mutex, still locked, has been handed to the calling thread.
+  /// By a thread to which an unlock has handed the mutex over, still locked.
   static void take_over(pthread_mutex_t* m) {
     core::take_over(of(m));
     if (has_owner(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)))) own(m, this_thread());
@@ -149,12 +161,13 @@ class mutex_operations {
 
   // ---- by the only thread of a process ----------------------------------------------------------------------
 
-  /// False: nothing has changed, the lock must look itself. `tag_follows`: own() comes next, which writes it.
+  /// False: nothing has changed, and the lock's own code must try. `tag_follows`: the caller calls own() next, which
+  /// writes the tag.
   template <bool tag_follows = false>
   static bool take_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // Acquire, and below release: for a handler, and for a thread that is alone again.
+    // Acquire, and release below: for signal handlers, and for a thread whose process has one thread again.
     if (word.load(std::memory_order_acquire) != 0) [[unlikely]]
       return false;
     word.store(held, std::memory_order_relaxed);
@@ -162,21 +175,22 @@ class mutex_operations {
     return true;
   }
 
-  /// False: nothing has changed. The mutex may be one that another thread has locked, which is not there any more.
+  /// False: nothing has changed, and the lock's own code must unlock. The thread that locked the mutex may have ended.
   static bool release_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // Either is left by threads that have ended while they waited, by handlers, or in a mutex that is not locked.
-    if (timed_waiters::has_waiters(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
+    // Threads that ended while they waited, handlers, and a mutex that is not locked leave other values than these.
+    if (timed_waiters::anyone(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
       return false;
-    w.owner_tag().store(0, std::memory_order_relaxed);  // first, as ever: a handler may come between the two
+    w.owner_tag().store(0, std::memory_order_relaxed);  // first: a handler may run between the two stores
     word.store(0, std::memory_order_release);
     return true;
   }
 
   // ---- kinds other than normal ------------------------------------------------------------------------------
 
-  /// The calling thread's id, by a mutex that is valid. False: the thread has no record yet.
+  /// Sets `me` to the calling thread's id, which is valid in the epoch of a valid mutex. False: the thread has no
+  /// record yet.
   [[gnu::always_inline]] static bool know_thread(pthread_mutex_t* m, std::uint32_t& me) {
     return native::recorded_id(kind_and_epoch(m).load(std::memory_order_relaxed), me);
   }
@@ -236,7 +250,8 @@ class mutex_operations {
     return 0;
   }
 
-  // In line where the process is alone: then all that needs a stack frame is elsewhere.
+  // For lock(), trylock() and unlock(). lock_single() … have lock_kind<true>() in line, and functions for what needs a
+  // stack frame.
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
@@ -252,7 +267,8 @@ class mutex_operations {
     return false;
   }
 
-  /// As the lock does it itself; but looks first, since the lock tries again after a failure. own() comes next.
+  /// The lock's own compare-and-swap, after a look: lock_owned(), which follows a failure, tries again. After success
+  /// the caller calls own().
   static bool take_uncontended(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
@@ -264,7 +280,7 @@ class mutex_operations {
     return true;
   }
 
-  // The rest where it needs a stack frame, or is not in line twice.
+  // Not in line, because they need a stack frame or would be in line twice.
   [[gnu::noinline]] static int lock_atomically(pthread_mutex_t* m) { return lock(m); }
   [[gnu::noinline]] static int trylock_atomically(pthread_mutex_t* m) { return trylock(m); }
   [[gnu::noinline]] static int unlock_atomically(pthread_mutex_t* m) { return unlock(m); }
@@ -277,8 +293,8 @@ class mutex_operations {
     return 0;
   }
 
-  // Adaptive mutexes, and the first use of a normal one. Functions of their own: two copies of the lock in one are too much for
-  // the compiler to have either in line.
+  // Adaptive mutexes, and the first use of a normal one. Functions of their own, because the compiler puts neither of
+  // two copies of the lock in one function in line.
   [[gnu::noinline]] static int lock_adaptive(pthread_mutex_t* m) {
     core::lock(of(m));
     return 0;
@@ -289,7 +305,7 @@ class mutex_operations {
     return 0;
   }
 
-  // ---- first uses, forks, threads without a record, the C library's -------------------------------------------
+  // ---- mutexes that are not valid yet, or the C library's; threads without a record ----------------------------
 
   [[gnu::noinline]] static int lock_unready(pthread_mutex_t* m) {
     const int kind = ready(m);
@@ -326,7 +342,8 @@ class mutex_operations {
   static std::atomic<std::uint32_t>& owner(pthread_mutex_t* m) {
     return field<std::atomic<std::uint32_t>>(m, layout::owner);
   }
-  /// The owner's. Where it is the owner tag, too, other threads look at it; elsewhere it costs two instructions less.
+  /// Written by the owner alone. Where it is also the owner tag, other threads read it, so it is atomic; a plain
+  /// counter costs two instructions less.
   using counter = std::conditional_t<counts_in_tag, std::atomic<std::uint32_t>, std::uint32_t>;
   static counter& count(pthread_mutex_t* m) { return field<counter>(m, layout::count); }
   static std::uint32_t depth(std::uint32_t count) { return count; }
@@ -336,9 +353,9 @@ class mutex_operations {
 
   static std::uint32_t this_thread() { return std::uint32_t(native::thread_id()); }
 
-  // Of kinds that have an owner:
+  // For kinds with an owner:
 
-  /// By the owner. Only the owner can find its own id in the mutex.
+  /// By the owner: no other thread can find its own id in the mutex.
   [[gnu::noinline]] static int relock(pthread_mutex_t* m, bool checks) {
     if (checks) return EDEADLK;
     if (depth(count(m)) + 1 == 0) return EAGAIN;
@@ -346,7 +363,7 @@ class mutex_operations {
     return 0;
   }
 
-  /// One level off the depth. False: it is the last, as always with an error-checking mutex, and has not been taken off.
+  /// Decrements the depth, unless it is 1, as it always is with an error-checking mutex. False: it is 1.
   static bool is_deeper(pthread_mutex_t* m) {
     const std::uint32_t deep = depth(count(m));
     if (deep == 1) return false;
@@ -354,7 +371,7 @@ class mutex_operations {
     return true;
   }
 
-  // A handler that locks and unlocks in the middle of these finds a mutex that is another's, or one of depth 1.
+  // A signal handler that locks and unlocks between two of these stores finds another owner, or depth 1.
 
   static int own(pthread_mutex_t* m, std::uint32_t me) {
     set(count(m), 1);  // after core::take_over()

@@ -1,4 +1,4 @@
-// The pthread mutex operations of one lock: what the exported functions jump to.
+// The pthread mutex operations of one lock, to which the exported functions jump.
 #pragma once
 
 #include <pthread.h>
@@ -11,18 +11,18 @@ namespace usher::preload {
 
 struct mutex_table {
   const char* name;
-  bool passes_through;                      ///< the C library's locks: nothing is ours
-  int (*lock)(pthread_mutex_t*) = nullptr;  ///< null in the table of what is no lock: it is refused
+  bool passes_through;                      ///< the C library's mutexes, condition variables and semaphores are used
+  int (*lock)(pthread_mutex_t*) = nullptr;  ///< null where the lock excludes no thread: it cannot be selected
   int (*trylock)(pthread_mutex_t*) = nullptr;
   int (*unlock)(pthread_mutex_t*) = nullptr;
-  /// The clock has been checked.
+  /// The caller has checked the clock.
   int (*clocklock)(pthread_mutex_t*, clockid_t, const timespec*) = nullptr;
-  // For condition variables, of whatever mutexes; null where all locks are the C library's.
+  // For condition variables, with mutexes of all kinds; null where `passes_through`.
   void (*take_over)(pthread_mutex_t*) = nullptr;  ///< morphing_mutex::take_over
   bool (*requeue)(pthread_mutex_t*, requeued_waiter<native>&) = nullptr;
-  bool (*is_held)(pthread_mutex_t*) = nullptr;  ///< of one of ours
-  /// lock, trylock and unlock to begin with: without atomic operations as long as the process has one thread; then they call end_one_thread_mode()
-  /// (selection.hpp). Null where the lock has no such way.
+  bool (*is_held)(pthread_mutex_t*) = nullptr;  ///< for mutexes that are ours
+  /// lock, trylock and unlock for a process with one thread, without atomic operations. When they find more threads
+  /// they call end_one_thread_mode() (selection.hpp). Null where the lock has no uncontended word.
   int (*lock_single)(pthread_mutex_t*) = nullptr;
   int (*trylock_single)(pthread_mutex_t*) = nullptr;
   int (*unlock_single)(pthread_mutex_t*) = nullptr;

@@ -1,7 +1,8 @@
-// The wait that the calling thread is in, for a child that it forks meanwhile: in a signal handler that interrupted it.
+// Ends a wait in a child that was forked by a signal handler which had interrupted the wait.
 //
-// The child has a copy of the thread, but not of those who could wake it, and the lists that it stood in are empty there.
-// If the handler restarts system calls, the kernel would let it sleep on. So in the child it finds itself awake.
+// The child has a copy of the waiting thread, but not of the threads that could wake it, and the list that it waited in
+// is empty there. If the handler restarts system calls, the copy would sleep for ever. So the child sets the word on
+// which it sleeps to a value that ends the wait.
 #pragma once
 
 #include <atomic>
@@ -10,15 +11,15 @@
 namespace usher::preload {
 
 struct own_sleep {
-  std::atomic<std::uint32_t>* state = nullptr;  ///< where it sleeps
-  std::uint32_t awake = 0;                      ///< the least of the values that make it look round
+  std::atomic<std::uint32_t>* state = nullptr;  ///< the word on which the thread sleeps; null: it is in no wait
+  std::uint32_t awake = 0;                      ///< the least of the values that end the sleep
 };
 
 inline constinit thread_local own_sleep current_sleep;
 
-/// Between the handlers' first and last lines, in the child's only thread.
+/// In the child's only thread, by a handler of fork().
 inline void wake_in_child() {
-  // It may be awake already, and have been given something.
+  // A larger value is kept: the wait had ended already, perhaps with a grant.
   if (auto* const state = current_sleep.state;
       state != nullptr && state->load(std::memory_order_relaxed) < current_sleep.awake)
     state->store(current_sleep.awake, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Memory of this process that may not be there: read without a fault, without a signal handler. See unwind.hpp.
+// Reads memory of this process that may not be mapped, without a fault and without a signal handler. See unwind.hpp.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,9 @@
 
 namespace usher::preload {
 
-/// Whether the kernel can read the 8 bytes there. It copies the signal set before it looks at the operation, which does not
-/// exist: nothing changes. Raw, because the C library's wrapper writes errno.
+/// Whether the kernel can read the 8 bytes there. rt_sigprocmask copies the signal set before it checks the operation,
+/// and this operation does not exist, so nothing changes. A raw system call, because the C library's wrapper writes
+/// errno.
 inline bool kernel_can_read(std::uintptr_t address) {
   constexpr long no_operation = ~0u >> 1, set_size = 8;
   long answer = -ENOSYS;
@@ -35,7 +36,7 @@ inline bool kernel_can_read(std::uintptr_t address) {
   return answer == -EINVAL;
 }
 
-/// A range that has been found readable, and grows or moves as it is asked.
+/// A range that is known to be readable. It grows, or moves, as other addresses are asked for.
 class readable_memory {
  public:
   readable_memory() = default;
@@ -44,7 +45,7 @@ class readable_memory {
   std::uintptr_t low() const { return low_; }
   std::uintptr_t high() const { return high_; }
   void forget() { low_ = high_ = 0; }
-  /// While true, nothing is asked: for memory that must be there.
+  /// While true, the kernel is not asked: for memory that is certain to be mapped.
   void trust(bool on) { trusted_ = on; }
 
   bool has(std::uintptr_t address, std::size_t size) {
@@ -59,14 +60,14 @@ class readable_memory {
   }
 
  private:
-  static constexpr std::uintptr_t page = 4096;  // the least there is
+  static constexpr std::uintptr_t page = 4096;  // the smallest page size
 
   [[gnu::cold, gnu::noinline]] bool ask(std::uintptr_t address, std::size_t size) {
     const std::uintptr_t begin = address & ~(page - 1), end = (address + size + page - 1) & ~(page - 1);
     if (begin == 0 || end <= begin) return false;
     for (std::uintptr_t p = begin; p != end; p += page) {
       if (p >= low_ && p < high_) continue;
-      // The very word, if it can be: valgrind complains of other words below the stack pointer.
+      // On the first page the word itself: valgrind reports other words below the stack pointer as errors.
       if (!kernel_can_read(p == begin ? address & ~std::uintptr_t{7} : p)) return false;
     }
     const bool apart = end < low_ || begin > high_;

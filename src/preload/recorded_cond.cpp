@@ -1,5 +1,6 @@
-// Condition variables that are recorded. A wait gives the mutex up and takes it again: where our own functions do that, the
-// mutex's record is theirs; where the C library does, it is made here, and how long the mutex had to be waited for is not seen.
+// Recorded condition variables. A wait unlocks the mutex and locks it again. Where our functions do that, they record
+// the mutex; where the C library does, it is recorded here, and the time for which the thread waited for the mutex is
+// not known.
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
@@ -10,8 +11,8 @@
 namespace usher::preload {
 namespace {
 
-/// When signals were sent that no waiter has answered yet: the latest sixteen. Which waiter answers which is not known, so they
-/// answer in order; the sum of all is right whatever the order is.
+/// Stores the time of n signals for the waiters that they will wake; the latest sixteen are kept. Which signal woke
+/// which waiter is not known, so waiters take them in order: the sum of all latencies does not depend on the order.
 void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) {
   const std::uint64_t first = d.sent.load(std::memory_order_relaxed);
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
@@ -19,7 +20,7 @@ void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) 
   d.sent.fetch_add(n, std::memory_order_release);
 }
 
-/// The ticks since the signal that the calling thread answers, or 0 if there is none.
+/// The ticks since the signal that has woken the calling thread, or 0 if no signal is left.
 std::uint64_t ticks_since_signal(record::detail& d, std::uint64_t now, std::uint64_t most) {
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
@@ -28,11 +29,11 @@ std::uint64_t ticks_since_signal(record::detail& d, std::uint64_t now, std::uint
   } while (!d.heard.compare_exchange_weak(heard, heard + 1, std::memory_order_relaxed));
   const std::uint64_t at = d.sent_at[heard % kept].load(std::memory_order_relaxed);
   const std::uint64_t ticks = now > at ? now - at : 0;
-  return ticks < most ? ticks : most;  // two signals at once may find each other's time
+  return ticks < most ? ticks : most;  // two simultaneous signals may store each other's time
 }
 
-/// A waiter has left without an answer. More signals than there are waiters nobody will hear: the next waiter would take the
-/// oldest for its own.
+/// After a waiter has left without a signal: drops the signals in excess of the waiters. No waiter will take these, and
+/// a later one would take the oldest as its own.
 void drop_surplus_signals(record::object& o, record::detail& d) {
   const std::uint64_t waiters = o.waiting.load(std::memory_order_relaxed) & record::waiting_count;
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
@@ -52,14 +53,14 @@ struct waiting {
   recorded_wait wait;
 };
 
-/// The thread waits no more, and has the mutex.
+/// The end of a wait; the thread has the mutex.
 void come_back(waiting& w, int result) {
   if (!w.wait.is_current()) return;
   const std::uint64_t ticks = w.wait.finish();
   recorded_thread& me = w.me;
   record::object& o = w.condition;
   if (w.mutex != nullptr && w.mutex->owner.load(std::memory_order_relaxed) != me.name) {
-    // Locked by the C library; or handed over.
+    // The C library has locked it, or an unlock has handed it over: no recorded lock call.
     if (selected().passes_through) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
     hold_begins(me, *w.mutex);
   }
@@ -90,7 +91,7 @@ int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
     end_recording(*me->of);
     return wait_unrecorded(call);
   }
-  // What is booked here is booked once: no cancellation but in the wait itself.
+  // No cancellation but in the wait itself, so that each wait is recorded once.
   const usher_cancel_type type = usher_defer_cancellation();
   add(o->acquisitions, 1);
   detail_of(*me, *o);
@@ -110,7 +111,7 @@ int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_
   std::uint64_t n = o->waiting.load(std::memory_order_relaxed) & record::waiting_count;
   if (n != 0) {
     if (record::detail* const d = detail_of(*me, *o)) {
-      // Those that were signalled already and have not come back.
+      // Waiters that were signalled already and have not returned.
       const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
                           heard = d->heard.load(std::memory_order_relaxed), pending = sent > heard ? sent - heard : 0;
       n = n > pending ? n - pending : 0;

@@ -1,4 +1,5 @@
-// Mutexes that are recorded. The holder writes the first line of the entry, plainly; those who wait write the second.
+// Recorded mutexes. The holder writes the first cache line of the entry, without read-modify-writes; waiters write the
+// second.
 #include <cerrno>
 
 #include "preload/holding.hpp"
@@ -25,12 +26,12 @@ record::object* entry_of(recorded_thread& me, pthread_mutex_t* m, std::uint64_t 
   return o;
 }
 
-/// What a lock has given: the mutex, also where its last owner died.
+/// Whether the call has locked the mutex, also where its last owner died.
 bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
 }
 
-/// How the thread has waited, of which a lock of ours keeps count.
+/// Adds what the thread's wait consisted of, which our locks count: looks, sleeps, grants.
 void add_wait_tally(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
   record::detail* const d = detail_of(me, o);
   if (d == nullptr) return;
@@ -40,7 +41,7 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
   add(d->grants, now.grants - before.grants);
 }
 
-/// Waits for it by one of the two functions.
+/// Locks a mutex that was not free, and records the wait. `timed`: by clocklock.
 [[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, clockid_t clock,
                                const timespec* until, bool timed, std::uint64_t caller) {
   const mutex_table& table = selected();
@@ -50,7 +51,7 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
     return lock();
   }
   recorded_wait wait(me, o, record::kind::mutex, caller);
-  detail_of(me, o);  // before the hold that is waited for has ended, which may be the longest
+  detail_of(me, o);  // so that the present hold, which may be the longest, is recorded there
   const native_detail::wait_tally before = native_detail::own_waits;
   const int result = lock();
   if (!wait.is_current()) return result;
@@ -61,18 +62,18 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
     hold_begins(me, o);
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
-    // The sum of those who wait has lost it: so has what the holder will subtract.
+    // finish() has taken this wait off the waiters' sum: the holder's sum at the beginning must lose it, too.
     o.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
   }
   return result;
 }
 
-/// Whether none but the calling thread can have the mutex: there is one thread, and it is no other process's, too.
+/// Whether no other thread can lock the mutex: the process has one thread, and the mutex is not process-shared.
 bool only_caller_can_lock(pthread_mutex_t* m) {
   return has_one_thread() && !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
-/// Whether an unlock by a thread that does not have the mutex is an error.
+/// Whether the mutex refuses an unlock by a thread that does not have it.
 bool needs_owner_to_unlock(pthread_mutex_t* m) {
   constexpr int robust_or_inheriting = 0x30;  // the C library's flags
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
@@ -89,7 +90,7 @@ int recorded_lock(pthread_mutex_t* m) {
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return table.lock(m);
-  // The C library's own trylock is dearer than its lock where there is one thread; which cannot have to wait but for itself.
+  // With one thread the C library's trylock costs more than its lock, and a free mutex is locked without a wait.
   const bool directly =
       table.passes_through && only_caller_can_lock(m) && o->owner.load(std::memory_order_relaxed) == 0;
   const int result = directly ? table.lock(m) : table.trylock(m);
@@ -138,8 +139,8 @@ int recorded_unlock(pthread_mutex_t* m) {
     return table.unlock(m);
   const std::uint32_t owner = o->owner.load(std::memory_order_relaxed);
   if (owner != me->name) [[unlikely]] {
-    // Another thread's hold, which most kinds allow to be ended here. It is not charged, as its end has no chain of its own.
-    // Before the release: the next owner may be the same thread again.
+    // Ends another thread's hold, which most kinds allow. It is not charged: its holder has no call chain here. The
+    // fields are written before the unlock, because the same thread may be the next holder.
     if (owner == 0 || needs_owner_to_unlock(m)) return table.unlock(m);
     o->hold_begin.store(0, std::memory_order_relaxed);
     o->waited_before.store(0, std::memory_order_relaxed);
@@ -173,7 +174,7 @@ int recorded_unlock(pthread_mutex_t* m) {
 void record_init(pthread_mutex_t* m) {
   const bool recursive = is_recursive(m);
   record::object* const o = begin_initialised(m, record::kind::mutex, recursive);
-  // A static one keeps its entry, but may be of another kind now.
+  // A static mutex keeps its entry, but may be of another kind now.
   if (o != nullptr)
     o->depth_and_kind.store((recursive ? recursive_kind : 0) | std::uint32_t(record::kind::mutex),
                             std::memory_order_relaxed);
@@ -183,19 +184,19 @@ void record_init(pthread_mutex_t* m) {
 
 namespace {
 
-/// Whether a window of successive owners is being written.
+/// Whether a window of successive owners is being recorded.
 bool has_window(const recorded_thread& me, const record::object& o) {
   const record::detail* const d = existing_detail(me, o);
   return d != nullptr && d->window.load(std::memory_order_relaxed) != 0;
 }
 
-constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: reading the clock twice is 1 % of it
+constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the clock are 1 % of it
 
-/// How many acquisitions the next timed hold stands for: one where they are so far apart that this costs nothing, else about 64,
-/// by chance, so that it keeps no step with the program.
+/// How many acquisitions the next timed hold stands for: one where they are so far apart that timing costs nothing,
+/// else about 64, at random, so that the sample does not follow a period of the program.
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
   if (me.of->hold_times != 0 || apart >= far_apart || has_window(me, o)) return 1;
-  // The first ones all, then fewer: of a program that ends soon a few must not stand for many.
+  // The first thousand are all timed, then fewer: in a short run a few holds must not stand for many.
   constexpr std::uint64_t most = 64;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
   if (n <= 1) return 1;
@@ -203,7 +204,7 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
   return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
 }
 
-/// A window of successive owners, now and then, of a mutex that is contended.
+/// Records the owner in a window of successive owners; opens one from time to time if the mutex is contended.
 void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   record::detail* const detail = existing_detail(me, o);
   if (detail == nullptr) return;
@@ -226,7 +227,7 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
     r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
     d.windows.store(d.windows.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     d.window.store(w, std::memory_order_relaxed);
-    // From now on each hold comes here. The next timed one stands for those so far.
+    // From now on each hold is timed (next_interval()). The next timed one stands for those not timed so far.
     const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
                         left = countdown & 0xffff;
     if (left > 1) o.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
@@ -234,14 +235,15 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   record::window& window = r.file.window(w - 1);
   const std::uint32_t n = window.count.load(std::memory_order_relaxed);
   if (n >= record::window::length)
-    return d.window.store(0, std::memory_order_relaxed);  // left by a jump out of a handler
+    return d.window.store(0, std::memory_order_relaxed);  // a jump out of a signal handler had skipped the last line
   window.owners[n].store(std::uint16_t(me.name - 1), std::memory_order_relaxed);
   window.end.store(now, std::memory_order_relaxed);
   window.count.store(n + 1, std::memory_order_release);
   if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
 }
 
-/// What others waited during this hold: for its chain, a thousand times a second, or for that of the next one that is asked for.
+/// Adds what others waited during this hold to the charge. A thousand times a second the charge is due, and goes to the
+/// call chain of the unlock; otherwise it is kept for a later hold's.
 held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
   record::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
   if (d == nullptr) return {};
@@ -256,8 +258,8 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 
 }  // namespace
 
-// Two kinds of holds: those that begin while others wait, of which a timed one stands for itself or for eight; and the rest, of
-// which one stands for those since the last. The lowest bits of hold_begin say that it is of the first kind, and whether for eight.
+// There are two kinds of timed holds. One that begins while others wait counts as one or as eight; any other counts as
+// all such holds since the last timed one. Bit 0 of hold_begin is set for the first kind, bit 1 if it counts as eight.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
@@ -267,7 +269,7 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
     o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
     const bool is_one = countdown < beside_waiters << 16 || (countdown & 0xffff) <= 1;
     o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
-  } else if ((countdown & 0xffff) <= 1) {  // while a window is written, each time
+  } else if ((countdown & 0xffff) <= 1) {  // each hold, while a window is recorded
     if (has_ended(r)) return end_recording(r);
     o.hold_begin.store(now & ~std::uint64_t{3}, std::memory_order_relaxed);
   } else {
@@ -316,7 +318,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   if (is_charged && begin != record::object::not_timed) {
     constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
     const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
-    // Else a waiter gives up this very moment.
+    // Otherwise the difference is negative: a waiter is giving up at this moment.
     if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters ? stands_for : 1), now);
   }
   o.waited_before.store(0, std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// Semaphores that are recorded. Nobody holds one, so all is counted by atomic additions; a post may come from a signal handler.
+// Recorded semaphores. A semaphore has no holder, and a post may come from a signal handler, so everything is counted
+// by atomic additions.
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
@@ -45,11 +46,11 @@ int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
     end_recording(*me->of);
     return call.wait_unrecorded(call);
   }
-  // What is no time or clock is an error also where there is a credit, here as in the C library.
+  // An invalid time or clock is an error even where there is a credit, as in the C library.
   if ((call.which != sem_call::how::wait && !is_time(*call.until)) ||
       (call.which == sem_call::how::clock && !is_waitable(call.clock)))
     return call.wait_unrecorded(call);
-  pthread_testcancel();  // a cancellation point, also where it need not wait
+  pthread_testcancel();  // a cancellation point, also if it does not wait
   const int saved = errno;
   if (call.try_unrecorded(call.semaphore) == 0) {
     add(o->acquisitions, 1);
@@ -78,7 +79,7 @@ int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
 
 int recorded_sem_post(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
   record::object* const o = find_recorded(s, record::kind::semaphore, caller).entry;
-  if (o != nullptr) add(o->signals, 1);  // before: the semaphore may be gone when its waiter has come back
+  if (o != nullptr) add(o->signals, 1);  // before the post: its waiter may destroy the semaphore
   return plain(s);
 }
 

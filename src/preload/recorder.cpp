@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t longest_search = record::longest_search;
 
-/// Copies a C string into atomicless text of the file.
+/// Copies a C string into a text of the file, which is not atomic.
 template <std::size_t n>
 void copy_text(char (&to)[n], const char* from) {
   std::size_t i = 0;
@@ -37,13 +37,13 @@ void read_command(char (&to)[16]) {
   for (long i = 0; i < n && text[i] != '\n'; i++) to[i] = text[i];
 }
 
-/// This incarnation's slot + 1, or 0 if there is no room.
-std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
+/// The slot + 1 of this incarnation of the process, or 0 if there is no room.
+std::uint32_t own_process(recorder& r, std::uint32_t stamp) {
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
   if (std::uint32_t(seen >> 32) == epoch) return std::uint32_t(seen);
   const std::uint32_t index = r.head->processes.fetch_add(1, std::memory_order_relaxed);
-  const bool room = index < r.head->room.processes && index < 0xfffe;  // a key has 16 bits for it
-  const std::uint64_t mine = std::uint64_t{epoch} << 32 | (room ? index + 1 : 0);
+  const bool room = index < r.head->room.processes && index < 0xfffe;  // an object's key has 16 bits for it
+  const std::uint64_t mine = std::uint64_t{stamp} << 32 | (room ? index + 1 : 0);
   if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return std::uint32_t(seen);
   if (!room) {
     add(r.head->dropped.processes, 1);
@@ -56,20 +56,20 @@ std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
   const mutex_table& table = selected();
   p.library.store(table.passes_through ? 0 : 1, std::memory_order_relaxed);
   copy_text(p.lock, table.name);
-  // A child has the name and the mappings of its parent: it may have put itself into a sandbox where a file that is opened is
-  // its death.
+  // A child takes over its parent's name and mappings: it may be in a sandbox that kills a process that opens a file.
   if (parent != 0 && parent <= r.head->room.processes)
     std::memcpy(p.command, r.file.process(parent - 1).command, sizeof p.command);
   else
     read_command(p.command);
   p.pid.store(std::uint32_t(syscall(SYS_getpid)), std::memory_order_release);
-  // In a child the parent's times stand there.
+  // In a child, this is the parent's time.
   r.next_maps.store(0, std::memory_order_relaxed);
   if (parent == 0 || !inherit_modules(r, parent - 1, index)) r.maps_are_due.store(1, std::memory_order_relaxed);
   return index + 1;
 }
 
-/// A slot for a thread: a new one or, when there is none, that of a thread which the launcher has found gone. + 1; 0: none.
+/// A slot + 1 for a thread: a new one or, when there is none, that of a thread which the launcher has found ended. 0:
+/// none.
 std::uint32_t own_slot(recorder& r) {
   record::header& head = *r.head;
   const std::uint32_t room = head.room.threads;
@@ -97,7 +97,7 @@ std::uint32_t own_slot(recorder& r) {
   return 0;
 }
 
-/// The entry of a key: one that is there, or a free one that it gets. Null: there is no room.
+/// The entry that has the key, or a free one, which gets the key (`is_new`). Null: there is no room.
 record::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
   const std::uint32_t mask = r.most_objects - 1;
   for (;;) {
@@ -119,10 +119,10 @@ record::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
   }
 }
 
-/// The object that stands for those of a place that are gone.
+/// The entry that sums up the destroyed objects of a place.
 record::object* sum_of_place(recorded_thread& me, const record::object& o, record::kind kind) {
   const std::uint32_t place = o.place.load(std::memory_order_relaxed);
-  // No object has such an address: it is the kernel's half.
+  // Bit 47 marks the kernel's half of the addresses: no object has such a key.
   const std::uint64_t key = me.key_base | (std::uint64_t{1} << 47) | std::uint64_t{place} << 4 | std::uint64_t(kind);
   bool is_new = false;
   record::object* const sum = entry_for(*me.of, key, is_new);
@@ -159,7 +159,8 @@ void add_details(record::detail& to, record::detail& from) {
   from.windows.store(0, std::memory_order_relaxed);
 }
 
-/// A thread's part in the waiting for an object. Threads of the same object may do this at once: what gets lost is one wait.
+/// Adds a wait to the thread's sum in the object's list of threads. If several threads do this at once, a wait may be
+/// lost.
 void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   record::detail::thread* least = nullptr;
   for (auto& t : d.threads) {
@@ -179,7 +180,7 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   add(least->waited, ticks);
 }
 
-/// False if it is not one that is recorded into.
+/// Maps the file and begins to record into it. False if it is not a record's file.
 bool open_file(int descriptor, const mutex_table& table) {
   const long size = syscall(SYS_lseek, descriptor, 0, SEEK_END);
   if (size < long{sizeof(record::header)}) return false;
@@ -238,8 +239,8 @@ recorded_thread* begin_thread(recorder& r) {
     slot.over.store(0, std::memory_order_release);
     then.slot = &slot;
   }
-  // A handler may call at any moment: until all is there it finds none of it valid.
-  std::atomic_ref(me.epoch).store(0, std::memory_order_relaxed);
+  // A signal handler may call at any moment: it finds the thread not valid until all is written.
+  std::atomic_ref(me.stamp).store(0, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const std::uint32_t valid = std::exchange(then.epoch, 0);
   me = then;
@@ -279,7 +280,8 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
 
 record::object* begin_anew(recorded_thread& me, record::object& before, const void* address, record::kind kind,
                            bool recursive, std::uint64_t caller) {
-  if ((before.depth_and_kind.load(std::memory_order_relaxed) & 0xff) == 0) return &before;  // is just being filled in
+  if ((before.depth_and_kind.load(std::memory_order_relaxed) & 0xff) == 0)
+    return &before;  // another thread fills it in
   end_object(me, before);
   record::object* const o = begin_object(me, address, kind, recursive, false, caller);
   return o != nullptr && !is_another(*o, kind) ? o : nullptr;
@@ -287,8 +289,8 @@ record::object* begin_anew(recorded_thread& me, record::object& before, const vo
 
 void end_object(recorded_thread& me, record::object& o) {
   const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
-  // Those that were woken may be on their way out, which a condition variable allows: the entry stays theirs, and is the next
-  // object's of the address.
+  // Woken waiters may still have to return, which a condition variable allows. Then the entry stays, for them and for
+  // the next object of this address.
   const bool is_left = (o.waiting.load(std::memory_order_relaxed) & record::waiting_count) == 0;
   if ((flags & record::is_static) != 0 || !is_left) {
     o.owner.store(0, std::memory_order_relaxed);
@@ -296,7 +298,7 @@ void end_object(recorded_thread& me, record::object& o) {
   }
   const auto kind = record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
   record::object* const sum = sum_of_place(me, o, kind);
-  if (sum == nullptr) return;  // it stays as it is, until its address is used again
+  if (sum == nullptr) return;  // the entry stays as it is, until its address is used again
   add(sum->owner, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
     const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;  // of a tick, the mean
@@ -312,7 +314,7 @@ void end_object(recorded_thread& me, record::object& o) {
   raise_to(sum->most_waiting, o.most_waiting.exchange(0, std::memory_order_relaxed));
   raise_to(sum->herd, o.herd.exchange(0, std::memory_order_relaxed));
   sum->flags.fetch_or(flags & record::any_wait_hidden, std::memory_order_relaxed);
-  // The page of histograms stays with the entry, for whatever object has it next.
+  // The page of histograms stays with the entry, for its next object.
   if (record::detail* const from = existing_detail(me, o))
     if (record::detail* const to = detail_of(me, *sum)) add_details(*to, *from);
   for (record::word64* w : {&o.hold_begin, &o.waited_before, &o.waiting}) w->store(0, std::memory_order_relaxed);
@@ -421,7 +423,8 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   slot_.chain.store(0, std::memory_order_relaxed);
   slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
   USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
-  // A thread's chain once a millisecond; and where its holder waits as well, which may be a deadlock.
+  // A thread's chain is taken once a millisecond; and where the holder of the mutex waits as well, which may be a
+  // deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
   const bool holder_waits = owner != 0 && owner <= r.head->room.threads && kind == record::kind::mutex &&
                             r.file.thread(owner - 1).waits_for.load(std::memory_order_relaxed) != 0;
@@ -458,7 +461,7 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
   const auto k = unsigned(kind_) - 1;
   add(me_.slot->waits[k], 1);
   add(me_.slot->waited[k], ticks);
-  // What has waited so long says where, though it has said so of another wait a moment before.
+  // A long wait has its chain taken although another wait's was taken less than a millisecond before.
   constexpr std::uint64_t long_wait = 10;  // ms; chosen: a chain is less than a thousandth of it
   if (chain_ == 0 && ticks >= long_wait * me_.of->ticks_a_ms) chain_ = take_chain(me_);
   record::detail* const d = detail_of(me_, object_);
@@ -469,7 +472,7 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
     add(d->waits[record::duration_buckets::of(ticks)], 1);
     note_thread(*d, me_.name, ticks);
     if (longest) d->longest_waiter.store(me_.name, std::memory_order_relaxed);
-    if (chain_ == 0) {  // the next wait with a chain answers for this one
+    if (chain_ == 0) {  // charged to the chain of the next wait that has one
       add(d->uncharged_waits, 1);
       add(d->uncharged_waited, ticks);
     } else {
@@ -484,8 +487,8 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
 
 void record_in(const char* path, const mutex_table& table) {
   const int saved = errno;
-  // Not open(), which is a cancellation point. And what is there may be any file, if the launcher is gone, or has another number
-  // here: a terminal, a pipe.
+  // Not open(), which is a cancellation point. If the launcher has ended or has another process number here, the path
+  // may be that of any file: a terminal, a pipe.
   bool is_open = false;
   const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor >= 0) {
@@ -494,7 +497,7 @@ void record_in(const char* path, const mutex_table& table) {
   }
   if (!is_open)
     if (const int own = inherited_file(path, record::file_name); own >= 0)
-      open_file(own, table);  // and stays open, for those that this process starts
+      open_file(own, table);  // the descriptor stays open, for programs that this process starts
   errno = saved;
 }
 

@@ -1,10 +1,22 @@
-// `usher stat` in the program: what the recorded calls share. The file's layout, and who writes what: record/layout.hpp.
+// How `usher stat` records in the program. The file's layout, and which thread writes what: record/layout.hpp.
 //
-// Nothing here allocates, takes a lock of anybody's, or waits. What a signal handler interrupts it may call itself: an entry is
-// claimed by one compare-and-swap, and what is counted twice or not at all then is one call.
+//     begin      record_in() maps the launcher's file and sets current_recorder. connect_mutexes() has the exported
+//                functions' pointers lead to recorded_lock() …; condition variables and semaphores ask is_recorded().
+//     a call     recorded_self() has the thread's slot in the file. find() has the object's entry, in a hash table by
+//                process and address; the first call on an object makes one. Then the call adds to the entry's counts:
+//                recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
+//     a wait     recorded_wait publishes what the thread waits for, and since when. At its end it adds to the object's
+//                sums and histogram, and charges the thread's call chain (unwind.hpp), which is taken at most once a
+//                millisecond.
+//     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
+//     end        The launcher clears a word of the file. The next slow path calls end_recording(), which resets the
+//                pointers.
 //
-// Which thread of which incarnation calls is cached in thread-local storage; the fork epoch tells when that is a parent's. The
-// file stays mapped for good: a thread may be anywhere when the recording ends.
+// Nothing here allocates, takes a lock, or waits. A signal handler may call what it has interrupted: an entry is
+// claimed by one compare-and-swap, and at worst one call is counted twice or not at all.
+//
+// The calling thread's slot is cached in thread-local storage, together with the fork epoch: in a child it is found to
+// be the parent's. The file is never unmapped, because a thread may be anywhere when the recording ends.
 #pragma once
 
 #include <pthread.h>
@@ -23,7 +35,7 @@
 
 namespace usher::preload {
 
-/// A file that is recorded into, as this process sees it.
+/// The file that this process records into.
 struct recorder {
   record::view file;
   record::header* head;
@@ -33,9 +45,9 @@ struct recorder {
   std::uint32_t hold_times;
   std::uint64_t ticks_a_ms;
   bool tsc;
-  std::atomic<std::uint64_t> process;       ///< fork epoch << 32 | slot + 1
-  std::atomic<std::uint64_t> next_maps;     ///< ticks: the mappings are not read again before
-  std::atomic<std::uint32_t> maps_are_due;  ///< they were to be read, but it was too early
+  std::atomic<std::uint64_t> process;       ///< fork stamp << 32 | slot + 1
+  std::atomic<std::uint64_t> next_maps;     ///< ticks: the mappings are not read again before this time
+  std::atomic<std::uint32_t> maps_are_due;  ///< 1: a call found that they should be read, but it was too early
 
   std::uint64_t ticks() const {
 #if defined(__x86_64__)
@@ -52,8 +64,9 @@ inline bool is_recorded() {
   return current_recorder.load(std::memory_order_relaxed) != nullptr;
 }
 
-/// set(whether it is recorded), and again if that has changed meanwhile: several threads may come here at once, while one of
-/// them begins or ends a recording. A thread that looks before the change has also written before the thread that made it.
+/// Calls set(is_recorded()), again if the answer has changed meanwhile: several threads may do this at once, while one
+/// of them begins or ends a recording. By the fences, a thread whose second load finds the old value has written before
+/// the thread that changes it writes.
 template <class F>
 void as_recorded(F set) {
   const recorder* seen;
@@ -67,15 +80,15 @@ void as_recorded(F set) {
 
 struct alignas(64) recorded_thread {
   recorder* of;
-  record::thread_slot* slot;  ///< null: it found none, and is not recorded
-  std::uint64_t key_base;     ///< what keys of its process have above the address
-  std::uint32_t epoch;        ///< fork epoch for which all of this is so
+  record::thread_slot* slot;  ///< null: there was no room, and the thread is not recorded
+  std::uint64_t key_base;     ///< the bits of an object's key above the address: the process
+  std::uint32_t stamp;        ///< the fork epoch in which these fields are valid
   std::uint32_t name;         ///< slot + 1, as `owner` has it
-  // What a lock call needs of the recorder and of the selection, on the line that it reads anyway.
+  // Copies of what a lock call needs of the recorder and of the selection, on the cache line that it reads anyway.
   record::object* objects;
   const mutex_table* table;
   std::uint32_t last_object;  ///< of the table, which has a power of two of them
-  std::uint64_t next_sample;  ///< ticks: no waiter's chain before
+  std::uint64_t next_sample;  ///< ticks: no wait's call chain is taken before this time
   stack_bounds stack;
 
   record::object* find(const void* address) const {
@@ -95,9 +108,9 @@ struct alignas(64) recorded_thread {
 
 inline constinit thread_local recorded_thread this_thread{};
 
-inline constexpr std::uint32_t no_room = ~std::uint32_t{0};  ///< in object::detail: none was left
+inline constexpr std::uint32_t no_room = ~std::uint32_t{0};  ///< in object::detail: the table was full
 
-/// The calling thread, if it is recorded.
+/// The calling thread's fields, or null if it is not recorded.
 [[gnu::cold, gnu::noinline]] recorded_thread* begin_thread(recorder& r);
 inline recorded_thread* recorded_self() {
   recorder* const r = current_recorder.load(std::memory_order_acquire);
@@ -109,15 +122,17 @@ inline recorded_thread* recorded_self() {
   return me.slot != nullptr ? &me : nullptr;
 }
 
-/// An entry for an object that has none: null if there is no room. `caller`: where the program called us.
+/// Makes an entry for an object that has none: null if there is no room. `caller`: the exported function's return
+/// address.
 [[gnu::cold, gnu::noinline]] record::object* begin_object(recorded_thread& me, const void* address, record::kind kind,
                                                           bool recursive, bool from_init, std::uint64_t caller);
 
-/// Whether it is of another kind: memory has been used again, which std::mutex and std::condition_variable do not tell of.
+/// Whether the entry is of another kind: the memory has a new object. std::mutex and std::condition_variable call
+/// neither init nor destroy.
 inline bool is_another(const record::object& o, record::kind kind) {
   return (o.depth_and_kind.load(std::memory_order_relaxed) & 0xff) != std::uint32_t(kind);
 }
-/// The entry ends with the object that it was for, as far as that can be seen; and one begins.
+/// Ends the entry of the old object, as far as it can be told from the new one's, and makes one for the new object.
 [[gnu::cold, gnu::noinline]] record::object* begin_anew(recorded_thread& me, record::object& before,
                                                         const void* address, record::kind kind, bool recursive,
                                                         std::uint64_t caller);
@@ -130,15 +145,15 @@ inline record::object* find_or_begin(recorded_thread& me, const void* address, r
   return is_another(*o, kind) ? begin_anew(me, *o, address, kind, false, caller) : o;
 }
 
-/// The object is destroyed: its figures go to the sum of its place. A static one keeps its entry.
+/// Ends the entry of a destroyed object: its figures are added to those of its place. A static object keeps its entry.
 void end_object(recorded_thread& me, record::object& o);
 
-/// After an object is initialised: ends an entry that its address still has, and begins one. Null where nothing is recorded.
+/// After an object is initialised: ends an old entry of its address, and makes one. Null where nothing is recorded.
 record::object* begin_initialised(const void* address, record::kind kind, bool recursive);
 /// Before an object is destroyed.
 void end_destroyed(const void* address);
 
-/// The calling thread and the entry of the object that it calls about, which begins if it has none.
+/// The calling thread, and the entry of the object of its call.
 struct recorded_call {
   recorded_thread* thread;
   record::object* entry;  ///< null: the call is not recorded
@@ -156,10 +171,10 @@ inline record::detail* existing_detail(const recorded_thread& me, const record::
   return at != 0 && at != no_room ? &me.of->details[at - 1] : nullptr;
 }
 
-/// The calling thread's chain: its index + 1, or 0 if there is no room.
+/// Takes the calling thread's call chain. Returns its index + 1, or 0 if there is no room.
 std::uint32_t take_chain(recorded_thread& me);
 
-/// Who is charged with waiting for an object.
+/// What a wait for the object is charged to: a static object itself, or the place of others (record::of_place).
 std::uint32_t charge_target(const recorded_thread& me, const record::object& o);
 void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
             std::uint64_t count, std::uint64_t ticks);
@@ -182,17 +197,17 @@ class recorded_wait {
  public:
   /// The thread begins to wait.
   recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
-  /// It waits no more, for whatever reason. Returns the ticks that it has waited.
+  /// The thread waits no more, for whatever reason. Returns the ticks that it has waited.
   std::uint64_t finish();
-  /// False in a child that a signal handler has forked meanwhile: the wait is the parent's, who books it. And where another
-  /// recording has begun meanwhile: it is over, and not booked.
+  /// False in a child that a signal handler has forked during the wait: the parent records it. And where another
+  /// recording has begun meanwhile: this one's wait is ended and not recorded.
   bool is_current();
-  /// It has what it waited for: books `ticks`.
+  /// The thread has what it waited for. Adds `ticks`.
   void book(std::uint64_t ticks) {
     add(object_.contended, 1);
     book_wait(ticks);
   }
-  /// It gave up at its deadline: it waited all the same.
+  /// The thread gave up at its deadline. Adds `ticks` as well.
   void book_timeout(std::uint64_t ticks) {
     add(object_.timeouts, 1);
     book_wait(ticks);
@@ -203,11 +218,11 @@ class recorded_wait {
  private:
   void book_wait(std::uint64_t ticks);
 
-  /// Takes it off those that wait.
+  /// Takes the thread off the object's waiters.
   void leave();
 
   recorded_thread& me_;
-  recorder& of_;  ///< me_'s may be another one when the wait is over
+  recorder& of_;  ///< me_.of may be another one at the end of the wait
   record::thread_slot& slot_;
   record::object& object_;
   record::kind kind_;
@@ -215,10 +230,10 @@ class recorded_wait {
   std::uint64_t began_, ended_ = 0;
 };
 
-/// Begins to record into the file of that name, if it is one.
+/// Begins to record into the file of that path, if it is a record's file.
 void record_in(const char* path, const mutex_table& table);
 
-/// Ends the recording; the launcher has said so in the file.
+/// Ends the recording, which the launcher has ended in the file.
 [[gnu::cold, gnu::noinline]] void end_recording(recorder& r);
 inline bool has_ended(const recorder& r) {
   return r.head->enabled.load(std::memory_order_relaxed) == 0;

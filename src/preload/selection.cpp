@@ -1,5 +1,5 @@
-// What the environment selects: the lock, how long its waiters stay awake, the order of those who wait for conditions and
-// semaphores. Read once, on the first call, whichever it is.
+// Reads the environment, once, at the first call of any exported function: the lock, how long its waiters stay awake,
+// and the order of the waiters of condition variables and semaphores.
 #include "preload/selection.hpp"
 
 #include <atomic>
@@ -29,7 +29,7 @@ constexpr mutex_table c_library_table{"pthread",
                                       c_library::mutex_unlock,
                                       c_library::mutex_clocklock};
 
-/// Normal mutexes become adaptive ones when they are first used.
+/// A normal mutex becomes an adaptive one at its first use.
 void adapt(pthread_mutex_t* m) {
   std::atomic_ref<int> kind(m->__data.__kind);
   if (kind.load(std::memory_order_relaxed) == PTHREAD_MUTEX_NORMAL)
@@ -71,8 +71,9 @@ void report_measurements_only(std::string_view name) {
 constexpr const char* cond_variable = "USHER_COND_APPEND";
 constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
-/// The probability in a variable; in order of arrival if there is none. Null if it says something that is none.
-std::optional<append_probability> probability(const char* name) {
+/// The probability in a variable; 1, the order of arrival, if the variable is not set. Null if its text is no
+/// probability.
+std::optional<append_chance> probability(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty()) return append_probability();
   const double p = parse_probability(text);
@@ -114,7 +115,7 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
 
-/// Others may have found meanwhile that nothing is recorded, and have connected their calls accordingly.
+/// Other threads may have set the pointers meanwhile, when nothing was recorded yet: sets them again.
 void begin_recording(const char* path, const mutex_table& table) {
   record_in(path, table);
   if (is_recorded()) connect_mutexes();
@@ -125,12 +126,12 @@ void begin_recording(const char* path, const mutex_table& table) {
   const mutex_table* found = find(name);
   const bool refused = found != nullptr && found->lock == nullptr;
   const mutex_table* table = found != nullptr && !refused ? found : &c_library_table;
-  if (!table->passes_through) {  // before the table can be seen; several threads may do it, all the same
-    usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() registers the handler
-    native::fork_epoch();
+  if (!table->passes_through) {  // before the table is published; several threads may do the same
+    usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
+    native::fork_stamp();
     if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
-    // Locks are reset after a fork, so nodes of threads that are gone may be used again.
-    usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
+    // Mutexes are reset in a child, so the nodes of threads that do not exist there may be used again.
+    usher_process_state.ghosts_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();
     native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
                         nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),
@@ -142,7 +143,7 @@ void begin_recording(const char* path, const mutex_table& table) {
   note_selection(outcome_of(name, found), table->name);
   const mutex_table* none = nullptr;
   if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  // One thread a process comes here.
+  // One thread in each process gets here.
   if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
     begin_recording(file.data(), *table);  // the path ends where the variable does
   decide_provider();

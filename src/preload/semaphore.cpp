@@ -1,9 +1,9 @@
-// The exported sem_* functions, for semaphores of one process. Those that are shared between processes, and so the named
-// ones, are the C library's.
+// The exported sem_* functions, for semaphores of one process. Process-shared ones, and so the named ones, are the C
+// library's.
 //
-//     offset  0   the word     core/semaphore_core.hpp. A new one holds the value alone, as the C library's does
+//     offset  0   the word     core/semaphore_core.hpp. A new semaphore's word is its value, as in the C library
 //             8   shared       as the C library has it: 0 private, 0x80 shared
-//            16   the list     garbage while nobody waits
+//            16   the list     not valid while no thread waits
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -58,7 +58,7 @@ void on_cancel(void* argument) {
 }
 
 [[gnu::cold, gnu::noinline]] int wait(core& s, bool realtime, const timespec* until) {
-  // If the program lets itself be cancelled anywhere, then not while this thread has the list's lock.
+  // Asynchronous cancellation must not act while this thread has the list's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   USHER_PROBE1(sem_wait_begin, &s);
   waiting_thread me;
@@ -90,10 +90,10 @@ int wait_until(sem_t* s, clockid_t clock, const timespec* until) {
   return c.try_acquire() ? 0 : wait(c, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
-// ---- the calls, without a record of them -------------------------------------------------------------------
+// ---- unrecorded calls --------------------------------------------------------------------------------------
 
 int wait_on_ours(sem_t* s) {
-  pthread_testcancel();  // a cancellation point, also where it need not wait
+  pthread_testcancel();  // a cancellation point, also if it does not wait
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, false, nullptr);
 }
@@ -124,9 +124,9 @@ int wait_unrecorded(const sem_call& call) {
   return fail(EINVAL);
 }
 
-// Of all semaphores that are not ours for certain.
+// For semaphores that are not certain to be ours, and recorded calls.
 [[gnu::noinline]] int wait_slowly(sem_call call, std::uint64_t caller) {
-  passes_through();  // first: it begins the recording
+  passes_through();  // first: the first call of all begins the recording
   call.try_unrecorded = try_unrecorded;
   call.wait_unrecorded = wait_unrecorded;
   return is_recorded() ? recorded_sem_wait(call, caller) : wait_unrecorded(call);
@@ -143,10 +143,10 @@ int wait_unrecorded(const sem_call& call) {
 }  // namespace
 }  // namespace usher::preload
 
-using namespace usher::preload;  // NOLINT(google-build-using-namespace): this file is the room's surface
+using namespace usher::preload;  // NOLINT(google-build-using-namespace): the exported functions follow
 
 USHER_EXPORT int sem_init(sem_t* s, int shared, unsigned value) {
-  const int result = c_library::sem_init(s, shared, value);  // it checks the value and says whose it is
+  const int result = c_library::sem_init(s, shared, value);  // checks the value and writes `shared`
   if (result == 0 && is_ours(s)) ::new (s) core(value);
   if (result == 0 && is_recorded()) begin_initialised(s, usher::record::kind::semaphore, false);
   return result;

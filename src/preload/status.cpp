@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* c_librarys = "the C library's locks";
 
-/// Why the locks are the C library's.
+/// Why the C library's locks are used.
 const char* reason(outcome what) {
   switch (what) {
     case outcome::not_set:

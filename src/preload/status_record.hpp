@@ -1,5 +1,6 @@
-// What the library says of itself in a process, for `usher status`. The launcher finds it by its magic in the library's data: in the memory of
-// the process, where it may read that, else in the library's file, where only the version is filled in.
+// A record of the library's selection in a process, for `usher status`. The launcher finds it by its magic in the
+// library's data: in the memory of the process, if it may read that, else in the library's file, where only the version
+// is filled in.
 #pragma once
 
 #include <array>
@@ -9,15 +10,15 @@
 
 namespace usher::preload {
 
-/// What came of USHER_LOCK.
+/// What USHER_LOCK has selected.
 enum class outcome : std::uint32_t {
   undecided,
   ours,               ///< a lock of Usher's
-  c_library,          ///< the C library's, as it was asked for
-  not_set,            ///< nothing was asked for
-  unknown,            ///< no lock has that name
-  measurements_only,  ///< that is no lock
-  not_glibc,          ///< a program of another C library
+  c_library,          ///< the C library's locks, by name
+  not_set,            ///< the C library's locks: USHER_LOCK is not set
+  unknown,            ///< the C library's locks: no lock has the name in USHER_LOCK
+  measurements_only,  ///< the C library's locks: the named lock excludes no thread
+  not_glibc,          ///< the C library's locks: the program runs on another C library than glibc
 };
 
 struct alignas(16) status_record {
@@ -26,7 +27,7 @@ struct alignas(16) status_record {
 
   text magic;
   text version;                   ///< as 0.1.0
-  std::atomic<const char*> lock;  ///< the name of the one that is in use, of at most `longest_name` characters
+  std::atomic<const char*> lock;  ///< the name of the lock in use, of at most `longest_name` characters
   std::atomic<outcome> decided;
   std::uint32_t recorded;  ///< the value of *owner while `usher stat` records
   const void* owner;       ///< 32 bits

@@ -13,7 +13,7 @@
 #endif
 
 extern "C" {
-// This module's image, by the linker.
+// The bounds of this module's image, defined by the linker.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
 [[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
 #if defined(DLFO_EH_SEGMENT_TYPE)
@@ -28,7 +28,7 @@ bool is_own(std::uint64_t address) {
   return address >= reinterpret_cast<std::uintptr_t>(__ehdr_start) && address < reinterpret_cast<std::uintptr_t>(_end);
 }
 
-/// False if the chain has no room for it.
+/// Adds an address, unless it is this module's. False: the chain is full.
 bool add(call_chain& chain, std::uint64_t pc) {
   if (is_own(pc)) return true;
   if (chain.length == call_chain::longest) return false;
@@ -36,14 +36,15 @@ bool add(call_chain& chain, std::uint64_t pc) {
   return true;
 }
 
-/// A handler may capture, too, at any time: halves of its bounds and of ours must not come together.
+/// A signal handler may call capture() at any time: one of its bounds must not be combined with one of the interrupted
+/// call's.
 readable_memory recall(const stack_bounds& bounds) {
   const volatile stack_bounds& b = bounds;
   const std::uintptr_t low = b.low, high = b.high;
   return b.low == low ? readable_memory(low, high) : readable_memory();
 }
-/// Only what a chain that did not fail has led through: above the last frame of a fiber nothing need be, and another fiber
-/// may lie here next time.
+/// Keeps the bounds only of a chain that did not fail (`sure`): nothing need be mapped above the last frame of a fiber,
+/// and another fiber may lie here next time.
 void remember(stack_bounds& bounds, const readable_memory& stack, bool sure) {
   volatile stack_bounds& b = bounds;
   b.high = 0;
@@ -61,8 +62,8 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 29;
 }
 
-/// What has been found for addresses, shared by all threads. An entry is two words that are written and read apart: the check
-/// is key ^ value, so that halves of two entries, or of an old and a new one, are no entry.
+/// Values found for keys, shared by all threads. An entry is two words, which are written and read one by one; the
+/// check is key ^ value, so that words of two entries, or of an old and a new one, are not taken for an entry.
 class found_values {
  public:
   std::uint64_t get(std::uint64_t key) const {
@@ -86,7 +87,7 @@ class found_values {
 
 constinit found_values found{};
 
-/// A segment of a module, or the module, the tables that are for it, and what it is called in found_values.
+/// A module, or a segment of it, with its tables and its name in found_values.
 struct module_found {
   std::uintptr_t begin = 0, end = 0;
   std::uintptr_t header = 0;  ///< of the tables; 0: none
@@ -105,7 +106,8 @@ void find_own(module_found& m) {
     if (segments[i].p_type == PT_GNU_EH_FRAME) m.header = m.begin + segments[i].p_vaddr;
 }
 
-/// `m` is the module of an earlier frame, which is most often this one's, too. Without tables where there are none.
+/// Sets `m`, the module of the last frame, to the module of `address`, which is most often the same. `m.header` is 0
+/// where there are no tables.
 void find_module(std::uint64_t address, module_found& m) {
   if (address >= m.begin && address < m.end) return;
   m = {};
@@ -118,7 +120,7 @@ void find_module(std::uint64_t address, module_found& m) {
   const auto header = reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame);
   std::uint64_t words[2];  // of the header: versions and encodings, where .eh_frame is, how many frames, the first one
   if (header == 0) return;
-  // Asked once whether the header can be read, not each time.
+  // The kernel is asked once whether the header can be read, not at each call.
   const std::uint64_t asked =
       mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(object.dlfo_link_map), header));
   readable_memory memory;
@@ -131,13 +133,14 @@ void find_module(std::uint64_t address, module_found& m) {
 #endif
 }
 
-// ---- rules in a word: 2 bits of kind, 3 of base, 20 of offset / 8, 6 for each register: its distance from the CFA / 8 ----
+// ---- rules in a word: 2 bits of kind, 3 of base, 20 of offset / 8, 6 for each register: its distance from the CFA / 8
+// ----
 
 enum kind : std::uint64_t { nothing, by_frame, outermost, no_rules };
 constexpr std::uint8_t bases[] = {rsp, rbx, rbp, r12, r13, r14, r15};
 constexpr unsigned saved = 6;  // bases without rsp
 
-/// `nothing`: they do not fit.
+/// The rules in a word. `nothing`: they do not fit.
 std::uint64_t packed(const frame_rules& rules) {
   using r = frame_rules;
   if (rules.of[rip].kind == r::undefined) return outermost;
@@ -174,7 +177,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return stack.read(cfa - 8, regs.r[rip]);
 }
 
-/// What the word has no room for.
+/// Applies rules that do not fit into a word.
 [[gnu::cold, gnu::noinline]] bool apply(const frame_rules& rules, const tables& in, registers& regs,
                                         readable_memory& stack) {
   using r = frame_rules;
@@ -222,7 +225,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return true;
 }
 
-/// Where there are no rules.
+/// A step by the frame pointer, where there are no rules.
 [[gnu::cold, gnu::noinline]] bool guess(registers& regs, readable_memory& stack) {
   const std::uint64_t frame = regs.r[rbp], sp = regs.r[rsp];
   if (!regs.knows(rbp) || frame % 8 != 0 || frame < sp || frame - sp > largest_guess) return false;
@@ -237,7 +240,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return true;
 }
 
-/// The registers here, as they are between the two instructions.
+/// Reads the registers of the function in which this is in line.
 [[gnu::always_inline]] inline void read_registers(registers& regs) {
   __asm__ volatile(
       "movq %%rbx, 3*8(%0)\n\tmovq %%rbp, 6*8(%0)\n\tmovq %%rsp, 7*8(%0)\n\t"
@@ -251,7 +254,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 
 enum class step { called, interrupted, ended, failed };
 
-/// Apart, for what it needs of the stack: `word` is left `nothing` where a word has no room for the rules.
+/// Not in line, because it needs much of the stack. Sets `word`, to `nothing` where the rules do not fit into a word.
 [[gnu::cold, gnu::noinline]] step step_by_tables(const module_found& m, std::uint64_t address, registers& regs,
                                                  readable_memory& stack, std::uint64_t& word) {
   readable_memory memory = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
@@ -262,7 +265,7 @@ enum class step { called, interrupted, ended, failed };
   return rules.interrupted ? step::interrupted : step::called;
 }
 
-/// Makes the registers the caller's.
+/// Replaces the registers by the caller's.
 step take_step(const module_found& m, std::uint64_t address, registers& regs, readable_memory& stack, bool& guessed) {
   std::uint64_t word = no_rules;
   if (m.header != 0) {
@@ -315,10 +318,10 @@ bool is_in_module(const void* address) {
   bool guessed = false, failed = false;
   module_found m;
   std::uint64_t address = regs.r[rip];
-  constexpr unsigned most_frames = 256;  // with our own; chosen
+  constexpr unsigned most_frames = 256;  // including our own; chosen
   for (unsigned frames = 0; frames < most_frames; frames++) {
     find_module(address, m);
-    stack.trust(m.is_own);  // our own frames are there, even where nobody may ask
+    stack.trust(m.is_own);  // our own frames are certain to be mapped, even where a sandbox refuses the question
     const step taken = take_step(m, address, regs, stack, guessed);
     const std::uint64_t pc = regs.r[rip];
     failed = taken == step::failed;
@@ -337,7 +340,7 @@ bool is_in_module(const void* address) {
   into.length = 0;
   into.cut = true;
   readable_memory stack = recall(bounds);
-  stack.trust(true);  // while it is our own frames
+  stack.trust(true);  // as long as the frames are our own
   auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   for (unsigned frames = 0; frames < 256; frames++) {
     std::uint64_t outer = 0, pc = 0;

@@ -1,51 +1,52 @@
 // The calling thread's call chain, taken in the middle of a lock call.
 //
-// capture() runs in pthread_mutex_lock() and its relatives: in allocators, in signal handlers, in forked children, on
-// fibers, on stacks of 16 KiB, next to code that has no unwind tables. That is why it is our own, against the rule that
-// a well-kept library beats own code:
-//   - libunwind and libdw take mutexes, allocate and call dl_iterate_phdr(), which takes the loader's lock: a thread that
-//     holds it may wait for the very mutex whose chain is taken. So does backtrace(), whose first call loads libgcc_s.
+// capture() runs in pthread_mutex_lock() and similar functions: in allocators, in signal handlers, in forked children,
+// on fibers, on stacks of 16 KiB, next to code that has no unwind tables. No library can be used there:
+//   - libunwind and libdw take mutexes, allocate and call dl_iterate_phdr(), which takes the loader's lock: a thread
+//     that holds it may wait for the very mutex whose chain is taken. So does backtrace(), whose first call loads
+//     libgcc_s.
 //   - libgcc's _Unwind_Backtrace() takes a mutex where frames have been registered (JIT compilers do), and reads memory
 //     unchecked where code has no tables.
 //   - The kernel's perf events need rights that programs do not have.
 //
 // Guarantees
-//   - No allocation, no lock, no thread-local of its own, errno untouched, async-signal-safe, safe in children of fork().
-//     Uses less than 3 KiB of the stack.
-//   - It calls two things: _dl_find_object() of glibc 2.35 and later, which is lock-free and async-signal-safe, and, to ask
-//     whether a page can be read, rt_sigprocmask with an operation that does not exist: the kernel answers EFAULT or EINVAL
-//     and changes nothing. Opens no file: sandboxes that kill for open() do not, a descriptor could be seen or inherited,
-//     and /proc/self/maps is long where mappings are many.
-//   - Never faults: each page outside our own frames and our own image is asked for before it is read. What is known of the
-//     stack is kept from call to call, but only where unwind tables led to an end or to 29 callers; after a guess each page
-//     is asked for anew. (What can't be excluded: that another thread unmaps a page, or unloads a module, between question
-//     and reading. Only a wrong guess leads to memory for which a program may do that.)
-//   - Ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
+//   - No allocation, no lock, no thread-local of its own, errno untouched, async-signal-safe, safe in children of
+//     fork(). Uses less than 3 KiB of the stack.
+//   - It calls two functions: _dl_find_object() of glibc 2.35 and later, which is lock-free and async-signal-safe; and,
+//     to ask whether a page can be read, rt_sigprocmask with an operation that does not exist: the kernel answers
+//     EFAULT or EINVAL and changes nothing. It opens no file: sandboxes may kill for open() but not for this call, a
+//     descriptor could be seen or inherited, and /proc/self/maps is long where mappings are many.
+//   - It never faults: the kernel is asked for each page outside our own frames and our own image before the page is
+//     read. The readable part of the stack is kept from call to call, but only where unwind tables led to an end or to
+//     29 callers; after a guess each page is asked for again. (What can't be excluded: another thread unmaps a page, or
+//     unloads a module, between question and reading. Only a wrong guess leads to memory for which a program may do
+//     that.)
+//   - It ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
 //
-// How, on x86-64: by the DWARF tables of .eh_frame, found by binary search in .eh_frame_hdr, as gcc and clang emit them for
-// all code unless told otherwise, with or without frame pointers: any register, CFA and registers by expression (PLT,
-// over-aligned frames, the signal trampoline), signal frames, alternate signal stacks. What most frames need is one
-// word: that is kept in a table of the process, by address and by the module: where it lies, where its tables are, how many
-// frames they have, the first one. So a module that is loaded in the place of another one is not unwound by the former's
-// rules; only if these are all the same, and a frame's size is not, the chain may be wrong.
+// How, on x86-64: by the DWARF tables of .eh_frame, found by binary search in .eh_frame_hdr. gcc and clang emit them
+// for all code unless told otherwise, with or without frame pointers. Supported are any register, CFA and registers by
+// expression (PLT, over-aligned frames, the signal trampoline), signal frames, alternate signal stacks. The rules of
+// most frames fit into one word, which is kept in a table of the process, by the address and by the module: where the
+// module and its tables lie, how many frames these have, and the first of them. So a module that is loaded in the place
+// of another one is not unwound by the old one's rules; only if all of these are the same, and a frame's size is not,
+// may the chain be wrong.
 //
-// Where it cannot unwind that way
-//   - No table for an address (JIT, hand-written code): one step by the frame pointer, if that is plausible: aligned, above
-//     the stack pointer and within 1 MiB, readable, and with an address beside it that may be code. Callers that keep no
-//     frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`. V8 keeps frame pointers,
-//     HotSpot's optimised code only with -XX:+PreserveFramePointer.
-//   - The end of a fiber whose first frame does not say that it is the first (makecontext()): `cut`, what is above it is
-//     not read.
-//   - Tables that contradict themselves or need a register that nobody has saved: `cut`.
-//   - No _dl_find_object() (musl, glibc before 2.35): tables for our own frames, so that the caller is always known; frame
-//     pointers from there on.
+// Where the tables do not lead on
+//   - No table for an address (JIT, hand-written code): one step by the frame pointer, if that is plausible: aligned,
+//     above the stack pointer and within 1 MiB, readable, and with an address beside it that may be code. Callers that
+//     keep no frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`. V8 keeps frame
+//     pointers, HotSpot's optimised code only with -XX:+PreserveFramePointer.
+//   - The end of a fiber whose first frame is not marked as the first (makecontext()): `cut`, nothing above it is read.
+//   - Tables that contradict themselves or need a register that no frame has saved: `cut`.
+//   - No _dl_find_object() (musl, glibc before 2.35): tables for our own frames, so that the caller is always known;
+//     frame pointers from there on.
 //   - A seccomp filter that refuses the question: the caller, `cut`.
 //   - AArch64: frame pointers only, which gcc and clang keep there by default; pointer authentication is removed.
 //   - Elsewhere: nothing, `cut`.
 //
-// Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns, and 10 ns for each frame whose rules are known;
-// 0.3 µs for a frame whose rules are looked up, up to 1 µs where tables are large; 0.15 µs for each page of the stack that
-// is asked for. backtrace() takes 120 ns a frame.
+// Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns, and 10 ns for each frame whose rules are
+// known; 0.3 µs for a frame whose rules are looked up, up to 1 µs where tables are large; 0.15 µs for each page of the
+// stack that is asked for. backtrace() takes 120 ns a frame.
 #pragma once
 
 #include <cstdint>
@@ -56,12 +57,13 @@ struct call_chain {
   static constexpr unsigned longest = 29;
   unsigned length;  ///< of pc
   bool cut;         ///< there are or may be further callers
-  /// Return addresses, the innermost first: pc − 1 lies in the calling instruction. A frame that a signal has interrupted
-  /// calls nothing: its address is that of the interrupted instruction + 1, so that pc − 1 is right there, too.
+  /// Return addresses, the innermost first: pc − 1 lies in the calling instruction. A frame that a signal has
+  /// interrupted calls nothing: its address is that of the interrupted instruction + 1, so that pc − 1 is right there,
+  /// too.
   std::uint64_t pc[longest];
 };
 
-/// The part of a thread's stack that has been found readable. One per thread, zero at first.
+/// The part of a thread's stack that is known to be readable. One per thread, zero at first.
 struct stack_bounds {
   std::uintptr_t low, high;
 };
@@ -69,7 +71,7 @@ struct stack_bounds {
 /// The calling thread's chain without frames of the module that capture() is in (libusher.so).
 void capture(call_chain& into, stack_bounds& stack);
 
-/// Whether is_in_module() can know.
+/// Whether is_in_module() can tell.
 bool can_find_modules();
 
 /// Whether an address lies in a loaded module's image (static object); false if it can't be known.

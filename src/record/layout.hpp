@@ -1,22 +1,25 @@
 // What `usher stat` records: the layout of a file in memory, shared by the launcher and all processes of the program.
 //
-// The library writes (src/preload/recording.cpp), the launcher reads (src/stat/). Everything that both touch is atomic and
-// relaxed: a table that is read while the program runs may be a few operations out of step with itself. The file is sparse;
-// only pages that are written to become memory. Times are ticks: of the processor's time stamp counter, or nanoseconds.
+// The library writes (src/preload/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All that both access
+// is atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations. The
+// file is sparse; only pages that are written to become memory. Times are ticks: of the processor's time stamp counter,
+// or nanoseconds.
 //
-//     header       options, capacities, how much of each table is taken, what found no room
-//     processes    one slot each incarnation: a fork and an exec begin new ones
-//     modules      executable mappings of the processes, as /proc/self/maps had them when a chain first went there
+//     header       options, capacities, how much of each table is taken, how much found no room
+//     processes    one slot for each incarnation: a fork and an exec begin new ones
+//     modules      executable mappings of the processes, as in /proc/self/maps when a chain first led there
 //     text         the modules' paths
-//     threads      one slot each, from its first call on; what it waits for now
+//     threads      one slot for each thread, from its first call on; what it waits for now
 //     objects      mutexes, condition variables, semaphores: an open hash table, two cache lines each
 //     details      histograms and threads of objects that have been contended
 //     chains       call chains, each once: a hash table
-//     charges      what was waited, by object or place and chain: a hash table
+//     charges      the time waited, by object or place and by chain: a hash table
 //     windows      successive owners of contended mutexes
 //
-// An object's first line is written by its holder alone, plainly; its second line by anyone. What a condition variable and
-// a semaphore count, they count with atomic additions: they have no holder.
+// A *chain* is a thread's call chain. The *place* of an object is the chain of its initialisation or first use.
+//
+// Only a mutex's holder writes its first cache line, by loads and stores; any thread writes the second. Condition
+// variables and semaphores have no holder: all that is counted of them is counted by atomic additions.
 #pragma once
 
 #include <atomic>
@@ -30,11 +33,11 @@ using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
 
 inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
-inline constexpr const char* variable = "USHER_STAT";       ///< where the library finds its path
+inline constexpr const char* variable = "USHER_STAT";       ///< environment variable with the file's path
 inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
 inline constexpr std::uint32_t version = 1;
 
-/// How many of each the file has room for. Powers of two where it is a hash table.
+/// The sizes of the tables; powers of two for hash tables.
 struct capacities {
   std::uint32_t objects = 65536;  ///< power of two
   std::uint32_t details = 8192;
@@ -47,7 +50,7 @@ struct capacities {
   std::uint32_t windows = 256;
 };
 
-/// What found no room.
+/// How much found no room.
 struct dropped_counts {
   word64 objects;  ///< calls on objects without an entry
   word64 details, threads, processes, modules, chains, charges;
@@ -59,15 +62,15 @@ struct alignas(4096) header {
   std::uint32_t hold_times;  ///< 1: each hold is timed, not a sample
   std::uint64_t size;        ///< of the file
   capacities room;
-  std::uint32_t ticks_are_tsc;                                 ///< else nanoseconds of CLOCK_MONOTONIC
-  std::uint64_t ticks_a_ms;                                    ///< near enough for rates; the launcher measures exactly
-  word32 enabled;                                              ///< 0: the library records nothing more
+  std::uint32_t ticks_are_tsc;  ///< else nanoseconds of CLOCK_MONOTONIC
+  std::uint64_t ticks_a_ms;     ///< approximate, for rates; the launcher measures exactly
+  word32 enabled;               ///< 0: the library records nothing more
   word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
-  word64 next_holder_sample;                                   ///< ticks: not before
+  word64 next_holder_sample;                                   ///< ticks: no holder's chain is taken before this time
   word64 calls;                                                ///< first calls of threads that found no slot
   word32 opened;  ///< by how many programs; slots are taken at the first call
-  /// Threads that have ended and whose slots were given to others: how many, their lives in ticks, and what they waited by
-  /// kind − 1.
+  /// Threads that have ended and whose slots were given to others: their number, the sum of their lives in ticks, and
+  /// the sums of their waits by kind − 1.
   word64 retired, retired_lives, retired_waited[3];
   dropped_counts dropped;
 };
@@ -79,15 +82,15 @@ struct alignas(128) process_slot {
   word32 parent;        ///< slot + 1 of the process that forked it; 0: began with exec
   word64 began, ended;  ///< ticks; `ended` by the launcher, 0: alive when last looked at
   word32 library;       ///< 1: locks of ours, 0: the C library's
-  word32 maps_lock;     ///< 1: a thread of it writes its modules
+  word32 reserved;      ///< 0
   char lock[32];        ///< name of the lock
   char command[16];     ///< as /proc/PID/comm has it
 };
 
 /// An executable mapping.
 struct module_slot {
-  word32 ready;  ///< 1 when all else is written
-  std::uint32_t process;
+  word32 ready;                      ///< 1 when all other fields are written
+  std::uint32_t process;             ///< slot
   std::uint64_t begin, end, offset;  ///< addresses; offset in the file
   std::uint32_t path, path_length;   ///< in the text
   std::uint64_t inode;               ///< of the file, as the maps have it; 0: not known
@@ -102,7 +105,7 @@ struct alignas(128) thread_slot {
   word32 waits_for;            ///< object + 1 while it waits, else 0
   word32 chain;                ///< + 1, of the wait; 0: none was taken
   word64 since;                ///< ticks
-  word64 caller;               ///< return address of the call that waits
+  word64 caller;               ///< return address of the waiting call
   word32 over;                 ///< 1, by the launcher: the thread has ended
 };
 
@@ -112,31 +115,32 @@ enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 enum object_flags : std::uint32_t {
   is_static = 1,  ///< lies in a module: its own place
   from_init = 2,  ///< the place is the chain of its initialisation, not of its first use
-  /// No object: those of a place that were destroyed, together; `owner` says how many, `hold_begin` for how many ticks the one
-  /// was held that was held most.
+  /// No object, but the sum of the destroyed objects of a place. `owner` is their number, `hold_begin` the ticks for
+  /// which the most held one was held.
   is_sum = 4,
-  any_wait_hidden = 8,  ///< relocked inside the C library's pthread_cond_wait: acquisitions whose waiting nobody saw
+  any_wait_hidden = 8,  ///< locked again inside the C library's pthread_cond_wait, so some waits were not seen
 };
 
 struct alignas(128) object {
-  // Line 1: by the holder.
+  // Line 1, written by the holder.
   word64 key;           ///< key_of(); 0: free, `vacant`: free again
   word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
   word32 owner;         ///< thread + 1; 0: free, or not known
   word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
   word64 hold_begin;    ///< ticks; 0: this hold is not timed
-  word64 waited_before;  ///< of those who wait now, before this hold began: see `waiting`. Less what those have waited
-      ///< who gave up during the hold: these subtract it, the one write here that is not the holder's
+  /// What the waiters had waited when this hold began: see `waiting`. A waiter that gives up during the hold subtracts
+  /// its wait, which is the only write to this line by another thread.
+  word64 waited_before;
   word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
   word32 holds;           ///< that number, of all timed holds: held / holds is the mean
   word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
   word32 place;           ///< chain + 1 of the initialisation or first use; 0: none
   word32 flags;           ///< object_flags
-  // Line 2: by anyone.
-  /// Threads that wait now (low 12 bits) and the sum of the ticks at which they began, modulo 2^52 (the rest). So
-  /// n × now − sum is what they have waited so far, all together.
+  // Line 2, written by any thread.
+  /// The number of threads that wait now (low 12 bits) and the sum of the ticks at which they began to, modulo 2^52
+  /// (the rest). So n × now − sum is the time that they have waited so far, all together.
   alignas(64) word64 waiting;
-  word64 contended;  ///< acquisitions that were not had at once; condition: waits that a signal ended
+  word64 contended;  ///< acquisitions after a wait; condition: waits that a signal ended
   word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
   word64 longest;    ///< ticks, of one
   word64
@@ -152,7 +156,7 @@ struct alignas(128) object {
 };
 static_assert(sizeof(object) == 128);
 
-/// Addresses have 48 bits here, which a process's number is put above.
+/// An object's key: 48 bits of its address, and above them the process's slot + 1.
 constexpr std::uint64_t key_of(std::uint32_t process, std::uint64_t address) {
   return std::uint64_t{process + 1} << 48 | (address & 0xffffffffffffu);
 }
@@ -162,8 +166,8 @@ constexpr std::uint32_t process_of(std::uint64_t key) {
 constexpr std::uint64_t address_of(std::uint64_t key) {
   return key & 0xffffffffffffu;
 }
-/// Where in the table the search for a key begins; it goes on to the next place, `longest_search` times at most. The uppermost
-/// bits of the product, for the process is in the uppermost of the key, and has no part in those below bit 48.
+/// Where in the table the search for a key begins; it goes on to the next entries, `longest_search` in all. High bits
+/// of the product, because the key's process is above bit 48, and does not influence the product's bits below.
 constexpr std::uint32_t first_place(std::uint64_t key, std::uint32_t objects) {
   return std::uint32_t((key * 0x9e3779b97f4a7c15u) >> 42) & (objects - 1);
 }
@@ -173,15 +177,15 @@ constexpr std::uint64_t waiting_count = (1 << 12) - 1;
 constexpr std::uint64_t arrival(std::uint64_t ticks) {
   return ticks << 12 | 1;
 }
-/// What those who wait have waited so far, in ticks, modulo 2^52.
+/// The ticks that the present waiters have waited so far, all together, modulo 2^52.
 constexpr std::uint64_t waited_so_far(std::uint64_t waiting, std::uint64_t now) {
   return ((waiting & waiting_count) * now - (waiting >> 12)) & ((std::uint64_t{1} << 52) - 1);
 }
 
-/// Durations by size, in units of 16 ticks: below 16 units each its own, then 16 to an octave, so that a bucket is at most
-/// 6.25 % wide.
+/// The buckets of histograms, in units of 16 ticks: one for each unit below 16, then 16 for each octave, so that a
+/// bucket is at most 6.25 % wide.
 struct duration_buckets {
-  static constexpr std::uint32_t count = 544;  ///< up to 2^41 ticks; what is longer is in the last
+  static constexpr std::uint32_t count = 544;  ///< up to 2^41 ticks; longer durations are in the last
   static constexpr std::uint32_t of(std::uint64_t ticks) {
     const std::uint64_t units = ticks >> 4;
     if (units < 16) return std::uint32_t(units);
@@ -189,7 +193,7 @@ struct duration_buckets {
     const std::uint32_t i = 16 * (octave + 1) + std::uint32_t((units >> octave) & 15);
     return i < count ? i : count - 1;
   }
-  /// The least number of ticks that is in bucket i; that of i + 1 is where it ends.
+  /// The least number of ticks in bucket i, which ends where bucket i + 1 begins.
   static constexpr std::uint64_t lower(std::uint32_t i) {
     const std::uint64_t units = i < 16 ? i : (std::uint64_t{16} + i % 16) << (i / 16 - 1);
     return units << 4;
@@ -199,10 +203,10 @@ static_assert(duration_buckets::of(256) == 16 && duration_buckets::lower(16) == 
               duration_buckets::of(duration_buckets::lower(99)) == 99 &&
               duration_buckets::of(duration_buckets::lower(99) - 1) == 98);
 
-/// Of an object that was contended.
+/// More about an object that was contended.
 struct alignas(4096) detail {
-  /// The threads that waited most. Where there are more, the one with the least is replaced, and the new one inherits its
-  /// figures: nobody is underestimated.
+  /// The threads that waited most. A thread that finds the list full replaces the one with the least, and inherits its
+  /// figures, so that no figure is too low.
   struct thread {
     word32 index;  ///< + 1
     word32 waits;
@@ -210,19 +214,20 @@ struct alignas(4096) detail {
   };
   static constexpr std::uint32_t most_threads = 30;
 
-  word32 object;                             ///< + 1: whose
+  word32 object;                             ///< + 1
   word32 many;                               ///< 1: more threads waited than are listed
   word64 longest_hold;                       ///< ticks, of the timed ones
   word64 timed_at;                           ///< ticks: when the last timed hold ended
   word64 longest_waiter;                     ///< thread of the longest wait + 1
-  word64 next_window;                        ///< ticks: no window before
+  word64 next_window;                        ///< ticks: no window begins before this time
   word32 window;                             ///< + 1, of the one that is being written; 0: none
-  word32 windows;                            ///< how many it has had
-  word64 failed_tries;                       ///< of a mutex: apart from the lines that its holder reads
+  word32 windows;                            ///< how many the object has had
+  word64 failed_tries;                       ///< of a mutex: here, because its holder does not read this line
   word64 polls, sleeps, grants;              ///< of waits under locks of ours: native/wait_tally.hpp
   word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
-  /// Of a condition: when signals were sent that have not been answered: a ring, by `sent` and `heard`.
+  /// Of a condition variable: a ring of the times of signals that no waiter has returned from yet. `sent` counts
+  /// signals, `heard` waiters that have returned.
   word64 sent, heard;
   word64 sent_at[16];
   thread threads[most_threads];
@@ -231,25 +236,25 @@ struct alignas(4096) detail {
 };
 static_assert(sizeof(detail) == 4096);
 
-/// Return addresses, innermost first, without frames of the library's.
+/// Return addresses, innermost first, without the library's own frames.
 struct alignas(256) chain {
   static constexpr std::uint32_t longest = 29;
   word64 hash;   ///< 0: free
-  word32 ready;  ///< 1 when all else is written
+  word32 ready;  ///< 1 when all other fields are written
   std::uint32_t process;
   std::uint32_t length;
-  std::uint32_t cut;  ///< 1: it goes on, but could not be followed
+  std::uint32_t cut;  ///< 1: there may be further callers
   std::uint64_t pc[longest];
 };
 static_assert(sizeof(chain) == 256);
 
 enum class charged : std::uint32_t {
   none,
-  waiter,  ///< count: waits; ticks: what was waited. The chain waits
-  holder,  ///< count: samples; ticks: what others waited while it was held. The chain released it
+  waiter,  ///< count: waits; ticks: their length. The chain is that of the waiter
+  holder,  ///< count: samples; ticks: the time that others waited during holds. The chain is that of the unlock
 };
 
-/// Who is charged: an object that is its own place (below 2^30), or the objects of a place (2^30 + chain).
+/// What is charged: a static object (its index, below 2^30), or the objects of a place (2^30 + chain).
 inline constexpr std::uint32_t of_place = 1u << 30;
 
 struct charge {
@@ -282,7 +287,7 @@ struct alignas(4096) window {
 };
 static_assert(sizeof(window) == 4096);
 
-/// The file by its parts.
+/// The tables of the file.
 class view {
  public:
   view() = default;
