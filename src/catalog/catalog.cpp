@@ -21,7 +21,7 @@ constinit list every{};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void fill() {
-  every.count = 0;  // in a child, which begins again if the parent was interrupted here by the fork
+  every.count = 0;  // not 0 in a child that was forked during this function: pthread_once() begins again there
   for (const auto* f : families())
     for (std::size_t i = 0; i < f->count; i++) every.entries[every.count++] = &f->tables[i];
 }

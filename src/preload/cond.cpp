@@ -9,15 +9,14 @@
 //
 // A wait and a signal (core/condition_wait.hpp, core/wait_morphing.hpp):
 //
-//     waiter     enter(): its node, on its stack, joins the queue. Unlock the mutex. Sleep on the node's state
+//     waiter     enter(): its node, on its stack, joins the queue. It unlocks the mutex, and sleeps on the node's state
 //     signal     takes the first node off the queue. If the calling thread holds the waiter's mutex, as the owner tag
 //                shows, the node is requeued to the mutex (waited_mutex::requeue); else the waiter is woken
 //     unlock     of the mutex: wakes the first requeued waiter when the mutex is free, or hands the mutex over to it
 //     waiter     relock(): locks the mutex, unless it was handed over
 //
-// A broadcast takes all nodes off the queue as one chain, which is requeued; or its first waiter is woken. A waiter of
-// a chain that has got the mutex requeues the rest, so that one thread of a broadcast at a time is awake without the
-// mutex.
+// A broadcast takes all nodes off the queue as one chain, and requeues it or wakes its first waiter. A waiter of the
+// chain that has the mutex requeues the rest, so that one thread of a broadcast at a time is awake without the mutex.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>

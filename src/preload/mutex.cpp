@@ -64,8 +64,8 @@ void at_fork_in_child() {
   mixed_wait::renew_in_child();
 }
 
-/// Reads USHER_LOCK before the program can change its environment, so that a mistake in it is reported also in a
-/// program that never locks. Then does the preparations that a lock call could not do.
+/// Makes the selection before the program can change its environment, and reports a mistake in USHER_LOCK also in a
+/// program that never locks. Then makes the preparations that a lock call must not, or cannot, make.
 [[gnu::constructor]] void at_start() {
   connect();
   c_library::look_up_all();

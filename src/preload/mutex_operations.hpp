@@ -9,8 +9,9 @@
 //
 // A contended lock() waits in the lock's own code. Under steady, the default (locks/steady.hpp), a thread polls the
 // lock's word while that pays, then joins the queue and sleeps by a futex: the first of the queue on the lock's word,
-// after it has set a bit there, the others on their queue nodes. An unlock() whose compare-and-swap finds that bit
-// wakes the first by a key that it formed before the release: the mutex's memory may be gone by then.
+// after it has set a bit there, the others on their queue nodes. An unlock() whose compare-and-swap fails because of
+// that bit wakes the first, by a key that it formed before the release: the mutex's memory may be gone by then. The
+// unlock() of a thread that came through the queue then makes the next of the queue the first, and wakes it for that.
 //
 // Where the lock has an uncontended word, its operations are compiled a second time, for a process with one thread
 // (lock_single() …), which takes that word by a load and a store: one_thread.hpp. These call the first ones where the

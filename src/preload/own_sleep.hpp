@@ -1,8 +1,8 @@
 // Ends a wait in a child that was forked by a signal handler which had interrupted the wait.
 //
 // The child has a copy of the waiting thread, but not of the threads that could wake it, and the list that it waited in
-// is empty there. If the handler restarts system calls, the copy would sleep for ever. So the child sets the word on
-// which it sleeps to a value that ends the wait.
+// is empty there. If the handler restarts system calls, the copy would sleep for ever. So a handler of fork() sets the
+// word on which the copy sleeps to a value that ends the wait.
 #pragma once
 
 #include <atomic>

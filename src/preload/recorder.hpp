@@ -233,7 +233,7 @@ class recorded_wait {
 /// Begins to record into the file of that path, if it is a record's file.
 void record_in(const char* path, const mutex_table& table);
 
-/// Ends the recording, which the launcher has ended in the file.
+/// Ends the recording in this process, after the launcher has cleared `enabled` in the file.
 [[gnu::cold, gnu::noinline]] void end_recording(recorder& r);
 inline bool has_ended(const recorder& r) {
   return r.head->enabled.load(std::memory_order_relaxed) == 0;

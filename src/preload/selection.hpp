@@ -1,4 +1,4 @@
-// What the environment selects, for this process and for good.
+// The selection that the environment makes, once for a process.
 #pragma once
 
 #include <atomic>

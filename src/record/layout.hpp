@@ -127,7 +127,7 @@ struct alignas(128) object {
   word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
   word32 owner;         ///< thread + 1; 0: free, or not known
   word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
-  word64 hold_begin;    ///< ticks; 0: this hold is not timed
+  word64 hold_begin;    ///< ticks but for bits 0 and 1 (recorded_mutex.cpp); 0: this hold is not timed
   /// What the waiters had waited when this hold began: see `waiting`. A waiter that gives up during the hold subtracts
   /// its wait, which is the only write to this line by another thread.
   word64 waited_before;
@@ -144,7 +144,7 @@ struct alignas(128) object {
   word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
   word64 longest;    ///< ticks, of one
   word64
-      signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: trylocks that failed, without a detail
+      signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: failed trylocks, if it has no detail
   word64 unheard;       ///< condition: signals and broadcasts without a waiter
   word32 most_waiting;  ///< threads at once
   word32 timeouts;
