@@ -17,6 +17,9 @@
 //
 // A broadcast takes all nodes off the queue as one chain, and requeues it or wakes its first waiter. A waiter of the
 // chain that has the mutex requeues the rest, so that one thread of a broadcast at a time is awake without the mutex.
+//
+// The queue's word contains the fork epoch: in the child of a fork the queue counts as empty, because the waiters do not
+// exist there. A waiter whose signal handler has forked leaves the wait in the child: own_sleep.hpp.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>

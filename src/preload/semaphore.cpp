@@ -4,6 +4,8 @@
 //     offset  0   the word     core/semaphore_core.hpp. A new semaphore's word is its value, as in the C library
 //             8   shared       as the C library has it: 0 private, 0x80 shared
 //            16   the list     not valid while no thread waits
+//
+// The word contains the fork epoch, too: in the child of a fork no thread waits, and the value is kept.
 #include <pthread.h>
 #include <semaphore.h>
 
