@@ -10,6 +10,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
@@ -22,20 +23,13 @@ class mcs_with_node {
  public:
   void lock(node_handle mine) {
     prepare<P>(mine);
-    // (1) release: the prepared node is seen by the successor that finds it here. Acquire: pairs with (4).
-    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    const node_handle previous = enqueue<P>(tail_, mine);
     if (previous == no_node) [[likely]]
       return;
-    P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire in unlock
-    wait_for_grant<P, W>(mine);
+    wait_behind<P, W>(previous, mine);
   }
 
-  bool try_lock(node_handle mine) {
-    node_handle expected = no_node;
-    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
-    prepare<P>(mine);
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
-  }
+  bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);  // (4) in both

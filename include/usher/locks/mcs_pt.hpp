@@ -21,6 +21,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
@@ -37,21 +38,15 @@ class mcs_pt_with_node {
       prepare<P>(mine);
       P::node(mine).mark.store(
           0, std::memory_order_relaxed);  // firm, until it says that it lives: no clock if nobody waits
-      // (1) as MCS: release for the successor that finds this node, acquire pairs with (4) and (6).
-      const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+      const node_handle previous = enqueue<P>(tail_, mine);
       if (previous == no_node) [[likely]]
         return;
-      P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
+      link_behind<P>(previous, mine);
       if (wait(mine, firm)) return;
     }
   }
 
-  bool try_lock(node_handle mine) {
-    node_handle expected = no_node;
-    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
-    prepare<P>(mine);
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
-  }
+  bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) [[unlikely]]  // (4)

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
 #include "usher/core/thread_nodes.hpp"
@@ -28,20 +29,13 @@ class mcscr_with_node {
  public:
   void lock(node_handle mine) {
     prepare<P>(mine);
-    // (1) as MCS: release for the successor that finds this node, acquire pairs with (4).
-    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    const node_handle previous = enqueue<P>(tail_, mine);
     if (previous == no_node) [[likely]]
       return;
-    P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
-    wait_for_grant<P, W>(mine);
+    wait_behind<P, W>(previous, mine);
   }
 
-  bool try_lock(node_handle mine) {
-    node_handle expected = no_node;
-    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
-    prepare<P>(mine);
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
-  }
+  bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
     if (passive_head_.get() == no_node) [[likely]] {

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
 #include "usher/core/thread_nodes.hpp"
@@ -32,19 +33,13 @@ class mcscrn_with_node {
  public:
   void lock(node_handle mine) {
     prepare<P>(mine);
-    // (1) as MCS: release for the successor that finds this node, acquire pairs with (4).
-    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    const node_handle previous = enqueue<P>(tail_, mine);
     if (previous == no_node) [[likely]]
       return;
     wait(mine, previous);
   }
 
-  bool try_lock(node_handle mine) {
-    node_handle expected = no_node;
-    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
-    prepare<P>(mine);
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
-  }
+  bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
     if (passive_.get() == no_node && remote_.empty()) [[likely]] {
@@ -65,9 +60,8 @@ class mcscrn_with_node {
   using ring = node_ring<P>;
 
   [[gnu::cold, gnu::noinline]] void wait(node_handle mine, node_handle previous) {
-    remote_.record_numa_node(mine);                                 // read by those who have come here over the link
-    P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the acquire loads of next
-    wait_for_grant<P, W>(mine);
+    remote_.note_place(mine);  // read by threads that have come to this node by the link
+    wait_behind<P, W>(previous, mine);
   }
 
   /// Somebody waits, or unlock() has just found tail changed: then somebody is about to write the link.

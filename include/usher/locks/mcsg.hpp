@@ -16,6 +16,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
@@ -32,25 +33,19 @@ class mcsg_with_node {
     for (;;) {
       // (1) as MCS. The paper peeks at the tail only after the first pair of exchanges: peeking before it slows the
       // common case.
-      const node_handle previous = tail_.exchange(group_tail, std::memory_order_acq_rel);
+      const node_handle previous = enqueue<P>(tail_, group_tail);
       if (previous == no_node) [[likely]]
         return;
       if (is_guest(previous)) [[unlikely]] {
         group_tail = lead_group(previous);
         continue;
       }
-      P::node(previous).next.store(mine, std::memory_order_release);  // (2)
-      wait_for_grant<P, W>(mine);
+      wait_behind<P, W>(previous, mine);
       return;
     }
   }
 
-  bool try_lock(node_handle mine) {
-    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
-    prepare<P>(mine);
-    node_handle expected = no_node;
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
-  }
+  bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);

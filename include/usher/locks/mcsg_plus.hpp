@@ -42,6 +42,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/ticket_words.hpp"
@@ -109,7 +110,7 @@ class mcsg_plus_with_node {
   void lock(node_handle mine) {
     prepare<P>(mine);
     // (1) release: whoever finds this node here sees it prepared. Acquire: pairs with (1) and (5).
-    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
+    const node_handle previous = enqueue<P>(tail_, mine);
     if (previous == no_node) [[likely]]
       return;
     if (!is_guest(previous)) [[likely]]
@@ -118,12 +119,7 @@ class mcsg_plus_with_node {
     lead_group(mine);
   }
 
-  bool try_lock(node_handle mine) {
-    if (tail_.load(std::memory_order_relaxed) != no_node) return false;
-    prepare<P>(mine);
-    node_handle expected = no_node;
-    return tail_.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);
-  }
+  bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
     const node_handle next = successor_or_free<P, W>(tail_, mine);

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/tas.hpp"
@@ -72,12 +73,9 @@ class occasionally_fair {
       return;
     }
     prepare<P>(mine);
-    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
-    if (previous != no_node) {
-      P::node(previous).next.store(mine, std::memory_order_release);
-      wait_for_grant<P, W>(mine);
-    }
-    if (!lock_.lock_for(handoff_after)) ask();
+    const node_handle previous = enqueue<P>(tail_, mine);
+    if (previous != no_node) wait_behind<P, W>(previous, mine);
+    if (!lock_.lock_for(languish)) ask();
     // We hold the lock: it cannot be gone.
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
     P::give_node(mine);

@@ -48,6 +48,7 @@
 #pragma once
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/waiting.hpp"
 
@@ -144,8 +145,7 @@ class qspinlock {
       P::backoff(0);
     P::doorway(this);
     if (const node_handle previous = tail(seen)) {
-      P::node(previous).next.store(me, std::memory_order_release);  // (5) pairs with the acquire in enter_as_head()
-      wait_for_grant<P, W>(me);
+      wait_behind<P, W>(previous, me);  // the link is read by the acquire load that follows enter_as_head()
     }
     if (!enter_as_head(me)) grant<P, W>(W::await_soon(P::node(me).next, [](node_handle h) { return h != no_node; }));
     P::give_node(me);

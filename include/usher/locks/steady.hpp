@@ -63,6 +63,7 @@
 #include <type_traits>
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
 #include "usher/core/urgent_waiters.hpp"
@@ -235,12 +236,9 @@ class basic_steady : private urgent_waiters<P, W> {
 
   void enter_queue(node_handle mine) {
     prepare<P>(mine);
-    queue::record_numa_node(mine);
-    const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
-    if (previous != no_node) {
-      P::node(previous).next.store(mine, std::memory_order_release);
-      return wait_for_grant<P, in_queue>(mine);
-    }
+    queue::note_place(mine);
+    const node_handle previous = enqueue<P>(tail_, mine);
+    if (previous != no_node) return wait_behind<P, in_queue>(previous, mine);
     queue_of(mine).begin(mine);
     P::node(mine).mark.store(microseconds(P::now()), std::memory_order_relaxed);
   }

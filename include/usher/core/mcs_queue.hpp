@@ -1,0 +1,63 @@
+// Arrival at the queue of MCS: for all locks whose waiters form a linked list of queue nodes. The departure is
+// successor_or_free() in hand_over.hpp.
+//
+//     tail           meaning
+//     no_node        the queue is empty
+//     ≥ first_node   the node of the thread that arrived last
+//
+//     arriving thread            tail             next of its predecessor t     flag of its node m
+//        prepare(m)                                                             ? -> waiting
+//        enqueue(tail, m)        t -> m
+//        link_behind(t, m)                        no_node -> m
+//        wait_for_grant(m)                                                      waiting (-> parked) -> granted
+//
+// Between the second step and the third the predecessor is not the last in the queue and does not know its successor: its unlock
+// waits for the link. If t is no_node, the queue was empty: the thread is its head, and steps three and four fall away.
+//
+// Locks with an enqueue of their own: CLH has no links (clh.hpp). K42 has the lock itself in the queue (k42.hpp), and qspinlock has
+// the tail in a field of its word (qspinlock.hpp): both need a compare-and-swap. In MCSg and MCSg+ a thread that leads a group
+// exchanges the tail once more, for the group's last node, and a guest for a mark (mcsg.hpp, mcsg_plus.hpp).
+#pragma once
+
+#include <atomic>
+
+#include "usher/core/hand_over.hpp"
+#include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
+
+namespace usher::inline v1 {
+
+/// Makes a prepared node the last in the queue. Returns the node that was; no_node: the queue was empty.
+template <platform P>
+[[gnu::always_inline]] inline node_handle enqueue(typename P::template atomic<node_handle>& tail, node_handle mine) {
+  // (q1) Release: the prepared node; pairs with the acquire of the (q1) by which the successor finds this node. Acquire: pairs with
+  // that release, before (q2) writes to the predecessor's node; and, if the queue was empty, with the release of the
+  // compare-and-swap in successor_or_free().
+  return tail.exchange(mine, std::memory_order_acq_rel);
+}
+
+/// Enters the queue only if it is empty. The node need not be prepared.
+template <platform P>
+[[gnu::always_inline]] inline bool try_enqueue(typename P::template atomic<node_handle>& tail, node_handle mine) {
+  node_handle expected = no_node;
+  if (tail.load(std::memory_order_relaxed) != no_node) return false;
+  prepare<P>(mine);
+  return tail.compare_exchange_strong(expected, mine, std::memory_order_acq_rel, std::memory_order_relaxed);  // (q1)
+}
+
+/// Tells the predecessor its successor.
+template <platform P>
+[[gnu::always_inline]] inline void link_behind(node_handle previous, node_handle mine) {
+  // (q2) Release: what this thread has written to its node; pairs with the acquire loads of `next`, by the predecessor or by whoever
+  // passes over it.
+  P::node(previous).next.store(mine, std::memory_order_release);
+}
+
+/// The same, and waits until the node is granted.
+template <platform P, class W>
+[[gnu::always_inline]] inline void wait_behind(node_handle previous, node_handle mine) {
+  link_behind<P>(previous, mine);
+  wait_for_grant<P, W>(mine);
+}
+
+}  // namespace usher::inline v1
