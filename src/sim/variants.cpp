@@ -10,6 +10,7 @@
 #include "usher/locks/mcsg.hpp"
 #include "usher/locks/mcsg_plus.hpp"
 #include "usher/locks/twa.hpp"
+#include "usher/locks/twa_variants.hpp"
 
 namespace usher::sim {
 
@@ -41,7 +42,7 @@ using unsalted = basic_twa<P, W, unsalted_array<P>>;
 
 // The gang that an unlock brings near (§6, quantized; in the catalogue 4).
 template <class P, class W>
-using gang_16 = basic_twa<P, W, shared_array<P>, 1, 16>;
+using gang_16 = basic_twa_quantized<P, W, 16>;
 
 /// Callers bring their nodes, as in the MCSg paper's program: the lock need not remember its holder's. Each thread has one, and
 /// holds one lock at a time.

@@ -78,4 +78,40 @@ template <class Word>
   if (ticket.load(std::memory_order_relaxed) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
 }
 
+/// The front end of the locks that have both numbers in words of their own, side by side: the words, arrival, and try_lock().
+template <platform P>
+class front_end {
+ public:
+  bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
+
+  /// For tests: a free lock goes on counting from n.
+  void count_from(std::uint32_t n) {
+    ticket_.store(n * one, std::memory_order_relaxed);
+    grant_.store(n * one, std::memory_order_relaxed);
+  }
+
+ protected:
+  using word = typename P::template atomic<std::uint32_t>;
+
+  /// The doorway. Relaxed: a number orders nothing, and what the last owner wrote is read by way of grant.
+  std::uint32_t draw() { return ticket_.fetch_add(one, std::memory_order_relaxed); }
+
+  /// Whether this number is served.
+  bool served(std::uint32_t mine) const {
+    // (1) acquire: pairs with (2), the write to grant in unlock().
+    return number(grant_.load(std::memory_order_acquire)) == mine;
+  }
+
+  /// Asked by the holder: the number after its own.
+  std::uint32_t following() const { return number(grant_.load(std::memory_order_relaxed)) + one; }
+
+  /// How many unlocks until `mine` is served.
+  std::uint32_t distance_of(std::uint32_t mine, std::memory_order order) const {
+    return distance(mine, grant_.load(order));
+  }
+
+  word ticket_;
+  word grant_;
+};
+
 }  // namespace usher::inline v1::ticket_words

@@ -17,15 +17,15 @@ namespace usher::inline v1 {
 
 /// Without the hooks: what other locks are made of.
 template <platform P, class W>
-class ticket_core {
+class ticket_core : public ticket_words::front_end<P> {
+  using base = ticket_words::front_end<P>;
+
  public:
   void lock() {
-    const std::uint32_t mine = draw();
-    if (!served(mine)) [[unlikely]]
+    const std::uint32_t mine = base::draw();
+    if (!base::served(mine)) [[unlikely]]
       wait(mine);
   }
-
-  bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
 
   void unlock() {
     const std::uint32_t g = grant_.load(std::memory_order_relaxed);
@@ -42,29 +42,14 @@ class ticket_core {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool has_no_successor() const {
-    return ticket_.load(std::memory_order_relaxed) ==
-           ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
-  }
-
-  /// For tests: a free lock goes on counting from n.
-  void count_from(std::uint32_t n) {
-    ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
-    grant_.store(n * ticket_words::one, std::memory_order_relaxed);
-  }
+  bool alone() const { return ticket_.load(std::memory_order_relaxed) == base::following(); }
 
  protected:
-  std::uint32_t draw() { return ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed); }
-
-  // (1) acquire: pairs with (2).
-  bool served(std::uint32_t mine) const { return ticket_words::number(grant_.load(std::memory_order_acquire)) == mine; }
+  using base::ticket_, base::grant_;
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
     ticket_words::wait_until<P, W>(grant_, mine, ticket_words::mask_of(mine));
   }
-
-  typename P::template atomic<std::uint32_t> ticket_;
-  typename P::template atomic<std::uint32_t> grant_;
 };
 
 template <platform P, class W>

@@ -30,7 +30,9 @@ struct twa_chain_array {
 };
 
 template <platform_with_tables P, class W>
-class twa_chain {
+class twa_chain : ticket_words::front_end<P> {
+  using base = ticket_words::front_end<P>;
+
  public:
   static constexpr lock_traits traits{
       .summary = "TWA whose far waiters watch words of their own, in chains",
@@ -44,17 +46,16 @@ class twa_chain {
 
   void lock() {
     P::doorway(this);
-    const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed);
-    // (1) acquire: pairs with (2).
-    if (ticket_words::number(grant_.load(std::memory_order_acquire)) != mine) [[unlikely]]
+    const std::uint32_t mine = base::draw();
+    if (!base::served(mine)) [[unlikely]]  // (1)
       wait(mine);
     P::admitted(this);
   }
 
-  bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
+  using base::try_lock;
 
   void unlock() {
-    const std::uint32_t next = ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+    const std::uint32_t next = base::following();
     word& slot = slot_of(next + ticket_words::one);
     if constexpr (!W::parks) {
       grant_.store(next, std::memory_order_release);  // (2) hand-over first …
@@ -70,22 +71,18 @@ class twa_chain {
     }
   }
 
-  void count_from(std::uint32_t n) {
-    ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
-    grant_.store(n * ticket_words::one, std::memory_order_relaxed);
-  }
+  using base::count_from;
 
  private:
-  using word = typename P::template atomic<std::uint32_t>;
+  using base::grant_;
+  using typename base::word;
 
   word& slot_of(std::uint32_t number) const {
     return P::template table<twa_chain_array>()[waiting_array::hash(number, P::salt(this)) &
                                                 (P::template table_size<twa_chain_array>() - 1)];
   }
 
-  bool is_far(std::uint32_t mine, std::memory_order order) const {
-    return ticket_words::distance(mine, grant_.load(order)) > 1;
-  }
+  bool is_far(std::uint32_t mine, std::memory_order order) const { return base::distance_of(mine, order) > 1; }
 
   /// Takes a chain off and tells all who are in it.
   static void tell_all(word& slot) {
@@ -129,9 +126,6 @@ class twa_chain {
       P::backoff(0);
     }
   }
-
-  word ticket_;
-  word grant_;
 };
 
 }  // namespace usher::inline v1

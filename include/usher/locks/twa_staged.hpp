@@ -23,7 +23,9 @@
 namespace usher::inline v1 {
 
 template <platform_with_tables P, class W>
-class twa_staged {
+class twa_staged : ticket_words::front_end<P> {
+  using base = ticket_words::front_end<P>;
+
  public:
   static constexpr lock_traits traits{
       .summary = "TWA whose waiters tell each other; a ticket lock's unlock",
@@ -47,14 +49,14 @@ class twa_staged {
   }
 
   bool try_lock() {
-    if (!ticket_words::try_lock(ticket_, grant_)) return false;
+    if (!base::try_lock()) return false;
     const std::uint32_t mine = ticket_words::number(grant_.load(std::memory_order_seq_cst));
     look_behind(mine);
     return true;
   }
 
   void unlock() {
-    const std::uint32_t next = ticket_words::number(grant_.load(std::memory_order_relaxed)) + ticket_words::one;
+    const std::uint32_t next = base::following();
     if constexpr (!W::parks) {
       grant_.store(next, std::memory_order_release);  // (2)
     } else {
@@ -66,15 +68,10 @@ class twa_staged {
     }
   }
 
-  void count_from(std::uint32_t n) {
-    ticket_.store(n * ticket_words::one, std::memory_order_relaxed);
-    grant_.store(n * ticket_words::one, std::memory_order_relaxed);
-  }
+  using base::count_from;
 
  private:
-  std::uint32_t distance(std::uint32_t mine, std::memory_order order) const {
-    return ticket_words::distance(mine, grant_.load(order));
-  }
+  using base::ticket_, base::grant_;
 
   /// The caller has seen by a sequentially consistent load that at most one unlock remains until it is served.
   /// Either the next thread has drawn its number: then it is told. Or its draw comes after this load in the one order of
@@ -91,7 +88,7 @@ class twa_staged {
 
   bool may_go_far(std::uint32_t mine) {
     if constexpr (W::parks)
-      return distance(mine, std::memory_order_seq_cst) > 2;
+      return base::distance_of(mine, std::memory_order_seq_cst) > 2;
     else  // a read-modify-write, which changes nothing, reads what is there: C++11 will do
       return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 2;
   }
@@ -99,7 +96,7 @@ class twa_staged {
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
     if (may_go_far(mine))
       waiting_array::watch<P, W>(array_.slot(mine, this),
-                                 [&](std::memory_order order) { return distance(mine, order) <= 2; });
+                                 [&](std::memory_order order) { return base::distance_of(mine, order) <= 2; });
     watch_grant(mine, 1);
     look_behind(mine);
     watch_grant(mine, 0);
@@ -117,8 +114,6 @@ class twa_staged {
     if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // look_behind() asks for it
   }
 
-  typename P::template atomic<std::uint32_t> ticket_;
-  typename P::template atomic<std::uint32_t> grant_;
   [[no_unique_address]] shared_array<P> array_;
 };
 

@@ -1,0 +1,129 @@
+// TWA with another array, or with another rule of when a waiter comes near: the extended version's variants of twa.hpp, which has
+// the algorithm.
+//
+// Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array", extended version, §2, §4.1, §6.
+// Guarantees and cost: as TWA, but for what is said below.
+//
+//     twa-sized       as many slots as suit the number of CPUs (§2)
+//     twa-private     4096 slots of the lock's own (§4.1): immune to other locks, and large
+//     twa-quantized   one slot for each gang of Gang numbers (§6); every Gang-th unlock tells the next gang, which then
+//                     watches grant: the average unlock is cheaper, up to Gang threads watch one word
+#pragma once
+
+#include <bit>
+
+#include "usher/core/waiting_array.hpp"
+#include "usher/locks/twa.hpp"
+
+namespace usher::inline v1 {
+
+template <platform_with_tables P, class W>
+using twa_sized = basic_twa<P, W, array_by_cpus<P>>;
+
+/// An array that is in the lock is not there any more when the lock has been handed over. So this hand-over is followed by its
+/// notification as in the paper, but it is the new owner that notifies, first thing in its critical section.
+template <platform_with_tables P, class W, class Array>
+class basic_twa_private : basic_twa<P, W, Array> {
+  using base = basic_twa<P, W, Array>;
+
+ public:
+  static constexpr lock_traits traits = base::traits;
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t mine = base::draw();
+    if (!base::served(mine)) [[unlikely]]  // (1)
+      base::wait(mine);
+    notify_as_owner(mine);
+    P::admitted(this);
+  }
+
+  bool try_lock() {
+    if (!base::try_lock()) return false;
+    notify_as_owner(ticket_words::number(base::grant_.load(std::memory_order_relaxed)));
+    return true;
+  }
+
+  void unlock() { base::hand_over(base::following()); }
+
+  using base::count_from;
+  using base::slot_of;
+
+  /// The same lock with an array that few threads fill, for tests.
+  using small = basic_twa_private<P, W, private_array<P, 2>>;
+
+ private:
+  void notify_as_owner(std::uint32_t mine) {
+    // What waiting_array::notify() asks for: the hand-over was seen in the one order of all such operations.
+    if constexpr (W::parks) (void)base::grant_.load(std::memory_order_seq_cst);
+    waiting_array::notify<P, W>(slot_of(mine + ticket_words::one));
+  }
+};
+
+template <platform_with_tables P, class W>
+using twa_private = basic_twa_private<P, W, private_array<P>>;
+
+/// Quantized: numbers in gangs of Gang, of which each has one slot.
+///
+///     distance of the gang's first number   its threads watch
+///     0, 1                                  grant
+///     above 1                               their slot
+template <platform_with_tables P, class W, std::uint32_t Gang>
+class basic_twa_quantized : basic_twa<P, W> {
+  using base = basic_twa<P, W>;
+  static_assert(std::has_single_bit(Gang), "numbers wrap at the end of a gang");
+
+ public:
+  static constexpr lock_traits traits = [] {
+    lock_traits t = base::traits;
+    t.summary = "TWA that brings waiters near in gangs";
+    t.paper = "TWA (extended), section 6, quantized";
+    return t;
+  }();
+
+  void lock() {
+    P::doorway(this);
+    const std::uint32_t mine = base::draw();
+    if (!base::served(mine)) [[unlikely]]  // (1)
+      wait(mine);
+    P::admitted(this);
+  }
+
+  using base::try_lock;
+
+  void unlock() {
+    const std::uint32_t next = base::following();
+    auto& slot = slot_of(next + ticket_words::one);
+    base::hand_over(next);  // hand-over first …
+    if (brings_gang_near(next)) waiting_array::notify<P, W>(slot);
+  }
+
+  using base::count_from;
+
+  /// The slot that the threads of this number's gang watch while they are far.
+  auto& slot_of(std::uint32_t number) { return base::slot_of(number / Gang & ~ticket_words::asleep); }
+
+  /// The same lock with gangs that few threads fill, for tests.
+  using small = basic_twa_quantized<P, W, (Gang > 2 ? 2 : Gang)>;
+
+ private:
+  /// Whether the thread that the hand-over to `next` brings near is the first of a gang.
+  static bool brings_gang_near(std::uint32_t next) { return (next / ticket_words::one + 1) % Gang == 0; }
+
+  /// The first of the gang is next in line, or nearer.
+  bool is_near(std::uint32_t mine, std::memory_order order) const {
+    return base::distance_of(mine, order) <= 1 + mine / ticket_words::one % Gang;
+  }
+
+  [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
+    if (!is_near(mine, std::memory_order_acquire))
+      waiting_array::watch<P, W>(slot_of(mine), [&](std::memory_order order) { return is_near(mine, order); });
+    ticket_words::wait_until<P, W>(base::grant_, mine, every_sleeper);
+  }
+};
+
+/// The paper gives no size of a gang: chosen, not measured.
+template <platform_with_tables P, class W>
+using twa_quantized = basic_twa_quantized<P, W, 4>;
+
+}  // namespace usher::inline v1
