@@ -13,6 +13,7 @@
 #include "usher/locks/fairlock_wide.hpp"
 #include "usher/locks/lifo.hpp"
 #include "usher/locks/loiter.hpp"
+#include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/mcscrn.hpp"
 #include "usher/platform/native.hpp"

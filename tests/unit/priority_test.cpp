@@ -16,6 +16,7 @@
 #include "team.hpp"
 #include "usher/condition_variable.hpp"
 #include "usher/locks/loiter.hpp"
+#include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/steady.hpp"
 #include "usher/semaphore.hpp"

@@ -11,6 +11,7 @@
 #include "usher/locks/fairlock_wide.hpp"
 #include "usher/locks/k42.hpp"
 #include "usher/locks/loiter.hpp"
+#include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/steady.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/locks/ticket32.hpp"
