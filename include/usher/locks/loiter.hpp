@@ -1,37 +1,68 @@
-// LOITER ("locking: outer-inner with throttling"): a test-and-set lock for those who circulate, and behind it an MCS
-// lock that holds back all but one of those who had to wait. That one, the standby, contends for the outer lock; if
-// it waits too long it becomes impatient and the next unlock hands the lock to it.
+// LOITER ("locking: outer-inner with throttling"): a test-and-set lock that arriving threads take, and behind it an MCS
+// lock that holds back all waiters but one. That one, the standby, contends for the outer lock; if it waits too long it
+// becomes impatient, and the next unlock hands the lock to it.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
-// Guarantees: not FIFO; arriving threads may overtake those that wait. Work-conserving; nobody starves: a thread spins for a
-// limited time, then joins the inner queue (FIFO; doorway: the exchange of its tail) and is at its head for at most the
-// impatience limit and two holds, if nobody waits with a deadline and no thread with a real-time priority waits. Of those
-// who sleep, these are served first: the highest priority, then the longest wait. (Their own doorway, a compare-and-swap,
-// is bounded by one another only.)
-// Cost: lock and unlock one compare-and-swap each; who came through the inner lock pays for both.
-// Layout: outer word · tail of the inner lock · node of a holder who came through it: 12 bytes.
+// Guarantees: not FIFO; arriving threads may overtake waiters. Work-conserving. Nobody starves: a thread spins for a
+// limited time, then joins the inner queue (FIFO; doorway: the exchange of its tail) and is at its head for at most
+// handoff_after (1 ms) and two holds, if no thread waits with a deadline and none with a real-time priority. Of the
+// threads that sleep, those with a real-time priority are served first: the highest priority, then the longest wait.
+// (Their own doorway, a compare-and-swap that is tried again when the word has changed, is not bounded.)
+// Cost: lock and unlock one compare-and-swap each; a thread that came through the inner lock pays for both.
+// Layout: outer word · tail of the inner lock · node of a holder that came through it: 12 bytes.
 //
-//     outer    bit 0 held        bit 1 inner: the holder has the inner lock, too
-//              bit 2 asleep: the standby sleeps       bit 3 impatient: the standby wants a hand-over
-//              bit 4 handed: the lock has been handed to the standby, who has not taken note yet
-//              bits 8–31 the urgent waiter that came last: its node
+//     outer word, the bits in the order in which they are written below:
 //
-//        0 ──arrive──► held ──unlock──► 0                                 arrivals overtake the standby
-//        free ──standby──► held|inner                                     by compare-and-swap
-//        held|… ──standby──► held|asleep (|impatient)                     before it sleeps; it alone sets these, also
-//                                                                         in a word that has just become free
-//        held|impatient|… ──unlock──► held|handed ──standby──► held|inner
-//        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…            handed to an urgent waiter by its node
+//     held       bit 0   set by the thread that takes the lock, cleared by the unlock that frees it. A hand-over leaves
+//                        it set: no arrival can take the lock.
+//     inner      bit 1   the holder has the inner lock, too. Set by the standby when it has the outer lock, cleared by
+//                        its unlock. Read by that unlock, which must leave the inner lock and make the next standby;
+//                        most unlocks need not.
+//     asleep     bit 2   the standby sleeps, or is about to. Set by the standby, cleared and read by the unlock, which
+//                        wakes it; cleared by the standby if it has the lock before. It is in the word because unlock()
+//                        may not look at the lock once it is free: the operation that frees the lock returns whether to
+//                        wake.
+//     impatient  bit 3   the standby has waited for handoff_after. Set by the standby; read and cleared by the unlock,
+//                        which hands the lock over. Without it arrivals could overtake the standby for ever.
+//     handed     bit 4   the lock has been handed to the standby. Set by the unlock, read and cleared by the standby,
+//                        which otherwise could not tell its own lock from one that another thread holds.
+//     bits 8–31          the node of the urgent waiter that came last, 0: none. core/urgent_waiters.hpp.
 //
-// In the paper, unlock looks for the standby after the lock is free (and footnote 39 elides the fence that this
-// needs). Here the standby's mark is in the outer word: the operation that frees the lock also returns whether
-// somebody is to be woken, and the lock is not looked at again. Whoever has both locks takes the inner one apart
-// first (finds the successor or frees the queue), frees the outer one, and only then makes the successor standby,
-// which touches its node alone: no wake-up happens inside the critical section.
+//     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1)
 //
-// Threads with a real-time priority do not go to the inner lock: core/urgent_waiters.hpp.
+//     0,0,0,0,0   free. The standby, if there is one, is awake.
+//     0,0,*,*,0   free, with a mark: the standby set it after the unlock. It looks at the word again before it sleeps.
+//     1,0,0,0,0   held by an arrival or by an urgent waiter. The standby, if there is one, is awake.
+//     1,0,1,0,0   the same; the standby sleeps or is about to. The next unlock wakes it.
+//     1,0,*,1,0   the same; the next unlock hands the lock to the standby.
+//     1,1,0,0,0   held by the thread that was the standby. All others at the inner lock wait for their nodes to be
+//                 granted.
+//     1,1,*,*,0   the same with a mark: the unlock has found the inner queue empty and freed it, but not yet the outer
+//                 word. A thread that has arrived at the empty queue since is the standby already.
+//     1,0,*,*,1   handed to the standby, which has not taken note yet. A mark may have been set since.
 //
-// The parts that the paper names can be had one by one, to see what each is worth: loiter_variants.hpp.
+//     Urgent waiters exist only while held is 1. Other combinations do not occur.
+//
+// Transitions. Each is one atomic operation on the word:
+//
+//     0,0,0,0,0 -> 1,0,0,0,0    lock()
+//     0,0,a,m,0 -> 1,0,a,m,0    take(), by arrivals; wait_by_priority(), by an urgent waiter: the marks stay
+//     0,0,*,*,0 -> 1,1,0,0,0    stand_by()
+//     h,i,a,m,d -> h,i,1,m,d    stand_by(), before it sleeps; (…,1,1,d) if it is impatient. The standby alone sets
+//                               marks
+//     1,0,*,*,1 -> 1,1,0,0,0    accept(), by the standby
+//     1,0,0,0,0 -> 0,0,0,0,0    unlock()
+//     1,*,*,0,0 -> 0,0,0,0,0    release(): the standby is woken if asleep was 1
+//     1,*,*,1,0 -> 1,0,0,0,1    release(): the same; the lock is the standby's
+//     1,*,a,m,0 -> 1,0,a,m,0    take_urgent(), by release(): the lock is that urgent waiter's, and the standby sleeps
+//                               on
+//
+// In the paper, unlock looks for the standby after the lock is free (footnote 39 elides the fence that this needs).
+// Here the standby's marks are in the outer word, so the lock is not looked at again. A holder that has both locks
+// leaves the inner one first (finds its successor or frees the queue), then frees the outer one, and only then grants
+// its successor's node, which makes that thread the standby: no wake-up happens inside the critical section.
+//
+// loiter_variants.hpp has locks without one of the paper's parts, or with another, to see what each part is worth.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -42,23 +73,24 @@
 
 namespace usher::inline v1 {
 
-/// `Self` is the lock that derives from this: loiter, below, or an ablation that has other versions of the functions and constants
-/// named by `Self::` and self() here (loiter_variants.hpp).
+/// `Self` is the class that derives from this one: loiter, below, which adds nothing but its traits, or an ablation. An
+/// ablation redefines functions or constants that are named by self() or `Self::` here (loiter_variants.hpp); so the
+/// algorithm is written once.
 template <platform_with_priorities P, class W, class Self>
 class basic_loiter : protected urgent_waiters<P, W> {
  protected:
   using urgency = urgent_waiters<P, W>;
   using urgency::held, urgency::is_free, urgency::latest_urgent, urgency::outer_;
 
-  // The same names in an ablation say otherwise.
   static constexpr bool ranks = W::parks;   ///< threads with a real-time priority are served first
-  static constexpr bool hands_over = true;  ///< a standby that has waited for long is handed the lock
+  static constexpr bool hands_over = true;  ///< the standby becomes impatient
 
  public:
   void lock() {
     P::doorway(this);
     std::uint32_t seen = 0;
-    // (1) acquire: pairs with (2) and (3).
+    // 0,0,0,0,0 -> 1,0,0,0,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3), that in
+    // release().
     if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend();
     P::admitted(this);
@@ -71,14 +103,16 @@ class basic_loiter : protected urgent_waiters<P, W> {
 
   void unlock() {
     std::uint32_t seen = held;
-    // (2) release: pairs with (1). If it succeeds nobody slept.
+    // 1,0,0,0,0 -> 0,0,0,0,0. (2) release: pairs with (1), the operations by which a thread finds the lock free: in
+    // lock(), take(), stand_by() and wait_by_priority(). If it succeeds, the standby did not sleep.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
 
-  /// Asked by the holder: whether it is certain that another thread will have the lock after it. Those at the inner lock
-  /// stay until they have had both, and only who has both takes the tail back: what is there stays there. So do the urgent.
-  bool contended() const {
+  /// Asked by the holder: whether it is certain that another thread will have the lock after it. A thread at the inner
+  /// lock stays there until it has had both locks, and only a holder of both resets the tail; so what the tail says now
+  /// still holds at the unlock. An urgent waiter stays, too.
+  bool has_certain_successor() const {
     if constexpr (Self::ranks)
       if (urgent_wait()) return true;
     const node_handle last = tail_.load(std::memory_order_relaxed);
@@ -86,9 +120,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
     return (outer_.load(std::memory_order_relaxed) & inner) == 0 || last != inner_node_.get();
   }
 
-  /// Asked by the holder: whether others depend on this unlock. It will hand the lock over to a standby that has waited long, or
-  /// make one of those at the inner lock standby, who cannot become impatient before. A holder that gives the lock away in
-  /// another manner, without this unlock, must not go on with that for long.
+  /// Asked by the holder: whether waiters depend on this unlock. It will hand the lock to an impatient standby; or, if
+  /// the holder has the inner lock, make the next thread there the standby, whose time to become impatient begins then.
+  /// Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
   bool unlock_is_due() const
     requires(Self::hands_over)
   {
@@ -108,25 +142,28 @@ class basic_loiter : protected urgent_waiters<P, W> {
  protected:
   static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
 
-  // The paper gives no figure for either: chosen. With n threads waiting, each gets in at least every n times this.
+  // The paper gives no figure for either: chosen. With n threads waiting, each is admitted at least once in n times
+  // handoff_after.
   static constexpr std::uint64_t handoff_after = 1000000;                 // ns
   static constexpr std::uint32_t first_window = 128, last_window = 8192;  // of an arrival's back-off, ns
 
   Self& self() { return static_cast<Self&>(*this); }
   const Self& self() const { return static_cast<const Self&>(*this); }
 
+  /// Whether the standby may have the lock. Asked by the standby alone: so `handed` means that the lock is its own.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
   /// Takes the lock that was seen free.
   bool take(std::uint32_t seen) {
-    // (1) A mark of the standby's stays. No second attempt: a free word changes only by being taken, or by the standby's marks.
+    // (1) 0,0,a,m,0 -> 1,0,a,m,0. Not repeated: a free word changes only if another thread takes the lock, or by the
+    // standby's marks.
     return outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   [[gnu::cold, gnu::noinline]] void contend() {
     if (arrive()) return;
     const node_handle mine = P::take_node();
-    if (mine == no_node) {  // no node to be had: go without a place in the queue
+    if (mine == no_node) {  // all nodes are in use: without a place in the queue
       while (!try_lock()) P::backoff(100000);
       return;
     }
@@ -138,9 +175,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
     inner_node_.set(mine);
   }
 
-  /// Bounded global spinning with randomised back-off that doubles from look to look: an arrival that watched
-  /// the word closely would take the lock from a thread that is just then using it alone, at every release,
-  /// and pay for moving everything to another cache each time.
+  /// Bounded global spinning with randomised back-off that doubles from look to look. An arrival that watched the word
+  /// closely would take the lock at each release from a thread that uses it alone, and each time the data would move to
+  /// another cache.
   bool arrive() {
     std::uint64_t patience = W::patience();
     if constexpr (!W::parks) patience = P::limits().spin;
@@ -165,32 +202,32 @@ class basic_loiter : protected urgent_waiters<P, W> {
     if (previous != no_node) wait_behind<P, W>(previous, mine);
   }
 
-  /// The one thread that has the inner lock waits for the outer one. Returns holding both. It is less
-  /// aggressive than arrivals are: where it may sleep, it does not poll. Whoever is awake anyway has the
-  /// better claim.
+  /// The owner of the inner lock, the standby, waits for the outer one. On return it has both. It is less aggressive
+  /// than arrivals: where it may sleep, it does not poll, since an arrival that is awake can use the lock sooner.
   void stand_by() {
     const std::uint64_t since = P::now();
     for (;;) {
-      // Not the inner bit: the last holder may not have cleared its own yet, if the queue was free for a
-      // moment.
+      // The inner bit says nothing here: the last holder may have freed the inner queue and not yet the outer word
+      // (1,1,*,*,0).
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       if (w & handed) return self().accept(w);
-      if (is_free(w)) {
+      if (is_free(w)) {  // 0,0,*,*,0 -> 1,1,0,0,0
         if (outer_.compare_exchange_strong(w, Self::taken_by_standby(w), std::memory_order_acquire,
                                            std::memory_order_relaxed))
           return;  // (1)
         P::backoff(0);
-        if (!Self::hands_over || P::now() - since < impatience) continue;
-        // Others may be quicker each time: an impatient standby says so all the same.
+        if (!Self::hands_over || P::now() - since < handoff_after) continue;
+        // Arrivals may be faster each time: an impatient standby sets its mark even if it saw the word free.
       } else if (self().polls_before_it_sleeps(w, since)) {
         continue;
       }
       const std::uint64_t waited = P::now() - since;
       const bool patient = !Self::hands_over || waited < impatience;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
-      // Relaxed, and so are the looks below: a mark carries nothing, and whoever is to have the lock reads the word again (1).
-      // Not by a compare-and-swap: those who circulate could make it fail again and again, and the mark be never set. So it may
-      // come into a free word, or one that has just been handed to us: hence the look before we wait.
+      // h,i,a,m,d -> h,i,1,m,d. Relaxed, as are the looks below: a mark publishes nothing, and the standby reads the
+      // word again by (1) before it has the lock. Not a compare-and-swap, which circulating threads could make fail
+      // again and again. So the mark may be set in a word that is free by now, or handed to this thread: the loop looks
+      // at the word once more before it waits.
       if ((w & marks) != marks) {
         outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
@@ -203,7 +240,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
     }
   }
 
-  /// By the standby, to which the lock has been handed: nobody else writes a held word, but the urgent.
+  /// 1,0,*,*,1 -> 1,1,0,0,0. By the standby, to which the lock has been handed. Only urgent waiters write to the word
+  /// besides: where there are none, a store will do.
   void accept(std::uint32_t w) {
     if constexpr (Self::ranks)
       outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);
@@ -214,6 +252,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
   static constexpr std::uint32_t taken_by_standby(std::uint32_t) { return held | inner; }
   static constexpr bool polls_before_it_sleeps(std::uint32_t, std::uint64_t) { return false; }
 
+  /// Until the word is no longer as it was seen, for at most so many nanoseconds; or without a limit.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       P::park_for(outer_, seen, every_sleeper, ns);
@@ -246,11 +285,11 @@ class basic_loiter : protected urgent_waiters<P, W> {
     if (next != no_node) grant<P, W>(next);
   }
 
-  /// The next standby; no_node: the inner lock is free.
+  /// The node of the next standby; no_node: the inner lock is free.
   node_handle inner_successor(node_handle mine) { return successor_or_free<P, W>(tail_, mine); }
 
-  /// Hands over or frees. Returns what was there; 0 if the lock is to be handed to the urgent waiter that was chosen: then the standby
-  /// sleeps on.
+  /// Frees the outer lock or hands it over. Returns the word as it was: whether to wake the standby. 0 if an urgent
+  /// waiter was chosen, whose node the caller grants: then the standby sleeps on.
   std::uint32_t release(std::uint32_t seen, node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (Self::ranks)
@@ -259,8 +298,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
           return 0;
         }
       const std::uint32_t then = (seen & impatient) != 0 ? held | handed : 0;
-      // (3) release: hands the lock over, still held, or frees it. What may have changed the word: the standby by its marks,
-      // urgent waiters.
+      // 1,*,*,0,0 -> 0,0,0,0,0 or 1,*,*,1,0 -> 1,0,0,0,1. (3) release: pairs with (1), also with the load in stand_by()
+      // that finds `handed`. Fails if the standby has set a mark or an urgent waiter has come.
       if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed)) return seen;
     }
   }

@@ -1,60 +1,108 @@
-// Steady: a test-and-set lock for those who circulate, and a NUMA-aware queue of sleepers behind it. Waiters poll only while
-// polling pays. Usher's default.
+// Steady: a test-and-set lock that arriving threads take, and a NUMA-aware queue of sleepers behind it. Waiters poll
+// only while polling pays. Usher's default.
 //
-// Source: LOITER (Dice, "Malthusian Locks", EuroSys 2017, appendix A.1), changed by rules of the mutexes that are in wide use;
-// docs/default-lock.md has the measurements that chose them. The differences from loiter.hpp:
+// Source: LOITER (Dice, "Malthusian Locks", EuroSys 2017, appendix A.1), changed by rules of the mutexes that are in
+// wide use; docs/default-lock.md has the measurements that chose them. The differences from loiter.hpp:
 //
-//   hold times      A thread that came through the queue takes the time of its hold. Where holds are longer than a waiter would
-//                   poll (a holder that sleeps, yields, faults or computes), arrivals go to sleep at once, as with the C library.
-//   places          Arrivals from another NUMA node than home do not poll for short sections: each of their looks takes the line
-//                   from threads that could have used it several times. Home moves after 4 ms.
-//   one sleep       Who is in the queue sleeps; it does not poll a second time.
-//   hand-off        A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs at a time. The lock is handed to a
-//                   standby that sleeps only after 4 ms: nobody can use the lock while that one wakes up.
-//   naps            A standby that was woken and came too late sleeps for 50 µs without a mark: others circulate, and to wake it at each
-//                   unlock would cost them more than it gains.
-//   looks           The time between two looks is 16 times what a look takes; where holds are brief, it grows, too.
+//   hold times      A thread that came through the queue measures its hold. If holds are longer than a waiter would
+//                   poll (the holder sleeps, yields, faults or computes), arrivals go to sleep at once, as with the C
+//                   library.
+//   NUMA nodes      For short holds, arrivals from another NUMA node than home do not poll: each of their looks takes
+//                   the cache line from threads that could have used it several times. Home moves after 4 ms.
+//   one sleep       A thread in the queue sleeps; it does not poll a second time.
+//   hand-off        A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs at a time. The
+//                   lock is handed to a sleeping standby only after 4 ms: no thread can use the lock while that one
+//                   wakes up.
+//   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs without a mark. Others
+//                   circulate; to wake it at each unlock would cost them more than it gains.
+//   looks           The pause between two looks is 16 times what a look takes; for brief holds it grows, too.
 //
-// Guarantees: not FIFO; arriving threads may overtake those that wait. An unlock that leaves the lock free wakes the standby, or
-// that one looks after its nap. Nobody starves: a thread polls for a limited time, then joins the queue (doorway: the exchange of its
-// tail). The head of the queue, the standby, has the lock after at most 4 ms, two holds and two wake-ups, if nobody waits with a
-// deadline, no thread with a real-time priority waits, and no condition variable has requeued threads (up to seven may be given the
-// mutex before). With the wake-up that makes it standby that is a turn. A thread with n before it waits for at most n + 1 turns; on
-// two NUMA nodes for a turn and 4 ms more, while the other one is home; on N > 2 nodes for N times n + 1 turns and 4 ms each: each
-// time that home moves it stays for a turn and 4 ms, and serves at least the first that waits there.
-// Cost: lock and unlock one compare-and-swap each; who came through the queue pays for it.
-// Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and the other two
-// farther behind (spread).
+// Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes the standby,
+// or the standby looks by itself after its nap. Nobody starves: a thread polls for a limited time, then joins the queue
+// (doorway: the exchange of its tail). The head of the queue, the standby, has the lock after at most 4 ms, two holds
+// and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no condition variable has
+// requeued threads (up to seven may be given the mutex before). With the wake-up that makes it standby that is a turn.
+// A thread with n before it waits for at most n + 1 turns; on two NUMA nodes for a turn and 4 ms more, while the other
+// one is home; on N > 2 nodes for N times n + 1 turns and 4 ms each: each time that a node becomes home it stays home
+// for a turn and 4 ms, and at least the first waiter there is served.
+// Cost: lock and unlock one compare-and-swap each; a thread that came through the queue pays for it.
+// Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and
+// the other two farther behind (spread).
 //
-//     outer    bit 0 held        bit 1 inner: the holder came through the queue
-//              bit 2 asleep: the standby sleeps       bit 3 impatient: the standby wants a hand-over
-//              bit 4 handed: the lock has been handed to the standby, who has not taken note yet
-//              bits 8–31 urgent waiters: core/urgent_waiters.hpp
-//     memory   bits 0–3 how long holds are: a power of two · bits 4–7 home · bits 8–31 the node of the last holder from the queue
+//     outer word, the bits in the order in which they are written below:
 //
-//     who sets what              outer                                        when
-//        arrival                 0 ──► held                                   lock(), try_lock(), a look
-//        arrival                 asleep… ──► held|asleep…                     the standby's marks stay
-//        standby                 free ──► held|inner
-//        standby                 held|… ──► held|…|asleep                     before it sleeps
-//        standby                 held|… ──► held|…|impatient ──► held|…       awake, for 20 µs, from 1 ms on
-//        standby                 held|… ──► held|…|asleep|impatient           before it sleeps, from 4 ms on
-//        unlock                  held|… ──► 0                                 wakes the standby if it was asleep
-//        unlock                  held|…|impatient ──► held|handed             the lock is the standby's
-//        standby                 held|handed ──► held|inner
+//     held       bit 0   set by the thread that takes the lock, cleared by the unlock that frees it. A hand-over leaves
+//                        it set: no arrival can take the lock.
+//     inner      bit 1   the holder came through the queue. Set by the standby when it has the lock, cleared by its
+//                        unlock. Read by that unlock, which must leave the queue and make the next standby; most
+//                        unlocks need not.
+//     asleep     bit 2   the standby sleeps, or is about to. Set by the standby, cleared and read by the unlock, which
+//                        wakes it; cleared by the standby if it has the lock before. It is in the word because unlock()
+//                        may not look at the lock once it is free: the operation that frees the lock returns whether to
+//                        wake. Not set during a nap.
+//     impatient  bit 3   the next unlock is to hand the lock over. Set by the standby: while it asks, awake, or for
+//                        good once it is due. Read and cleared by the unlock that hands over; cleared by the standby if
+//                        it has asked in vain. The bound on its wait rests on this bit.
+//     handed     bit 4   the lock has been handed to the standby. Set by the unlock, read and cleared by the standby,
+//                        which otherwise could not tell its own lock from one that another thread holds.
+//     bits 8–31          the node of the urgent waiter that came last, 0: none. core/urgent_waiters.hpp.
 //
-// The standby alone sets its marks; it does so by fetch_or, for a compare-and-swap could fail again and again. So a mark may come into
-// a word that has just become free: hence the standby looks at what it found before it sleeps.
+//     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1)
 //
-// The queue is MCS's, and its nodes are culled as MCSCRN culls: numa_queue.hpp. What belongs to the queue as a whole goes from
-// holder to holder in their nodes, so that the lock has no word for it:
+//     0,0,0,0,0   free. The standby, if there is one, is awake or naps.
+//     0,0,*,*,0   free, with a mark: the standby set it after the unlock. It looks at the word again before it sleeps.
+//     1,0,0,0,0   held by an arrival or by an urgent waiter. The standby, if there is one, is awake or naps.
+//     1,0,1,0,0   the same; the standby sleeps, is about to, or was woken by its timer. The next unlock wakes it.
+//     1,0,0,1,0   the same; the standby asks, awake. The next unlock hands the lock to it.
+//     1,0,1,1,0   the same; the standby is due and sleeps, or asks after its timer woke it. The next unlock hands the
+//                 lock to it.
+//     1,1,0,0,0   held by the thread that was the standby. All others in the queue wait for their nodes to be granted.
+//     1,1,*,*,0   the same with a mark: the unlock has found the queue empty and freed it, but not yet the outer word.
+//                 A thread that has arrived at the empty queue since is the standby already.
+//     1,0,*,*,1   handed to the standby, which has not taken note yet. A mark may have been set since.
 //
-//     older    home and the remote threads          written before the grant; the first of a queue writes its own
-//     mark     since when home is home, in 1.024 µs  likewise. Before the grant it is the thread's place, which the granter has read
-//     newer    when the hold began, in ns
+//     Urgent waiters exist only while held is 1. Other combinations do not occur.
 //
-// Who came through the queue takes that apart first (finds the successor or frees the queue), then frees the outer word, and only
-// then makes the successor standby, which touches its node alone: no wake-up happens inside the critical section.
+// Transitions. Each is one atomic operation on the word:
+//
+//     0,0,0,0,0 -> 1,0,0,0,0    lock(), try_lock()
+//     0,0,a,m,0 -> 1,0,a,m,0    take(), by arrivals; wait_by_priority(), by an urgent waiter: the marks stay
+//     0,0,*,*,0 -> 1,1,0,0,0    stand_by()
+//     h,i,a,m,d -> h,i,1,m,d    stand_by(), before it sleeps
+//     h,i,a,m,d -> h,i,a,1,d    ask(): for 20 µs, from 1 ms on
+//     h,i,a,1,d -> h,i,a,0,d    stand_by(), if it has asked in vain
+//     h,i,a,m,d -> h,i,1,1,d    stand_by(), before it sleeps, from 4 ms on
+//     1,0,*,*,1 -> 1,1,0,0,0    stand_by()
+//     1,0,0,0,0 -> 0,0,0,0,0    unlock()
+//     1,*,*,0,0 -> 0,0,0,0,0    release(): the standby is woken if asleep was 1
+//     1,*,*,1,0 -> 1,0,0,0,1    release(): the same; the lock is the standby's
+//     1,*,a,m,0 -> 1,0,a,m,0    take_urgent(), by release(): the lock is that urgent waiter's, and the standby sleeps
+//                               on
+//
+// The standby alone sets asleep and impatient, by fetch_or, for a compare-and-swap could fail again and again. So a
+// mark may be set in a word that has just become free: hence the standby looks at the word again before it sleeps.
+//
+//     memory   bits 0–3     the class of the hold times: a power of two. Moved by one towards each hold that is
+//                           measured; read by arrivals
+//              bits 4–7     home: the NUMA node whose threads poll for brief holds. Read by arrivals
+//              bits 8–31    the node of the last holder from the queue. Read by its own unlock, which must find it
+//              Written by holders that came through the queue, so by one thread at a time.
+//
+// The queue is MCS's, and its nodes are culled as MCSCRN culls: numa_queue.hpp. The state of the queue as a whole goes
+// from holder to holder in their nodes, so that the lock has no word for it:
+//
+//     node.older   home and the remote threads           written before the grant; the first of a queue writes its own
+//     node.mark    since when home is home, in 1.024 µs  likewise. Before the grant it is the thread's NUMA node, which
+//                                                        the granter has read
+//     node.newer   when the hold began, in ns            written and read by the holder
+//
+// A holder that came through the queue leaves it first (finds its successor or frees the queue), then frees the outer
+// word, and only then grants its successor's node, which makes that thread the standby: no wake-up happens inside the
+// critical section.
+//
+// To read the lock by itself, take remote_threads (numa_queue.hpp) for an empty list and wait_by_priority()
+// (urgent_waiters.hpp) for a function that is never called: so it is on a machine with one NUMA node, without real-time
+// threads.
 #pragma once
 
 #include <algorithm>
@@ -96,7 +144,8 @@ class basic_steady : private urgent_waiters<P, W> {
   void lock() {
     P::doorway(this);
     std::uint32_t seen = 0;
-    // (1) acquire: pairs with (2) and (3).
+    // 0,0,0,0,0 -> 1,0,0,0,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3), that in
+    // release().
     if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend(seen);
     P::admitted(this);
@@ -111,13 +160,16 @@ class basic_steady : private urgent_waiters<P, W> {
 
   void unlock() {
     std::uint32_t seen = held;
-    // (2) release: pairs with (1). If it succeeds nobody slept.
+    // 1,0,0,0,0 -> 0,0,0,0,0. (2) release: pairs with (1), the operations by which a thread finds the lock free: in
+    // lock(), try_lock(), take(), stand_by() and wait_by_priority(). If it succeeds, the standby did not sleep with a
+    // mark.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
 
-  /// Asked by the holder: whether it is certain that another thread will have the lock after it. Those in the queue stay until they
-  /// have had the lock, and only a holder that came through the queue takes the tail back. So do the urgent.
+  /// Asked by the holder: whether it is certain that another thread will have the lock after it. A thread in the queue
+  /// stays there until it has had the lock, and only a holder that came through the queue resets the tail; so what the
+  /// tail says now still holds at the unlock. An urgent waiter stays, too.
   bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
@@ -128,9 +180,9 @@ class basic_steady : private urgent_waiters<P, W> {
     return last != mine || !queue_of(mine).empty();
   }
 
-  /// Asked by the holder: whether others depend on this unlock. It will hand the lock over to a standby that has waited long, or
-  /// make one of the queue standby, who cannot become impatient before. A holder that gives the lock away in another manner,
-  /// without this unlock, must not go on with that for long.
+  /// Asked by the holder: whether waiters depend on this unlock. It will hand the lock to a standby that has waited for
+  /// long; or, if the holder came through the queue, make the next thread there the standby, whose time to become due
+  /// begins then. Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
   bool unlock_is_due() const {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
     return (seen & impatient) != 0 || ((seen & inner) != 0 && has_certain_successor());
@@ -152,9 +204,11 @@ class basic_steady : private urgent_waiters<P, W> {
   static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, nap_for = 50000, hand_off_after = 4000000;
   static constexpr std::uint32_t home_period = 4000000 >> 10;  // in 1.024 µs
 
+  /// Whether the standby may have the lock. Asked by the standby alone: so `handed` means that the lock is its own.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
-  /// Takes the lock that was seen free. No second attempt: a free word changes only by being taken, or by the standby's marks.
+  /// Takes the lock that was seen free: 0,0,a,m,0 -> 1,0,a,m,0. Not repeated: a free word changes only if another
+  /// thread takes the lock, or by the standby's marks.
   bool take(std::uint32_t seen) {
     return outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire,
                                           std::memory_order_relaxed);  // (1)
@@ -164,7 +218,7 @@ class basic_steady : private urgent_waiters<P, W> {
     if (is_free(seen) && take(seen)) return;
     if (polling_pays() && poll()) return;
     const node_handle mine = P::take_node();
-    if (mine == no_node) {  // no node to be had: go without a place in the queue
+    if (mine == no_node) {  // all nodes are in use: without a place in the queue
       while (!try_lock()) P::backoff(100000);
       return;
     }
@@ -192,8 +246,8 @@ class basic_steady : private urgent_waiters<P, W> {
   static constexpr std::uint32_t home_in(std::uint32_t memory) { return memory >> class_bits & homes; }
   node_handle last_node() const { return memory_.load(std::memory_order_relaxed) >> (class_bits + home_bits); }
 
-  /// Whether an arrival is likely to get the lock before it would sleep, and not at the expense of others. Holds that nobody
-  /// has measured yet are short.
+  /// Whether an arrival is likely to have the lock before it would sleep, and not at the expense of others. Holds that
+  /// have not been measured yet count as short.
   bool polling_pays() const {
     if constexpr (!W::parks) return true;
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed), holds = class_in(seen);
@@ -202,8 +256,9 @@ class basic_steady : private urgent_waiters<P, W> {
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
-  /// Bounded polling of the word. A look is an attempt, and the time to the next one a random multiple of what it took: it takes
-  /// long where the line is far away or wanted by many, and then looks must be rare, for each delays the holder as well.
+  /// Bounded polling of the word. A look is an attempt, and the pause to the next look is a random multiple of what it
+  /// took. A look takes long if the line is far away or wanted by many; then looks must be rare, since each delays the
+  /// holder as well.
   bool poll() {
     const std::uint64_t spin_budget = W::parks ? W::spin_budget() : P::limits().spin;
     const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;
@@ -221,7 +276,7 @@ class basic_steady : private urgent_waiters<P, W> {
 
   // ---- the queue ----------------------------------------------------------------------------------------------
 
-  /// Where the holder's node has home and the remote threads.
+  /// The word in which the holder's node has home and the remote threads.
   struct older_of {
     node_handle h;
     std::uint32_t get() const { return P::node(h).older.get(); }
@@ -243,26 +298,27 @@ class basic_steady : private urgent_waiters<P, W> {
     P::node(mine).mark.store(microseconds(P::now()), std::memory_order_relaxed);
   }
 
-  /// The one thread at the head of the queue waits for the lock. Threads that are awake have the better claim, so where it may sleep
-  /// it does, until it has waited for long.
+  /// The head of the queue, the standby, waits for the lock. Threads that are awake can use the lock sooner, so where
+  /// it may sleep, it sleeps, until it has waited for long.
   void stand_by() {
     const std::uint64_t since = P::now();
-    bool may_ask = false, late = false;  // once each time that it has slept with a mark
+    bool may_ask = false, late = false;  // true once it has slept with a mark: it may ask once, and nap once
     for (;;) {
-      // Not the inner bit: the last holder may not have cleared its own yet, if the queue was free for a moment.
+      // The inner bit says nothing here: the last holder may have freed the queue and not yet the outer word
+      // (1,1,*,*,0).
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       const std::uint64_t waited = P::now() - since;
       const bool is_due = waited >= hand_off_after || (!W::parks && waited >= ask_after);
-      if (w & handed) {  // to us: nobody else writes a held word, but the urgent
+      if (w & handed) {  // 1,0,*,*,1 -> 1,1,0,0,0. Only urgent waiters write to the word besides
         outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);
         return;
       }
-      if (is_free(w)) {
+      if (is_free(w)) {  // 0,0,*,*,0 -> 1,1,0,0,0
         if (outer_.compare_exchange_strong(w, held | inner, std::memory_order_acquire, std::memory_order_relaxed))
           return;  // (1)
         P::backoff(0);
         if (!is_due) continue;
-        // Others may be quicker each time: a standby that is due says so all the same.
+        // Arrivals may be faster each time: a standby that is due sets its mark even if it saw the word free.
       }
       if (W::parks && !is_due && may_ask && waited >= ask_after) {
         may_ask = false;
@@ -270,16 +326,17 @@ class basic_steady : private urgent_waiters<P, W> {
         continue;
       }
       if (!is_due && (w & impatient) != 0) {
-        outer_.fetch_and(~impatient, std::memory_order_relaxed);  // it stays handed if it has been
+        outer_.fetch_and(~impatient, std::memory_order_relaxed);  // h,i,a,1,d -> h,i,a,0,d
         continue;
       }
-      if (W::parks && !is_due && late && (w & asleep) == 0) {  // others have been quicker, and will be again
+      if (W::parks && !is_due && late && (w & asleep) == 0) {  // woken, and another was faster
         late = false;
         P::nap(outer_, w, every_sleeper, std::min(nap_for, hand_off_after - waited), 0);
         continue;
       }
       const std::uint32_t marks = (W::parks ? asleep : 0) | (is_due ? impatient : 0);
-      // Relaxed, and so are the looks below: a mark carries nothing, and the next holder reads the word again (1).
+      // h,i,a,m,d -> h,i,1,m,d or h,i,1,1,d. Relaxed: a mark publishes nothing, and the standby reads the word again by
+      // (1) before it has the lock.
       if ((w & marks) != marks) {
         outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
@@ -289,13 +346,13 @@ class basic_steady : private urgent_waiters<P, W> {
     }
   }
 
-  /// Awake, the standby wants the next unlock to hand the lock over, for a while. It takes the mark back before it sleeps.
+  /// For a while the standby, awake, wants the next unlock to hand the lock over. stand_by() clears the mark again.
   void ask() {
-    outer_.fetch_or(impatient, std::memory_order_relaxed);
+    outer_.fetch_or(impatient, std::memory_order_relaxed);  // h,i,a,m,d -> h,i,a,1,d
     P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ask_for));
   }
 
-  /// At most so many nanoseconds; 0: without a limit.
+  /// Until the word is no longer as it was seen, for at most so many nanoseconds; 0: without a limit.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       ns != 0 ? P::park_for(outer_, seen, every_sleeper, ns) : P::park(outer_, seen, every_sleeper);
@@ -314,14 +371,14 @@ class basic_steady : private urgent_waiters<P, W> {
     P::node(mine).newer.set(std::uint32_t(P::now()));
   }
 
-  /// A step towards the class of this hold: half of the holds are below what that comes to.
+  /// Moves the class one step towards that of this hold. So it converges to the class of the median.
   void measure_hold(node_handle mine, std::uint64_t now) {
     const std::uint32_t its = class_of(std::uint32_t(now) - P::node(mine).newer.get());
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed);
     if (its != class_in(seen)) memory_.store(its > class_in(seen) ? seen + 1 : seen - 1, std::memory_order_relaxed);
   }
 
-  /// The successor, which has what belongs to the queue then; or no_node, and the queue is free.
+  /// The node of the successor, with the queue's state in it; or no_node, and the queue is free.
   node_handle leave_queue(node_handle mine, std::uint64_t now) {
     queue q = queue_of(mine);
     const std::uint32_t home = q.home(), since = P::node(mine).mark.load(std::memory_order_relaxed);
@@ -353,7 +410,8 @@ class basic_steady : private urgent_waiters<P, W> {
     if (next != no_node) grant<P, in_queue>(next);
   }
 
-  /// Hands over or frees. Returns what was there; 0 if the lock is to be handed to the urgent waiter that was chosen.
+  /// Frees the outer word or hands the lock over. Returns the word as it was: whether to wake the standby. 0 if an
+  /// urgent waiter was chosen, whose node the caller grants: then the standby sleeps on.
   std::uint32_t release(std::uint32_t seen, [[maybe_unused]] node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (ranks)
@@ -362,8 +420,8 @@ class basic_steady : private urgent_waiters<P, W> {
           return 0;
         }
       const std::uint32_t then = (seen & impatient) != 0 ? held | handed : 0;
-      // (3) release: hands the lock over, still held, or frees it. What may have changed the word: the standby by its marks, urgent
-      // waiters.
+      // 1,*,*,0,0 -> 0,0,0,0,0 or 1,*,*,1,0 -> 1,0,0,0,1. (3) release: pairs with (1), also with the load in stand_by()
+      // that finds `handed`. Fails if the standby has changed a mark or an urgent waiter has come.
       if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed)) return seen;
     }
   }
