@@ -11,12 +11,14 @@
 //        link_behind(t, m)                        no_node -> m
 //        wait_for_grant(m)                                                      waiting (-> parked) -> granted
 //
-// Between the second step and the third the predecessor is not the last in the queue and does not know its successor: its unlock
-// waits for the link. If t is no_node, the queue was empty: the thread is its head, and steps three and four fall away.
+// Between the second step and the third the predecessor is not the last in the queue and does not know its successor:
+// its unlock waits for the link. If t is no_node, the queue was empty: the thread is its head, and the last two steps
+// fall away.
 //
-// Locks with an enqueue of their own: CLH has no links (clh.hpp). K42 has the lock itself in the queue (k42.hpp), and qspinlock has
-// the tail in a field of its word (qspinlock.hpp): both need a compare-and-swap. In MCSg and MCSg+ a thread that leads a group
-// exchanges the tail once more, for the group's last node, and a guest for a mark (mcsg.hpp, mcsg_plus.hpp).
+// Locks with an exchange of their own: CLH has no links (clh.hpp). K42 has the lock itself in the queue, and qspinlock
+// has the tail in a field of its word: both need a compare-and-swap (k42.hpp, qspinlock.hpp). MCSg and MCSg+ also
+// exchange the tail for a guest's mark or the last node of a group, and waiters of MCSg+ may sleep on `next` (mcsg.hpp,
+// mcsg_plus.hpp).
 #pragma once
 
 #include <atomic>
@@ -30,9 +32,9 @@ namespace usher::inline v1 {
 /// Makes a prepared node the last in the queue. Returns the node that was; no_node: the queue was empty.
 template <platform P>
 [[gnu::always_inline]] inline node_handle enqueue(typename P::template atomic<node_handle>& tail, node_handle mine) {
-  // (q1) Release: the prepared node; pairs with the acquire of the (q1) by which the successor finds this node. Acquire: pairs with
-  // that release, before (q2) writes to the predecessor's node; and, if the queue was empty, with the release of the
-  // compare-and-swap in successor_or_free().
+  // (q1) Release: the prepared node; pairs with the acquire of the exchange by which the successor finds this node.
+  // Acquire: pairs with that release, since (q2) writes to the predecessor's node; if the queue was empty, with the
+  // releasing compare-and-swap in successor_or_free(), since the critical section begins.
   return tail.exchange(mine, std::memory_order_acq_rel);
 }
 
@@ -48,8 +50,8 @@ template <platform P>
 /// Tells the predecessor its successor.
 template <platform P>
 [[gnu::always_inline]] inline void link_behind(node_handle previous, node_handle mine) {
-  // (q2) Release: what this thread has written to its node; pairs with the acquire loads of `next`, by the predecessor or by whoever
-  // passes over it.
+  // (q2) Release: what this thread has written to its node; pairs with the acquire loads of `next`, in
+  // successor_or_free() and in the locks that edit their queues.
   P::node(previous).next.store(mine, std::memory_order_release);
 }
 

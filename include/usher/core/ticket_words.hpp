@@ -78,7 +78,7 @@ template <class Word>
   if (ticket.load(std::memory_order_relaxed) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
 }
 
-/// The front end of the locks that have both numbers in words of their own, side by side: the words, arrival, and try_lock().
+/// The front end of ticket locks with two words side by side: the words, arrival, and try_lock().
 template <platform P>
 class front_end {
  public:
@@ -93,12 +93,12 @@ class front_end {
  protected:
   using word = typename P::template atomic<std::uint32_t>;
 
-  /// The doorway. Relaxed: a number orders nothing, and what the last owner wrote is read by way of grant.
+  /// The doorway: takes a number. Relaxed: the number orders nothing; what the last holder wrote is ordered by grant.
   std::uint32_t draw() { return ticket_.fetch_add(one, std::memory_order_relaxed); }
 
   /// Whether this number is served.
   bool served(std::uint32_t mine) const {
-    // (1) acquire: pairs with (2), the write to grant in unlock().
+    // (1) acquire: pairs with (2), by which unlock() writes to grant.
     return number(grant_.load(std::memory_order_acquire)) == mine;
   }
 

@@ -1,26 +1,38 @@
-// AWN, "array of waiting nodes": a ticket lock whose array has, for each number, the waiter's own node. A waiter hangs its
-// node in at its number, and the unlock finds it there: waiting is local, and the array is of words, not of sectors.
+// AWN, "array of waiting nodes": a ticket lock whose array has, for each number, the waiter's own node. A waiter puts
+// its node into the place of its number, and the unlock finds it there: waiting is local, and the array is of words,
+// not of sectors.
 //
 // Source: Ramalhete, "Ticket Lock – Array of Waiting Nodes" (2015), as TWA (extended version), §3, names it.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. Waiters are alone on a word as long as
-// 64 threads at most hold the lock or wait for it. Further ones wait at their place in the array until it is free.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. Waiters are alone on a word as
+// long as 64 threads at most hold the lock or wait for it. Further ones wait at their place in the array until it is
+// free.
 // Cost: lock one fetch-and-add, unlock one exchange. A node is needed only while a thread waits.
 // Layout: ticket · holder's number · 64 places of 64 bits: 520 bytes.
 //
 //     place of number n: n % Places
-//     bits 63…33     round: ⌈n / Places⌉
-//     bit 32         0: the number of this round has been served     1: it waits
-//     bits 31…1      the waiter's node
-//     bit 0          somebody sleeps at the place
+//     round    bits 63…33   ⌈n / Places⌉, n the number that the place has now
+//     waits    bit 32       0: n has been served     1: its thread waits. Set by that thread, cleared by the unlock of
+//                                                    n − 1
+//     node     bits 31…1    the waiter's node, if it waits and has one
+//     asleep   bit 0        a thread sleeps at the place: one that waits for a later number, or that has no node. Set
+//                           by that thread, cleared and read by unlock, which wakes all sleepers there
 //
-//        round r−1, served ──waiter n──► round r, waits, node ──unlock of n−1──► round r, served, and the node is told
-//        round r−1, served ──unlock of n−1──► round r, served                    nobody waits: n looks later
+//     round,waits,node
+//     r-1,0,0    the number of the round before has been served
+//     r,1,m      the thread with this round's number waits at node m
+//     r,0,0      this round's number is served, or has been
+//
+//     r-1,0,0 -> r,1,m    wait(), by the thread with number n
+//     r,1,m   -> r,0,0    unlock() of n − 1, which then grants m
+//     r-1,0,0 -> r,0,0    unlock() of n − 1, if n's thread has not come yet: it finds the lock its own when it looks
 //
 // In a lock of zeros number 0 is served, and all other places are of the round before the first: hence the rounding up.
 // There is no word for the number served. In the original, unlock writes that word and then looks for the waiter; here
-// one exchange on the place is the hand-over and says whom to tell, and the lock is not looked at again.
+// one exchange on the place is the hand-over and returns the node to grant, and the lock is not looked at again.
 // A place may be used again when its last number has been released, not when it has been served: its thread may not
 // have looked yet. The release shows in the place behind.
+//
+// The front end is not that of ticket_words.hpp: no word announces the number served, and the numbers have 32 bits.
 #pragma once
 
 #include <bit>
@@ -49,7 +61,7 @@ class basic_awn {
   void lock() {
     P::doorway(this);
     const std::uint32_t mine = ticket_.fetch_add(1, std::memory_order_relaxed);
-    // (1) acquire: pairs with (2).
+    // (1) acquire: pairs with (2), the exchange in unlock().
     if ((place_of(mine).load(std::memory_order_acquire) & ~asleep) != served(mine)) [[unlikely]]
       wait(mine);
     holder_.set(mine);
@@ -70,7 +82,8 @@ class basic_awn {
     const std::uint32_t next = holder_.get() + 1;
     auto& place = place_of(next);
     const wake_key key = P::key_of(place);
-    // (2) release: pairs with (1), (3). Acquire: the node, pairs with (4).
+    // (2) release: pairs with the acquire loads (1) and (3). Acquire: the node; pairs with (4), by which the waiter put
+    // it there.
     const std::uint64_t old = place.exchange(served(next), std::memory_order_acq_rel);
     if constexpr (W::parks) {
       if (old & asleep) [[unlikely]]
@@ -97,20 +110,21 @@ class basic_awn {
   static constexpr node_handle node_in(std::uint64_t place) { return node_handle(place) / 2; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
-    // (3) acquire: pairs with (2). Not before the number that had the place has been released, that is, the one after it
-    // been served, or the one after mine has come to wait.
+    // (3) acquire: pairs with (2). The place is free when the number that had it before has been released: when the
+    // number after that has been served, or the thread with the number after this one waits already.
     await(place_of(mine + 1), [mine](std::uint64_t v) {
       return (v & ~asleep) == served(mine + 1 - Places) || (v >> 33 == round(mine + 1) && (v & waits) != 0);
     });
     auto& place = place_of(mine);
     const node_handle me = P::take_node();
-    if (me == no_node) {  // none to be had: waits at the place
+    if (me == no_node) {  // all nodes are in use: waits at the place
       await(place, [mine](std::uint64_t v) { return (v & ~asleep) == served(mine); });
       return;
     }
     prepare<P>(me);
     for (std::uint64_t seen = place.load(std::memory_order_acquire); (seen & ~asleep) != served(mine);) {  // (1)
-      // (4) release: the node; pairs with (2). Those who sleep at the place sleep on: they wait for later numbers.
+      // r-1,0,0 -> r,1,me. (4) release: the node; pairs with (2). Threads that sleep at the place sleep on: they wait
+      // for later numbers.
       if (place.compare_exchange_strong(seen, served(mine) | waits | std::uint64_t{me} * 2 | (seen & asleep),
                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
         wait_for_grant<P, W>(me);

@@ -1,25 +1,33 @@
-// CLH: an implicit queue. A thread that arrives leaves a node of its own in the tail and watches the node that it found
-// there; it goes away with that one, and its own stays behind for its successor to watch.
+// CLH: an implicit queue. A thread that arrives puts a node of its own into the tail and watches the node that it found
+// there, its predecessor's. It keeps that node, and its own stays behind for its successor to watch.
 //
 // Source: Craig (1993), Magnusson, Landin & Hagersten (1994), as the MCSg paper describes it: §5.2, §6.1. `clh-tls` is
-// its CLH-TLS: what a thread goes away with stays in a thread-local variable and is what it brings next time.
+// its CLH-TLS: the node that a thread keeps is in a thread-local variable and is the one that it brings next time.
 // Guarantees: FIFO (doorway: the exchange of tail); nobody is overtaken, nobody starves.
-// Cost: lock one exchange; unlock one compare-and-swap if nobody waits, else a store to the own node (parking: an
-// exchange). There are no links, so nobody waits for one.
+// Cost: lock one exchange; unlock one compare-and-swap if no thread waits, else a store to the own node (parking: an
+// exchange). Without links, no unlock waits for one.
 // Layout: tail · holder's node: two 32-bit handles.
 //
 //     tail           meaning
 //     0              free: stands for a dummy that has been released
-//     ≥ first_node   the last in the queue; if that is the holder, nobody waits
+//     ≥ first_node   the last in the queue; if that is the holder's, no thread waits
+//
+//     0, n -> m      lock(): has the lock (0) or watches n
+//     m -> 0         unlock(), if m is its own node: no successor watches it
+//
+//     flag of a node: waiting -> granted, by its owner's unlock, for the successor that watches it (hand_over.hpp)
+//
+// The enqueue is not that of mcs_queue.hpp: the node is prepared without a link, and the successor waits on the node
+// that the exchange returns, not on its own.
 //
 // The paper's lock always has a node in it: at first a dummy, then that of the last holder. Here the last in the queue
 // takes its node out and leaves zero: zero bytes are a free lock, and an idle one keeps no node. That costs a
 // compare-and-swap where the paper's unlock has a store.
 //
 // What becomes of a predecessor's node: `clh` gives it back to the record that it came from, a write to a line that the
-// thread has just read; nodes are near their threads again each time. `clh-tls` keeps it, and nodes wander as in both
-// of the paper's forms. There, the other difference is that CLH takes its first node from an array that the program
-// prepares and CLH-TLS from a pool; here nodes come from the platform in either.
+// thread has just read; so nodes return to their threads each time. `clh-tls` keeps it, and nodes wander as in both
+// of the paper's forms. In the paper CLH also takes its first node from an array that the program
+// prepares, and CLH-TLS from a pool; here nodes come from the platform in either.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -48,11 +56,12 @@ class basic_clh {
     node_handle mine;
     while ((mine = Nodes::take()) == no_node) P::backoff(1000000);
     P::node(mine).flag.store(flag_waiting, std::memory_order_relaxed);
-    // (1) release: the successor that finds this node here sees it prepared. Acquire: pairs with (3).
+    // (1) release: the prepared node; pairs with the acquire of the exchange (1) by which the successor finds it.
+    // Acquire: pairs with that release, or with (3), the compare-and-swap in unlock().
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous != no_node) [[unlikely]] {
-      wait_for_grant<P, W>(previous);  // pairs with (2)
-      Nodes::give(previous);           // its owner has done with it: granting was the last that it did
+      wait_for_grant<P, W>(previous);  // acquire: pairs with (2)
+      Nodes::give(previous);           // the grant was its owner's last access
     }
     holder_.set(mine);
     P::admitted(this);
@@ -75,14 +84,14 @@ class basic_clh {
   void unlock() {
     const node_handle mine = holder_.get();
     node_handle expected = mine;
-    // (3) release: pairs with (1). Where somebody else is seen in the tail, the successor is certain, and a
-    // compare-and-swap would only take the line from those who arrive.
+    // m -> 0. (3) release: pairs with the acquire of (1). If the tail is another node, a successor is certain, and a
+    // compare-and-swap would only take the line from arriving threads.
     if (tail_.load(std::memory_order_relaxed) == mine &&
         tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         [[likely]]
       Nodes::give(mine);  // touches the node only: the lock may be gone
     else
-      grant<P, W>(mine);  // (2) release. From here on the node is the successor's
+      grant<P, W>(mine);  // (2) release: (g2) in hand_over.hpp. From here on the node is the successor's
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.

@@ -1,29 +1,39 @@
-// Cohort locks: a lock for each NUMA node and a global one over them. The lock is held by whoever has both; unlock passes
-// it within the node, global lock and all, as long as somebody waits there and not too often in a row, so that the data
-// that the lock protects stays in the node's caches.
+// Cohort locks: a lock for each NUMA node and a global one over them. A thread that has both has the lock. Unlock hands
+// both over within the node as long as a thread waits there, and not too often in a row, so that the data that the lock
+// protects stays in the node's caches.
 //
-// Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5, §6.3 ("MCSg
-// in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
-// Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then those who wait for the global lock have their turn,
-// in its order. The doorway is the local lock's. Nobody starves if neither lock starves anybody, and the way to the global one's
-// doorway is bounded: it lies behind that of the whole.
-// Cost: as both locks together; within a node as the local lock and a look at whether somebody waits.
-// Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. In 128-byte sectors of their own: a large
-// lock. The holder's node is `guest` where a guest has the global lock alone.
+// Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5,
+// §6.3 ("MCSg in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
+// Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then the waiters of the global lock have their
+// turn, in its order. The doorway is the local lock's. Nobody starves if neither lock lets a thread starve, and if the
+// way to the global lock's doorway is bounded, since that way lies behind the doorway of the whole.
+// Cost: as both locks together; within a node the local lock's and a look at whether another thread waits.
+// Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. In 128-byte sectors of their
+// own: a large lock. The holder's node is `guest` if a guest has the global lock alone.
 //
 //     turns    0  the node does not have the global lock          protected by the local lock
 //              n  it has, and the holder is the n-th in a row
 //
-// What the two locks must be able to do: any thread may unlock the global one (every lock here can be), for who releases
-// it need not be who took it; and the local one must know whether its holder is has_no_successor(). That answer is binding: if it says no,
-// another thread of the node is certain to come, and finds the global lock in the node's hands.
+//     local,global,turns of node N: its lock is held; N has the global lock; turns. T is the threshold
 //
-// unlock() releases the local lock first and the global one last. The other way round, the next holder could have destroyed
-// the lock before the local one is released. Who gets the local lock in between queues for the global one.
+//     0,0,0 -> 1,0,0            lock(): the thread has the local lock
+//     1,0,0 -> 1,1,0 -> 1,1,1   lock(): it has the global lock, too
+//     1,1,n -> 1,1,n+1          unlock() of the local lock alone, if n <= T and another thread of N waits; lock() by
+//                               that thread
+//     1,1,n -> 1,1,0 -> 0,1,0 -> 0,0,0    unlock() else: first the local lock, then the global one
 //
-// Guests of the lock, threads that have no queue node, go straight to the global lock where that needs none: `c-mcsg-mcs`
-// (§6.3), `c-bo-mcsg++` and the other C-BO and C-TKT. Under `c-bo-mcsg++`, lock() by a thread that can have no node is a
-// guest's of the local lock.
+// What the two locks must be able to do: any thread may unlock the global one (as with every lock here), since the
+// thread that releases it need not be the one that took it; and the local one must know whether its holder
+// has_no_successor(). That answer is binding: if it says no, another thread of the node is certain to come, and finds
+// that the node has the global lock.
+//
+// unlock() releases the local lock first and the global one last. The other way round, the next holder could have
+// destroyed the lock before the local one is released. A thread that takes the local lock in between waits for the
+// global one.
+//
+// Guests of the lock, threads that have no queue node, go straight to the global lock if that needs none:
+// `c-mcsg-mcs` (§6.3), `c-bo-mcsg++` and the other C-BO and C-TKT. Under `c-bo-mcsg++`, lock() by a thread that can
+// have no node is a guest's of the local lock.
 #pragma once
 
 #include <type_traits>
@@ -129,8 +139,8 @@ class cohort {
   home homes_[P::most_numa_nodes];
 };
 
-/// A partitioned ticket lock with as few grant words as let waiters of different nodes watch different lines; chosen, not
-/// measured.
+/// A partitioned ticket lock with as few grant words as let waiters of different nodes watch different lines; chosen,
+/// not measured.
 template <platform P, class W>
 using cohort_ptl = basic_partitioned<P, W, 4>;
 

@@ -1,25 +1,46 @@
-// Fairlock: one word in which each waiter has a bit; unlock passes the lock to the next bit upwards, round-robin, and
-// the lock bit stays set through the hand-over, so that nobody barges in.
+// Fairlock: one word in which each waiter has a bit; unlock hands the lock to the next bit upwards, round-robin, and
+// the lock bit stays set through the hand-over, so that no arrival barges in.
 //
 // Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5,
 // Figs 4–6. Mended: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but LOCK.
 // In user space there are more threads than bits: a slot (a bit) belongs to a thread only while it waits, claimed by
 // the compare-and-swap that sets it. Waiters that find no slot queue up (an MCS lock) until one is free.
-// Guarantees: once its bit is set (doorway: the compare-and-swap that sets it), a waiter is overtaken at most 30 times: nobody
-// starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap fails for as long as others
-// change the word, so that a thread may starve before it. Those queued for a slot are FIFO among each other. (A fetch-and-or would
-// not do: it cannot see in the same operation whether the slot is another's by then, or the holder's.)
+// Guarantees: once its bit is set (doorway: the compare-and-swap that sets it), a waiter is overtaken at most 30 times:
+// nobody starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap fails
+// whenever another thread has changed the word, so that a thread may starve before it. Threads queued for a slot are
+// FIFO among each other. (A fetch-and-or would not do: it cannot see in the same operation whether the slot is
+// another's by then, or the holder's.)
 // Cost: lock and unlock one compare-and-swap each, also to hand over.
 // Layout: 64-bit word · tail of the overflow queue: 12 bytes, aligned to 8.
 //
-//     word   bit 0: LOCK     bits 1–31: the waiter of that slot waits             (the paper's word)
-//            bits 32–36: the holder's slot, 0 if it did not wait: where the scan begins
-//            bit 37: a waiter sleeps or is about to     bit 38: so does the head of the overflow queue
-//     LOCK clear means that the whole word is 0.
+//     LOCK          bit 0        set by the thread that takes the free lock, cleared by the unlock that frees it. A
+//                                hand-over leaves it set
+//     waiters       bits 1–31    the waiter of that slot waits. Set by the waiter, cleared by the unlock that hands it
+//                                the lock
+//     slot          bits 32–36   the holder's slot, 0 if it did not wait. Written by the unlock that hands over; read
+//                                by the next unlock, where its scan begins, and by arrivals, which may not claim it
+//     asleep        bit 37       a waiter sleeps, or is about to. Set by that waiter. Cleared by the unlock that leaves
+//                                no waiter; read by each unlock, which wakes the thread that it hands over to
+//     head_asleep   bit 38       the head of the overflow queue sleeps, or is about to. Set by it, cleared and read by
+//                                unlock, which wakes it
+//     (LOCK and the waiters are the paper's word.)
+//
+//     LOCK,waiters,slot; W is a set of slots
+//     0,-,0    free: the whole word is 0
+//     1,-,0    held by a thread that did not wait
+//     1,-,s    held by a thread that waited in slot s
+//     1,W,s    the same, and the threads of W wait; s is not in W
+//     If no slot is left to claim, further threads are in the overflow queue.
+//
+//     0,-,0 -> 1,-,0     lock(), try_lock()
+//     1,W,s -> 1,W+i,s   claim_slot(): i is neither in W nor s
+//     1,W,s -> 1,W-j,j   unlock_contended(): j is the next of W above s, round-robin; j's thread has the lock
+//     1,-,s -> 0,-,0     unlock(), if s is 0; unlock_contended()
 //
 // The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that its bit was
-// cleared: the lock handed to it, the bit set again by a newcomer before it looked, and nobody would have the lock.
-// A sleeper watches the upper half. Every hand-over changes it, for the next holder's slot differs from the holder's.
+// cleared: the lock is handed to it, a new waiter sets the bit again before the first one looks, and no thread takes
+// the lock. A sleeper watches the upper half. Every hand-over changes it, for the next holder's slot differs from the
+// holder's.
 #pragma once
 
 #include <bit>
@@ -50,13 +71,13 @@ class fairlock {
 
   bool try_lock() {
     std::uint64_t seen = 0;
-    // (1) acquire: pairs with (2).
+    // 0,-,0 -> 1,-,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3).
     return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
     std::uint64_t seen = lock_bit;
-    // (2) release: pairs with (1).
+    // 1,-,0 -> 0,-,0. (2) release: pairs with (1).
     if (!word_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
@@ -94,8 +115,8 @@ class fairlock {
         next = (w & ~(waits(slot) | slot_field | head_asleep)) | std::uint64_t{slot} << 32;
         if (waiting(next) == 0) next &= ~asleep;
       }
-      // (3) release: pairs with (1), or with the acquire loads in wait_for_turn; then LOCK stays set, the lock is the
-      // waiter's. Fails at most as often as others claim a slot or go to sleep.
+      // 1,W,s -> 1,W-j,j or 1,-,s -> 0,-,0. (3) release: pairs with the acquire loads in wait_for_turn(), or with (1).
+      // Fails at most as often as other threads claim a slot or go to sleep.
       if (word_.compare_exchange_strong(w, next, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         if constexpr (W::parks) {
           if (w & asleep) P::wake(key, std::uint32_t{1} << slot, all);
@@ -108,7 +129,7 @@ class fairlock {
   }
 
   [[gnu::cold, gnu::noinline]] void contend() {
-    // Whoever finds others queued for a slot queues behind them.
+    // A thread that finds others queued for a slot queues behind them.
     unsigned slot = 0;
     for (;;) {
       if (overflow_tail() != no_node) break;
@@ -132,8 +153,8 @@ class fairlock {
 
   enum class claim { locked, waiting, no_slot, again };
 
-  /// One attempt at the lock or at a slot. The search for a free one begins at the thread's own. The doorway is here for
-  /// those who have queued: the bound on bypass counts from the bit.
+  /// One attempt at the lock or at a slot. The search for a free slot begins at thread_index(). The doorway is here
+  /// also for threads from the overflow queue: the bound on bypass counts from the bit.
   claim claim_slot(unsigned& slot) {
     std::uint64_t w = word_.load(std::memory_order_relaxed);
     if ((w & lock_bit) == 0) {  // Fig 5 line 5, mended
@@ -144,7 +165,8 @@ class fairlock {
     const std::uint32_t free = claimable(w);
     if (free == 0) return claim::no_slot;
     slot = next_bit(free, P::thread_index() % 31);
-    // Relaxed: a claim publishes nothing, and leaves the release sequence of (3) unbroken.
+    // 1,W,s -> 1,W+i,s. Relaxed: a claim publishes nothing, and as a read-modify-write it continues the release
+    // sequence of (3).
     if (!word_.compare_exchange_strong(w, w | waits(slot), std::memory_order_relaxed, std::memory_order_relaxed))
       return claim::again;
     P::doorway(this);

@@ -1,29 +1,47 @@
 // Wide Fairlock: Fairlock with a bit for every thread that the process can have, in many words, served round-robin as
-// there. The lock bit stays set through the hand-over, so that nobody barges in.
+// there. The lock bit stays set through the hand-over, so that no arrival barges in.
 //
-// Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5, Figs 4–6, for
-// more waiters than a word has bits. The paper has one word, and with it one compare-and-swap that both sees that nobody
-// waits and frees the lock. Here the word of the lock bit counts those who wait; how is below.
-// Guarantees: round-robin: once it is counted (doorway: the fetch-and-add), a waiter is overtaken at most once by each other slot, so at most (slots -
-// 1) times, and at most once by each thread that waits: nobody starves. trylock never overtakes a waiter. As in the paper
-// a slot is a thread's for good. (A thread that can have no record has no slot, and waits without a place.)
+// Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5, Figs
+// 4–6, for more waiters than a word has bits. The paper has one word, and with it one compare-and-swap that both sees
+// that no thread waits and frees the lock. Here the word of the lock bit counts the waiters; how is below.
+// Guarantees: round-robin: once it is counted (doorway: the fetch-and-add), a waiter is overtaken at most once by each
+// other slot, so at most (slots - 1) times, and at most once by each thread that waits: nobody starves. trylock never
+// overtakes a waiter. As in the paper a slot is a thread's for good. (A thread that can have no record has no slot, and
+// waits without a place.)
 // Cost: lock and unlock one compare-and-swap each. A waiter sets its bit, counts itself and takes itself off the count;
-// unlock looks through one word for each 32 threads that have ever waited here, until it finds one, and clears one bit.
+// unlock searches one word for each 32 threads that have ever waited here, until it finds a bit, and clears that bit.
 // Layout: 64-bit word · how many words of bits are in use · the words of bits. 16 KiB, of which only what is in use is
 // touched: meant for the inflatable form.
 //
-//     word   bit 0: LOCK      bits 1–31: how many wait      bits 32–63: the holder's slot, 0 if it did not wait: where the
-//     scan begins. 0 is free. LOCK clear and a count: the lock is held by who was counted first and is about to set LOCK
-//     bits   a 64-bit word for 32 slots. bit i: the thread of that slot waits       bit 32 + i: it sleeps or is about to
+//     word
+//     LOCK     bit 0         set by the thread that takes the free lock; a hand-over leaves it set
+//     count    bits 1–31     how many wait. Changed by each waiter for itself: + 1 when its bit is set, − 1 when it has
+//                            the lock. Read by unlock: 0 lets it free the lock in the same operation
+//     slot     bits 32–63    the holder's slot, 0 if it did not wait. Written by the new holder, read by its unlock:
+//                            where the scan begins
 //
-// A waiter sets its bit first and then counts itself, by one addition. Where that finds the word 0, the lock was free and is the
-// waiter's: it clears its bit again and turns its count into LOCK, by another addition; meanwhile the word is not 0, so that
-// others wait. Whoever is given the lock takes itself off the count before it goes on. So when a
-// holder sees a count that is not 0, all who are counted have their bits set: it finds one. When the count is 0 it frees
-// the lock in the same operation that sees this. A bit may be found before its owner is counted: the lock is its owner's
-// then, LOCK remains set, and the owner counts itself and sees that its bit is clear.
+//     bits of slots, a 64-bit word for 32 of them
+//     bit i        the thread of that slot waits. Set by it, cleared by the unlock that hands it the lock
+//     bit 32 + i   it sleeps, or is about to. Set by it, cleared and read by the same unlock, which wakes it
 //
-// Only the holder clears bits. The holder's slot is the holder's to write, too.
+//     LOCK,count,slot
+//     0,0,0    free
+//     0,n,0    the lock is that of the thread that was counted first; it is about to set LOCK
+//     1,n,s    held; n waiters are counted, and their bits are set, except that of a waiter to which the lock has just
+//              been handed
+//
+//     0,0,0 -> 1,0,0              lock(), try_lock()
+//     0,0,0 -> 0,1,0 -> 1,0,0     contend(), if it has found the lock free: clears its bit between the two
+//     1,n,s -> 1,n+1,s            contend(): its bit is set
+//     1,n,s stays                 unlock(), n > 0: clears the bit of the next waiter, whose lock it is
+//     1,n,s -> 1,n-1,m            contend(), by that waiter, whose slot is m
+//     1,0,s -> 0,0,0              unlock()
+//
+// A waiter sets its bit before it counts itself. So when a holder sees a count that is not 0, all counted waiters have
+// their bits set, and it finds one. It may find a bit whose owner is not counted yet: then the lock is that owner's,
+// LOCK stays set, and the owner counts itself, sees its bit clear, and takes itself off again.
+//
+// Only the holder clears bits of waiters. The holder's slot is the holder's to write, too.
 #pragma once
 
 #include <bit>
@@ -57,13 +75,14 @@ class basic_fairlock_wide {
 
   bool try_lock() {
     std::uint64_t seen = 0;
-    // (1) acquire: pairs with (2) and (3).
+    // 0,0,0 -> 1,0,0. (1) acquire: pairs with (2) and (3), the compare-and-swaps in unlock() and unlock_contended().
     return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
     std::uint64_t seen = lock_bit;
-    // (2) release: pairs with (1). (5) acquire on failure: pairs with (4), the bits of those who are counted.
+    // 1,0,0 -> 0,0,0. (2) release: pairs with (1). (5) acquire on failure: pairs with (4), by which a waiter is
+    // counted: its bit is seen.
     if (!word_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
       unlock_contended(seen);
   }
@@ -85,22 +104,22 @@ class basic_fairlock_wide {
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint64_t w) {
     while (!anyone_waits(w)) {
-      // (3) release: frees it. Fails if somebody has just been counted; acquire: (5).
+      // 1,0,s -> 0,0,0. (3) release: pairs with (1). Fails if a waiter has just been counted; then acquire: (5).
       if (word_.compare_exchange_strong(w, 0, std::memory_order_acq_rel, std::memory_order_acquire)) return;
       P::backoff(0);
     }
     const std::uint32_t next = next_slot(holders_slot(w));
     auto& bits = bits_of(next);
     const wake_key key = P::key_of(bits);
-    // (6) release: hands the lock over; pairs with (7). LOCK stays set.
+    // Hands the lock over; LOCK stays set. (6) release: pairs with (7), the loads in wait_for_turn().
     const std::uint64_t old = bits.fetch_and(~(waits(next) | asleep(next)), std::memory_order_acq_rel);
     if constexpr (W::parks) {
       if (old & asleep(next)) P::wake(key, std::uint32_t{1} << bit(next), 1);
     }
   }
 
-  /// The slot that is served next when `turn` was served last: the next one upwards whose bit is set, then from the lowest
-  /// on. There is one.
+  /// The slot that is served next when `turn` was served last: the next one upwards whose bit is set, then from the
+  /// lowest on. There is one.
   std::uint32_t next_slot(std::uint32_t turn) {
     const std::uint32_t used = used_.load(std::memory_order_relaxed);
     std::uint32_t i = turn / BitsAWord;  // the word of slot turn + 1
@@ -114,13 +133,14 @@ class basic_fairlock_wide {
 
   [[gnu::cold, gnu::noinline]] void contend() {
     const std::uint32_t mine = P::thread_index();
-    if (mine == 0 || mine > slots) {  // the thread can have no record: go without a place
+    if (mine == 0 || mine > slots) {  // the thread can have no record: without a place
       while (!try_lock()) P::backoff(100000);
       return;
     }
     use((mine - 1) / BitsAWord + 1);
     bits_of(mine).fetch_or(waits(mine), std::memory_order_relaxed);  // published by (4)
-    // (4) release: our bit; pairs with (5). Acquire: if the lock was free it is ours (1). An addition, which cannot fail.
+    // 1,n,s -> 1,n+1,s, or 0,0,0 -> 0,1,0: then the lock is this thread's. (4) release: its bit; pairs with (5).
+    // Acquire: as (1). An addition, which cannot fail.
     const bool was_free = word_.fetch_add(one_waits, std::memory_order_acq_rel) == 0;
     P::doorway(this);
     if (was_free) {
@@ -129,7 +149,7 @@ class basic_fairlock_wide {
       return;
     }
     wait_for_turn(mine);
-    // Our slot is the holder's now. Relaxed: others only add to the count.
+    // 1,n,s -> 1,n-1,mine. Relaxed: other threads only add to the count.
     const std::uint64_t w = word_.load(std::memory_order_relaxed);
     word_.fetch_add((std::uint64_t{mine} << 32) - (w & ~std::uint64_t{0xffffffff}) - one_waits,
                     std::memory_order_relaxed);
@@ -143,7 +163,7 @@ class basic_fairlock_wide {
       for (;;) {
         std::uint64_t b = bits.load(std::memory_order_acquire);  // (7)
         if (my_turn(b)) return;
-        // The upper half is what a sleeper watches: the hand-over takes the mark off.
+        // A sleeper watches the upper half: the hand-over clears its mark there.
         if ((b & asleep(mine)) == 0 &&
             !bits.compare_exchange_strong(b, b | asleep(mine), std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);
@@ -154,7 +174,7 @@ class basic_fairlock_wide {
     }
   }
 
-  /// Sees to it that unlock looks at the first n words.
+  /// Has unlock search the first n words.
   void use(std::uint32_t n) {
     std::uint32_t seen = used_.load(std::memory_order_relaxed);
     while (seen < n && !used_.compare_exchange_strong(seen, n, std::memory_order_relaxed, std::memory_order_relaxed))

@@ -1,26 +1,41 @@
-// K42: an MCS lock whose callers bring nothing. The lock itself stands in the queue for its holder, so that a thread needs
-// a node only while it waits: the paper's, on its stack.
+// K42: an MCS lock whose callers bring no node. The lock itself takes its holder's place in the queue, so that a thread
+// needs a node only while it waits: in the paper, on its stack.
 //
 // Source: Auslander et al., the variant of MCS in the K42 kernel, as the MCSg paper describes and measures it: §5.4,
 // §6.1. `k42-tls` is its K42-TLS: the node is not on the stack but borrowed from a pool, and kept in a thread-local
 // variable for the next time, which makes the lock fit for use between processes.
-// Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock); in the queue
-// nobody is overtaken, nobody starves. The way to the doorway is not bounded: the compare-and-swap fails for as long as others come
-// and go in time, and a thread may starve before it.
-// Cost: lock one compare-and-swap; unlock one if nobody waits, else a store into the next node (parking: an exchange). Who
-// has waited pays one more to take its node out of the queue.
+// Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock); in the
+// queue nobody is overtaken, nobody starves. The way to the doorway is not bounded: the compare-and-swap fails whenever
+// another thread has changed the tail, and a thread may starve before it.
+// Cost: lock one compare-and-swap; unlock one if no thread waits, else a store into the next node (parking: an
+// exchange). A thread that has waited pays one more to take its node out of the queue.
 // Layout: tail · next: two 32-bit handles.
 //
-//     tail           meaning                     next
-//     0              free                        0
-//     1 (self)       held; nobody waits          0
-//     ≥ first_node   held; the last who waits    the first who waits; 0 until it has written the link
+//     tail           next      situation
+//     0              0         free
+//     1 (self)       0         held; no thread waits
+//     n              0         held; n is the last waiter, and the first waiter has not written its link yet
+//     n              f         held; n is the last waiter, f the first
+//     n              stale     held by a thread that takes its node out: next is the holder's to write until the tail
+//                              is `self`
 //
-// A waiter that has been granted the lock puts the lock in the place of its node: the tail becomes `self` where the node
-// is the last, `next` its successor where it is not. Then the node is free, before the critical section.
+//     tail, next
+//     0,0 -> self,0         lock(), try_lock()
+//     self,0 -> m,0         contend(): m is the first and the last waiter; then next: 0 -> m
+//     n,* -> m,*            contend(): m is behind n; then n's link: 0 -> m
+//     self,0 -> 0,0         unlock(), if no thread waits. Else the first waiter is granted, tail and next stay as they
+//                           are
+//     m,m -> m,0 -> self,0  take_out(): m was the only waiter, and is the holder now
+//     n,m -> n,s            take_out(): m is the holder now, s is behind it
 //
-// Nodes come from the platform here, on which a thread has some of its own. So what is left of the difference between
+// A waiter that has been granted the lock thus puts the lock in the place of its node. Then the node is free, before
+// the critical section.
+//
+// Nodes come from the platform here, on which a thread has some of its own. The remaining difference between
 // the two: `k42` takes a node of the thread's own and gives it back; `k42-tls` uses the one that it keeps.
+//
+// The enqueue is not that of mcs_queue.hpp: the tail may say `self`, and then the link is the lock's own word; so it is
+// a compare-and-swap.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -51,7 +66,7 @@ class basic_k42 {
 
   bool try_lock() {
     node_handle expected = no_node;
-    // (1) acquire: pairs with (2). A tail of 0 says that next is 0, too.
+    // 0,0 -> self,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(). If the tail is 0, so is next.
     return tail_.compare_exchange_strong(expected, self, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
@@ -59,12 +74,12 @@ class basic_k42 {
     node_handle first = next_.load(std::memory_order_acquire);
     if (first == no_node) [[likely]] {
       node_handle expected = self;
-      // (2) release: pairs with (1).
+      // self,0 -> 0,0. (2) release: pairs with (1).
       if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
       first = W::await_soon(next_, [](node_handle h) { return h != no_node; });  // it is about to write the link
     }
-    grant<P, W>(first);  // (3) release: touches its node only
+    grant<P, W>(first);  // (3) release: (g2) in hand_over.hpp. Touches its node only
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
@@ -80,17 +95,18 @@ class basic_k42 {
       if (last == no_node) {
         if (try_lock()) break;
       } else if (mine == no_node && (mine = Nodes::take()) == no_node) {
-        P::backoff(100000);  // none to be had: perhaps the lock is free then
+        P::backoff(100000);  // all nodes are in use
         continue;
       } else {
         prepare<P>(mine);
-        // (4) release: the successor that finds this node here sees it prepared. Acquire: pairs with (4), and with
-        // (5), so that what we write to next comes after what is written there. That a node may meanwhile have left
-        // and come back does not matter: it is the last.
+        // n,* -> m,*. (4) release: the prepared node; pairs with the acquire of (4), by which the successor finds it.
+        // Acquire: pairs with that release, and with (5) in take_out(), so that the link below is written after the 0
+        // there. The node in the tail may have left the queue and come back since it was read: it is the last all the
+        // same.
         if (tail_.compare_exchange_strong(last, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
           P::doorway(this);
           (last == self ? next_ : P::node(last).next).store(mine, std::memory_order_release);  // (6)
-          wait_for_grant<P, W>(mine);                                                          // pairs with (3)
+          wait_for_grant<P, W>(mine);                                                          // acquire: (3)
           take_out(mine);
           break;
         }
@@ -102,16 +118,16 @@ class basic_k42 {
 
   /// The lock takes the place of its new holder's node in the queue.
   void take_out(node_handle mine) {
-    node_handle second = P::node(mine).next.load(std::memory_order_acquire);  // pairs with (6)
+    node_handle second = P::node(mine).next.load(std::memory_order_acquire);  // acquire: pairs with (6)
     if (second == no_node) {
-      // Before the tail says `self`: from then on the next who comes writes here.
+      // m,m -> m,0 -> self,0. Before the tail says `self`: from then on the next arrival writes here.
       next_.store(no_node, std::memory_order_relaxed);
       node_handle expected = mine;
-      // (5) release: the store above.
+      // (5) release: the store above; pairs with the acquire of (4).
       if (tail_.compare_exchange_strong(expected, self, std::memory_order_release, std::memory_order_relaxed)) return;
       second = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
     }
-    next_.store(second, std::memory_order_relaxed);  // for our own unlock()
+    next_.store(second, std::memory_order_relaxed);  // n,m -> n,s. Read by this thread's unlock()
   }
 
   typename P::template atomic<node_handle> tail_;

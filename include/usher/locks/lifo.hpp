@@ -1,28 +1,34 @@
-// LIFO-CR: waiters stand on a stack and the unlocking thread pops the one that came last, so that few threads
+// LIFO-CR: waiters are on a stack and the unlocking thread pops the one that arrived last, so that few threads
 // circulate; now and then it serves the eldest instead. Without that it is the pure LIFO lock, `lifo`, which may let a
 // thread starve: its working set is the least that keeps the lock busy.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnote 41 on the pure form.
-// Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a waiter
-// may starve. `lifo-cr`: every waiter on the stack gets in with probability one: each unlock serves the eldest with probability
-// 1/1000 (doorway: the compare-and-swap that pushes it). The way to the doorway is not bounded: the push is tried again for as long as
-// others push or pop in time.
+// Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a
+// waiter may starve. `lifo-cr`: every waiter on the stack is admitted with probability one: each unlock serves the
+// eldest with probability 1/1000 (doorway: the compare-and-swap that pushes it). The way to the doorway is not bounded:
+// the push is repeated whenever another thread has pushed or popped in between.
 // Cost: lock and unlock one compare-and-swap each. Hand-over: one compare-and-swap that is not repeated; to the eldest:
 // a walk down the stack.
 // Layout: one 32-bit word. A thread needs a queue node only while it waits.
 //
 //     0             free
-//     1             held, nobody waits
-//     ≥ first_node  held; the node of the thread that came last. node.next: who came before it, 0 at the bottom
+//     1             held, no thread waits
+//     ≥ first_node  held; the node of the thread that arrived last. node.next: the one that arrived before it, 0 at the
+//                   bottom
 //
-//        0 ──arrive──► 1 ──unlock──► 0
-//        1 or top ──push──► mine ──pop, by the holder──► mine.next, or 1
+//     0 -> 1        lock(), try_lock(); push(), if the lock has become free
+//     1 -> m        push(): m.next is 0
+//     t -> m        push(): m.next is t
+//     1 -> 0        unlock()
+//     t -> t.next, or 1     take_latest(): the thread of t is granted; the lock stays held
+//     t stays       take_latest(), if a push came in between: the second on the stack is granted; take_eldest(): the
+//                   last
 //
-// Why the pop needs no version number: only the holder takes nodes off the stack, wherever they stand. While it looks at
-// top.next and then swaps, the node that it saw on top can neither leave nor come back with another next. A push does
-// not care: whatever is on top is what it stands upon.
+// Why the pop needs no version number: only the holder takes nodes off the stack, wherever they are. While it reads
+// top.next and then swaps, the node that it saw on top can neither leave nor come back with another next. A push needs
+// none either: it puts its node above whatever node is on top.
 //
-// Everybody's push is a read-modify-write, so whoever sees the top by acquire sees all nodes below as well (one release
+// Each push is a read-modify-write, so a thread that reads the top by acquire sees all nodes below as well (one release
 // sequence). Links below the top change under the lock only.
 #pragma once
 
@@ -49,7 +55,7 @@ class basic_lifo {
   void lock() {
     P::doorway(this);
     std::uint32_t seen = free;
-    // (1) acquire: pairs with (2).
+    // 0 -> 1. (1) acquire: pairs with (2), the compare-and-swap in unlock().
     if (!top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend();
     P::admitted(this);
@@ -63,7 +69,7 @@ class basic_lifo {
 
   void unlock() {
     std::uint32_t seen = held;
-    // (2) release: pairs with (1). (3) acquire on failure: pairs with (4); the nodes are read.
+    // 1 -> 0. (2) release: pairs with (1). (3) acquire on failure: pairs with (4), the push, since the nodes are read.
     if (!top_.compare_exchange_strong(seen, free, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
       hand_over(seen);
   }
@@ -78,13 +84,13 @@ class basic_lifo {
 
   [[gnu::cold, gnu::noinline]] void contend() {
     const node_handle mine = P::take_node();
-    if (mine == no_node) {  // no node to be had: go without a place on the stack
+    if (mine == no_node) {  // all nodes are in use: without a place on the stack
       while (!try_lock()) P::backoff(100000);
       return;
     }
     prepare<P>(mine);
     if (push(mine)) wait_for_grant<P, W>(mine);
-    P::give_node(mine);  // whoever granted it does not look at it again
+    P::give_node(mine);  // the granter does not touch it again
   }
 
   /// False if the lock has become free, and is now the caller's.
@@ -96,7 +102,7 @@ class basic_lifo {
           return false;  // (1)
       } else {
         P::node(mine).next.store(seen == held ? no_node : seen, std::memory_order_relaxed);
-        // (4) release: the prepared node; pairs with (3) and (5).
+        // 1, t -> m. (4) release: the prepared node; pairs with (3) and (5), by which the holder reads the top.
         if (top_.compare_exchange_strong(seen, mine, std::memory_order_release, std::memory_order_relaxed)) return true;
       }
     }
@@ -106,15 +112,16 @@ class basic_lifo {
     grant<P, W>(P::bernoulli(FairnessPeriod) ? take_eldest(top) : take_latest(top));
   }
 
-  /// The latest, or the last but one if somebody came this very moment: no second attempt, constant time.
+  /// Takes off the latest, or the last but one if another thread has just pushed: the compare-and-swap is not repeated,
+  /// so constant time.
   node_handle take_latest(node_handle top) {
     const node_handle below = link(top);
     node_handle seen = top;
-    // (5) acquire on failure: pairs with (4).
+    // t -> t.next, or 1. (5) acquire on failure: pairs with (4).
     if (top_.compare_exchange_strong(seen, below == no_node ? held : below, std::memory_order_acquire,
                                      std::memory_order_acquire))
       return top;
-    // The one now on top stands upon another, for `top` is still there: that one is taken from under it.
+    // A node is below the new top, for `top` is still on the stack: that one is taken from under it.
     const node_handle second = link(seen);
     set_link(seen, link(second));
     return second;

@@ -1,28 +1,16 @@
-// LOITER with one part changed, to see what each part is worth: the parts that the paper names. The algorithm is in loiter.hpp; here is
-// what differs from it.
+// LOITER with one part changed, to see what each of the parts that the paper names is worth. loiter.hpp has the
+// algorithm; here is what differs from it.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1 and footnote 39.
-// Guarantees, cost and layout: as loiter, but for what is said below. loiter-numa has a word more: 16 bytes.
+// Guarantees, cost and layout: as loiter, except where the comment of the class says otherwise.
 //
 //     loiter-eager     the standby polls before it sleeps, as arrivals do
 //     loiter-barging   the standby never becomes impatient, and may starve
 //     loiter-cap       a limited number of arrivals spin
-//     loiter-cull      an arrival that has so often seen the lock free and come too late gives up
+//     loiter-cull      an arrival gives up after a number of lost attempts at a free lock
 //     loiter-defer     unlock does not wake the standby while arrivals spin: deferred unpark
 //     loiter-numa      the inner lock prefers threads of one NUMA node, as MCSCRN
 //     loiter-store     unlock is a plain store: footnote 39
-//
-// - Where arrivals that spin are counted, the count is in the outer word, so that the operation which frees the lock also
-//   says whether anybody is awake to take it. If so, the standby is not woken and its mark stays in the free word: whoever
-//   takes the lock decides anew when it unlocks. An arrival that gives up takes itself off the count; if it was the last
-//   and the lock is free, it takes the lock. So a free lock with a sleeping standby has somebody awake who looks.
-// - Footnote 39: unlock by a load and a plain store. If the standby sets its mark between the two, the store wipes it out,
-//   and the lock is free, or goes from hand to hand, while the standby sleeps without a mark. The window is those two
-//   instructions, unless the thread loses its CPU just there. The standby sleeps for 1 ms at the longest (P::nap), looks,
-//   takes the lock if it is free and else marks it anew: so what the window costs is at most 1 ms for the one standby, and
-//   the lock idle for as long if nobody else comes. (The paper stores first and loads then, which is a look at a lock that
-//   may be gone; its window is the processor's store buffer.) A schedule that meets the window each time lets the standby
-//   starve: so this form does not promise that nobody does.
 #pragma once
 
 #include "usher/core/numa_queue.hpp"
@@ -30,7 +18,7 @@
 
 namespace usher::inline v1 {
 
-/// `hands_over`: the standby does not starve.
+/// The traits of an ablation. `hands_over`: the lock promises that the standby does not starve.
 template <platform_with_priorities P, class W>
 constexpr lock_traits loiter_ablation(bool ranks, bool hands_over, unsigned words = 3) {
   lock_traits t = loiter<P, W>::traits;
@@ -42,6 +30,7 @@ constexpr lock_traits loiter_ablation(bool ranks, bool hands_over, unsigned word
   return t;
 }
 
+/// The standby polls for its spin budget before it sleeps. If it is impatient, it sets that mark before it polls.
 template <platform_with_priorities P, class W>
 class loiter_eager : public basic_loiter<P, W, loiter_eager<P, W>> {
   using base = basic_loiter<P, W, loiter_eager>;
@@ -57,6 +46,7 @@ class loiter_eager : public basic_loiter<P, W, loiter_eager<P, W>> {
   }
 };
 
+/// The standby is never impatient: the lock is not handed over, and a free lock goes to the fastest.
 template <platform_with_priorities P, class W>
 class loiter_barging : public basic_loiter<P, W, loiter_barging<P, W>> {
   using base = basic_loiter<P, W, loiter_barging>;
@@ -68,6 +58,8 @@ class loiter_barging : public basic_loiter<P, W, loiter_barging<P, W>> {
   static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, hands_over);
 };
 
+/// An arrival that has seen the lock free most_failures times, and lost each attempt, stops spinning: the others
+/// circulate fast enough.
 template <platform_with_priorities P, class W>
 class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
   using base = basic_loiter<P, W, loiter_cull>;
@@ -86,7 +78,7 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
       P::backoff(window / 2 + P::random() % window);
       if (const std::uint32_t seen = base::outer_.load(std::memory_order_relaxed); base::is_free(seen)) {
         if (base::take(seen)) return true;
-        if (++failures == most_failures) return false;  // others circulate fast enough
+        if (++failures == most_failures) return false;
       }
       if (window < base::last_window) window *= 2;
     }
@@ -94,22 +86,33 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
   }
 };
 
-/// Where arrivals that spin are counted. MostSpinners: how many may spin; 0: any number. DeferWake: unlock leaves the standby asleep
-/// while one spins.
+/// Counts the arrivals that spin, in bits 8–31 of the outer word. MostSpinners: how many may spin; 0: any number.
+/// DeferWake: unlock does not wake the standby while one spins.
+///
+///     count,held,asleep (the other bits as in loiter.hpp; n > 0)
+///
+///     n,*,* -> n+1,*,*    spin(), at its beginning
+///     n,*,* -> n-1,*,*    leave_count(), with the lock; give_up(), without it
+///     n,1,a -> n,0,a      release(), DeferWake: the mark stays, and an arrival that spins takes the lock. Its unlock
+///                         decides anew
+///     0,1,1 -> 0,0,0      release(): the standby is woken
+///     1,0,1 -> 0,0,1      give_up(), by the last arrival that spins: it finds the lock free, and takes it
+///
+/// So a free word with a mark has a count above 0, or the last of those counted is about to look.
 template <platform_with_priorities P, class W, unsigned MostSpinners, bool DeferWake>
 class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, MostSpinners, DeferWake>> {
   using base = basic_loiter<P, W, loiter_with_count>;
   friend base;
   using base::outer_, base::held, base::inner, base::asleep, base::impatient, base::handed, base::is_free;
 
-  static constexpr bool ranks = false;  // the count is where the urgent waiters' stack would be
+  static constexpr bool ranks = false;  // the count has the bits of the urgent waiters' stack
   static constexpr std::uint32_t spinner = 256, spinners = ~(spinner - 1);
 
  public:
   static constexpr lock_traits traits = loiter_ablation<P, W>(ranks, base::hands_over);
 
  private:
-  /// A test-and-set, which does not fail where the count has changed.
+  /// A fetch-and-or: a compare-and-swap would fail when the count has changed.
   bool take(std::uint32_t) { return is_free(outer_.fetch_or(held, std::memory_order_acquire)); }  // (1)
 
   bool spin(std::uint64_t patience) {
@@ -117,15 +120,16 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
     return (MostSpinners == 0 || before < MostSpinners) && base::spin(patience) ? leave_count() : give_up();
   }
 
-  /// An arrival that has the lock is not one that spins.
+  /// By an arrival that has the lock.
   bool leave_count() {
     outer_.fetch_sub(spinner, std::memory_order_relaxed);
     return true;
   }
 
-  /// One that gives up may be the last that was relied upon.
+  /// By an arrival that stops spinning. It may be the last one counted when an unlock left the standby asleep: so it
+  /// looks once more.
   bool give_up() {
-    // Relaxed: it is one word, and who takes it does so by (1).
+    // Relaxed: the count and the lock are one word, and the lock is taken by (1).
     const std::uint32_t left = outer_.fetch_sub(spinner, std::memory_order_relaxed) - spinner;
     return is_free(left) && base::try_lock();
   }
@@ -136,14 +140,15 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
 
   static constexpr std::uint32_t taken_by_standby(std::uint32_t w) { return (w & spinners) | held | inner; }
 
-  /// Keeps the count. Returns what was there; without asleep if the waking of the standby has been left to arrivals.
+  /// Frees the outer lock or hands it over, and keeps the count. Returns the word as it was; without `asleep` if the
+  /// standby sleeps on.
   std::uint32_t release(std::uint32_t seen, node_handle&) {
     for (;; P::backoff(0)) {
       const std::uint32_t spin = seen & spinners;
       const bool leave = DeferWake && spin != 0 && (seen & impatient) == 0;
       const std::uint32_t then = (seen & impatient) != 0 ? spin | held | handed : spin | (leave ? seen & asleep : 0);
-      // (3) release: hands the lock over, still held, or frees it. What may have changed the word: the standby by its marks,
-      // arrivals.
+      // (3) release: pairs with (1), also with the load in stand_by() that finds `handed`. Fails if the standby has set
+      // a mark or the count has changed.
       if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed))
         return leave ? seen & ~asleep : seen;
     }
@@ -156,6 +161,7 @@ using loiter_cap = loiter_with_count<P, W, 2, false>;  // two: chosen, not measu
 template <platform_with_priorities P, class W>
 using loiter_defer = loiter_with_count<P, W, 0, true>;
 
+/// The inner lock is MCSCRN's without its passive list: numa_queue.hpp. A word more: 16 bytes.
 template <platform_with_priorities P, class W>
 class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
   using base = basic_loiter<P, W, loiter_numa>;
@@ -185,13 +191,19 @@ class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
   remote_threads<P, W> remote_;
 };
 
+/// Footnote 39: unlock is a load and a plain store. If the standby sets its mark between the two, the store erases it:
+/// the lock is free, or circulates, while the standby sleeps without a mark. So the standby sleeps for 1 ms at most
+/// (P::nap), looks, and takes the lock if it is free or sets its mark again. An erased mark costs the standby at most 1
+/// ms, and the lock is idle for as long if no other thread comes. (The paper stores first and loads then, which is a
+/// look at a lock that may be gone; its window is the processor's store buffer.) If each mark is erased, the standby
+/// starves: this lock does not promise the contrary.
 template <platform_with_priorities P, class W>
 class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   using base = basic_loiter<P, W, loiter_store>;
   friend base;
   using base::outer_, base::held, base::impatience;
 
-  static constexpr bool ranks = false;  // a plain store would overwrite the urgent waiters' stack
+  static constexpr bool ranks = false;  // a plain store would erase the urgent waiters' stack
 
  public:
   static constexpr lock_traits traits = loiter_ablation<P, W>(ranks, false);
@@ -203,10 +215,10 @@ class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
     outer_.store(0, std::memory_order_release);  // (2)
   }
 
-  bool unlock_is_due() const = delete;  // that may be, and the lock does not know it
+  bool unlock_is_due() const = delete;  // the mark that says so may be erased
 
  private:
-  // A mark may be wiped out: the standby looks after a while even if nobody has woken it.
+  // With a limit in either case: the standby looks by itself.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) { P::nap(outer_, seen, every_sleeper, ns, 0); }
   void wait_for_outer(std::uint32_t seen) { wait_for_outer(seen, impatience); }
 };

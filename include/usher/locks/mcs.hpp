@@ -1,12 +1,13 @@
-// MCS: waiters form a linked list, each watches a flag in its own node. This form keeps the node while it holds the
-// lock.
+// MCS: waiters form a linked list, each watches a flag in its own node. In this form a thread keeps its node while it
+// holds the lock.
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as the papers use it: MCSg §2 and Algorithm 1 without lines 7–10,
 // Malthusian §4 footnote 10.
 // Guarantees: FIFO (doorway: the exchange of tail); nobody is overtaken, nobody starves.
-// Cost: lock one exchange; unlock a compare-and-swap if nobody waits, else a store into the next node (parking: an
+// Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a store into the next node (parking: an
 // exchange).
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
+// The steps of lock() and the orders: core/mcs_queue.hpp; of the hand-over: core/hand_over.hpp.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -17,7 +18,7 @@
 
 namespace usher::inline v1 {
 
-/// The lock as the papers have it: every operation takes the caller's node.
+/// The papers' lock: every operation takes the caller's node.
 template <platform P, class W>
 class mcs_with_node {
  public:
@@ -32,7 +33,7 @@ class mcs_with_node {
   bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
-    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);  // (4) in both
+    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.

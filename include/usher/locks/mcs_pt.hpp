@@ -1,23 +1,36 @@
 // Preemption-tolerant MCS: an unlocking thread passes over waiters that have lost their CPU. It evicts them from the
-// queue, and they arrive anew when they run again; if nobody else waits, the lock is free for whoever comes.
+// queue, and they arrive anew when they run again; if no other thread waits, it frees the lock.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), §7: unlock "can check for and evict such threads from the chain, forcing
-// them to recirculate and 're-arrive' after they are eventually dispatched"; how preemption is found out is after He,
-// Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), for Linux has no schedctl.
-// Guarantees: FIFO among those that keep running (doorway: the first exchange of tail). A thread is evicted at most three times an acquisition, then its place is
-// firm: nobody starves. While it is out of the queue, any number of others may overtake it.
-// Cost: lock one exchange; unlock a compare-and-swap if nobody waits, else a look at the clock and a store into the next
-// node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §7: unlock "can check for and evict such threads from the chain,
+// forcing them to recirculate and 're-arrive' after they are eventually dispatched"; how preemption is found out is
+// after He, Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), for Linux
+// has no schedctl.
+// Guarantees: FIFO among threads that keep running (doorway: the first exchange of tail). A thread is evicted at most
+// three times an acquisition, then its place is firm: nobody starves. While it is out of the queue, any number of
+// others may overtake it.
+// Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a look at the clock and a store into the
+// next node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
 //
-// How preemption is found out: a waiter that polls writes the time into its node every 2 µs. If that is 10 µs old, its
-// thread is not running, whether another thread has its CPU or another guest the processor. It is a guess: nothing but
-// speed depends on it. A waiter that sleeps has chosen to, and is woken: only those are evicted that mean to be awake.
-// (Under the checker time goes forward by leaps, so that any waiter may seem preempted at any moment.)
+// How preemption is found out: a waiter that polls writes the time into its node every 2 µs. If that time is 10 µs old,
+// its thread is not running, whether another thread has its CPU or another guest the processor. It is a guess: nothing
+// but speed depends on it. A waiter that sleeps is not evicted but woken. (Under the checker time goes forward by
+// leaps, so that any waiter may seem preempted at any moment.)
 //
-//     flag:  waiting ──grant──► granted      waiting ──waiter──► parked ──grant──► granted + wake
-//            waiting ──evict──► evicted ──waiter──► arrives anew
-//     mark:  0 the place is firm; else the time of the last sign of life, in 1024 ns, and bit 0
+//     flag of a node
+//     waiting   set by its thread, in prepare(). Read by unlock: the thread polls, and may be evicted.
+//     parked    set by its thread before it sleeps. Read by unlock: the thread must be woken, and is not evicted, since
+//               it gave up its CPU by itself.
+//     granted   set by unlock, read by its thread, which has the lock.
+//     evicted   set by unlock, read by its thread, which arrives anew. Not before may it write to its node.
+//
+//     waiting -> granted     grant(): the waiter was awake
+//     waiting -> parked      wait(), when its spin budget is used up
+//     parked  -> granted     grant(), and a wake-up
+//     waiting -> evicted     hand_over(), evict_last()
+//     parked  -> evicted     evict_last(), and a wake-up: it has gone to sleep meanwhile
+//
+//     mark of a node:  0: the place is firm; else the time of the last sign of life, in 1024 ns, with bit 0 set
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -37,7 +50,7 @@ class mcs_pt_with_node {
       const bool firm = evictions == most_evictions;
       prepare<P>(mine);
       P::node(mine).mark.store(
-          0, std::memory_order_relaxed);  // firm, until it says that it lives: no clock if nobody waits
+          0, std::memory_order_relaxed);  // firm until its first sign of life: no clock if the lock is free
       const node_handle previous = enqueue<P>(tail_, mine);
       if (previous == no_node) [[likely]]
         return;
@@ -49,15 +62,16 @@ class mcs_pt_with_node {
   bool try_lock(node_handle mine) { return try_enqueue<P>(tail_, mine); }
 
   void unlock(node_handle mine) {
-    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) [[unlikely]]  // (4)
+    if (const node_handle next = successor_or_free<P, W>(tail_, mine)) [[unlikely]]
       hand_over(next);
   }
 
  private:
   static constexpr std::uint32_t flag_evicted = 3;
   static constexpr unsigned most_evictions = 3;
-  // Chosen: short beside the time that the lock takes to come round a long queue, else it comes back to who has just lost its
-  // CPU and waits there for a time slice (simulated: 160 threads, 128 CPUs, 31 µs a round; docs/simulation.md, M25).
+  // Chosen: short beside the time of a round of a long queue. Else the lock comes back to a thread that has just lost
+  // its CPU, and waits there for a time slice (simulated: 160 threads, 128 CPUs, 31 µs a round; docs/simulation.md,
+  // M25).
   static constexpr std::uint64_t sign_of_life_every = 2000;  // ns
   static constexpr std::int32_t lifeless_after = 10;         // of 1024 ns
 
@@ -75,7 +89,7 @@ class mcs_pt_with_node {
     const auto decided = [](std::uint32_t f) { return f == flag_granted || f == flag_evicted; };
     for (const std::uint64_t since = P::now();;) {
       if (!firm) P::node(mine).mark.store(time(), std::memory_order_relaxed);
-      if (auto f = poll(flag, decided)) return *f == flag_granted;  // pairs with (3) and (5)
+      if (auto f = poll(flag, decided)) return *f == flag_granted;  // acquire: pairs with (3), (5)
       if (W::parks && P::now() - since >= W::spin_budget()) break;
     }
     if constexpr (W::parks) {
@@ -97,27 +111,29 @@ class mcs_pt_with_node {
 
   [[gnu::cold, gnu::noinline]] void hand_over(node_handle to) {
     while (preempted(to)) {
-      // Its successor must be known before it is told: then it writes its node anew.
+      // Its successor must be read before it is evicted: then it writes to its node again.
       node_handle next = P::node(to).next.load(std::memory_order_acquire);
       if (next == no_node) {
         node_handle expected = to;
-        // (6) release: frees the lock. Still in the queue, so if tail names it, nobody is behind.
+        // (6) release: frees the lock; pairs with the acquire of the exchange in enqueue(). `to` is still in the queue:
+        // if tail names it, no thread is behind it.
         if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
           return evict_last(to);
         next = W::await_soon(P::node(to).next, [](node_handle h) { return h != no_node; });
       }
       std::uint32_t seen = flag_waiting;
-      // (5) release: we have read the link. Fails if it has just gone to sleep: then it is woken like others.
+      // (5) release: the link has been read; pairs with the acquire loads of the flag in wait(). Fails if the waiter
+      // has just gone to sleep: then it is granted and woken.
       if (!P::node(to).flag.compare_exchange_strong(seen, flag_evicted, std::memory_order_release,
                                                     std::memory_order_relaxed))
         break;
       to = next;
     }
-    grant<P, W>(to);  // (3)
+    grant<P, W>(to);  // (3) release: (g2) in hand_over.hpp
   }
 
-  /// The queue does not know it any more; perhaps it has gone to sleep meanwhile. Nodes stay nodes: this may come when
-  /// the lock has been used by others.
+  /// By a thread that has taken the last node out of the queue and freed the lock. The waiter may have gone to sleep
+  /// meanwhile. Nodes are type-stable: other threads may have used the lock since.
   static void evict_last(node_handle h) {
     auto& flag = P::node(h).flag;
     const wake_key key = P::key_of(flag);

@@ -3,16 +3,25 @@
 // caches; now and then the eldest passive thread gets a turn.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §4.
-// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter gets in
-// with probability one (doorway: the exchange of tail): each unlock serves the eldest passive thread with probability 1/1000.
-// Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else some list editing in constant time
-// and the hand-over.
+// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter is
+// admitted with probability one (doorway: the exchange of tail): each unlock serves the eldest passive thread with
+// probability 1/1000.
+// Cost: lock one exchange, as MCS; unlock a compare-and-swap if no thread waits, else some list editing in constant
+// time and the hand-over.
 // Layout: tail · head and tail of the passive list · holder's node: four 32-bit handles, 16 bytes.
 //
 // The passive list is protected by the lock itself. All editing comes before the hand-over.
 //
 //     queue:    holder ─next→ a ─next→ b … ← tail          a is "surplus" when b exists
 //     passive:  head (latest to be culled) ─older→ … ─older→ eldest ← tail
+//
+//     behind the holder   passive list   unlock
+//     none                empty          frees the lock: tail m -> 0
+//     none                latest, …      deficit: the latest takes the holder's place at the tail (m -> latest) and is
+//                                        granted
+//     a                   any            a is granted
+//     a, b, …             any            surplus: a becomes the latest passive thread, b is granted
+//     any                 …, eldest      once in FairnessPeriod: the eldest is put behind the holder and granted
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -40,7 +49,7 @@ class mcscr_with_node {
   void unlock(node_handle mine) {
     if (passive_head_.get() == no_node) [[likely]] {
       node_handle expected = mine;
-      // Relaxed: a link is read again before it is followed.
+      // Relaxed: the link is read again before it is followed.
       if (P::node(mine).next.load(std::memory_order_relaxed) == no_node &&
           tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
@@ -66,30 +75,32 @@ class mcscr_with_node {
     if (next == no_node) {
       const node_handle latest = passive_head_.get();
       if (latest == no_node) {
-        // Nobody passive, and unlock() has just found tail changed: somebody is about to write the link.
+        // The passive list is empty, and unlock() has just found another node in the tail: its thread is about to write
+        // the link.
         next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
       } else {
-        // Deficit: the queue is empty but for us. The latest passive thread takes our place at its tail.
+        // Deficit: the holder is alone in the queue. The latest passive thread takes its place at the tail.
         remove_latest();
         P::node(latest).next.store(no_node, std::memory_order_relaxed);
         node_handle expected = mine;
-        // (3) release: its next is no_node before an arrival that finds it in the tail, by (1), writes itself there. Weaker,
-        // the arrival's link could come first in the order of next's values and be lost: store next, store tail ‖ exchange
-        // tail, store next. relacy cannot show that: its order of values is that of execution. Tail was ours: no acquire.
+        // (3) release: pairs with the acquire of the exchange in enqueue(), by which an arrival finds the node in the
+        // tail: the store of no_node to its next comes before the arrival's link. Weaker, the link could come first in
+        // the modification order of next and be lost: store next, store tail ‖ exchange tail, store next. relacy cannot
+        // show that: its modification order is the order of execution. No acquire: tail named the holder's own node.
         if (tail_.compare_exchange_strong(expected, latest, std::memory_order_release, std::memory_order_relaxed)) {
           grant<P, W>(latest);
           return;
         }
-        insert_latest(latest);  // somebody has just arrived: no deficit
+        insert_latest(latest);  // a thread has just arrived: no deficit
         next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
       }
     }
-    // Surplus: if there is another behind the next, the next becomes passive. One an unlock: constant time.
+    // Surplus: if another thread is behind the next, the next becomes passive. One an unlock: constant time.
     if (const node_handle after = P::node(next).next.load(std::memory_order_acquire)) {
       insert_latest(next);
       next = after;
     }
-    grant<P, W>(next);  // (4)
+    grant<P, W>(next);
   }
 
   void insert_latest(node_handle h) {

@@ -1,20 +1,40 @@
 // MCSCRN: MCSCR for machines with several NUMA nodes. Threads of one node, home, circulate; the unlocking thread moves
 // those that run elsewhere from the queue to a list of remote threads. Now and then home changes.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1: "Our MCSCRN design starts with MCSCR, but we add two new fields".
-// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter gets in
-// with probability one (doorway: the exchange of tail): each unlock makes home the node of the eldest remote thread, and serves it, with probability
-// 1/1000; and the eldest passive thread, if it has not done that, with the same.
-// Cost: lock one exchange, as MCS; unlock a compare-and-swap if nobody waits, else the inspection of at most 8 threads and
-// the hand-over. A change of home walks over the list of remote threads. No word of the lock belongs to a NUMA node: its
-// size does not depend on their number, and without contention nobody asks where a thread runs.
-// Layout: tail · passive threads · home and remote threads (numa_queue.hpp) · holder's node: four 32-bit words, 16 bytes.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1: "Our MCSCRN design starts with MCSCR, but we add two new
+// fields".
+// Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter is
+// admitted with probability one (doorway: the exchange of tail): each unlock makes home the node of the eldest remote
+// thread, and serves that thread, with probability 1/1000; if it has not, it serves the eldest passive thread with the
+// same probability.
+// Cost: lock one exchange, as MCS; unlock a compare-and-swap if no thread waits, else the inspection of at most 8
+// threads and the hand-over. A change of home walks over the list of remote threads. No word of the lock belongs to a
+// NUMA node: its size does not depend on their number, and without contention no operation asks on which node a thread
+// runs.
+// Layout: tail · passive threads · home and remote threads (numa_queue.hpp) · holder's node: four 32-bit words, 16
+// bytes.
 //
 //     queue:    holder ─next→ a ─next→ b … ← tail      a remote and b known: a goes to the remote threads
 //                                                      both at home: a is surplus, and goes to the passive ones
-//     passive:  threads at home                        deficit: the youngest comes back
-//     remote:   threads of other nodes                 nobody at home: home moves to the eldest one's node, and all that
-//                                                      run there come back; the passive ones are remote from then on
+//     passive:  threads of home                        deficit: the youngest comes back
+//     remote:   threads of other nodes                 no thread of home waits: home moves to the eldest one's node,
+//                                                      and all of that node come back; the passive ones are remote from
+//                                                      then on
+//
+//     An unlock first moves remote threads from the queue's front, 8 at most, as long as another is known to be behind.
+//
+//     first in the queue   passive   remote   unlock
+//     none                 none      none     frees the lock
+//     none                 some      any      deficit: grants the latest passive thread
+//     none                 none      some     home moves: grants the eldest remote thread
+//     of home              any       any      grants it, or, if another of home is behind it, that one: the first
+//                                             becomes passive
+//     remote               some      any      grants the latest passive thread, before it
+//     remote, not last     none      any      grants it
+//     remote, last         none      some     home moves: grants the eldest remote thread
+//     remote, last         none      none     home moves to its node: grants it
+//     any                  any       some     once in FairnessPeriod: home moves
+//     any                  some      any      once in FairnessPeriod: grants the eldest passive thread
 //
 // The lists are protected by the lock itself. All editing comes before the hand-over.
 #pragma once
@@ -48,7 +68,7 @@ class mcscrn_with_node {
           tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
     }
-    grant<P, W>(successor(mine));  // (4)
+    grant<P, W>(successor(mine));
   }
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it.
@@ -64,7 +84,7 @@ class mcscrn_with_node {
     wait_behind<P, W>(previous, mine);
   }
 
-  /// Somebody waits, or unlock() has just found tail changed: then somebody is about to write the link.
+  /// A thread waits; or unlock() has just found another node in the tail, whose thread is about to write the link.
   [[gnu::cold, gnu::noinline]] node_handle successor(node_handle mine) {
     if (!remote_.empty() && P::bernoulli(FairnessPeriod)) return change_home(mine);
     if (passive_.get() != no_node && P::bernoulli(FairnessPeriod)) {
@@ -75,7 +95,7 @@ class mcscrn_with_node {
     }
     node_handle next = P::node(mine).next.load(std::memory_order_acquire);
     if (next == no_node) {
-      // Deficit: nobody is known to be in the queue but us. If there is, after all, those who come back go before it.
+      // Deficit: the holder seems alone in the queue. If a thread has just arrived, those that come back go before it.
       if (passive_.get() != no_node) {
         const node_handle latest = take_latest();
         graft<P, W>(tail_, mine, {latest, latest});
@@ -91,7 +111,7 @@ class mcscrn_with_node {
       P::node(latest).next.store(next, std::memory_order_relaxed);  // made visible by the grant
       return latest;
     }
-    // Surplus: there is another at home behind the next. One an unlock.
+    // Surplus: if another thread of home is behind the next, the next becomes passive. One an unlock.
     const node_handle after = P::node(next).next.load(std::memory_order_acquire);
     if (after == no_node || remote_.is_remote(after)) return next;
     passive_.set(ring::add(passive_.get(), next));

@@ -1,18 +1,33 @@
 // MCSg: an MCS lock that also takes guests, threads without a queue node. A guest holds the lock by putting a mark
-// into the tail word; regulars that find the mark put it back and lead their group in again when the guest has left.
+// into the tail word; regulars that find the mark put it back and enter again, with the group behind them, after the
+// guest's unlock.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithm 1; back-off
 // rules of §3.1 footnote 1 and §3.2. Algorithm 1 does not clear `next` on arrival; prepare() does.
-// Guarantees: FIFO among regulars while no guest comes; groups led by different regulars may overtake each other
-// when one does (Fig 2). Guests may starve.
+// Guarantees: FIFO among regulars while no guest comes; when one comes, groups led by different regulars may overtake
+// each other (Fig 2). Guests may starve.
 // Cost: as MCS; a guest one compare-and-swap each way.
 // Layout: tail · holder's node: two 32-bit handles. The holder's node is 0 while a guest holds the lock.
 //
-//     tail           meaning
-//     0              free
-//     1 (π)          a guest holds the lock
-//     2              the same, and a group leader sleeps until the tail changes (parking only; ours)
-//     ≥ first_node   the last regular in the queue
+//     tail
+//     0                    free
+//     1 (π, guest)         a guest holds the lock. Set by that guest, or put back by a leader; cleared by the guest's
+//                          unlock. Read by arriving regulars, which must not take the lock
+//     2 (guest_watched)    the same, and a group leader sleeps until the tail changes. Set by that leader (parking
+//                          only; ours); cleared and read by the guest's unlock, which wakes all leaders
+//     ≥ first_node         the last regular in the queue; or, with a guest as holder, the last of a group whose leader
+//                          is about to put the mark back
+//
+//     0 -> 1           guest's lock(), try_lock()
+//     0, n -> m        regular's lock(): it has the lock (0) or is behind n
+//     1, 2 -> m        regular's lock(): it has taken the mark off, and leads a group
+//     m -> 1, 2        lead_group(): puts back the mark that it found, and takes the tail of its group, which is m or a
+//                      later one
+//     1 -> 2           lead_group(), before it sleeps
+//     0, n, 1, 2 -> g  lock() again, for the group whose last node is g: the leader has the lock (0), is behind n, or
+//                      leads again (1, 2)
+//     1, 2 -> 0        guest's unlock(): waits while the tail is a node, for the mark is about to be put back
+//     m -> 0           regular's unlock(), if m is its own node
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -31,8 +46,8 @@ class mcsg_with_node {
     prepare<P>(mine);
     node_handle group_tail = mine;
     for (;;) {
-      // (1) as MCS. The paper peeks at the tail only after the first pair of exchanges: peeking before it slows the
-      // common case.
+      // Of the own node, or of the last in the group: (q1) in mcs_queue.hpp. The paper peeks at the tail only after the
+      // first pair of exchanges: a peek before it would slow the common case.
       const node_handle previous = enqueue<P>(tail_, group_tail);
       if (previous == no_node) [[likely]]
         return;
@@ -51,7 +66,8 @@ class mcsg_with_node {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
   }
 
-  /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after it.
+  /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after
+  /// it.
   bool has_no_successor(node_handle mine) const {
     const node_handle last = tail_.load(std::memory_order_relaxed);
     return mine != no_node ? last == mine : is_guest(last);
@@ -60,8 +76,8 @@ class mcsg_with_node {
   // ---- guests
 
   void lock() {
-    // Exponential: §3.1. In ns. The paper names no bounds. Where guests that spin tried every 8 µs, a hundred of them kept
-    // the tail's line from the regulars (docs/simulation.md, G6).
+    // Exponential: §3.1. In ns. The paper names no bounds. With 8 µs at most, a hundred spinning guests kept the tail's
+    // line from the regulars (docs/simulation.md, G6).
     std::uint32_t pause = 128;
     while (!try_lock()) {
       P::backoff(P::random() % pause + pause / 2);
@@ -77,7 +93,8 @@ class mcsg_with_node {
   void unlock() {
     const wake_key key = P::key_of(tail_);
     for (;;) {
-      // A regular may be between its two exchanges: then it is about to put the mark back.
+      // 1, 2 -> 0. A regular may be between its two exchanges: then it is about to put the mark back. Release: pairs
+      // with the acquire of the operations that find the tail 0.
       node_handle seen = W::await_soon(tail_, is_guest);
       if (tail_.compare_exchange_strong(seen, no_node, std::memory_order_release, std::memory_order_relaxed)) {
         if (seen == guest_watched) P::wake(key, every_sleeper, all);
@@ -91,18 +108,20 @@ class mcsg_with_node {
   static constexpr node_handle guest = 1, guest_watched = 2;
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
 
-  /// Puts the guest's mark back, waits until it is gone, and returns the tail of the group that has meanwhile formed
-  /// behind this thread.
+  /// Puts the guest's mark back, waits until it is gone, and returns the last node of the group that has formed behind
+  /// this thread meanwhile.
   [[gnu::cold, gnu::noinline]] node_handle lead_group(node_handle mark) {
-    // (3) acquire: its owner has emptied the link of the node that we shall put into the tail, before an arrival finds it
-    // there and writes its own. relacy cannot show the need: it takes the order of a word's values for that of execution.
+    // (3) acquire: pairs with the release of the exchange by which that last node got there. Its owner has cleared its
+    // link, and this thread will put the node into the tail, where an arrival finds it and writes the link. relacy
+    // cannot show the need: its modification order is the order of execution. Release: pairs with the acquire of the
+    // next arrival.
     const node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);
     const auto changed = [](node_handle t) { return !is_guest(t); };
     while (!W::poll(tail_, changed)) {
       if constexpr (W::parks) {
         node_handle seen = tail_.load(std::memory_order_relaxed);
         if (!is_guest(seen)) break;
-        // Another leader's pair of exchanges may take the mark off for a moment and put it back as it was.
+        // 1 -> 2. Another leader's pair of exchanges may take the mark off for a moment, and puts it back as it was.
         if (seen == guest &&
             !tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed, std::memory_order_relaxed))
           continue;

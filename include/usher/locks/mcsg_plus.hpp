@@ -1,44 +1,62 @@
-// MCSg+ and MCSg++: MCS locks that take guests, threads without a queue node, and do not let regulars starve them. A guest
-// arrives by an exchange, as everybody does, and waits in the node of the regular that is before it. MCSg++ also gives
-// tickets to those who lead groups of regulars in again after a guest, so that the groups come in order, mostly.
+// MCSg+ and MCSg++: MCS locks that take guests, threads without a queue node, and do not let regulars starve them. A
+// guest arrives by an exchange, as regulars do, and waits in the node of the regular before it. MCSg++ also gives
+// tickets to the leaders of groups of regulars that wait for a guest's unlock, so that the groups enter in order,
+// mostly.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithms 2 (guests), 3
-// (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). Algorithm 3
-// lacks lines 10–11 in the text we have: lead_group(). Neither clears `next` on arrival; prepare() does.
-// Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a regular
-// that comes at the right moment may overtake them all, and a leader that finds one there is behind it with its group; in
-// MCSg+ none. One guest among any number of regulars is in the queue in bounded time and is not overtaken there; of many guests,
-// one may starve (§4.5). A guest's unlock is wait-free, but for the wake. A regular's unlock to a guest waits until the guest has
-// taken note.
+// (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). Algorithm
+// 3 lacks lines 10–11 in the text we have: lead_group(). Neither clears `next` on arrival; prepare() does.
+// Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a
+// regular that arrives just after a guest's unlock may overtake them all, and a leader that finds it there enters
+// behind it with its group; in MCSg+ no order. One guest among any number of regulars is in the queue in bounded time
+// and is not overtaken there; of many guests, one may starve (§4.5). A guest's unlock is wait-free, except for the
+// wake-up. A regular's unlock to a guest waits until the guest has acknowledged it.
 // Cost: as MCS; a guest one exchange each way.
 // Layout: MCSg+: tail; MCSg++: tail · next ticket · ticket being served; then the holder's node: 32-bit words. The
 // holder's node is 0 while a guest holds the lock.
 //
-//     tail             meaning
-//     0                free (groups may wait and are about to try again)
-//     1 (π)            the last in the queue is a guest: it holds the lock or waits
-//     2                the same, and somebody sleeps until the tail changes (parking only; ours)
-//     ≥ first_node     the last in the queue is this regular
+//     tail
+//     0                    free (groups may wait: their leaders are about to try again)
+//     1 (π, guest)         the last in the queue is a guest: it holds the lock or waits. Set by that guest's lock() or
+//                          by a leader whose group ends in a guest; cleared by the guest's unlock
+//     2 (guest_watched)    the same, and a guest or a leader sleeps until the tail changes. Set by that thread (parking
+//                          only; ours); a thread that takes it off by an exchange wakes the sleepers or sets it again
+//     ≥ first_node         the last in the queue is this regular
 //
-//     next of a node   meaning                                       written by
-//     0                no successor yet                              its owner, or the leader of its group
-//     1 GW             the successor is a guest that waits           that guest
-//     2                the same, and it sleeps (ours)                that guest
-//     3 GG             the lock is granted to that guest             the owner: unlock
-//     4 GA             the guest has it: the node may be used again  that guest
-//     5 NS             the group ends here                           a guest: unlock
-//     6                the group's leader sleeps (ours)              that leader
-//     ≥ first_node     the successor                                 the successor, or the leader of its group
+//     0, n, 1, 2 -> m      regular's lock(): has the lock (0), is behind n, or leads a group (1, 2)
+//     0, n, 1, 2 -> 1      guest's lock(): has the lock (0), waits in n's node, or tries again (1, 2)
+//     1 -> 2               before a guest or a leader sleeps; restore_watch()
+//     0, n, 1, 2 -> g, 1   lead_group(), for a group that ends in g or in a guest: has the lock (0), is behind n, or
+//                          tries again (1, 2)
+//     m -> 0               regular's unlock(), if m is its own node
+//     1, 2, m -> 0         guest's unlock(): 2: sleepers are woken; m: the group that ends in m is told so
 //
-// A group: a regular that finds π in the tail becomes a leader; those who come after it queue up behind it as in MCS,
-// until a guest's exchange takes the tail away from the last of them. That guest tells the last so: GW if it has come, NS
-// if it has gone. The leader follows the links to that mark, and enters for the whole group: by an exchange of the tail for
-// the group's last (after NS), or for π (after GW: the last is that guest).
+//     next of a node       meaning                                       written by            read by
+//     0                    no successor yet                              its owner; end_of_group()
+//     1 GW guest_waits     the successor is a guest that waits           that guest            unlock; end_of_group()
+//     2 guest_sleeps       the same, and it sleeps (ours)                that guest            unlock, which wakes it;
+//                                                                        end_of_group()
+//     3 GG guest_granted   the lock is granted to that guest             the owner: unlock     that guest
+//     4 GA guest_acquired  the guest does not look at the node any more  that guest            the owner: unlock
+//     5 NS no_successor    the group ends here                           a guest: unlock       end_of_group()
+//     6 leader_sleeps      the group's leader sleeps (ours)              that leader           tell(), which wakes it
+//     ≥ first_node         the successor                                 the successor         unlock; end_of_group()
 //
-// Why nobody waits for ever: call chain the holder and who will have the lock from it by links. It ends in the tail or in a
-// guest; so either the tail is the chain's, or a guest of the chain will take the tail at its unlock and tell the group that
-// it ends. No part of a chain waits for a ticket. So each group's leader comes to its mark whatever the tickets are, and
-// whoever has the turn gets through once the tail is no longer π.
+//     0 -> m               a regular is behind this node                 queue_behind()
+//     0 -> 1 -> 3 -> 4     a guest is behind it, is granted, and leaves  wait_behind(), hand_to_guest(), wait_behind()
+//     0 -> 1 -> 2 -> 3 -> 4    the same; the guest has slept
+//     0 -> 5 -> 0          a guest's unlock took the tail away from it   unlock(), end_of_group()
+//     0 -> 6 -> m, 1, 5    the group's leader slept until it was told
+//
+// A group: a regular that finds π in the tail becomes a leader; threads that arrive after it queue up behind it as in
+// MCS, until a guest's exchange takes the tail away from the last of them. That guest tells the last so: GW if the
+// guest arrives, NS if it unlocks. The leader follows the links to that mark, and enters for the whole group: by an
+// exchange of the tail for the group's last (after NS), or for π (after GW: the last is that guest).
+//
+// Why no thread waits for ever: call chain the holder and all threads that will have the lock from it by links. It ends
+// in the tail or in a guest; so either the tail is the chain's, or a guest of the chain will take the tail at its
+// unlock and tell the group that it ends. No part of a chain waits for a ticket. So each group's leader comes to its
+// mark whatever the tickets are, and the leader that has the turn gets through once the tail is no longer π.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -49,49 +67,37 @@
 
 namespace usher::inline v1 {
 
-/// What a checker is told of a group's leader, to see that leaders get the lock in the order of their tickets; and a simulator, which
-/// counts those who come too late (Fig 9).
+/// Steps of a group's leader, for a checker, which sees that leaders have the lock in the order of their tickets, and
+/// for a simulator, which counts leaders that find a regular before them (Fig 9).
 enum class leader_step { has_ticket, joins_other_group };
 
-/// The tickets of group leaders (Algorithm 4): drawn once, awaited before each attempt, passed on by who has got through.
+/// The tickets of group leaders (Algorithm 4): drawn once, awaited before each attempt, passed on by the leader that
+/// gets through.
 template <platform P, class W>
-class leader_turns {
+class leader_turns : ticket_words::front_end<P> {
+  using base = ticket_words::front_end<P>;
+  using base::grant_;
+
  public:
   static constexpr bool in_order = true;
 
-  std::uint32_t draw() { return next_.fetch_add(ticket_words::one, std::memory_order_relaxed); }
+  using base::count_from;
+  using base::draw;
 
-  void await(std::uint32_t mine) {
-    const auto served = [mine](std::uint32_t w) { return ticket_words::number(w) == mine; };
-    if (W::poll(owner_, served)) return;  // (t1) acquire: pairs with (t2)
-    if constexpr (W::parks) {
-      for (;;) {
-        const std::uint32_t seen = owner_.load(std::memory_order_acquire);  // (t1)
-        if (served(seen)) return;
-        ticket_words::park_on<P>(owner_, seen, every_sleeper);
-      }
-    }
-  }
+  /// (t1) acquire: pairs with (t2), the write in pass().
+  void await(std::uint32_t mine) { ticket_words::wait_until<P, W>(grant_, mine, every_sleeper); }
 
-  void count_from(std::uint32_t n) {
-    next_.store(n * ticket_words::one, std::memory_order_relaxed);
-    owner_.store(n * ticket_words::one, std::memory_order_relaxed);
-  }
-
-  /// (t2) release: the next leader's attempt comes after ours. Takes the sleepers' mark off: who sleeps on sets it again.
+  /// (t2) release: the next leader's attempt comes after this one's; pairs with (t1). Clears the sleepers' mark: a
+  /// leader that sleeps on sets it again.
   void pass(std::uint32_t mine) {
     if constexpr (W::parks) {
-      const wake_key key = P::key_of(owner_);
-      if (owner_.exchange(mine + ticket_words::one, std::memory_order_release) & ticket_words::asleep)
+      const wake_key key = P::key_of(grant_);
+      if (grant_.exchange(mine + ticket_words::one, std::memory_order_release) & ticket_words::asleep)
         P::wake(key, every_sleeper, all);
     } else {
-      owner_.store(mine + ticket_words::one, std::memory_order_release);
+      grant_.store(mine + ticket_words::one, std::memory_order_release);
     }
   }
-
- private:
-  typename P::template atomic<std::uint32_t> next_;
-  typename P::template atomic<std::uint32_t> owner_;
 };
 
 /// MCSg+ has none.
@@ -109,7 +115,8 @@ class mcsg_plus_with_node {
  public:
   void lock(node_handle mine) {
     prepare<P>(mine);
-    // (1) release: whoever finds this node here sees it prepared. Acquire: pairs with (1) and (5).
+    // (1) release: the prepared node; pairs with the acquire of the exchange that finds it here. Acquire: pairs with
+    // the release of the exchange (1) that put the previous value there, or with (5).
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous == no_node) [[likely]]
       return;
@@ -127,7 +134,7 @@ class mcsg_plus_with_node {
       return;
     if (next == guest_waits || next == guest_sleeps) [[unlikely]]
       return hand_to_guest(mine);
-    grant<P, W>(next);  // (2) release: pairs with wait_for_grant()
+    grant<P, W>(next);  // (2) release: (g2) in hand_over.hpp
   }
 
   // ---- guests
@@ -149,13 +156,15 @@ class mcsg_plus_with_node {
 
   void unlock() {
     const wake_key key = P::key_of(tail_);
-    // (5) release: pairs with (1). Acquire: the last node is prepared before we write to it.
+    // (5) release: pairs with (1), the exchange that finds the tail 0. Acquire: pairs with (1), by which the last node
+    // got there: it is prepared before this thread writes to it.
     const node_handle last = tail_.exchange(no_node, std::memory_order_acq_rel);
     if (last == guest) return;
     if (last == guest_watched)
       P::wake(key, every_sleeper, all);
     else
-      tell(last, no_successor);  // not the lock, and its leader waits for this: the node is still there
+      tell(last,
+           no_successor);  // touches a node, not the lock: the group's leader waits for this
   }
 
   void count_from(std::uint32_t n)
@@ -164,7 +173,8 @@ class mcsg_plus_with_node {
     turns_.count_from(n);
   }
 
-  /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after it.
+  /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after
+  /// it.
   bool has_no_successor(node_handle mine) const {
     const node_handle last = tail_.load(std::memory_order_relaxed);
     return mine != no_node ? last == mine : is_guest(last);
@@ -176,7 +186,7 @@ class mcsg_plus_with_node {
                                no_successor = 5, leader_sleeps = 6;
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
 
-  /// Writes to the `next` of who was last in the queue: exactly once for each time that it was.
+  /// Writes to the `next` of a node that was the last in the queue: exactly once for each time that it was.
   static void tell(node_handle whom, node_handle what) {
     auto& next = P::node(whom).next;
     // (3) release: pairs with the acquire loads in unlock() and end_of_group().
@@ -200,16 +210,16 @@ class mcsg_plus_with_node {
     for (;;) {
       if (last != guest) last = end_of_group(last);
       turns_.await(ticket);
-      // Algorithm 3, lines 9–11: retrying with a guest in the tail. There are no links to follow then, and an exchange of
-      // π for π would change nothing: wait until the tail is something else.
+      // Algorithm 3, lines 9–11: another attempt for a group that ends in a guest. It has no links to follow, and an
+      // exchange of π for π would change nothing: wait until the tail is another value.
       if (last == guest) await_other_than_guest();
       const node_handle previous = tail_.exchange(last, std::memory_order_acq_rel);  // (1)
-      if (is_guest(previous)) {  // a guest was quicker. What there was of a watch belongs to the tail that is gone now
+      if (is_guest(previous)) {  // a guest was faster. The sleepers of a watched mark wait for another tail
         if (previous == guest_watched) last == guest ? restore_watch() : wake_all();
         continue;
       }
       turns_.pass(ticket);
-      if (previous != no_node) {  // a regular was quicker: in MCSg++ the unlucky case
+      if (previous != no_node) {  // a regular was faster: in MCSg++ the unlucky case
         tell_checker(leader_step::joins_other_group);
         queue_behind(previous, mine);
       }
@@ -228,28 +238,28 @@ class mcsg_plus_with_node {
       const node_handle h = await_word(next);
       if (h == guest_waits || h == guest_sleeps) return guest;
       if (h == no_successor) {
-        next.store(no_node, std::memory_order_relaxed);  // seen by who finds the node in the tail: (1)
+        next.store(no_node, std::memory_order_relaxed);  // published by (1), which puts the node into the tail
         return last;
       }
       last = h;
     }
   }
 
-  /// What is told to a node: waits as long as a guest holds the lock.
+  /// Waits until a node is told its successor, or that it has none: as long as a guest holds the lock.
   template <class Word>
   static node_handle await_word(Word& next) {
     const auto told = [](node_handle h) { return h != no_node && h != leader_sleeps; };
     if (const auto h = W::poll(next, told)) return *h;
     node_handle seen = no_node;
     if constexpr (W::parks) {
-      // Acquire on failure: pairs with (3), which came first.
+      // Acquire on failure: pairs with (3), the write in tell(), which came first.
       if (next.compare_exchange_strong(seen, leader_sleeps, std::memory_order_acq_rel, std::memory_order_acquire))
         while (!told(seen = next.load(std::memory_order_acquire))) P::park(next, leader_sleeps, every_sleeper);
     }
     return seen;
   }
 
-  /// A guest waits until its predecessor passes it the lock.
+  /// A guest waits until its predecessor hands it the lock.
   [[gnu::cold, gnu::noinline]] static void wait_behind(node_handle previous) {
     tell(previous, guest_waits);
     auto& next = P::node(previous).next;
@@ -261,16 +271,16 @@ class mcsg_plus_with_node {
           while (!granted(next.load(std::memory_order_acquire))) P::park(next, guest_sleeps, every_sleeper);
       }
     }
-    next.store(guest_acquired, std::memory_order_release);  // (6) from here on we do not look at the node
+    next.store(guest_acquired, std::memory_order_release);  // (6) the guest does not touch the node any more
   }
 
-  /// A regular passes the lock to a guest, and does not leave before the guest has taken note: it would use the node
-  /// again, and the guest would wait for a GG that is gone.
+  /// A regular hands the lock to a guest, and waits until the guest has acknowledged it. Else the regular would use the
+  /// node again, and the guest would wait for a GG that is gone.
   [[gnu::cold, gnu::noinline]] static void hand_to_guest(node_handle mine) {
     auto& next = P::node(mine).next;
     if constexpr (W::parks) {
       const wake_key key = P::key_of(next);
-      // (4) release: what this thread did in the critical section.
+      // (4) release: what this thread did in the critical section; pairs with the acquire loads in wait_behind().
       if (next.exchange(guest_granted, std::memory_order_release) == guest_sleeps) P::wake(key, every_sleeper, 1);
     } else {
       next.store(guest_granted, std::memory_order_release);  // (4)
@@ -292,8 +302,8 @@ class mcsg_plus_with_node {
     }
   }
 
-  /// Whoever takes the watched mark off by an exchange sees to those who sleep: they are woken if the tail is now something
-  /// else than π; if it is π again, so is the mark.
+  /// A thread that takes the watched mark off by an exchange is responsible for the sleepers: it wakes them if the tail
+  /// is no longer π; if the tail is π, it sets the mark again.
   void restore_watch() {
     node_handle seen = guest;
     if (!tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed, std::memory_order_relaxed))

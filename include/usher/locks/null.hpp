@@ -1,9 +1,9 @@
-// Null: takes nothing, excludes nobody. What a benchmark shows without any lock: the cost of everything else.
+// Null: no mutual exclusion. A benchmark under it shows the cost of everything but a lock.
 //
 // Source: Malthusian Locks §6.1: "null where the lock acquire and release operators are degenerate and return
 // immediately. Null is suitable only for trivial microbenchmarks".
-// Guarantees: none. It is in the catalogue for benchmarks that take locks from there; libusher.so and the command refuse
-// it (`excludes` in its traits).
+// Guarantees: none. It is in the catalogue for benchmarks that take locks from there; libusher.so and the command
+// refuse it (`excludes` in its traits).
 // Cost: none.
 // Layout: nothing.
 #pragma once

@@ -1,23 +1,29 @@
-// Any unfair lock, plus an occasional direct hand-over to the waiter that has languished longest. Threads wait as the lock
-// has it; who has waited so for long joins a queue, whose head asks the holder for the lock.
+// Any unfair lock, plus an occasional direct hand-over to the waiter that has waited longest. Threads wait in the
+// manner of the lock; a thread that has waited so for long joins a queue, whose head asks the holder for the lock.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair lock so
-// that starving threads are periodically given a turn via direct handoff."
-// Guarantees: not FIFO. Nobody starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO; doorway: the
-// exchange of the queue's tail, which comes after that time at the latest); its
-// head is handed the lock 1 ms after it has come there, by the next unlock. So the eldest has one turn a millisecond, at
-// the most; all others go to whom the lock likes.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair
+// lock so that starving threads are periodically given a turn via direct handoff."
+// Guarantees: not FIFO. Nobody starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO;
+// doorway: the exchange of the queue's tail, which comes after that time at the latest); the head of the queue is
+// handed the lock 1 ms after it has become head, by the next unlock. So the eldest has at most one turn a millisecond;
+// all other admissions are the lock's.
 // Cost: the lock's; unlock one load more.
 // Layout: the lock · gate · tail of the queue.
 //
-//     gate   0           nobody asks                    wanted   the head of the queue asks for the lock
-//            handed      the lock, still held, is the head's
+//     gate
+//     0 nobody   the head of the queue does not ask
+//     1 wanted   set by the head, which asks for the lock; read by unlock, which hands the lock over instead of
+//                releasing it
+//     2 handed   the lock, still held, is the head's. Set by unlock, read and cleared by the head
 //
-// The lock need only have try_lock(), unlock(), and lock_for(ns), which waits in the lock's manner for about so long. Since
-// the gate is not in the lock's own word, an unlock may look at the gate just before the head asks, and free the lock
-// without waking it. No order of operations closes that: to look after the release is forbidden, the lock may be gone.
-// If others use the lock, the next unlock sees the gate. If nobody does, the head finds the lock free when it looks
-// again: after 0.2 ms.
+//     nobody -> wanted -> handed -> nobody     ask(), unlock(), ask(): the lock has been handed over
+//     nobody -> wanted -> nobody               ask(): the head found the lock free
+//
+// The lock need only have try_lock(), unlock(), and lock_for(ns), which waits in the lock's manner for about so long.
+// Since the gate is not in the lock's own word, an unlock may read the gate just before the head asks, and free the
+// lock without waking it. No order of operations excludes that: a look after the release is forbidden, the lock may be
+// gone. If other threads use the lock, the next unlock sees the gate. If none does, the head finds the lock free when
+// it looks again: after 0.2 ms.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -48,35 +54,36 @@ class occasionally_fair {
     P::admitted(this);
   }
 
-  // While the gate is `handed` the lock is held: nobody gets in before the one it was handed to.
+  // While the gate is `handed` the lock is held: no thread can take it before the head.
   bool try_lock() { return lock_.try_lock(); }
 
   void unlock() {
     if (gate_.load(std::memory_order_relaxed) == nobody) [[likely]]
       return lock_.unlock();
     const wake_key key = P::key_of(gate_);
-    // (1) release: hands the lock over. The head is there until it has the lock, and only we could hand it over.
+    // wanted -> handed. (1) release: pairs with the acquire load in ask(). The head waits until it has the lock, and
+    // only this thread can hand it over.
     gate_.store(handed, std::memory_order_release);
     if constexpr (W::parks) P::wake(key, every_sleeper, 1);
   }
 
  private:
   static constexpr std::uint32_t nobody = 0, wanted = 1, handed = 2;
-  // Chosen, not measured. `handoff_after` as loiter's impatience.
+  // Chosen, not measured; handoff_after is that of loiter.
   static constexpr std::uint64_t handoff_after = 1000000, look_again = 200000;  // ns
 
   [[gnu::cold, gnu::noinline]] void contend() {
     if (lock_.lock_for(handoff_after)) return;
     const node_handle mine = P::take_node();
-    if (mine == no_node) {  // no node to be had: go without a place in the queue
+    if (mine == no_node) {  // all nodes are in use: without a place in the queue
       while (!lock_.lock_for(handoff_after)) P::backoff(0);
       return;
     }
     prepare<P>(mine);
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous != no_node) wait_behind<P, W>(previous, mine);
-    if (!lock_.lock_for(languish)) ask();
-    // We hold the lock: it cannot be gone.
+    if (!lock_.lock_for(handoff_after)) ask();
+    // This thread holds the lock: it cannot be gone.
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
     P::give_node(mine);
   }
@@ -86,7 +93,7 @@ class occasionally_fair {
     gate_.store(wanted, std::memory_order_relaxed);
     for (;;) {
       if (gate_.load(std::memory_order_acquire) == handed) break;  // pairs with (1)
-      if (lock_.try_lock()) break;  // free: so nobody has handed it over, and nobody but us looks at the gate now
+      if (lock_.try_lock()) break;  // it was free, so not handed over; from now on no other thread reads the gate
       if constexpr (W::parks)
         P::nap(gate_, wanted, every_sleeper, look_again, handed);
       else

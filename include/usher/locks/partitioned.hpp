@@ -1,18 +1,23 @@
-// Partitioned ticket locks: a ticket lock with several grant words in the lock, each in a cache sector of its own; a number is
-// announced in the one that its remainder names. Semi-local waiting. With a grant word for each thread it is
+// Partitioned ticket locks: a ticket lock with several grant words in the lock, each in a cache sector of its own; a
+// number is announced in the one that its remainder names. Semi-local waiting. With a grant word for each thread it is
 // Anderson's array lock: each waiter watches a word of its own.
 //
 // Source: TWA (extended version), §3, describes both: Dice, "A Partitioned Ticket Lock" (SPAA 2011); Anderson, "The
 // Performance of Spin Lock Alternatives" (IEEE TPDS 1990).
 // Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. Of `partitioned-ticket` every 8th
-// waiter watches the same word. In `anderson` waiters are alone as long as 64 threads at most hold the lock or wait for it;
-// with more they share words, where Anderson's lock would break: his words are flags, ours have the number.
+// waiter watches the same word. In `anderson` waiters are alone as long as 64 threads at most hold the lock or wait for
+// it; with more they share words, where Anderson's lock would break: his words are flags, ours have the number.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one exchange (parking).
 // Layout: ticket and the holder's number in 128 bytes, then Words words of 32 bits, each in 128 bytes: 1,152 bytes
 // (`partitioned-ticket`), 8,320 bytes (`anderson`).
 //
 //     grants[n % Words]     bits 31…1: n, the last number of that remainder that was served    bit 0: `asleep`
 //     numbers and marks as in ticket_words.hpp. In a lock of zeros number 0 is served.
+//
+//     grants[n % Words]: n − Words -> n, by the unlock of n − 1. A sleeper sets the mark, that unlock clears it.
+//
+// The front end is not that of ticket_words.hpp: the word that announces a number depends on the number, and the
+// holder's number is in a word of its own.
 #pragma once
 
 #include <bit>
@@ -41,7 +46,7 @@ class basic_partitioned {
   void lock() {
     P::doorway(this);
     const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_relaxed);
-    // (1) acquire: pairs with (2).
+    // (1) acquire: pairs with (2), the write to grant in unlock().
     if (ticket_words::number(grant_of(mine).load(std::memory_order_acquire)) != mine) [[unlikely]]
       wait(mine);
     holder_.set(mine);
@@ -50,7 +55,7 @@ class basic_partitioned {
 
   bool try_lock() {
     const std::uint32_t next = ticket_.load(std::memory_order_relaxed);
-    // If the word says `next` and the ticket is still `next` when it is taken, it was all the while: ticket_words.hpp.
+    // The argument of ticket_words.hpp: if ticket is still `next` at the compare-and-swap, the word still said `next`.
     if (!ticket_words::try_lock(ticket_, grant_of(next))) return false;
     holder_.set(ticket_words::number(grant_of(next).load(std::memory_order_relaxed)));
     return true;
@@ -60,11 +65,11 @@ class basic_partitioned {
     const std::uint32_t next = holder_.get() + ticket_words::one;
     word& grant = grant_of(next);
     if constexpr (!W::parks) {
-      grant.store(next, std::memory_order_release);  // (2)
+      grant.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant);
-      // (2) release: pairs with (1). All who sleep on this word are woken and the mark is gone: those not yet served set
-      // it again.
+      // (2) release: pairs with (1). All threads that sleep on this word are woken and the mark is cleared: those not
+      // yet served set it again.
       if (grant.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }

@@ -1,50 +1,65 @@
-// Qspinlock: the structure of the Linux kernel's spin lock. A test-and-set lock in the low bits of a word, the tail of an MCS
-// queue in the high ones: only the head of the queue wants the test-and-set lock, and leaves the queue once it has it.
-// The first thread that has to wait does so without the queue.
+// Qspinlock: the structure of the Linux kernel's spin lock. A test-and-set lock in the low bits of a word, the tail of
+// an MCS queue in the high ones: only the head of the queue wants the test-and-set lock, and leaves the queue once it
+// has it. The first thread that has to wait does so without the queue.
 //
 // Source: TWA (extended version), §4.9, describes it; written from that. The order of the steps is the kernel's.
-// Guarantees: for threads that can have queue nodes FIFO; past its doorway nobody is overtaken, nobody starves. The doorway is
-// whichever comes first of
+// Guarantees: for threads that can have queue nodes FIFO; past its doorway nobody is overtaken, nobody starves. The
+// doorway is the first of
 //   - the compare-and-swap that takes the free word,
 //   - the fetch-and-or that sets `pending` in a word that has neither `pending` nor a tail,
 //   - the compare-and-swap that makes the thread the tail.
-// The way to the doorway is not bounded: every change of the word makes the last of the three fail, and a thread may starve before
-// it. Each failure is another thread's progress. (The kernel exchanges the half of the word that is the tail. Here a word is
-// atomic, and no part of it.)
-// Cost: lock one compare-and-swap, unlock one fetch-and-and. (The kernel clears a byte by a store.) A node is needed only while
-// a thread is queued.
+// The way to the doorway is not bounded: every change of the word makes the last of the three fail, and a thread may
+// starve before it. Each failure is another thread's progress. (The kernel exchanges the half of the word that is the
+// tail. Here a word is atomic, and no part of it.)
+// Cost: lock one compare-and-swap, unlock one fetch-and-and. (The kernel clears a byte by a store.) A node is needed
+// only while a thread is queued.
 // Layout: one 32-bit word.
 //
-//     bits 31…9: tail, the handle of the last node in the queue, 0 if there is none
-//     bit 8: pending: a thread outside the queue is next
-//     bits 7…0: the locked byte: bit 0 held, bit 1 (`asleep`): the pending thread or the head of the queue sleeps
+//     tail      bits 31…9   the handle of the last node in the queue, 0 if there is none. Set by a thread that queues
+//                           up, cleared by the head if it is the last. Read by arrivals, which may not be pending then.
+//     pending   bit 8       a thread outside the queue is next. Set and cleared by that thread. Read by the head, which
+//                           waits for it. With one waiter the lock needs no queue node.
+//     held      bit 0       set by the thread that takes the lock, cleared by unlock()
+//     asleep    bit 1       the pending thread or the head of the queue sleeps, or is about to. Set by that thread.
+//                           Cleared and read by unlock() and take_pending_back(), which wake both. Parking only; not in
+//                           the tables below.
 //
-//      free ──► held ──first to wait──► pending|held ──unlock──► pending ──pending thread──► held
-//                 └── others, while somebody is pending or queued ──► tail|…
-//      tail ──head, not last──► tail|held        tail ──head, the last──► held        (while neither held nor pending)
+//     tail,pending,held
+//     0,0,0   free
+//     0,0,1   held, no thread waits
+//     0,1,1   held; one thread waits, the pending one
+//     0,1,0   the lock is the pending thread's to take
+//     n,0,1   held; the head of the queue waits until it is not
+//     n,0,0   the lock is the head's to take
+//     n,1,1   held; the pending thread is next, then the head. Or a thread has set `pending` behind the queue and will
+//             take it back
+//     n,1,0   the lock is the pending thread's to take, and the head waits for that; or until `pending` is taken back
 //
-// The tail has 23 bits; the kernel's has two for the depth of nesting and the rest for the CPU. Handles that exist have 20
-// (core/node.hpp). A thread that can have no node, or one beyond 23 bits, takes the lock when it finds it free.
+// The tail has 23 bits; the kernel's has two for the depth of nesting and the rest for the CPU. Handles that exist have
+// 20 (core/node.hpp). A thread that can have no node, or only one beyond 23 bits, takes the lock when it finds it free.
 //
-// Transitions, as tail,pending,held; * is 0 or 1, m and n are threads. Any pair of them is one atomic operation on the word.
+// Transitions; * is any value, m and n are nodes. Each is one atomic operation on the word.
 //
 //     0,0,0 -> 0,0,1    lock(), try_lock()               doorway
 //     0,0,* -> 0,1,*    contend(): the first to wait     doorway; next is this thread, and it alone takes `pending` off
 //     *,1,0 -> *,0,1    that thread has the lock
-//     *,*,* -> m,*,*    queue_up(): m is the last        doorway; where the tail was 0, m is the head at once
+//     *,*,* -> m,*,*    queue_up(): m is the last        doorway; if the tail was 0, m is the head at once
 //     n,0,* -> n,1,*    contend(): set behind a queue that came after the look at the word: no doorway
-//     n,1,* -> n,0,*    take_pending_back(); the thread queues up, behind those who have done so meanwhile
+//     n,1,* -> n,0,*    take_pending_back(); the thread queues up, behind those that have done so meanwhile
 //     n,0,0 -> n,0,1    enter_as_head(): another is behind
 //     m,0,0 -> 0,0,1    enter_as_head(): m, the last in the queue
 //     *,*,1 -> *,*,0    unlock()
 //
-// Nobody barges: the free word is 0,0,0, and from a thread's doorway until it has the lock its `pending` or its queue's tail is
-// there. `pending` is set once at a time: a fetch-and-or that finds it changes nothing. Set behind a queue, it keeps the queue's head
-// waiting and the tail in the word, so that no other `pending` can be meant while it is there, and taking it back takes
-// nobody else's.
+// No thread barges in: only 0,0,0 can be taken by an arrival, and from a thread's doorway until it has the lock its
+// `pending` or its queue's tail is in the word. `pending` is one thread's at a time: a fetch-and-or that finds it set
+// changes nothing. Set behind a queue, it keeps the head waiting and so the tail in the word; so no other thread can
+// set it until it has been taken back.
 //
-// The kernel has a thread that finds only `pending` wait a little for it to become `held`. That wait comes before
+// In the kernel a thread that finds only `pending` waits a little for it to become `held`. That wait comes before
 // the doorway and would let later threads overtake it; it is left out.
+//
+// The enqueue is not that of mcs_queue.hpp: the tail is a field of the word, so it is a compare-and-swap. The link and
+// the wait are.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -70,7 +85,7 @@ class qspinlock {
   void lock() {
     P::doorway(this);
     std::uint32_t seen = 0;
-    // (1) acquire: pairs with (2).
+    // 0,0,0 -> 0,0,1. (1) acquire: pairs with (2), the fetch-and-and in unlock().
     if (!word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend(seen);
     P::admitted(this);
@@ -84,8 +99,9 @@ class qspinlock {
 
   void unlock() {
     const wake_key key = P::key_of(word_);
-    // (2) release: pairs with (1). Every other change of the word is a read-modify-write, too. Both who may sleep on the
-    // word are woken; the mark goes, and who still waits sets it again.
+    // *,*,1 -> *,*,0. (2) release: pairs with (1), since every other change of the word is a read-modify-write, too.
+    // The mark is cleared and both threads that may sleep on the word are woken; the one that still waits sets it
+    // again.
     const std::uint32_t old = word_.fetch_and(~(held | asleep), std::memory_order_release);
     if constexpr (W::parks) {
       if (old & asleep) [[unlikely]]
@@ -104,15 +120,15 @@ class qspinlock {
 
   /// `seen`: what made the first attempt fail.
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
-    // Where somebody is already pending or queued, `pending` would only have to be taken back, in the head's way.
+    // If a thread is already pending or queued, `pending` would have to be taken back, and would delay the head.
     if ((seen & (pending | tail_mask)) == 0) {
-      // (3) 0,0,* -> 0,1,*. Acquire: the lock may be free, see below.
+      // (3) 0,0,* -> 0,1,*. Acquire, as (1): the lock may be free, and then wait_until_clear() has nothing to wait for.
       seen = word_.fetch_or(pending, std::memory_order_acquire);
       if ((seen & (pending | tail_mask)) == 0) {
         P::doorway(this);
-        // This thread is next. Nobody but it takes `pending` off now.
+        // This thread is next. No other thread takes `pending` off now.
         wait_until_clear(held);
-        // *,1,0 -> *,0,1. Also where the mark is there: the head of the queue may have set it.
+        // *,1,0 -> *,0,1. An addition, which leaves the mark: the head of the queue may have set it.
         word_.fetch_add(held - pending, std::memory_order_relaxed);
         return;
       }
@@ -121,7 +137,7 @@ class qspinlock {
     queue_up(seen);
   }
 
-  /// It has been set behind the back of a queue, whose head may have taken it for a thread's and gone to sleep.
+  /// `pending` has been set behind a queue, whose head may be asleep until it is clear.
   void take_pending_back() {
     const std::uint32_t old = word_.fetch_and(~(pending | asleep), std::memory_order_relaxed);  // n,1,* -> n,0,*
     if constexpr (W::parks) {
@@ -138,8 +154,9 @@ class qspinlock {
       P::backoff(100000);
     }
     prepare<P>(me);
-    // (4) *,*,* -> m,*,*. Release: the prepared node is seen by whoever finds it here. Acquire: pairs with the same of the previous.
-    // Tried again for as long as others change the word: see above.
+    // (4) *,*,* -> m,*,*. Release: the prepared node; pairs with the acquire of the (4) by which the successor finds
+    // it. Acquire: pairs with that release, since the link is written to the predecessor's node. Repeated whenever
+    // another thread has changed the word.
     while (!word_.compare_exchange_strong(seen, (seen & ~tail_mask) | me << tail_shift, std::memory_order_acq_rel,
                                           std::memory_order_relaxed))
       P::backoff(0);
@@ -151,25 +168,25 @@ class qspinlock {
     P::give_node(me);
   }
 
-  /// Takes the lock and leaves the queue. True if nobody was behind.
+  /// Takes the lock and leaves the queue. True if no thread was behind.
   bool enter_as_head(node_handle me) {
     for (;;) {
-      // Neither held nor pending: nobody else can take the lock now, and nobody sleeps on the word, for unlock() and
-      // take_pending_back() take the mark off and the head alone would set it again.
+      // Neither held nor pending: no other thread can take the lock now, and none sleeps on the word, for unlock() and
+      // take_pending_back() clear the mark and the head alone would set it again.
       std::uint32_t seen = wait_until_clear(held | pending);
       if (tail(seen) != me) {
-        // n,0,0 -> n,0,1, or n,1,1 where somebody has just set `pending` and will take it back.
+        // n,0,0 -> n,0,1, or n,1,1 if a thread has just set `pending` and will take it back. Acquire, as (1).
         word_.fetch_or(held, std::memory_order_acquire);
         return false;
       }
-      // m,0,0 -> 0,0,1. Fails where somebody has queued up, or has set `pending` and will take it back: each thread at most
-      // once before it waits behind this one.
+      // m,0,0 -> 0,0,1. Fails if a thread has queued up, or has set `pending` and will take it back: each thread at
+      // most once before it waits behind this one.
       if (word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }
   }
 
-  /// Waits, with acquire (1), until none of these bits is set.
+  /// Waits until none of these bits is set. Acquire, as (1).
   std::uint32_t wait_until_clear(std::uint32_t bits) {
     const auto clear = [bits](std::uint32_t w) { return (w & bits) == 0; };
     if (const auto w = W::poll(word_, clear)) return *w;

@@ -1,4 +1,4 @@
-// Test-and-set: the simplest lock. Every waiter hammers the word with an atomic operation.
+// Test-and-set: the simplest lock. Every waiter tries again and again to take the word by an atomic operation.
 //
 // Source: the baseline of all five papers (Malthusian §5.1, Fairlocks §2).
 // Guarantees: mutual exclusion and nothing else: no order, no bound on bypass; a waiter may starve.

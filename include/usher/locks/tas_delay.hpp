@@ -1,8 +1,9 @@
-// Test-and-test-and-set with Anderson's delay: a waiter that sees the lock free stays away for a short random while and
-// looks once more before it tries. Most of the herd that saw the release then finds the lock taken, and has written
-// nothing.
+// Test-and-test-and-set with Anderson's delay: a waiter that sees the lock free backs off for a short random time and
+// looks once more before it tries. Most of the waiters that saw the release then find the lock taken, and have not
+// written to the word.
 //
-// Source: Anderson (1990) as Malthusian Locks, appendix A.1 quotes it, where it is said to be useful together with MWAIT.
+// Source: Anderson (1990) as Malthusian Locks, appendix A.1 quotes it, where it is said to be useful together with
+// MWAIT.
 // Guarantees: mutual exclusion; no order, no bound on bypass; a waiter may starve.
 // Cost: lock one read-modify-write; unlock a store (spinning) or one read-modify-write (parking).
 // Layout: one 32-bit word, three_state.hpp.
@@ -34,15 +35,15 @@ class tas_delay {
   void unlock() {
     if constexpr (W::parks)
       three_state::unlock<P>(word_);
-    else  // release: pairs with the acquire of three_state::try_lock
+    else  // release: pairs with the acquire in three_state::try_lock()
       word_.store(three_state::free, std::memory_order_release);
   }
 
   auto uncontended() { return uncontended_word{word_, three_state::held}; }
 
  private:
-  // Chosen, not measured: about the time in which a release reaches all who watch; and how often a waiter that may sleep
-  // sees the lock free and comes too late.
+  // Chosen, not measured: about the time in which a release reaches all waiters; and how many attempts at a free lock a
+  // waiter loses before it sleeps, if it may.
   static constexpr std::uint32_t longest_delay = 256;  // ns
   static constexpr unsigned attempts = 16;
 

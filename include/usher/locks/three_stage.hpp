@@ -1,19 +1,27 @@
-// 3-Stage: a lock made of three, passed one after the other, so that of many waiters one is at the last and one at the one
-// before it. What it costs to release the first, where all the others wait, is paid by a thread that waits itself.
+// 3-Stage: a lock made of three, taken one after the other, so that of many waiters one is at the last and one at the
+// second. All others wait at the first, and a waiter pays for its release, not the owner.
 //
-// Source: TWA (extended version), §6, 3-Stage; with TryFirst also its last paragraph: a thread that finds C free takes it.
-// Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); nobody is overtaken, nobody starves. With: no order, no
-// bound on bypass; the one thread at C may starve.
-// Cost without contention: A's (ticket.hpp), one compare-and-swap more with TryFirst, and then nothing of A. Release of C a
+// Source: TWA (extended version), §6, 3-Stage; with TryFirst also its last paragraph: a thread that finds C free takes
+// it.
+// Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); nobody is overtaken, nobody starves. With: no order,
+// no bound on bypass; the one thread at C may starve.
+// Cost without contention: A's (ticket.hpp); with TryFirst one compare-and-swap, and nothing of A. Release of C a
 // store (spinning) or an exchange (parking).
 // Layout: A (ticket and grant) · B · C: four 32-bit words, 16 bytes.
 //
-//     lock:    A taken; B taken; A released; C taken; B released        unlock:    C released
+//     B, C
+//     0 free       set by release()
+//     1 taken      set by the thread that takes the lock
+//     2 slept_on   taken, and the one waiter sleeps or is about to (parking only). Set by that waiter; read by
+//                  release(), which wakes it
 //
-//     B, C     0 free     1 held     2 held, and its waiter sleeps or is about to (parking only)
+//     A,B,C
+//     0,0,0 -> 1,0,0 -> 1,1,0 -> 0,1,0 -> 0,1,1 -> 0,0,1    lock(); B and C: it waits until they are free
+//     *,*,1 -> *,*,0                                        unlock()
+//     *,*,0 -> *,*,1                                        lock(), try_lock(), with TryFirst
 //
-// Whoever has A is alone in wanting B, whoever has B in wanting C: so they are taken by a look and a store, without an
-// atomic operation. With TryFirst C is taken by compare-and-swap. A parks as a ticket lock does.
+// Only the holder of A waits for B, and only the holder of B for C: so they are taken by a load and a store, without a
+// read-modify-write. With TryFirst C is taken by compare-and-swap. A parks as a ticket lock does.
 #pragma once
 
 #include "usher/locks/ticket.hpp"
@@ -49,7 +57,7 @@ class basic_three_stage {
     if constexpr (TryFirst) {
       return take(c_);
     } else {
-      // Looks first: those who come while this thread tries wait for it.
+      // Looks first: threads that arrive during an attempt have to wait for it.
       if (held(b_) || held(c_) || !a_.try_lock()) return false;
       const bool second = !held(b_);
       if (second) hold(b_);
@@ -62,7 +70,7 @@ class basic_three_stage {
     }
   }
 
-  void unlock() { release(c_); }  // (2)
+  void unlock() { release(c_); }
 
   void count_from(std::uint32_t n) { a_.count_from(n); }
 
@@ -70,22 +78,22 @@ class basic_three_stage {
   using word = typename P::template atomic<std::uint32_t>;
   static constexpr std::uint32_t free = 0, taken = 1, slept_on = 2;
 
-  // (1) acquire: pairs with (2).
+  // (1) acquire: pairs with (2), the write in release().
   static bool held(const word& w) { return w.load(std::memory_order_acquire) != free; }
-  /// Relaxed: who looks next has A or B from this thread.
+  /// Relaxed: the next thread that looks has A or B from this one.
   static void hold(word& w) { w.store(taken, std::memory_order_relaxed); }
 
   static bool take(word& w) {
-    std::uint32_t seen = free;  // (1)
+    std::uint32_t seen = free;  // (1) acquire
     return w.compare_exchange_strong(seen, taken, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   static void release(word& w) {
     if constexpr (!W::parks) {
-      w.store(free, std::memory_order_release);  // (2)
+      w.store(free, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(w);
-      // (2) release: pairs with (1). What was there says whether to wake: the lock is not looked at again.
+      // (2) release: pairs with (1). The old value says whether to wake; the lock is not looked at again.
       if (w.exchange(free, std::memory_order_release) == slept_on) [[unlikely]]
         P::wake(key, every_sleeper, 1);
     }

@@ -6,16 +6,20 @@
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
+//     lock()       ticket: n -> n + 1; waits until grant is n
+//     unlock()     grant: n -> n + 1
+//     try_lock()   ticket: n -> n + 1, only if grant is n
+//
 // Parking: a sleeper waits on grant with the futex mask bit of its number, so that an unlock wakes the next in line
-// alone (numbers 32 apart share a bit: those wake for nothing). The mark `asleep` stays set while there are waiters;
-// a holder who has none takes it off.
+// alone (threads whose numbers are 32 apart share a bit: those wake in vain). The mark `asleep` stays set while threads
+// wait; a holder without waiters clears it.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {
 
-/// Without the hooks: what other locks are made of.
+/// Without the hooks doorway() and admitted(): a part of other locks.
 template <platform P, class W>
 class ticket_core : public ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
@@ -30,12 +34,14 @@ class ticket_core : public ticket_words::front_end<P> {
   void unlock() {
     const std::uint32_t g = grant_.load(std::memory_order_relaxed);
     if constexpr (!W::parks) {
-      grant_.store(g + ticket_words::one, std::memory_order_release);  // (2)
+      grant_.store(g + ticket_words::one,
+                   std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       if (g & ticket_words::asleep) [[unlikely]]
         ticket_words::unmark(ticket_, grant_, ticket_words::number(g) + ticket_words::one);
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1). The sum decides about the wake; the lock is not looked at again.
+      // (2) release: pairs with (1), the load in served(). The old value says whether to wake; the lock is not looked
+      // at again.
       if (grant_.fetch_add(ticket_words::one, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, ticket_words::mask_of(ticket_words::number(g) + ticket_words::one), all);
     }

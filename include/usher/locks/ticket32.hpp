@@ -1,18 +1,32 @@
 // A ticket lock in 32 bits: ticket and grant are fields of one word, as the papers have it in the Linux kernel.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 7–16.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves; as long as fewer than 2^16 threads
-// wait (spinning) or 2^15 (parking).
-// Cost: lock one fetch-and-add, which also says whether the lock was free; unlock one fetch-and-add: neighbouring fields
-// of one word can't be stored to by themselves here. While a waiter sleeps, unlock is a compare-and-swap.
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves; as long as fewer than 2^16
+// threads wait (spinning) or 2^15 (parking).
+// Cost: lock one fetch-and-add, which also says whether the lock was free; unlock one fetch-and-add: neighbouring
+// fields of one word can't be stored to by themselves here. While a waiter sleeps, unlock is a compare-and-swap.
 // Layout: one 32-bit word.
 //
-//                 ticket         mark                                           grant
-//     spinning    bits 31…16                                                    bits 15…0
-//     parking     bits 31…17     bit 16, `asleep`: a waiter sleeps or is about to    bit 15: 0, bits 14…0
+//                 ticket         asleep     grant
+//     spinning    bits 31…16                bits 15…0
+//     parking     bits 31…17     bit 16     bits 14…0 (bit 15: 0)
 //
-// Numbers wrap. ticket's carry falls off the word; grant's would spill into its neighbour, so the holder, who alone
-// advances it, subtracts the field's maximum instead of adding one to it.
+//     ticket   the next number to be given out. Written by lock() and try_lock()
+//     grant    the number now served. Written by unlock()
+//     asleep   a waiter sleeps, or is about to. Set by that waiter. Read by unlock(), which wakes the next; cleared by
+//              the unlock() that leaves no waiter
+//
+//     ticket,asleep,grant
+//     n,0,n -> n+1,0,n      lock(), try_lock(): has the lock
+//     m,a,n -> m+1,a,n      lock(): waits until grant is m
+//     m,0,n -> m,1,n        wait_until(), before it sleeps
+//     m,a,n -> m,a,n+1      unlock()
+//     n+1,1,n -> n+1,0,n+1  unlock(), without waiters
+//
+// Numbers wrap. A carry out of ticket leaves the word; a carry out of grant would go into its neighbour, so the holder,
+// which alone advances grant, subtracts the field's maximum instead of adding one to it.
+//
+// The front end is not that of ticket_words.hpp: one operation takes the number and reads grant.
 #pragma once
 
 #include <atomic>
@@ -43,7 +57,8 @@ struct ticket32_word {
   template <class Word>
   static bool try_lock(Word& word) {
     std::uint32_t w = word.load(std::memory_order_relaxed);
-    // Acquire: pairs with the release in unlock. The whole state is in the word, so that no change can be overlooked.
+    // Acquire: pairs with (2), the operation that advances grant. The whole state is in one word, so a change of it
+    // makes this fail.
     return ticket(w) == grant(w) &&
            word.compare_exchange_strong(w, w + ticket_one, std::memory_order_acquire, std::memory_order_relaxed);
   }
@@ -52,12 +67,13 @@ struct ticket32_word {
   template <platform P, class Word>
   static void wait_until(Word& word, std::uint32_t mine, std::uint32_t mask) {
     const auto served = [mine](std::uint32_t w) { return grant(w) == mine; };
-    if (W::poll(word, served)) return;  // acquire: pairs with the release in unlock
+    if (W::poll(word, served)) return;  // acquire: pairs with (2)
     if constexpr (W::parks) {
       for (;;) {
         std::uint32_t w = word.load(std::memory_order_acquire);
         if (served(w)) return;
-        // The mark can only go while this thread waits if its owner sees it and wakes us, or finds us in ticket.
+        // m,0,n -> m,1,n. While this thread waits, an unlock that clears the mark also wakes it: ticket says that it
+        // waits.
         if ((w & asleep) == 0 &&
             !word.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);
@@ -86,7 +102,8 @@ class ticket32 {
 
   void lock() {
     P::doorway(this);
-    // (1) acquire: pairs with (2); every later change is a read-modify-write, so it also reads from what (2) heads.
+    // (1) acquire: pairs with (2), since every other change is a read-modify-write and continues the release sequence
+    // of (2).
     const std::uint32_t seen = word_.fetch_add(fields::ticket_one, std::memory_order_acquire);
     if (fields::ticket(seen) != fields::grant(seen)) [[unlikely]]
       wait(fields::ticket(seen));
@@ -98,12 +115,13 @@ class ticket32 {
   void unlock() {
     const std::uint32_t seen = word_.load(std::memory_order_relaxed);
     if constexpr (!W::parks) {
-      word_.fetch_add(fields::grant_step(seen), std::memory_order_release);  // (2)
+      word_.fetch_add(fields::grant_step(seen), std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(word_);
       if (seen & fields::asleep) [[unlikely]]
         return unlock_asleep(seen, key);
-      // (2) release: pairs with (1). If somebody has gone to sleep since, the mark stays for the next.
+      // (2) release: pairs with (1). If a waiter has set the mark since it was read, the mark stays for the next
+      // unlock.
       if (word_.fetch_add(fields::grant_step(seen), std::memory_order_release) & fields::asleep) [[unlikely]]
         P::wake(key, mask_of(fields::after(fields::grant(seen), 1)), all);
     }
@@ -114,19 +132,19 @@ class ticket32 {
  private:
   using fields = ticket32_word<W>;
 
-  /// Numbers 32 apart share a bit: those wake for nothing.
+  /// Numbers that are 32 apart share a bit: those threads wake in vain.
   static constexpr std::uint32_t mask_of(std::uint32_t number) { return 1u << number % 32; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
     fields::template wait_until<P>(word_, mine, mask_of(mine));
   }
 
-  /// The mark stays while there are waiters. By exchanging the whole word we know that nobody has come.
+  /// The mark stays while threads wait. The compare-and-swap of the whole word fails if one has arrived.
   [[gnu::cold, gnu::noinline]] void unlock_asleep(std::uint32_t seen, wake_key key) {
     for (;;) {
       std::uint32_t next = seen + fields::grant_step(seen);
       if (fields::grant(next) == fields::ticket(next)) next &= ~fields::asleep;
-      // (2)
+      // (2) release: pairs with (1)
       if (word_.compare_exchange_strong(seen, next, std::memory_order_release, std::memory_order_relaxed)) {
         P::wake(key, mask_of(fields::grant(next)), all);
         return;

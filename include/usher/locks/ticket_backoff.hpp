@@ -3,7 +3,7 @@
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as TWA (extended version), §3, describes it.
 // Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. A thread may
-// come to its turn late: it is handed the lock while it stays away.
+// notice its turn late: it is handed the lock while it backs off.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 #pragma once
@@ -47,11 +47,11 @@ class ticket_backoff : ticket_core<P, W> {
   [[gnu::cold, gnu::noinline]] void stay_away(std::uint32_t mine) {
     const std::uint64_t spin_budget = W::spin_budget(), since = P::now();
     for (;;) {
-      // Acquire: pairs with the release in unlock.
+      // Acquire: pairs with (2), the write to grant in unlock(): ticket.hpp.
       const std::uint32_t ahead = ticket_words::distance(mine, this->grant_.load(std::memory_order_acquire));
       if (ahead == 0) return;
       const std::uint64_t waited = P::now() - since;
-      if (waited >= spin_budget) break;  // never, where this spins
+      if (waited >= spin_budget) break;  // never, if this form spins
       std::uint64_t pause = ahead < longest / a_thread ? ahead * a_thread : longest;
       if (pause > spin_budget - waited) pause = spin_budget - waited;
       P::backoff(std::uint32_t(pause));

@@ -6,7 +6,8 @@
 // Cost: lock one fetch-and-add, unlock one fetch-and-add.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
-// It differs from `ticket` where that spins. A ticket lock that parks releases by an atomic addition in any case.
+// It differs from `ticket` in the spinning form alone. A ticket lock that parks releases by an atomic addition in any
+// case.
 #pragma once
 
 #include "usher/locks/ticket.hpp"
@@ -38,7 +39,7 @@ class ticket_xadd : ticket_core<P, W> {
   void unlock() {
     if constexpr (W::parks)
       base::unlock();
-    else  // release: pairs with the acquire load of grant
+    else  // release: pairs with the acquire load of grant in served()
       this->grant_.fetch_add(ticket_words::one, std::memory_order_release);
   }
   using base::count_from;

@@ -9,14 +9,19 @@
 //
 //     ticket    the next number to be given out
 //     grant     the number now served. Watched by the thread that has it next
-//     entered   one more than the number that was last seen to be served by its owner. Watched by all others, each
-//               until it is their own: then they are next
+//     entered   the number after the holder's, written by the holder. Watched by all other waiters, each until it is
+//               its own number: then that thread is next
 //
-// In the paper the unlock advances grant and then the second word, that is, after it has given the lock away: the next
-// owner may have unmapped it. Written in the other order, the word that many watch would have to be written before
-// the one that hands over. So here it is the new owner who writes it, first thing in its critical section: the hand-over
+//     lock()     ticket: n -> n + 1; far: waits until entered is n; near: until grant is n; entered: n -> n + 1
+//     unlock()   grant: n -> n + 1
+//
+// In the paper the unlock advances grant and then the second word, after it has given the lock away: the next
+// owner may have unmapped it. In the other order, the word that many threads watch would be written before
+// the one that hands over. So here the new owner writes it, first thing in its critical section: the hand-over
 // remains one store to a word that one thread watches, and the wider word is written while the lock is held anyway.
-// It is written by every owner, for who draws a number can't know whether another has drawn one behind it.
+// Every owner writes it, since it cannot know whether another thread has drawn a number.
+//
+// The front end is not that of ticket_words.hpp: each word has a sector of its own.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"
@@ -39,7 +44,7 @@ class tkt_dual {
   void lock() {
     P::doorway(this);
     const std::uint32_t mine = ticket_.word.fetch_add(ticket_words::one, std::memory_order_relaxed);
-    // (1) acquire: pairs with (2).
+    // (1) acquire: pairs with (2), the write to grant in unlock().
     if (ticket_words::number(grant_.word.load(std::memory_order_acquire)) != mine) [[unlikely]]
       wait(mine);
     enter(mine);
@@ -55,10 +60,10 @@ class tkt_dual {
   void unlock() {
     const std::uint32_t next = ticket_words::number(grant_.word.load(std::memory_order_relaxed)) + ticket_words::one;
     if constexpr (!W::parks) {
-      grant_.word.store(next, std::memory_order_release);  // (2)
+      grant_.word.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant_.word);
-      // (2) release: pairs with (1). One thread at most watches grant; the mark is gone with the exchange.
+      // (2) release: pairs with (1). At most one thread watches grant; the exchange clears the mark.
       if (grant_.word.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
@@ -75,7 +80,7 @@ class tkt_dual {
     typename P::template atomic<std::uint32_t> word;
   };
 
-  /// Brings the next but one near. Relaxed: it is grant that says who owns the lock.
+  /// Brings the thread after the next near. Relaxed: only grant gives the lock away.
   void enter(std::uint32_t mine) {
     if constexpr (!W::parks) {
       entered_.word.store(mine + ticket_words::one, std::memory_order_relaxed);

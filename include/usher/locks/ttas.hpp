@@ -1,5 +1,5 @@
-// Test-and-test-and-set with randomised back-off: waiters read until the word looks free, and after a failed attempt
-// stay away for a random while that doubles.
+// Test-and-test-and-set with randomised back-off: waiters read until the word is free, and after a failed attempt
+// back off for a random time whose window doubles.
 //
 // Source: the baseline "TATAS" of MCSg §2, "polite TTAS" of Malthusian §5.1 ("randomized back-off is more suitable
 // for global spinning").
@@ -33,7 +33,7 @@ class ttas {
   void unlock() {
     if constexpr (W::parks)
       three_state::unlock<P>(word_);
-    else  // release: pairs with the acquire of three_state::try_lock
+    else  // release: pairs with the acquire in three_state::try_lock()
       word_.store(three_state::free, std::memory_order_release);
   }
 
@@ -73,7 +73,7 @@ class ttas {
   bool stay_awake() {
     for (std::uint32_t window = first_window; W::poll(word_, is_free); back_off(window)) {
       if (three_state::try_lock(word_)) return true;
-      if (window >= last_window) break;  // the lock changes hands too fast for us: stop burning the CPU
+      if (window >= last_window) break;  // each attempt was lost: sleep rather than use up the CPU
     }
     return false;
   }

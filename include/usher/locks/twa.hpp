@@ -4,21 +4,25 @@
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines 20–71.
 // Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add. Unlock, spinning: a store, then one fetch-and-add on the array, after the hand-over.
-// Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if somebody watches there.
+// Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if a waiter watches there.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
 // Where a waiter stands, by its distance: the number of unlocks until it is served. T is the LongTermThreshold, 1.
 //
-//     distance   the thread                  watches      leaves that place when
-//     0          owns the lock
-//     1 to T     is near                     grant        grant has its number
-//     above T    is far                      its slot     the slot has changed and its distance is T at most
+//     distance   the thread      watches     until
+//     0          has the lock
+//     1 to T     is near         grant       grant has its number
+//     above T    is far          its slot    the slot changes; then it looks at its distance again
 //
-//     unlock()   grant: n -> n + 1     1 -> 0             the hand-over: first, for it ends the critical section
-//                slot of n + 1 + T     count -> count + 1    T + 1 -> T: the waiter that has come near is told
+//     lock()     ticket: n -> n + 1                 the thread has number n
+//     unlock()   grant: n -> n + 1                  distance 1 -> 0: the hand-over
+//                slot of n + 1 + T: c -> c + 1      distance T + 1 -> T: that waiter is told to look
 //
-// A waiter is told after the hand-over, so the lock may be destroyed by then: the slot's address is formed before, and the slot lies in
-// the process-wide array. A slot in the lock needs another protocol: twa_variants.hpp.
+// The lock may be destroyed between the hand-over and the notification. So the slot's address is formed before the
+// hand-over, and the slot is in the process-wide array. An array in the lock needs another protocol: twa_variants.hpp.
+//
+// The template's parameters are the paper's own (the array, the threshold), so that the algorithm is written once for
+// all their values.
 #pragma once
 
 #include "usher/core/waiting_array.hpp"
@@ -57,8 +61,8 @@ class basic_twa : protected ticket_words::front_end<P> {
     static_assert(!Array::in_lock, "unlock does not touch the lock after the hand-over");
     const std::uint32_t next = base::following();
     word& slot = slot_of(next + LongTermThreshold * ticket_words::one);
-    hand_over(next);                    // hand-over first …
-    waiting_array::notify<P, W>(slot);  // … then the array: outside the critical section
+    hand_over(next);  // first, for it ends the critical section
+    waiting_array::notify<P, W>(slot);
   }
 
   using base::count_from;
@@ -72,17 +76,18 @@ class basic_twa : protected ticket_words::front_end<P> {
 
   void hand_over(std::uint32_t next) {
     if constexpr (!W::parks) {
-      grant_.store(next, std::memory_order_release);  // (2)
+      grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1), the load in served()
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1). The few threads that watch grant are all woken and the mark is gone with the
-      // exchange: those not yet served set it again. Sequentially consistent: waiting_array.hpp (4).
+      // (2) release: pairs with (1), the load in served(). The exchange clears the mark, and all of the few threads
+      // that watch grant are woken: those not yet served set it again. Sequentially consistent for (4) in
+      // waiting_array.hpp.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
   }
 
-  /// At most LongTermThreshold threads are ahead.
+  /// Whether this number is served after at most LongTermThreshold unlocks.
   bool is_near(std::uint32_t mine, std::memory_order order) const {
     return base::distance_of(mine, order) <= LongTermThreshold;
   }

@@ -2,13 +2,13 @@
 // process-wide waiting array. What the paper ran in the Linux kernel against its qspinlock.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 20–71.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves; as long as fewer than 2^16 threads
-// wait (spinning) or 2^15 (parking).
+// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves; as long as fewer than 2^16
+// threads wait (spinning) or 2^15 (parking).
 // Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then, spinning, one on the array, and,
 // parking, a look at the array.
 // Layout: one 32-bit word, ticket32.hpp. The array: waiting_array.hpp.
 //
-// The next in line watches the word, which also changes with every arrival: there is one thread to be disturbed.
+// The next in line watches the word, which also changes with every arrival: that disturbs one thread.
 #pragma once
 
 #include "usher/core/waiting_array.hpp"
@@ -31,7 +31,7 @@ class twa32 {
 
   void lock() {
     P::doorway(this);
-    // (1) acquire: pairs with (2).
+    // (1) acquire: pairs with (2), the addition to grant in unlock().
     const std::uint32_t seen = word_.fetch_add(fields::ticket_one, std::memory_order_acquire);
     if (fields::ticket(seen) != fields::grant(seen)) [[unlikely]]
       wait(fields::ticket(seen), fields::distance(fields::ticket(seen), seen));
@@ -45,12 +45,12 @@ class twa32 {
     auto& slot = slot_of(fields::after(fields::grant(seen), 2));
     const std::uint32_t step = fields::grant_step(seen);
     if constexpr (!W::parks) {
-      word_.fetch_add(step, std::memory_order_release);  // (2)
+      word_.fetch_add(step, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(word_);
-      // (2) release: pairs with (1). One thread at most sleeps on the word, and is woken: a mark that was seen goes in the
-      // same operation (nobody but the holder takes it off). One that has been set since stays for the next unlock.
-      // Sequentially consistent: waiting_array.hpp (4).
+      // (2) release: pairs with (1). At most one thread sleeps on the word, and is woken. A mark that was seen is
+      // cleared in the same operation (only the holder clears it); one that has been set since stays for the next
+      // unlock. Sequentially consistent for (4) in waiting_array.hpp.
       if (word_.fetch_add(step - (seen & fields::asleep), std::memory_order_seq_cst) & fields::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }

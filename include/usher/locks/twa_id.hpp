@@ -1,24 +1,33 @@
-// TWA-ID: a TWA whose waiting array has in each slot who waits there. A waiter puts its identity in, and the unlock
-// stores 0: no atomic operation in it. Any change of the slot sends a waiter to watch grant.
+// TWA-ID: a TWA whose waiting array has in each slot the identity of its waiter. A waiter puts its identity in, and the
+// unlock stores 0, without an atomic read-modify-write. Any change of the slot sends a waiter to watch grant.
 //
 // Source: TWA (extended version), §6, TWA-ID.
 // Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add, far waiters one exchange more. Unlock, spinning: two stores, the second to the array,
-// after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if somebody is there.
+// after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if a waiter is there.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
-//     slot     0: nobody, or told        bits 30…0: the identity of the last who came        bit 31: it sleeps
+//     slot
+//     0                  no waiter, or its waiter has been told. Set by unlock
+//     m (bits 30…0)      the identity of the waiter that arrived last. Set by that waiter
+//     m, sleeping (31)   the same, and it sleeps or is about to. Set by that waiter; read by the thread that replaces
+//                        the value, which wakes it
+//
+//     0, n -> m          wait_far(): the waiter with identity n, which is displaced, watches grant from then on
+//     m -> m, sleeping   wait_far(), before it sleeps
+//     any -> 0           unlock(), of this lock or of another that shares the slot
 //
 // The array is not TWA's, for a count and an identity could take each other's values. The identity must be the waiter's
 // alone as long as it waits: a queue node's handle. A thread that can have no node watches grant from the beginning;
 // so does one that another thread has displaced from its slot.
 //
-// The identity is published by an exchange and not by a store, so that the look at grant after it comes after it: the
-// unlock stores to grant and then to the slot. Where the exchange comes after that second store, the look sees the
-// first; where it comes before, the slot changes. But another unlock's 0 may come between the second store and the
-// exchange, which then tells nothing of the first store to a machine where threads may see stores in different orders. So
-// where the unlock has no atomic operation, the look is one: it reads the newest grant. (Two threads that each write two
-// words, in opposite order: the language lets both first writes be last; no machine does if the writes release.)
+// The identity is published by an exchange and not by a store, so that the look at grant after it is ordered after it:
+// the unlock stores to grant and then to the slot. If the exchange comes after that second store, the look sees the
+// first; if it comes before, the slot changes. But another unlock's 0 may come between the second store and the
+// exchange, which then says nothing about the first store on a machine where threads may see stores in different
+// orders. So if the unlock has no read-modify-write, the look is one: it reads the newest grant. (Two threads that each
+// write two words, in opposite order: the language lets both first writes be last; no machine does if the writes
+// release.)
 #pragma once
 
 #include "usher/core/node.hpp"
@@ -60,13 +69,14 @@ class twa_id : ticket_words::front_end<P> {
     const std::uint32_t next = base::following();
     word& slot = slot_of(next + ticket_words::one);
     if constexpr (!W::parks) {
-      grant_.store(next, std::memory_order_release);  // (2) hand-over first …
-      // (4) release: pairs with (3).
+      grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1). First, the hand-over
+      // (4) release: pairs with (3), the exchange in leave().
       slot.store(0, std::memory_order_release);
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1). Those who watch grant are all woken and set the mark again. Sequentially
-      // consistent with (3) to (5): either the look at the slot finds an identity, or its owner sees the hand-over.
+      // (2) release: pairs with (1), the load in served(). All threads that watch grant are woken, and set the mark
+      // again. Sequentially consistent with (3) to (5): either the look at the slot finds an identity, or its owner
+      // sees the hand-over.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
       if (slot.load(std::memory_order_seq_cst) != 0) [[unlikely]]  // (4)
@@ -96,10 +106,10 @@ class twa_id : ticket_words::front_end<P> {
       return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 1;
   }
 
-  /// Leaves a value in the slot and wakes whoever sleeps there.
+  /// Writes a value to the slot and wakes the waiter that sleeps there.
   [[gnu::cold, gnu::noinline]] static void leave(word& slot, std::uint32_t value) {
-    // (3), (4): acquire for the look at grant that follows; release for whoever finds the value. Sequentially consistent,
-    // see (2).
+    // (3), by a waiter, and (4), by unlock(): acquire for the look at grant that follows (3); release for the exchange
+    // or load of the slot that reads the value. Sequentially consistent: see (2).
     const std::uint32_t old = slot.exchange(value, std::memory_order_seq_cst);
     if constexpr (W::parks) {
       if (old & sleeping) P::wake(P::key_of(slot), every_sleeper, all);

@@ -1,21 +1,28 @@
-// TWA-Staged: a TWA whose unlock is the ticket lock's. The two threads next in line watch grant; of these it is the second
-// that, when it moves up, tells the third to leave the waiting array. All that TWA adds is done by threads that wait.
+// TWA-Staged: a TWA whose unlock is the ticket lock's. The two threads next in line watch grant; the second of them,
+// when it moves up, tells the third to leave the waiting array. All that TWA adds is done by waiters.
 //
 // Source: TWA (extended version), §6, TWA-Staged. "2 or more elements away" (group A) must mean more than two.
 // Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
-// Cost: lock one fetch-and-add and, beyond the ticket lock's, a look at ticket, which it has just written. Unlock a store
-// (spinning) or one exchange (parking), never anything of the array.
+// Cost: lock one fetch-and-add and, beyond the ticket lock's, a look at ticket, which it has just written. Unlock a
+// store (spinning) or one exchange (parking), never anything of the array.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
-//     unlocks until served     0  owner
-//                              1  (C) watches grant            moving up from (B), it tells the slot of its number + 1
-//                              2  (B) watches grant
-//                             >2  (A) watches its slot
+//     distance    stage   the thread
+//     above 2     A       watches its slot
+//     2           B       watches grant
+//     1           C       watches grant, after it has told the slot of its number + 1
+//     0                   has the lock
+//
+//     A -> B -> C -> owner     each by one unlock. A -> B when the thread in front moves from B to C, and tells the
+//                              slot
 //
 // The paper's rule has a gap. A thread draws its number and then looks at grant, and in between its predecessors may
-// leave. So it may never be in (B), be it that it finds itself next or even served, while the thread behind it looked
-// earlier and found itself far: nobody would tell that one. Here every thread looks behind itself once it is
-// nearer than (B), on whatever way it came there, also on the fast path.
+// leave. So it may never be in B, but find itself next or even served, while the thread behind it looked
+// earlier and found itself far: no thread would tell that one. Here every thread looks behind itself once it is
+// nearer than B, on whatever way it came there, also on the fast path.
+//
+// Words and try_lock() are those of ticket_words.hpp; the arrival is not, for its two operations are sequentially
+// consistent.
 #pragma once
 
 #include "usher/core/waiting_array.hpp"
@@ -40,7 +47,7 @@ class twa_staged : ticket_words::front_end<P> {
   void lock() {
     P::doorway(this);
     const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_seq_cst);
-    // (1) acquire: pairs with (2). For the rest see look_behind().
+    // (1) acquire: pairs with (2), the write to grant in unlock(). Sequentially consistent for look_behind().
     if (ticket_words::number(grant_.load(std::memory_order_seq_cst)) != mine) [[unlikely]]
       wait(mine);
     else
@@ -58,11 +65,11 @@ class twa_staged : ticket_words::front_end<P> {
   void unlock() {
     const std::uint32_t next = base::following();
     if constexpr (!W::parks) {
-      grant_.store(next, std::memory_order_release);  // (2)
+      grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1). At most two threads watch grant. Both are woken, the second must move up; the mark
-      // is gone with the exchange. Sequentially consistent: look_behind().
+      // (2) release: pairs with (1). At most two threads watch grant. Both are woken, for the second must move up; the
+      // exchange clears the mark. Sequentially consistent for look_behind().
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
@@ -73,10 +80,10 @@ class twa_staged : ticket_words::front_end<P> {
  private:
   using base::ticket_, base::grant_;
 
-  /// The caller has seen by a sequentially consistent load that at most one unlock remains until it is served.
-  /// Either the next thread has drawn its number: then it is told. Or its draw comes after this load in the one order of
-  /// all these operations, and so does the look at grant in may_go_far(): it sees what the caller has seen. (Where the
-  /// spinning unlock's store is not itself in that order, it is C++20 that says so, and C++11 that does not.)
+  /// The caller has seen by a sequentially consistent load that at most one unlock remains until it is served. Either
+  /// the next thread has drawn its number: then it is told. Or its draw comes after this load in the single order of
+  /// all these operations, and so does the look at grant in may_go_far(): it sees what the caller has seen. (The
+  /// spinning unlock's store is not itself in that order; then this holds by C++20, and not by C++11.)
   void look_behind(std::uint32_t mine) {
     if (ticket_.load(std::memory_order_seq_cst) != mine + ticket_words::one) [[unlikely]]
       tell(mine + ticket_words::one);
@@ -89,7 +96,7 @@ class twa_staged : ticket_words::front_end<P> {
   bool may_go_far(std::uint32_t mine) {
     if constexpr (W::parks)
       return base::distance_of(mine, std::memory_order_seq_cst) > 2;
-    else  // a read-modify-write, which changes nothing, reads what is there: C++11 will do
+    else  // a read-modify-write, which changes nothing, reads the newest value: so it holds by C++11, too
       return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 2;
   }
 
@@ -102,7 +109,7 @@ class twa_staged : ticket_words::front_end<P> {
     watch_grant(mine, 0);
   }
 
-  /// Until at most so many unlocks remain.
+  /// Waits until the distance is `most` or less.
   void watch_grant(std::uint32_t mine, std::uint32_t most) {
     const auto near = [mine, most](std::uint32_t g) { return ticket_words::distance(mine, g) <= most; };
     if (!W::poll(grant_, near)) {
@@ -111,7 +118,7 @@ class twa_staged : ticket_words::front_end<P> {
           ticket_words::park_on<P>(grant_, g, every_sleeper);
       }
     }
-    if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // look_behind() asks for it
+    if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // for look_behind()
   }
 
   [[no_unique_address]] shared_array<P> array_;

@@ -1,11 +1,11 @@
-// TWA with another array, or with another rule of when a waiter comes near: the extended version's variants of twa.hpp, which has
-// the algorithm.
+// TWA with another array, or with another rule of when a waiter comes near. twa.hpp has the algorithm; here is what
+// differs from it.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array", extended version, §2, §4.1, §6.
-// Guarantees and cost: as TWA, but for what is said below.
+// Guarantees and cost: as TWA, except where the comment of the class says otherwise.
 //
 //     twa-sized       as many slots as suit the number of CPUs (§2)
-//     twa-private     4096 slots of the lock's own (§4.1): immune to other locks, and large
+//     twa-private     4096 slots of the lock's own (§4.1): other locks do not disturb it, and it is large
 //     twa-quantized   one slot for each gang of Gang numbers (§6); every Gang-th unlock tells the next gang, which then
 //                     watches grant: the average unlock is cheaper, up to Gang threads watch one word
 #pragma once
@@ -20,8 +20,8 @@ namespace usher::inline v1 {
 template <platform_with_tables P, class W>
 using twa_sized = basic_twa<P, W, array_by_cpus<P>>;
 
-/// An array that is in the lock is not there any more when the lock has been handed over. So this hand-over is followed by its
-/// notification as in the paper, but it is the new owner that notifies, first thing in its critical section.
+/// An array in the lock may be destroyed with it once the lock has been handed over. So the notification follows the
+/// hand-over as in the paper, but the new owner sends it, at the beginning of its critical section.
 template <platform_with_tables P, class W, class Array>
 class basic_twa_private : basic_twa<P, W, Array> {
   using base = basic_twa<P, W, Array>;
@@ -54,7 +54,7 @@ class basic_twa_private : basic_twa<P, W, Array> {
 
  private:
   void notify_as_owner(std::uint32_t mine) {
-    // What waiting_array::notify() asks for: the hand-over was seen in the one order of all such operations.
+    // waiting_array::notify() requires that the hand-over was seen by a sequentially consistent operation.
     if constexpr (W::parks) (void)base::grant_.load(std::memory_order_seq_cst);
     waiting_array::notify<P, W>(slot_of(mine + ticket_words::one));
   }
@@ -63,11 +63,12 @@ class basic_twa_private : basic_twa<P, W, Array> {
 template <platform_with_tables P, class W>
 using twa_private = basic_twa_private<P, W, private_array<P>>;
 
-/// Quantized: numbers in gangs of Gang, of which each has one slot.
+/// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot, and comes near as a whole, when its
+/// first number does.
 ///
-///     distance of the gang's first number   its threads watch
-///     0, 1                                  grant
-///     above 1                               their slot
+///     distance of the gang's first number   what its threads watch
+///     1 at most                             grant
+///     above 1                               the gang's slot
 template <platform_with_tables P, class W, std::uint32_t Gang>
 class basic_twa_quantized : basic_twa<P, W> {
   using base = basic_twa<P, W>;
@@ -110,7 +111,7 @@ class basic_twa_quantized : basic_twa<P, W> {
   /// Whether the thread that the hand-over to `next` brings near is the first of a gang.
   static bool brings_gang_near(std::uint32_t next) { return (next / ticket_words::one + 1) % Gang == 0; }
 
-  /// The first of the gang is next in line, or nearer.
+  /// The first number of the gang is served, or next, or has been.
   bool is_near(std::uint32_t mine, std::memory_order order) const {
     return base::distance_of(mine, order) <= 1 + mine / ticket_words::one % Gang;
   }
