@@ -163,8 +163,7 @@ class mcsg_plus_with_node {
     if (last == guest_watched)
       P::wake(key, every_sleeper, all);
     else
-      tell(last,
-           no_successor);  // touches a node, not the lock: the group's leader waits for this
+      tell(last, no_successor);  // touches a node, not the lock: the group's leader waits for it
   }
 
   void count_from(std::uint32_t n)

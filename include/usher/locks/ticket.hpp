@@ -34,8 +34,7 @@ class ticket_core : public ticket_words::front_end<P> {
   void unlock() {
     const std::uint32_t g = grant_.load(std::memory_order_relaxed);
     if constexpr (!W::parks) {
-      grant_.store(g + ticket_words::one,
-                   std::memory_order_release);  // (2) release: pairs with (1)
+      grant_.store(g + ticket_words::one, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       if (g & ticket_words::asleep) [[unlikely]]
         ticket_words::unmark(ticket_, grant_, ticket_words::number(g) + ticket_words::one);
