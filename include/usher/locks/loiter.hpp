@@ -249,10 +249,12 @@ class basic_loiter : protected urgent_waiters<P, W> {
       outer_.store(held | inner, std::memory_order_relaxed);
   }
 
+  // Two steps that ablations have otherwise.
   static constexpr std::uint32_t taken_by_standby(std::uint32_t) { return held | inner; }
   static constexpr bool polls_before_it_sleeps(std::uint32_t, std::uint64_t) { return false; }
 
-  /// Until the word is no longer as it was seen, for at most so many nanoseconds; or without a limit.
+  /// Until the word is no longer as it was seen (parking) or the standby may have the lock (spinning); for at most so
+  /// many nanoseconds, or without a limit.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       P::park_for(outer_, seen, every_sleeper, ns);

@@ -352,7 +352,8 @@ class basic_steady : private urgent_waiters<P, W> {
     P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ask_for));
   }
 
-  /// Until the word is no longer as it was seen, for at most so many nanoseconds; 0: without a limit.
+  /// Until the word is no longer as it was seen (parking) or the standby may have the lock (spinning); for at most so
+  /// many nanoseconds, 0: without a limit.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       ns != 0 ? P::park_for(outer_, seen, every_sleeper, ns) : P::park(outer_, seen, every_sleeper);
