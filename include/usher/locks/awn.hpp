@@ -82,8 +82,8 @@ class basic_awn {
     const std::uint32_t next = holder_.get() + 1;
     auto& place = place_of(next);
     const wake_key key = P::key_of(place);
-    // (2) release: pairs with the acquire loads (1) and (3). Acquire: the node; pairs with (4), by which the waiter put
-    // it there.
+    // (2) release: pairs with the acquire loads (1) in lock() and (3) in wait(). Acquire: the node; pairs with (4), by
+    // which the waiter put it there.
     const std::uint64_t old = place.exchange(served(next), std::memory_order_acq_rel);
     if constexpr (W::parks) {
       if (old & asleep) [[unlikely]]
@@ -110,8 +110,9 @@ class basic_awn {
   static constexpr node_handle node_in(std::uint64_t place) { return node_handle(place) / 2; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
-    // (3) acquire: pairs with (2). The place is free when the number that had it before has been released: when the
-    // number after that has been served, or the thread with the number after this one waits already.
+    // (3) acquire: pairs with (2), the exchange in unlock(). The place is free when the number that had it before has
+    // been released: when the number after that has been served, or the thread with the number after this one waits
+    // already.
     await(place_of(mine + 1), [mine](std::uint64_t v) {
       return (v & ~asleep) == served(mine + 1 - Places) || (v >> 33 == round(mine + 1) && (v & waits) != 0);
     });
@@ -123,8 +124,8 @@ class basic_awn {
     }
     prepare<P>(me);
     for (std::uint64_t seen = place.load(std::memory_order_acquire); (seen & ~asleep) != served(mine);) {  // (1)
-      // r-1,0,0 -> r,1,me. (4) release: the node; pairs with (2). Threads that sleep at the place sleep on: they wait
-      // for later numbers.
+      // r-1,0,0 -> r,1,me. (4) release: the node; pairs with (2), the exchange in unlock(). Threads that sleep at the
+      // place sleep on: they wait for later numbers.
       if (place.compare_exchange_strong(seen, served(mine) | waits | std::uint64_t{me} * 2 | (seen & asleep),
                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
         wait_for_grant<P, W>(me);

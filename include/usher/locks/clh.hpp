@@ -60,7 +60,7 @@ class basic_clh {
     // Acquire: pairs with that release, or with (3), the compare-and-swap in unlock().
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous != no_node) [[unlikely]] {
-      wait_for_grant<P, W>(previous);  // acquire: pairs with (2)
+      wait_for_grant<P, W>(previous);  // acquire: pairs with (2), the grant
       Nodes::give(previous);           // the grant was its owner's last access
     }
     holder_.set(mine);
@@ -84,8 +84,8 @@ class basic_clh {
   void unlock() {
     const node_handle mine = holder_.get();
     node_handle expected = mine;
-    // m -> 0. (3) release: pairs with the acquire of (1). If the tail is another node, a successor is certain, and a
-    // compare-and-swap would only take the line from arriving threads.
+    // m -> 0. (3) release: pairs with the acquire of (1), the exchange in lock(). If the tail is another node, a
+    // successor is certain, and a compare-and-swap would only take the line from arriving threads.
     if (tail_.load(std::memory_order_relaxed) == mine &&
         tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         [[likely]]

@@ -77,7 +77,7 @@ class fairlock {
 
   void unlock() {
     std::uint64_t seen = lock_bit;
-    // 1,-,0 -> 0,-,0. (2) release: pairs with (1).
+    // 1,-,0 -> 0,-,0. (2) release: pairs with (1), the compare-and-swap in try_lock().
     if (!word_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }

@@ -81,8 +81,8 @@ class basic_fairlock_wide {
 
   void unlock() {
     std::uint64_t seen = lock_bit;
-    // 1,0,0 -> 0,0,0. (2) release: pairs with (1). (5) acquire on failure: pairs with (4), by which a waiter is
-    // counted: its bit is seen.
+    // 1,0,0 -> 0,0,0. (2) release: pairs with (1), the compare-and-swap in try_lock(). (5) acquire on failure: pairs
+    // with (4), by which a waiter is counted: its bit is seen.
     if (!word_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
       unlock_contended(seen);
   }
@@ -104,7 +104,8 @@ class basic_fairlock_wide {
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint64_t w) {
     while (!anyone_waits(w)) {
-      // 1,0,s -> 0,0,0. (3) release: pairs with (1). Fails if a waiter has just been counted; then acquire: (5).
+      // 1,0,s -> 0,0,0. (3) release: pairs with (1), as (2). Fails if a waiter has just been counted; then acquire:
+      // (5).
       if (word_.compare_exchange_strong(w, 0, std::memory_order_acq_rel, std::memory_order_acquire)) return;
       P::backoff(0);
     }
@@ -139,8 +140,8 @@ class basic_fairlock_wide {
     }
     use((mine - 1) / BitsAWord + 1);
     bits_of(mine).fetch_or(waits(mine), std::memory_order_relaxed);  // published by (4)
-    // 1,n,s -> 1,n+1,s, or 0,0,0 -> 0,1,0: then the lock is this thread's. (4) release: its bit; pairs with (5).
-    // Acquire: as (1). An addition, which cannot fail.
+    // 1,n,s -> 1,n+1,s, or 0,0,0 -> 0,1,0: then the lock is this thread's. (4) release: its bit; pairs with (5), by
+    // which unlock() reads the count. Acquire: as (1). An addition, which cannot fail.
     const bool was_free = word_.fetch_add(one_waits, std::memory_order_acq_rel) == 0;
     P::doorway(this);
     if (was_free) {

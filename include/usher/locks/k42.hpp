@@ -74,7 +74,7 @@ class basic_k42 {
     node_handle first = next_.load(std::memory_order_acquire);
     if (first == no_node) [[likely]] {
       node_handle expected = self;
-      // self,0 -> 0,0. (2) release: pairs with (1).
+      // self,0 -> 0,0. (2) release: pairs with (1), the compare-and-swap in try_lock().
       if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
       first = W::await_soon(next_, [](node_handle h) { return h != no_node; });  // it is about to write the link
@@ -118,12 +118,12 @@ class basic_k42 {
 
   /// The lock takes the place of its new holder's node in the queue.
   void take_out(node_handle mine) {
-    node_handle second = P::node(mine).next.load(std::memory_order_acquire);  // acquire: pairs with (6)
+    node_handle second = P::node(mine).next.load(std::memory_order_acquire);  // acquire: pairs with (6), the link
     if (second == no_node) {
       // m,m -> m,0 -> self,0. Before the tail says `self`: from then on the next arrival writes here.
       next_.store(no_node, std::memory_order_relaxed);
       node_handle expected = mine;
-      // (5) release: the store above; pairs with the acquire of (4).
+      // (5) release: the store above; pairs with the acquire of (4), the compare-and-swap in contend().
       if (tail_.compare_exchange_strong(expected, self, std::memory_order_release, std::memory_order_relaxed)) return;
       second = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
     }

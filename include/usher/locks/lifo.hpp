@@ -69,7 +69,8 @@ class basic_lifo {
 
   void unlock() {
     std::uint32_t seen = held;
-    // 1 -> 0. (2) release: pairs with (1). (3) acquire on failure: pairs with (4), the push, since the nodes are read.
+    // 1 -> 0. (2) release: pairs with (1), the operations that find the word 0. (3) acquire on failure: pairs with (4),
+    // the push, since the nodes are read.
     if (!top_.compare_exchange_strong(seen, free, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
       hand_over(seen);
   }
@@ -117,7 +118,7 @@ class basic_lifo {
   node_handle take_latest(node_handle top) {
     const node_handle below = link(top);
     node_handle seen = top;
-    // t -> t.next, or 1. (5) acquire on failure: pairs with (4).
+    // t -> t.next, or 1. (5) acquire on failure: pairs with (4), the push.
     if (top_.compare_exchange_strong(seen, below == no_node ? held : below, std::memory_order_acquire,
                                      std::memory_order_acquire))
       return top;

@@ -87,8 +87,8 @@ class leader_turns : ticket_words::front_end<P> {
   /// (t1) acquire: pairs with (t2), the write in pass().
   void await(std::uint32_t mine) { ticket_words::wait_until<P, W>(grant_, mine, every_sleeper); }
 
-  /// (t2) release: the next leader's attempt comes after this one's; pairs with (t1). Clears the sleepers' mark: a
-  /// leader that sleeps on sets it again.
+  /// (t2) release: the next leader's attempt comes after this one's; pairs with (t1), the loads in await(). Clears the
+  /// sleepers' mark: a leader that sleeps on sets it again.
   void pass(std::uint32_t mine) {
     if constexpr (W::parks) {
       const wake_key key = P::key_of(grant_);
@@ -263,7 +263,7 @@ class mcsg_plus_with_node {
     tell(previous, guest_waits);
     auto& next = P::node(previous).next;
     const auto granted = [](node_handle h) { return h == guest_granted; };
-    if (!W::poll(next, granted)) {  // pairs with (4)
+    if (!W::poll(next, granted)) {  // acquire: pairs with (4), in hand_to_guest()
       if constexpr (W::parks) {
         node_handle seen = guest_waits;
         if (next.compare_exchange_strong(seen, guest_sleeps, std::memory_order_acq_rel, std::memory_order_acquire))
@@ -284,7 +284,7 @@ class mcsg_plus_with_node {
     } else {
       next.store(guest_granted, std::memory_order_release);  // (4)
     }
-    W::await_soon(next, [](node_handle h) { return h == guest_acquired; });  // pairs with (6)
+    W::await_soon(next, [](node_handle h) { return h == guest_acquired; });  // acquire: pairs with (6)
   }
 
   [[gnu::cold, gnu::noinline]] void await_other_than_guest() {

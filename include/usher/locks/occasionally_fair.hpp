@@ -92,7 +92,7 @@ class occasionally_fair {
   void ask() {
     gate_.store(wanted, std::memory_order_relaxed);
     for (;;) {
-      if (gate_.load(std::memory_order_acquire) == handed) break;  // pairs with (1)
+      if (gate_.load(std::memory_order_acquire) == handed) break;  // pairs with (1), in unlock()
       if (lock_.try_lock()) break;  // it was free, so not handed over; from now on no other thread reads the gate
       if constexpr (W::parks)
         P::nap(gate_, wanted, every_sleeper, look_again, handed);

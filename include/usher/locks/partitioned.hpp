@@ -68,8 +68,8 @@ class basic_partitioned {
       grant.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant);
-      // (2) release: pairs with (1). All threads that sleep on this word are woken and the mark is cleared: those not
-      // yet served set it again.
+      // (2) release: pairs with (1), the load in lock(). All threads that sleep on this word are woken and the mark is
+      // cleared: those not yet served set it again.
       if (grant.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }

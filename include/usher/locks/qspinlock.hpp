@@ -99,9 +99,9 @@ class qspinlock {
 
   void unlock() {
     const wake_key key = P::key_of(word_);
-    // *,*,1 -> *,*,0. (2) release: pairs with (1), since every other change of the word is a read-modify-write, too.
-    // The mark is cleared and both threads that may sleep on the word are woken; the one that still waits sets it
-    // again.
+    // *,*,1 -> *,*,0. (2) release: pairs with (1), the operations that find `held` clear, since every other change of
+    // the word is a read-modify-write, too. The mark is cleared and both threads that may sleep on the word are woken;
+    // the one that still waits sets it again.
     const std::uint32_t old = word_.fetch_and(~(held | asleep), std::memory_order_release);
     if constexpr (W::parks) {
       if (old & asleep) [[unlikely]]

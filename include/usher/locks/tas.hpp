@@ -30,14 +30,14 @@ class tas {
   bool try_lock() {
     if constexpr (W::parks)
       return three_state::try_lock(word_);
-    else  // (1) acquire: pairs with (2)
+    else  // (1) acquire: pairs with (2), the store in unlock()
       return word_.exchange(three_state::held, std::memory_order_acquire) == three_state::free;
   }
 
   void unlock() {
     if constexpr (W::parks)
       three_state::unlock<P>(word_);
-    else  // (2) release: pairs with (1)
+    else  // (2) release: pairs with (1), the exchange in try_lock()
       word_.store(three_state::free, std::memory_order_release);
   }
 

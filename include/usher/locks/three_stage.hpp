@@ -93,7 +93,8 @@ class basic_three_stage {
       w.store(free, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(w);
-      // (2) release: pairs with (1). The old value says whether to wake; the lock is not looked at again.
+      // (2) release: pairs with (1), the load in held() or the compare-and-swap in take(). The old value says whether
+      // to wake; the lock is not looked at again.
       if (w.exchange(free, std::memory_order_release) == slept_on) [[unlikely]]
         P::wake(key, every_sleeper, 1);
     }

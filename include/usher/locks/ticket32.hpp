@@ -120,8 +120,8 @@ class ticket32 {
       const wake_key key = P::key_of(word_);
       if (seen & fields::asleep) [[unlikely]]
         return unlock_asleep(seen, key);
-      // (2) release: pairs with (1). If a waiter has set the mark since it was read, the mark stays for the next
-      // unlock.
+      // (2) release: pairs with (1), the addition in lock(). If a waiter has set the mark since it was read, the mark
+      // stays for the next unlock.
       if (word_.fetch_add(fields::grant_step(seen), std::memory_order_release) & fields::asleep) [[unlikely]]
         P::wake(key, mask_of(fields::after(fields::grant(seen), 1)), all);
     }

@@ -63,7 +63,8 @@ class tkt_dual {
       grant_.word.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant_.word);
-      // (2) release: pairs with (1). At most one thread watches grant; the exchange clears the mark.
+      // (2) release: pairs with (1), the load in lock(). At most one thread watches grant; the exchange clears the
+      // mark.
       if (grant_.word.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }

@@ -48,9 +48,9 @@ class twa32 {
       word_.fetch_add(step, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(word_);
-      // (2) release: pairs with (1). At most one thread sleeps on the word, and is woken. A mark that was seen is
-      // cleared in the same operation (only the holder clears it); one that has been set since stays for the next
-      // unlock. Sequentially consistent for (4) in waiting_array.hpp.
+      // (2) release: pairs with (1), the addition in lock(). At most one thread sleeps on the word, and is woken. A
+      // mark that was seen is cleared in the same operation (only the holder clears it); one that has been set since
+      // stays for the next unlock. Sequentially consistent for (4) in waiting_array.hpp.
       if (word_.fetch_add(step - (seen & fields::asleep), std::memory_order_seq_cst) & fields::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }

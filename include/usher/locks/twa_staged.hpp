@@ -68,8 +68,8 @@ class twa_staged : ticket_words::front_end<P> {
       grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1). At most two threads watch grant. Both are woken, for the second must move up; the
-      // exchange clears the mark. Sequentially consistent for look_behind().
+      // (2) release: pairs with (1), the load in lock(). At most two threads watch grant. Both are woken, for the
+      // second must move up; the exchange clears the mark. Sequentially consistent for look_behind().
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
