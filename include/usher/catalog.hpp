@@ -15,7 +15,7 @@ std::span<const lock_table* const> catalog();
 /// The lock of that name, or null.
 const lock_table* find_lock(std::string_view name);
 
-/// The name that a misspelt one may mean; empty if none is near.
+/// The name nearest to a misspelt one; empty if no name is near.
 std::string_view nearest_lock(std::string_view misspelt);
 
 }  // namespace usher::inline v1

@@ -6,20 +6,23 @@
 //     #include <usher/mutex.hpp>
 //
 //     usher::mutex<usher::twa> m;
-//     usher::condition_variable c;                                  // first in, first out
-//     usher::condition_variable l(usher::append_probability(0.001));     // mostly last in, first out
+//     usher::condition_variable c;                                    // first in, first out
+//     usher::condition_variable l(usher::append_probability(0.001));  // mostly last in, first out
 //     std::unique_lock lock(m);
 //     c.wait(lock, [&] { return ready; });
 //     c.wait_for(lock, 10ms);
 //     c.notify_one();  c.notify_all();
 //
-// As std::condition_variable_any (without stop tokens): works with whatever has lock() and unlock(). The list and what it guarantees:
-// wait_queue.hpp. notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. Where the
-// caller holds a usher::timed_mutex, a notified thread is not woken before that is unlocked; with other locks it is woken at once.
-// Nothing is allocated. 56 bytes; a zeroed one is valid.
-// Destroying one on which threads still wait is an error; they would never wake. Right after notify_all() it is not.
-// If lock() throws, the next thread of a broadcast is woken all the same. unlock() may throw, if the calling thread does not hold the
-// mutex afterwards.
+// As std::condition_variable_any without stop tokens: works with any type that has lock() and unlock(). The list of
+// waiters and its guarantees: core/wait_queue.hpp. notify_all() wakes one thread, and each thread wakes the next when it
+// has locked the mutex again, so at most one of them competes for the mutex at a time. If the caller of notify_*() holds a
+// usher::timed_mutex, the notified thread is woken by the unlock (core/wait_morphing.hpp); with other locks at once.
+// Nothing is allocated. 56 bytes; a zeroed object is valid.
+//
+// Destroying a condition variable on which threads wait that have not been notified is an error: they would never wake.
+// It may be destroyed right after notify_all().
+// If lock() throws, the next thread of a broadcast is woken all the same. unlock() may throw if the calling thread does
+// not hold the mutex afterwards.
 #pragma once
 
 #include <chrono>

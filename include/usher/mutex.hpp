@@ -10,9 +10,9 @@
 // Without arguments: usher::steady, spin-then-park.
 //
 // A mutex is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
-// allocates from the heap. unlock() does not touch the mutex after it has handed it over: the next owner may destroy it.
-// Any thread may unlock. Threads that wait when another thread forks are not reset in the child: a mutex that is queued
-// on across a fork is lost to the child (libusher.so resets its own).
+// allocates from the heap. unlock() does not touch the mutex after the hand-over: the next owner may destroy it. Any
+// thread may unlock. A mutex on which threads wait when another thread forks is not reset in the child, and is unusable
+// there (libusher.so resets the mutexes of its program).
 #pragma once
 
 #include <chrono>
@@ -47,9 +47,9 @@ class mutex {
   lock_type lock_;
 };
 
-/// Two words and a pointer larger. A thread that waits with a deadline stands aside from the lock's own order
-/// (timed_waiters.hpp), and one that usher::condition_variable notifies while the mutex is held is not woken before that is
-/// unlocked (wait_morphing.hpp).
+/// 24 bytes larger (requeue_words). A thread that waits with a deadline does not wait in the lock's queue, but beside
+/// it (core/timed_waiters.hpp). A thread that usher::condition_variable notifies while the mutex is held is woken only
+/// when the mutex is unlocked (core/wait_morphing.hpp).
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
  public:

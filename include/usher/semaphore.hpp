@@ -2,12 +2,12 @@
 //
 //     #include <usher/semaphore.hpp>
 //
-//     usher::semaphore s(5);                                       // 5 credits; first in, first out
-//     usher::semaphore l(0, usher::append_probability(0.001));          // mostly last in, first out
+//     usher::semaphore s(5);                                         // 5 credits; first in, first out
+//     usher::semaphore l(0, usher::append_probability(0.001));       // mostly last in, first out
 //     s.acquire();  s.try_acquire();  s.try_acquire_for(1s);  s.release();
 //
-// Guarantees, cost and how it works: core/semaphore_core.hpp. release() never waits and may be called from a signal handler;
-// whoever was woken may destroy the semaphore. Nothing is allocated.
+// Guarantees, cost and algorithm: core/semaphore_core.hpp. release() never waits, may be called from a signal handler, and
+// does not touch the semaphore after it has woken a waiter, which may destroy it. Nothing is allocated.
 #pragma once
 
 #include <atomic>
@@ -31,17 +31,17 @@ class semaphore {
  public:
   static constexpr std::ptrdiff_t max() noexcept { return core::max; }
 
-  /// What is beyond max() counts as max().
+  /// `credits` above max() count as max().
   explicit semaphore(std::uint32_t credits = 0, append_probability probability = {})
       : core_(credits < core::max ? credits : core::max), probability_(probability) {}
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 
-  /// At most max() in all: what goes beyond is not added. May be called from a signal handler.
+  /// Adds n credits, as far as there are not more than max() then. May be called from a signal handler.
   void release(std::ptrdiff_t n = 1) {
     while (n > 0 && release_one()) n--;
   }
-  /// False: there are max() credits already.
+  /// False: there are max() credits already, and none was added.
   bool release_one() { return core_.release(); }
 
   [[nodiscard]] bool try_acquire() { return core_.try_acquire(); }
@@ -64,7 +64,7 @@ class semaphore {
     return acquire_while_time([&] { return nanoseconds_until(deadline); });
   }
 
-  /// `remaining()`: nanoseconds left.
+  /// `remaining()` returns the nanoseconds that are left; 0: time has run out, and the result is false.
   template <class Remaining>
   bool acquire_while_time(Remaining remaining) {
     return core_.try_acquire() || wait([&](waiter& me) {
@@ -77,7 +77,7 @@ class semaphore {
  private:
   using waiter = core::waiter;
 
-  /// `sleep` is false when there is no time left.
+  /// `sleep(waiter)` returns false when no time is left.
   template <class Sleep>
   [[gnu::cold]] bool wait(Sleep sleep) {
     waiter me;

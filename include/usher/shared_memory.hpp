@@ -1,6 +1,6 @@
-// Locks between processes, for C++ programs: a region of memory that processes share, and mutexes in it.
+// Locks between processes, for C++ programs: a region of shared memory, and mutexes in it.
 //
-//     struct account { usher::shared_mutex_in<usher::mcsg> lock; long balance; };        // as bytes: zeros are free
+//     struct account { usher::shared_mutex_in<usher::mcsg> lock; long balance; };        // zero bytes: a free lock
 //
 //     int fd = shm_open("/bank", O_RDWR | O_CREAT | O_EXCL, 0600);                       // or memfd_create(), or a file
 //     auto region = usher::shared_region<>::create(fd, sizeof(account));                 // one process
@@ -8,40 +8,40 @@
 //     auto& a = region.at<account>(0);
 //     { const std::lock_guard guard(a.lock); a.balance += 10; }
 //
-// The region may be at another address in each process: there are no pointers in it. The data begins as zero bytes, and a lock
-// of zero bytes is free; `create` can be given what else is to be done before others may join.
+// The region may be mapped at another address in each process: it contains no pointers. The program's data begins as zero
+// bytes, which are free locks; `create` takes a function that prepares the data before other processes may join.
 //
-// Which locks: those whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+, mcsg++, clh, k42 and
-// their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Not those with an array that a process has once (the TWA
-// family): they don't compile.
+// Which locks: those whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+, mcsg++,
+// clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Locks with a process-wide array (the TWA
+// family) do not compile.
 //
 // create() and join() throw std::system_error; the codes (std::errc):
-//     file_exists                      create: there is something in the file
-//     resource_unavailable_try_again   join: the region is not ready yet: it is being created
-//     invalid_argument                 join: this is no region, or one of another layout or version of Usher
-//     no_buffer_space                  join: 255 living processes are in it
+//     file_exists                      create: the file is not empty
+//     resource_unavailable_try_again   join: the region is still being created
+//     invalid_argument                 join: the file is no region, or one of another layout or version of Usher
+//     no_buffer_space                  join: 255 living processes have joined
 //     device_or_resource_busy          this process has joined a region of this `Name` already
-//     and what ftruncate, posix_fallocate, fstat and mmap say. create() reserves all memory, so that no access fails later.
+//     and the errors of ftruncate, posix_fallocate, fstat and mmap. create() reserves all memory: no access fails later.
 // The descriptor may be closed afterwards.
 //
-// Leaving: the destructor. No thread of the process may hold, want or wait for a lock of the region then; other threads that have
-// used a -tls lock should have ended, else the node that each of them kept is lost to the region. The region itself goes away
-// with its file.
+// Leaving: the destructor. At that time no thread of the process may hold a lock of the region, wait for one or try to
+// lock one. Other threads that have used a -tls lock should have ended: the region loses the node that each of them has
+// cached. The region itself is removed with its file.
 //
-// fork: the child is in the region, too, at the same address, and has nodes of its own from its first lock(). It does not
-// hold what the parent holds. exec: the new program joins again.
+// fork: the child has joined, too, at the same address, and takes nodes of its own from its first lock() on. It does not
+// hold the locks that its parent holds. exec: the new program joins again.
 //
-// A process that dies, or leaves by _exit or exec: what it had free is given to processes that join later. If one of its
-// threads held a lock or waited for one, that lock is stuck for good, as with any mutex that is not robust: nobody is told.
-// lost() says how many processes have gone without leaving; after such an end the only safe way is to make the region anew.
-// The nodes that it had at that moment, one for each lock that a thread held, wanted or (-tls forms) had used, stay in use.
-// Whoever can write to the region can break every lock in it.
+// A process that dies, or ends by _exit or exec without leaving: its free nodes are given to processes that join later. If
+// one of its threads held a lock or waited for one, that lock stays locked for ever, as any mutex that is not robust; no
+// error is reported. lost() counts such processes; after such an end the only safe way is a new region. The nodes that the
+// process had in use, one for each lock that a thread held, waited for or (-tls forms) had used, stay in use.
+// A process that can write to the region can break every lock in it.
 //
-// A process has room for 1088 nodes at a time. A thread that can have none comes as a guest where the lock takes guests; else it
-// tries again every millisecond.
+// A process has at most 1088 nodes at a time. A thread that gets no node locks as a guest where the lock takes guests;
+// otherwise it tries again every millisecond.
 //
-// Processes that share a region must see each other's ids (one PID namespace) and should have a /proc; without, the shares of
-// dead processes may stay taken.
+// Processes that share a region must be in one PID namespace and should have a /proc; without /proc the nodes of dead
+// processes may stay taken.
 #pragma once
 
 #include <sys/stat.h>
@@ -61,8 +61,8 @@ class shared_region {
   using layout = shared_memory_detail::layout;
 
  public:
-  /// Makes a region in an empty file, and joins it. `bytes` is the room for the program's data, `prepare` is called with
-  /// its address before others may join.
+  /// Creates a region in an empty file, and joins it. `bytes`: the size of the program's data. `prepare(address)` is
+  /// called before other processes may join.
   template <class Prepare>
   static shared_region create(int fd, std::size_t bytes, Prepare prepare) {
     struct stat s;
@@ -114,13 +114,13 @@ class shared_region {
   void* data() const { return static_cast<char*>(at_) + sizeof(layout); }
   std::size_t size() const { return size_ - sizeof(layout); }
 
-  /// An object in the program's part. It must be one that zero bytes make, or have been made by `prepare`.
+  /// An object in the program's data. Its type must be valid as zero bytes, or `prepare` has constructed it.
   template <class T>
   T& at(std::size_t offset) const {
     return *std::launder(reinterpret_cast<T*>(static_cast<char*>(data()) + offset));
   }
 
-  /// How many processes have gone without leaving, and nobody has come in their place.
+  /// The number of processes that ended without leaving and whose places are still taken.
   unsigned lost() const {
     const int saved = errno;
     unsigned n = 0;
@@ -132,7 +132,7 @@ class shared_region {
     return n;
   }
 
-  /// How many nodes are in use.
+  /// The number of nodes in use.
   unsigned nodes_in_use() const {
     unsigned n = 0;
     for (const auto& slot : static_cast<const layout*>(at_)->nodes)
@@ -162,7 +162,7 @@ class shared_region {
   bool joined_ = false;
 };
 
-/// A mutex that lies in a region. It is free when its bytes are zero; any thread of any process that has joined may unlock it.
+/// A mutex in a region. Zero bytes are a free mutex; any thread of any process that has joined may unlock it.
 template <template <class, class> class Lock, class Name = void, waiting_kind Kind = waiting_kind::spin_then_park>
 class shared_mutex_in {
  public:
@@ -179,7 +179,7 @@ class shared_mutex_in {
   [[nodiscard]] bool try_lock() { return lock_.try_lock(); }
   void unlock() { lock_.unlock(); }
 
-  /// Without a node.
+  /// Locks without a queue node.
   void lock_as_guest()
     requires requires(lock_type& l) { l.lock_as_guest(); }
   {
@@ -190,7 +190,7 @@ class shared_mutex_in {
   lock_type lock_;
 };
 
-/// A node that a thread brings to each lock(), as the papers have it: lock_type is mcs_with_node, mcsg_with_node,
+/// A node that the caller passes to each lock(), as in the papers: for the lock types mcs_with_node, mcsg_with_node,
 /// mcsg_plus_with_node. It serves one lock at a time.
 template <class Name = void>
 class shared_node {

@@ -25,10 +25,10 @@ struct timespec; /* which <time.h> has since C11, and before that not with -std=
 
 typedef struct usher_mutex {
   const void* usher_table; /* which lock; null: the default */
-  uint32_t usher_tag;      /* who has it */
-  uint32_t usher_timed;    /* waiters with a deadline */
-  void* usher_requeued;    /* threads that a condition variable has notified */
-  uint32_t usher_epoch;    /* in which process they are */
+  uint32_t usher_tag;      /* the owner */
+  uint32_t usher_timed;    /* the number of waiters with a deadline, and more: core/timed_waiters.hpp */
+  void* usher_requeued;    /* notified threads that unlock() wakes */
+  uint32_t usher_epoch;    /* the fork epoch of these threads */
   uint32_t usher_unused;
   uint64_t usher_state[5]; /* the lock */
 } usher_mutex_t;
@@ -43,17 +43,17 @@ typedef struct usher_mutex {
 /* EINVAL: no lock has that name. A null name means the default lock. */
 int usher_mutex_init(usher_mutex_t* mutex, const char* name);
 int usher_mutex_lock(usher_mutex_t* mutex);
-/* EBUSY: somebody has it. */
+/* EBUSY: the mutex is locked. */
 int usher_mutex_trylock(usher_mutex_t* mutex);
-/* Waits until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a time. */
+/* Waits until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a valid time. */
 int usher_mutex_timedlock(usher_mutex_t* mutex, const struct timespec* until);
 int usher_mutex_unlock(usher_mutex_t* mutex);
-/* A mutex that nobody holds need not be destroyed. Afterwards it is as USHER_MUTEX_INITIALIZER. */
+/* The mutex must be free. Destroying a mutex is optional; afterwards it is as USHER_MUTEX_INITIALIZER. */
 int usher_mutex_destroy(usher_mutex_t* mutex);
 
-/* Condition variables for usher_mutex_t. `append` is the chance, above 0 and up to 1, that a thread which begins to wait
- * goes to the tail of the list of waiters and not to its head: 1 is first in, first out, 0.001 mostly last in, first out.
- * Zero bytes are a valid variable with 1. EINVAL: no such chance. */
+/* Condition variables for usher_mutex_t. `append` is the probability, above 0 and up to 1, with which a waiter is appended
+ * at the tail of the list and not at its head: 1 is first in, first out, 0.001 mostly last in, first out.
+ * Zero bytes are a valid variable with 1. EINVAL: not such a probability. */
 typedef struct usher_cond {
   uint64_t usher_state[7];
 } usher_cond_t;
@@ -64,14 +64,14 @@ typedef struct usher_cond {
   }
 
 int usher_cond_init(usher_cond_t* cond, double append);
-/* The caller holds the mutex, and does so again when it returns. May return for no reason. Not a cancellation point. */
+/* The caller holds the mutex, and holds it again on return. Spurious returns are possible. Not a cancellation point. */
 int usher_cond_wait(usher_cond_t* cond, usher_mutex_t* mutex);
-/* Until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a time. */
+/* Until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a valid time. */
 int usher_cond_timedwait(usher_cond_t* cond, usher_mutex_t* mutex, const struct timespec* until);
 int usher_cond_signal(usher_cond_t* cond);
-/* Wakes one thread, and each that has got the mutex the next. */
+/* Notifies all waiters. One is woken; each wakes the next when it has the mutex again. */
 int usher_cond_broadcast(usher_cond_t* cond);
-/* At once after a broadcast is early enough. EBUSY: threads wait that nobody has signalled. */
+/* Allowed right after a broadcast. EBUSY: threads wait that have not been signalled. */
 int usher_cond_destroy(usher_cond_t* cond);
 
 /* Semaphores. Zero bytes are a valid one without a credit, first in, first out. */
@@ -84,7 +84,7 @@ typedef struct usher_sem {
     { 0 }                     \
   }
 
-/* EINVAL: more than 0x7fffffff, or not a chance. */
+/* EINVAL: `value` is above 0x7fffffff, or `append` is not a probability as above. */
 int usher_sem_init(usher_sem_t* sem, unsigned value, double append);
 int usher_sem_wait(usher_sem_t* sem);
 /* EAGAIN: there is no credit. */
@@ -96,21 +96,21 @@ int usher_sem_post(usher_sem_t* sem);
 /* The names of all locks, one after the other; null past the last. */
 const char* usher_lock_name(unsigned index);
 
-/* The release of the library, as USHER_VERSION is that of this header. */
+/* The release of the library; that of this header is USHER_VERSION. */
 const char* usher_version(void);
 
-/* For languages that do not read this header (ctypes, LuaJIT, Panama …). Objects that are made here lie on the heap, by themselves in
- * their cache lines, and stay where they are: a language that moves its own objects must not have ours among them. Null: EINVAL of the
- * function _init(), or no memory. _free() takes what _new() has returned, or null, and asks of it what _destroy() asks. */
+/* For languages that do not read this header (ctypes, LuaJIT, Panama …), and that may move their own objects. _new() creates an
+ * object on the heap, alone in its cache lines, at a fixed address. It returns null where _init() returns EINVAL, or if there is no
+ * memory. _free() takes a pointer from _new(), or null; its preconditions are those of _destroy(). */
 usher_mutex_t* usher_mutex_new(const char* name);
 void usher_mutex_free(usher_mutex_t* mutex);
 usher_cond_t* usher_cond_new(double append);
-/* EBUSY: threads wait that nobody has signalled, and the variable is still there. */
+/* EBUSY: threads wait that have not been signalled; nothing is freed then. */
 int usher_cond_free(usher_cond_t* cond);
 usher_sem_t* usher_sem_new(unsigned value, double append);
 void usher_sem_free(usher_sem_t* sem);
 
-/* Bytes of an object, for those who lay it out themselves: aligned to 8, filled with zeros or by _init(). */
+/* The size of an object in bytes, for callers that allocate it: alignment 8, filled with zeros or by _init(). */
 size_t usher_mutex_size(void);
 size_t usher_cond_size(void);
 size_t usher_sem_size(void);

@@ -1,11 +1,11 @@
 // A condition variable for any lock and any platform, whose waiters are woken first in, first out, or mostly last in, first
-// out. The list and what it guarantees: wait_queue.hpp.
+// out. The list of waiters and its guarantees: wait_queue.hpp.
 //
-// notify_all() wakes one thread, and each, once it has the lock, the next: never a herd. Where the caller holds the mutex and that
-// has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex: wait_morphing.hpp. However a
-// wait ends, by a grant, in time or because lock() or unlock() throws, the thread leaves the list and passes on what it owes:
-// the next thread of a broadcast, or a grant that came too late. An unlock() that throws must leave the mutex to others, as one does
-// that finds it to be another thread's: if this thread kept it, one that was notified before could not get it, and both would wait.
+// notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and the
+// mutex has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex: wait_morphing.hpp.
+// Whether a wait ends by a grant, by time-out or because lock() or unlock() throws: the thread leaves the list, and passes on
+// the rest of a broadcast's chain or a grant that came too late. An unlock() that throws must leave the mutex unlocked or to
+// its owner: if this thread kept it, a thread notified before could not lock it, and both would wait for ever.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class basic_condition_variable {
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
 
-  /// False if threads wait that nobody has notified. Otherwise nobody touches it any more.
+  /// False if threads wait that have not been notified. True: no thread touches the object any more.
   bool close() { return queue_.close(); }
 
   void notify_one() { wait_on::signal(queue_, queue::forwarding::none); }
@@ -49,7 +49,7 @@ class basic_condition_variable {
     });
   }
 
-  /// `remaining()`: nanoseconds left. False: time has run out and nobody had notified this thread.
+  /// `remaining()`: nanoseconds left. False: time has run out, and this thread had not been notified.
   template <class Lock, class Remaining>
   bool wait_while_time(Lock& lock, Remaining remaining) {
     return wait_with(lock, [&](waiter& me, std::uint32_t state, bool selected) {
@@ -69,7 +69,8 @@ class basic_condition_variable {
   }
 
  private:
-  /// A thread in the queue. However the block is left, the queue is left and the next thread of a broadcast woken.
+  /// A waiting thread. The destructor leaves the queue and wakes the next thread of a broadcast, also after an
+  /// exception.
   template <class Mutex>
   class stay {
    public:
@@ -107,7 +108,7 @@ class basic_condition_variable {
    private:
     Mutex* const mutex_;
     typename P::template local<waiter> me_;
-    enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< what has thrown if the block is left now
+    enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< what throws if the block is left now
   };
 
   template <class Lock, class Sleep>
@@ -117,7 +118,7 @@ class basic_condition_variable {
     return s.sleep_and_come_back(lock, sleep);
   }
 
-  // The mutex behind a lock, its words, and that a mutex which was handed over is this lock's.
+  // The mutex behind a lock; its words; and adoption: a mutex that was handed over is locked for this lock.
   template <class Mutex>
   static Mutex* mutex_of(Mutex& mutex) {
     return &mutex;

@@ -1,20 +1,20 @@
-// How a thread waits on a condition variable, and how a signal reaches it: what pthread_cond_wait() of libusher.so,
-// basic_condition_variable and the checker's scenarios have in common. The list is wait_queue.hpp, the mutex
+// How a thread waits on a condition variable, and how a signal reaches it: the common part of pthread_cond_wait() in
+// libusher.so, basic_condition_variable and the checker's scenarios. The list is in wait_queue.hpp, the mutex in
 // wait_morphing.hpp.
 //
 //     enter()        under the mutex: the thread joins the queue
 //                    … the caller unlocks the mutex …
 //     await_grant()  sleeps until a signal has reached the thread, or until it gives up
-//     come_back()    locks the mutex again, unless that was handed over, and delivers the rest of a broadcast's chain
+//     come_back()    locks the mutex again, unless it was handed over, and delivers the rest of a broadcast's chain
 //
-// `Target` says which mutex that is, to the thread that signals:
+// `Target` is the waiter's mutex, as the signalling thread sees it:
 //
 //     requeue(w)     requeues a chain to the mutex; false: it must be woken (morphing_mutex::requeue)
 //     take_over()    the mutex has been handed to the calling thread
-//     entered(), left()   called before and after the wait, with the mutex held if the caller had it
+//     entered(), left()   called before and after the wait, with the mutex held if the caller holds it
 //
-// A signal selects one waiter or all, in one step, and delivers them: a thread that holds the mutex requeues them, another one
-// wakes the first. Of a broadcast's chain at most one thread is awake without the mutex.
+// A signal selects one waiter or all, in one step, and delivers them: a thread that owns the mutex requeues them, any other
+// thread wakes the first. Of a broadcast's chain at most one thread is awake without the mutex.
 #pragma once
 
 #include <atomic>
@@ -29,15 +29,15 @@ class condition_wait {
  public:
   using queue = wait_queue<P>;
 
-  /// Why a thread that waits looks at its state again.
+  /// Why a waiting thread reads its state again.
   enum class wait_end {
-    look,      ///< woken, perhaps for no reason
-    time,      ///< its time is over
-    cancel,    ///< it is to give up; a signal that has selected it goes to another thread
+    look,      ///< woken, perhaps spuriously
+    time,      ///< its time has run out
+    cancel,    ///< cancelled: a signal that has selected it goes to another thread
     abandoned  ///< a fork has left the queue behind: no signal will come
   };
 
-  /// A thread that waits. It stays where it is until come_back() has returned.
+  /// A waiting thread. Its address is fixed until come_back() has returned.
   struct waiter : requeued_waiter<P> {
     Target target;
     queue* from = nullptr;
@@ -48,12 +48,12 @@ class condition_wait {
   static void enter(waiter& me, queue& from, Target target, append_probability probability) {
     me.target = target;
     me.from = &from;
-    P::ensure_owner_tag();  // so that the mutex says that this thread has it, when it has it again
+    P::ensure_owner_tag();  // the owner tag of the mutex when this thread has locked it again
     me.target.entered();
     from.enter(me, probability);
   }
 
-  /// The mutex could not be unlocked, because it is another thread's: as if the thread had not entered. For mutexes to which no
+  /// Undoes enter() where the mutex could not be unlocked because another thread owns it. Only for mutexes to which no
   /// thread is requeued, so that it cannot have been handed over in the meantime.
   static void undo_enter(waiter& me) {
     if (withdraw(me))
@@ -61,8 +61,8 @@ class condition_wait {
     me.target.left();
   }
 
-  /// True: a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value, and says why it
-  /// returns; if the thread is selected, its time does not matter any more.
+  /// True: a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value, and
+  /// returns the reason for which it returned; once the thread is selected, its deadline does not count any more.
   template <class Sleep>
   static bool await_grant(waiter& me, Sleep sleep) {
     while (const auto state = queue::awake(me)) {
@@ -82,7 +82,7 @@ class condition_wait {
     return true;
   }
 
-  /// A waiter that gives up: whether a signal has reached it after all. Another thread has that signal then.
+  /// Gives up. True: a signal had selected the waiter, and has been forwarded to another thread.
   static bool withdraw(waiter& me) {
     if (me.from->leave(me)) return false;
     if (waiter* const other = of_chain(me.from->forward_signal(me))) deliver(*other);
@@ -104,7 +104,7 @@ class condition_wait {
 
   // ---- a thread that signals --------------------------------------------------------------------------------
 
-  /// `tied`: the thread that is selected may give up and pass the signal on (wait_queue.hpp).
+  /// `armed`: the selected thread may give up and forward the signal (wait_queue.hpp).
   static void signal(queue& q, typename queue::forwarding how = queue::forwarding::armed) {
     if (waiter* const w = of_chain(q.select_one(how))) deliver(*w);
   }
@@ -125,7 +125,7 @@ class condition_wait {
   }
 };
 
-/// All that a condition variable and its mutexes are made of, for code that is a template over it.
+/// The parts of a condition variable and its mutexes, for templates over them.
 template <platform_with_owner_tags P>
 struct condition_parts {
   using queue = wait_queue<P>;

@@ -1,29 +1,29 @@
-// A counting semaphore whose waiters are served first in, first out, or mostly last in, first out: for any platform. A
-// platform's semaphore gives it the ways to sleep: usher/semaphore.hpp.
+// A counting semaphore for any platform, whose waiters are served first in, first out, or mostly last in, first out. The
+// way of sleeping is the platform's semaphore's: usher/semaphore.hpp.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append).
 // Guarantees: credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be
-// called from a signal handler; the last time that it touches the semaphore is before it wakes anybody, so whoever was
-// woken may destroy it. An acquiring thread takes a credit that is free, though others wait: the thread that a release
-// woke then goes back to the head; after 1 ms of that the next release hands its credit to it, unless a thread that keeps
-// trying takes it between the two steps of that. So a semaphore used as a mutex does not pay a thread switch for each
-// credit, and the head gets in, with probability one. (Not so a thread further down a list that is mostly last in, first
-// out.) Waiters with a real-time priority come first, by priority: waiter_list.hpp; the head of which this speaks is that of
-// a class of equals.
-// Cost: release and acquire one compare-and-swap each while nobody waits.
+// called from a signal handler; it does not touch the semaphore after its first wake-up, so a woken thread may destroy the
+// semaphore. An arriving thread takes a free credit although others wait: so a semaphore used as a mutex does not pay a
+// thread switch for each credit. A notified waiter that finds no credit goes back to the head of the list; if it has waited
+// for 1 ms, the next release hands its credit to it, unless a thread that keeps trying takes the credit between the two
+// steps of that. The head is admitted with probability one (not so a waiter further down a list that is mostly last in,
+// first out). Waiters with a real-time priority come first, by priority: waiter_list.hpp; "head" means the head of a class
+// of equals.
+// Cost: release and acquire one compare-and-swap each while there are no waiters.
 //
 // The word, 64 bits:
 //
-//     0–30   credits            31  locked: the list belongs to whoever set this
-//     32     somebody waits     33–43  coming: how many were woken and have not looked for their credit yet
-//     44–63  fork epoch (its lower bits). After a fork nobody waits in the child: the threads in the list are not here.
+//     0–30   credits            31  locked: the list belongs to the thread that set this
+//     32     there are waiters  33–43  coming: the number of notified waiters that have not looked for a credit yet
+//     44–63  fork epoch (its lower bits). After a fork the child has no waiters: the threads in the list are not there.
 //
-// Whoever takes the lock of the list settles before it lets go: as long as there are more free credits than threads
-// coming for them, it calls the next waiter. It lets go by a compare-and-swap, which fails if a credit came meanwhile.
-// So a release that finds the list locked leaves its credit there and goes. A thread that comes settles, too.
+// The thread that has locked the list dispatches before it unlocks: as long as there are more credits than notified
+// waiters, it notifies the next waiter. It unlocks by a compare-and-swap, which fails if a credit was added meanwhile. So a
+// release that finds the list locked adds its credit and returns. A notified waiter that takes a credit dispatches, too.
 //
-// A release holds the list's lock only while somebody is in the list, or out of it and not yet woken: somebody who is
-// inside acquire(), on whose account nobody may destroy the semaphore.
+// A release holds the list's lock only while there is a waiter in the list, or off it and not yet woken: a thread inside
+// acquire(), because of which the semaphore must not be destroyed.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class semaphore_core {
  public:
   static constexpr std::uint32_t max = 0x7fffffff;
 
-  /// One waiting thread. It must stay where it is until acquiring has ended.
+  /// One waiting thread. Its address is fixed until acquiring has ended.
   struct waiter {
     enum : std::uint32_t { waiting, notified, granted };
 
@@ -64,7 +64,7 @@ class semaphore_core {
   bool try_acquire() {
     std::uint64_t seen = word_.load(order::relaxed);
     while (credits(seen) != 0) {
-      // (1) acquire: pairs with (2). What the thread that released it did before.
+      // (1) acquire: pairs with (2), the writes before release().
       if (word_.compare_exchange_weak(seen, seen - 1, order::acquire, order::relaxed)) return true;
       P::backoff(0);
     }
@@ -94,7 +94,7 @@ class semaphore_core {
 
   // ---- waiting ----------------------------------------------------------------------------------------------
 
-  /// True: took a credit after all. False: the waiter is in the list, and sleeps while its state is waiting.
+  /// True: took a credit. False: the waiter is in the list, and sleeps while its state is waiting.
   bool enter(waiter& w, append_probability probability) {
     w.since = P::now();
     w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
@@ -116,8 +116,9 @@ class semaphore_core {
     return take_or_queue(w, gone, false);
   }
 
-  /// Ends the waiting for a credit. True if there was one for the waiter: it has it. So has one that had been handed a credit, and
-  /// could see that, when a handler of its thread forked; a credit that was on its way to it in that moment is not the child's.
+  /// Ends the waiting for a credit. True if there was a credit for the waiter, which has it. After a fork in a signal
+  /// handler of the waiter's thread, the child's copy has the credit that it had been handed before the fork, and no
+  /// other.
   bool leave(waiter& w) {
     if (left_by_fork(w)) return w.state.load(order::acquire) == waiter::granted;
     lock_list();
@@ -127,7 +128,8 @@ class semaphore_core {
       return false;
     }
     dispatch();
-    // (5) acquire: pairs with (3). Whoever took us off the list is just about to write it.
+    // (5) acquire: pairs with (3). The dispatching thread that took the waiter off the list is about to write its
+    // state.
     P::await(
         w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire, look::polling_then_yielding);
     if (w.state.load(order::relaxed) == waiter::granted || take_notified(w)) return true;
@@ -138,7 +140,7 @@ class semaphore_core {
     return false;
   }
 
-  /// The semaphore was left behind by a fork: no release of this process will find the waiter.
+  /// The waiter entered before a fork: no release of this process will find it.
   bool left_by_fork(const waiter& w) const { return w.epoch != my_epoch(); }
 
  private:
@@ -151,17 +153,17 @@ class semaphore_core {
   static std::uint64_t coming(std::uint64_t w) { return w / one_coming & most_coming; }
   static std::uint64_t my_epoch() { return std::uint64_t{P::fork_epoch()} * one_epoch; }
   static bool stale(std::uint64_t w) { return w / one_epoch != my_epoch() / one_epoch; }
-  /// Without the threads of another process.
+  /// The word without the waiters of the parent process.
   static std::uint64_t renewed(std::uint64_t w) { return my_epoch() | credits(w); }
 
   static bool needs_dispatch(std::uint64_t w) {
     return (w & some_wait) != 0 && (w & locked) == 0 && credits(w) > coming(w);
   }
 
-  /// What a waiter that was called and has come subtracts. Nothing where nobody counts it: in a child.
+  /// The amount that a notified waiter which has arrived subtracts. 0 after a fork: the child's word does not count it.
   std::uint64_t arrived(const waiter& w) const { return left_by_fork(w) ? 0 : one_coming; }
 
-  /// Of a waiter that was called: takes a free credit if there is one.
+  /// For a notified waiter: takes a free credit if there is one.
   bool take_notified(waiter& w) {
     std::uint64_t seen = word_.load(order::relaxed);
     while (credits(seen) != 0) {
@@ -178,12 +180,12 @@ class semaphore_core {
     return false;
   }
 
-  /// Takes a credit, or joins the list. Holds the list's lock; lets it go.
+  /// Takes a credit, or joins the list. The caller holds the list's lock; this unlocks it.
   bool take_or_queue(waiter& w, std::uint64_t arrived, bool at_tail) {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       const bool free = credits(seen) != 0;
-      // (6) acquire: pairs with (2). (settle() below would do that, too.)
+      // (6) acquire: pairs with (2). (dispatch() below acquires, too.)
       if ((!free && arrived == 0) ||
           word_.compare_exchange_weak(seen, seen - arrived - (free ? 1 : 0), order::acquire, order::relaxed)) {
         if (free) {
@@ -199,11 +201,11 @@ class semaphore_core {
       list_.push_back(w);
     else
       list_.push_front(w);
-    dispatch();  // sees a credit that has come since
+    dispatch();  // sees a credit that was added since
     return false;
   }
 
-  /// Returns the stamp under which it is locked.
+  /// Returns the fork epoch under which it is locked, in its place in the word.
   std::uint64_t lock_list() {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -223,7 +225,7 @@ class semaphore_core {
     }
   }
 
-  /// Gives out what is free and unlocks the list. Never waits.
+  /// Notifies waiters for the free credits and unlocks the list. Never waits for another thread.
   [[gnu::cold, gnu::noinline]] void dispatch() {
     waiter* first = nullptr;
     waiter* last = nullptr;
@@ -238,7 +240,7 @@ class semaphore_core {
         then = hands ? seen - 1 : seen + one_coming;
       else
         then = (seen & ~(locked | some_wait)) | (w != nullptr ? some_wait : 0);
-      // (8) release: pairs with (7). Acquire: the credit's, for whom it is handed to.
+      // (8) release: pairs with (7). Acquire: pairs with (2) for a credit that is handed to a waiter.
       if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
         P::backoff(0);
         continue;
@@ -263,7 +265,7 @@ class semaphore_core {
   }
 
   typename P::template atomic<std::uint64_t> word_;
-  [[maybe_unused]] std::uint32_t reserved_[2] = {};  ///< where a sem_t says whether it is process-shared
+  [[maybe_unused]] std::uint32_t reserved_[2] = {};  ///< the place of a sem_t's process-shared flag
   waiter_list<P, waiter> list_;
 };
 

@@ -1,48 +1,47 @@
-// Timed waiting for any lock: a waiter with a deadline cannot stand in a queue that it may not leave, so it stands
-// aside, and the unlocking thread hands the lock to one that stands aside at every second unlock.
+// Timed waiting for any lock. A thread cannot leave a lock's queue, so a waiter with a deadline does not join it: it waits
+// beside the lock, and every second unlock hands the lock to such a waiter.
 //
-// The gate is one word beside the lock:
+// The state is one word beside the lock, `timed_waiters`:
 //
-//     bits 0–12   timed waiters
-//     bit 13      look: an unlock has freed the lock with timed waiters there. Whoever takes this bit off tries the lock
-//     bits 14–25  threads that wait on a condition variable and will lock again: not an unlock's business, but a
-//                 destroyer's. Beyond 4095 they are not counted
-//     bits 26–28  how often in a row the holder has given the lock to a requeued thread, still held
-//     bit 29      requeued: the holder has threads to see to that a condition variable has moved to this lock
+//     bits 0–12   the number of timed waiters
+//     bit 13      look: an unlock has freed the lock while there were timed waiters. The waiter that clears it tries the lock
+//     bits 14–25  users: the number of threads that wait on a condition variable and will lock again. unlock() ignores them,
+//                 the destruction of a mutex does not. Beyond 4095 they are not counted
+//     bits 26–28  the number of successive hand-overs of the held lock to requeued threads
+//     bit 29      requeued: threads have been requeued from a condition variable to this lock (wait_morphing.hpp)
 //     bit 30      served: the last unlock served a timed waiter
-//     bit 31      granted: the lock, still held, belongs to whichever timed waiter takes this bit off
+//     bit 31      granted: the lock, still held, belongs to the timed waiter that clears this bit
 //
-// The requeued threads are not the gate's business: the holder of the lock sets the bit and takes it off before the
-// gate's part of the unlock (libusher.so does).
+// The owner of the lock sets `requeued`, and deals with these threads before it calls unlock() of this class.
 //
-// An unlock that reads the gate just before a timed waiter arrives frees the lock and wakes nobody. The waiter pays for
-// that, in one of two ways:
+// If unlock() reads timed_waiters before a timed waiter increments it, unlock() releases the lock without a wake-up. The
+// waiter prevents that it sleeps on, in one of two ways:
 //
-// - Beside the lock there is an *owner tag*, non-zero from some point of the critical section on. An unlock clears it
-//   *before* it reads the gate:
+// - Beside the lock is an *owner tag*, non-zero from some point of the critical section on. unlock() clears it *before* it
+//   reads timed_waiters:
 //
-//       unlock            tag = 0;       fence_light;  read the gate     (3)
-//       timed waiter      gate += 1;     fence_heavy;  read the tag      (4)
+//       unlock            tag = 0;              fence_light;  read timed_waiters     (3)
+//       timed waiter      timed_waiters += 1;   fence_heavy;  read the tag           (4)
 //
-//   One of the two sees the other. If the waiter reads a tag, its holder has not read the gate yet and will find the
-//   waiter there: the waiter sleeps until it is woken. If it reads none, an unlock may be in flight (perhaps of a thread
-//   that lost its CPU between its read and its release), or a new holder has not written its tag yet: the waiter looks
-//   again after a while. One heavy fence is enough for all looks of a waiter: an unlock that read the gate before the
-//   fence had cleared its tag by then, so a tag that is seen later belongs to an unlock that reads the gate later. A heavy
-//   fence disturbs all threads that run, so a waiter sleeps for 0.2 ms first: most need no more.
+//   At least one of the two sees the other's write. If the waiter reads a tag, the owner's unlock has not read timed_waiters
+//   yet and will see the waiter: the waiter sleeps until it is woken. If it reads 0, an unlock may be in progress (perhaps of
+//   a thread that lost its CPU between its read and its release), or a new owner has not written its tag yet: the waiter
+//   looks again after a while. One heavy fence suffices for all later looks of a waiter: an unlock that read timed_waiters
+//   before the fence had cleared its tag by then, so a tag that is seen later belongs to an unlock that reads timed_waiters
+//   later. A heavy fence disturbs all running threads, so a waiter first sleeps for 0.2 ms: most waits are over by then.
 //
-//   An unlock that frees the lock wakes one timed waiter. That one may be just about to sleep, with a value of the gate
-//   that the gate has again by then. So the unlock also sets `look`, and no waiter sleeps on a value that has it. The
-//   waiter that takes it off tries the lock; if the unlock has not freed that yet, it has cleared the tag before (5), so
-//   this waiter looks again soon. If it leaves instead, it puts `look` back for another waiter, and wakes one.
+//   An unlock that frees the lock wakes one timed waiter. That waiter may be about to sleep on a value that timed_waiters
+//   has again by then. Therefore the unlock also sets `look`, and no waiter sleeps on a value with `look`. The waiter that
+//   clears it tries the lock; if the unlock has not freed the lock yet, it has cleared the tag before (5), so this waiter
+//   looks again soon. If this waiter gives up instead, it sets `look` again and wakes another waiter.
 //
 // - Without a tag, or where the system has no heavy fence, the waiter looks again after 0.2 ms, then after twice as long
 //   each time, at most 10 ms.
 //
-// Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever
-// the lock's own order is. A granted lock is never stranded: a timed waiter that gives up while the bit is set takes
-// the lock and returns success.
-// Cost: unlock one load while nobody waits with a deadline.
+// Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever the
+// lock's own order is. A granted lock is never lost: a timed waiter that gives up while `granted` is set takes the lock and
+// returns success.
+// Cost: unlock one load while no thread waits with a deadline.
 #pragma once
 
 #include <atomic>
@@ -57,7 +56,7 @@ class timed_waiter_count {
  public:
   using word = typename P::template atomic<std::uint32_t>;
 
-  /// An owner tag while nobody knows who has the lock.
+  /// The owner tag of a held lock whose owner is not known.
   static constexpr std::uint32_t unknown_owner = 1;
 
   /// Whether an unlock has to do more than to release the lock.
@@ -65,17 +64,18 @@ class timed_waiter_count {
     return (timed_waiters.load(std::memory_order_relaxed) & ~(users | in_a_row)) != 0;
   }
 
-  /// How an unlock begins where there is an owner tag: clears the tag, then says what has_waiters() says.
+  /// The first step of an unlock where there is an owner tag: clears the tag, then returns has_waiters().
   static bool clear_tag_and_check(word& tag, const word& timed_waiters) {
     tag.store(0, std::memory_order_relaxed);  // ordered before the release by the lock's own release
     P::fence_light();                         // (3)
     return has_waiters(timed_waiters);
   }
 
-  /// Of a value that was read while nobody was at the lock: whether nobody is counted, served or requeued.
+  /// Of a value that was read while the lock was not in use: whether it shows no waiter, no user and no requeued
+  /// thread.
   static constexpr bool is_idle(std::uint32_t timed_waiters) { return (timed_waiters & ~(served | in_a_row)) == 0; }
 
-  // By the holder only. Relaxed: what the bit is about is protected by the lock.
+  // By the owner only. Relaxed: the requeued threads that the bit stands for are protected by the lock.
   static void set_requeued(word& timed_waiters) { timed_waiters.fetch_or(requeued, std::memory_order_relaxed); }
   static bool has_requeued(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & requeued) != 0;
@@ -85,29 +85,29 @@ class timed_waiter_count {
            (timed_waiters.fetch_and(~requeued, std::memory_order_relaxed) & requeued) != 0;
   }
 
-  /// By the holder: whether the next unlock by this is to serve a timed waiter.
+  /// By the owner: whether its unlock() would serve a timed waiter.
   static bool serves_timed(const word& timed_waiters) {
     const std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     return (seen & count) != 0 && (seen & served) == 0;
   }
-  // By the holder, who may give the lock to a requeued thread, still held, instead of an unlock().
-  /// Whether that was done seven times in a row.
+  // By the owner, which hands the held lock to a requeued thread in place of unlock().
+  /// Whether there have been seven such hand-overs in a row.
   static bool is_due(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & in_a_row) == in_a_row;
   }
-  /// The next unlock serves a timed waiter if there is one.
+  /// Counts such a hand-over. The next unlock serves a timed waiter if there is one.
   static void pass_by(word& timed_waiters) {
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
-    // Others change other bits.
+    // Other threads change other bits.
     while (!timed_waiters.compare_exchange_strong(seen,
                                                   (seen & ~served) + ((seen & in_a_row) != in_a_row ? one_in_a_row : 0),
                                                   std::memory_order_relaxed, std::memory_order_relaxed))
       P::backoff(0);
   }
 
-  // Threads that leave the lock for a condition variable and will come back. By the holder only; others may change the
-  // rest of the word meanwhile.
-  /// False: there are too many, this one is not counted.
+  // Users: threads that unlock to wait on a condition variable and will lock again. By the owner only; other threads
+  // may change the rest of the word meanwhile.
+  /// False: the count is at its limit, and this thread is not counted.
   static bool add_user(word& timed_waiters) {
     if ((timed_waiters.load(std::memory_order_relaxed) & users) == users) return false;
     timed_waiters.fetch_add(one_user, std::memory_order_relaxed);
@@ -125,7 +125,7 @@ class timed_waiter_count {
     bool sees_holders = false, fenced = false;
     std::uint64_t nap = first_nap;
     for (bool looks = false;;) {
-      // (6) acquire: pairs with (5), which another waiter may have answered.
+      // (6) acquire: pairs with (5), also through the operation of another waiter that has cleared `look`.
       std::uint32_t seen = timed_waiters.load(std::memory_order_acquire);
       if (seen & granted) {
         if (take(timed_waiters, seen)) return true;
@@ -147,7 +147,7 @@ class timed_waiter_count {
       const std::uint64_t left = remaining();
       if (left == 0) return leave(timed_waiters, looks);
       if (sees_holders && tag->load(std::memory_order_relaxed) != 0) {
-        looks = false;  // that holder's unlock finds us
+        looks = false;  // the unlock of the tag's owner will see this waiter
         P::park_for(timed_waiters, seen, every_sleeper, left);
       } else {
         P::nap(timed_waiters, seen, every_sleeper, left < nap ? left : nap, granted | look);
@@ -168,7 +168,7 @@ class timed_waiter_count {
                                                   std::memory_order_relaxed))
           return lock.unlock();
       } else if (seen & served) {
-        // (5) release: the tag, which is 0; pairs with (6).
+        // (5) release: the cleared tag; pairs with (6).
         if (timed_waiters.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | look, std::memory_order_release,
                                                   std::memory_order_relaxed)) {
           lock.unlock();
@@ -176,8 +176,8 @@ class timed_waiter_count {
         }
       } else {
         if (tag != nullptr)
-          tag->store(unknown_owner, std::memory_order_relaxed);  // it stays held; by whom, is to be seen
-        // (1) release: pairs with (2). The lock is theirs; the gate may be gone: the wake is by key.
+          tag->store(unknown_owner, std::memory_order_relaxed);  // the lock stays held; its next owner is not known
+        // (1) release: pairs with (2). From here on the word may be gone with the lock: the wake-up is by key.
         if (timed_waiters.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
                                                   std::memory_order_relaxed))
           return P::wake(key, every_sleeper, 1);
@@ -193,11 +193,11 @@ class timed_waiter_count {
   static constexpr std::uint64_t first_nap = 200000;  // ns; as next_nap(): chosen, not measured
   static std::uint64_t next_nap(std::uint64_t nap) { return nap < 5000000 ? 2 * nap : 10000000; }
 
-  /// False: there are as many timed waiters as can be counted.
+  /// False: the count of timed waiters is at its limit.
   static bool join(word& timed_waiters) {
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     while ((seen & count) != P::count_limit(count)) {
-      // Relaxed: it only counts; what it has to do with a tag is the fences' business.
+      // Relaxed: the fences at (3) and (4) order it with the tag.
       if (timed_waiters.compare_exchange_strong(seen, seen + 1, std::memory_order_relaxed, std::memory_order_relaxed))
         return true;
       P::backoff(0);
@@ -205,7 +205,7 @@ class timed_waiter_count {
     return false;
   }
 
-  /// Of a waiter that is not counted: nobody hands the lock to it or wakes it.
+  /// For a waiter that is not counted: it is neither granted the lock nor woken.
   template <class Lock, class Remaining>
   [[gnu::cold]] static bool look_now_and_then(Lock& lock, Remaining remaining) {
     for (std::uint64_t nap = first_nap; !lock.try_lock(); nap = next_nap(nap)) {
@@ -222,7 +222,8 @@ class timed_waiter_count {
                                                  std::memory_order_relaxed);
   }
 
-  /// Gives up, unless the lock has just been granted. `looks`: has taken `look` off and not seen who has the lock.
+  /// Gives up, unless the lock has just been granted. `looks`: this waiter has cleared `look`, and has seen no owner
+  /// tag since.
   static bool leave(word& timed_waiters, bool looks) {
     const wake_key key = P::key_of(timed_waiters);
     for (std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);; P::backoff(0)) {
@@ -233,7 +234,7 @@ class timed_waiter_count {
       }
       const bool passes_on = looks && (seen & count) > 1;
       const std::uint32_t then = (seen - 1) | (passes_on ? look : 0);
-      // (5) release, in another's place.
+      // (5) release: `look` is passed on, with the cleared tag that it was set after.
       if (timed_waiters.compare_exchange_strong(seen, then, std::memory_order_release, std::memory_order_relaxed)) {
         if (passes_on) P::wake(key, every_sleeper, 1);
         return false;

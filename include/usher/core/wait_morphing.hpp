@@ -1,15 +1,15 @@
 // Wait morphing: a thread that a condition variable would wake only to find the mutex held is requeued to the mutex. The
-// mutex's unlock grants the first requeued thread; that one, when it has the mutex, requeues the rest of its chain.
+// mutex's unlock grants the first requeued thread, which requeues the rest of its chain when it has the mutex.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 40.
 //
-// Here is the mutex: a lock and the words that stand beside it. `Words` is a view of them, passed by value:
+// This header has the mutex: a lock and the words beside it. `Words` is a view of them, passed by value:
 //
 //     lock()                        the lock
-//     owner_tag()                   atomic<uint32_t>: who has the lock; the table below
+//     owner_tag()                   atomic<uint32_t>: the owner of the lock; the table below
 //     timed()                       atomic<uint32_t>: timed_waiters.hpp
-//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the holder's. Null, too, if a fork
-//                                   has left them behind, in a mutex that is not made anew
+//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the owner's. Null, too, for threads
+//                                   requeued before a fork, in a mutex that is not made anew
 //     may_requeue()                 whether the mutex has room for requeued threads, and is valid in this incarnation
 //     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the lower half
 //                                   is the embedder's
@@ -19,22 +19,22 @@
 // Owner tag     set by                                 read by
 //   none        the first step of an unlock            a timed waiter, before it sleeps for long; claim_owner()
 //   unknown     a thread without a tag that locks;     as above
-//               claim_owner(); an unlock that gives the lock away and leaves it locked
+//               claim_owner(); an unlock that hands the lock over and leaves it locked
 //   requeueing  requeue(), for as long as it takes     claim_owner(), which waits
-//   odd, > 2    a thread that locks: P::owner_tag()    its own unlock and requeue(): is the lock mine?
+//   odd, > 2    a thread that locks: P::owner_tag()    its own unlock() and requeue(), to see that it is the owner
 //
-// A thread is requeued only by the thread that holds its mutex, so that thread's unlock is certain to come later. Whether the
-// caller holds the mutex shows in the owner tag. An unlock by another thread takes the tag away before anything else
-// (claim_owner), and a requeue puts `requeueing` in its place, so the two exclude each other, and the chain needs no more
-// protection. Where it is not certain that the caller holds the mutex, the thread is woken instead.
+// A thread is requeued only by the owner of its mutex, whose unlock is certain to come later. The owner tag shows whether the
+// caller is the owner. An unlock by another thread replaces the tag first (claim_owner), and a requeue puts `requeueing` in
+// its place, so the two exclude each other, and the chain needs no other protection. Where it is not certain that the caller
+// is the owner, the thread is woken instead.
 //
-// A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms while another thread is
-// certain to get the lock, for that thread's unlock finds the chain, too. A thread that has waited for much longer gets the
-// lock from an unlock directly, still locked: turn_of().
+// A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms while
+// another thread is certain to get the lock, for that thread's unlock finds the chain, too. A thread that has waited for much
+// longer is handed the lock, still locked, by an unlock: turn_of().
 //
 // Invariants:
-//   chain-flag    the chain is not empty exactly when the bit `requeued` of timed() is set, outside of the holder's operations
-//   chain-holder  only the holder changes the chain and the bit
+//   chain-flag    the chain is not empty exactly when the bit `requeued` of timed() is set, outside of the owner's operations
+//   chain-holder  only the owner changes the chain and the bit
 //   tag-first     an unlock clears the owner tag before it reads timed(): timed_waiters.hpp says why
 #pragma once
 
@@ -51,8 +51,8 @@ struct owner_tags {
   using word = typename P::template atomic<std::uint32_t>;
   static constexpr std::uint32_t none = 0, unknown = timed_waiter_count<P>::unknown_owner, requeueing = 2;
 
-  /// Takes the tag of the thread that locked the mutex away: the unlock is the caller's business from then on. False: the
-  /// mutex is free.
+  /// Replaces the tag of the thread that locked the mutex: the caller does the unlock from then on. False: the mutex is
+  /// free.
   static bool claim_owner(word& tag) {
     std::uint32_t seen = tag.load(std::memory_order_relaxed);
     for (;;) {
@@ -75,7 +75,7 @@ template <platform_with_owner_tags P>
 struct requeued_waiter : wait_queue<P>::waiter {
   typename P::template plain<std::uint64_t> requeued_at;  ///< ns; 0: never yet
   typename P::template plain<std::uint64_t>
-      deferred_at;  ///< of a chain's first: when an unlock, or a requeue, left it there
+      deferred_at;  ///< of a chain's first: when a requeue or an unlock last left it in the chain
 
   requeued_waiter* next_in_chain() const { return static_cast<requeued_waiter*>(this->next.get()); }
 };
@@ -111,26 +111,27 @@ class morphing_mutex {
     take_over(w);
     return true;
   }
-  /// The last step of locking; and all of it for a thread to which the mutex was handed over.
+  /// The last step of lock(), and the only one for a thread to which the mutex was handed over.
   static void take_over(Words w) { w.owner_tag().store(P::owner_tag(), std::memory_order_relaxed); }
 
-  /// Two uses are undefined; programs have them, and the C library lets them pass: to unlock a free mutex, which changes
-  /// nothing, and one that another thread has locked (or this one, when it had no tag yet).
+  /// Two undefined uses occur in programs and work with the C library, so they work here: to unlock a free mutex
+  /// changes nothing, and a thread may unlock a mutex that another thread has locked (or this thread, when it had no
+  /// tag yet).
   static void unlock(Words w) {
     if (w.owner_tag().load(std::memory_order_relaxed) != P::owner_tag()) [[unlikely]]
       return unlock_anothers(w);
     release(w);
   }
 
-  /// By the holder, or after claim_owner().
+  /// By the owner, or after claim_owner().
   static void release(Words w) {
     if (timed_waiters::clear_tag_and_check(w.owner_tag(), w.timed())) [[unlikely]]
       return release_to_others(w);
     w.lock().unlock();
   }
 
-  /// Requeues a chain of selected waiters to their mutex. False if it is not certain that the caller holds that: nothing has
-  /// changed then.
+  /// Requeues a chain of selected waiters to their mutex. False if it is not certain that the caller owns the mutex;
+  /// nothing has changed then.
   static bool requeue(Words w, waiter& chain) {
     if (!w.may_requeue()) return false;
     const std::uint32_t me = P::owner_tag();
@@ -158,8 +159,8 @@ class morphing_mutex {
     return true;
   }
 
-  /// Makes the mutex valid in this incarnation of the process, if it is one that is made anew. Returns the lower half of its
-  /// epoch word.
+  /// If the mutex is of a kind that is made anew after a fork, makes it valid in this incarnation of the process.
+  /// Returns the lower half of its epoch word.
   static std::uint32_t ready(Words w) {
     const std::uint64_t seen = w.epoch().load(std::memory_order_acquire);
     if (w.is_renewed(std::uint32_t(seen)) && std::uint32_t(seen >> 32) != P::fork_epoch()) [[unlikely]]
@@ -172,7 +173,7 @@ class morphing_mutex {
     if (tags::claim_owner(w.owner_tag())) release(w);
   }
 
-  /// The owner tag is `none`, but the caller holds the mutex.
+  /// The owner tag is `none`, but the caller owns the mutex.
   [[gnu::cold, gnu::noinline]] static void release_to_others(Words w) {
     waiter* first = nullptr;
     if (timed_waiters::has_requeued(w.timed())) {
@@ -185,7 +186,7 @@ class morphing_mutex {
       if (first != nullptr && t == turn::now) {
         timed_waiters::pass_by(w.timed());
         w.owner_tag().store(tags::unknown, std::memory_order_relaxed);
-        return queue::hand_over(*first);  // it has the mutex; the rest of its chain hangs on it
+        return queue::hand_over(*first);  // it owns the mutex, and the rest of its chain
       }
     }
     auto&& lock = w.lock();
@@ -195,19 +196,21 @@ class morphing_mutex {
   }
 
   enum class turn {
-    later,      ///< it stays asleep: others are certain to have the mutex, and to unlock it
-    as_others,  ///< it is woken, and competes like any thread that locks the mutex
-    now         ///< it gets the mutex
+    later,      ///< it sleeps on: another thread is certain to lock the mutex, and to unlock it
+    as_others,  ///< it is woken, and competes as any thread that locks the mutex
+    now         ///< it is handed the mutex
   };
 
-  /// What an unlock does with the first requeued thread. A lock that restricts concurrency does so with requeued threads, too,
-  /// for 1 ms: the unlock that is expected to be the last within it ends that. So such a thread waits at most 1 ms or one
-  /// critical section longer than one that locks the mutex now. One with a real-time priority is woken at once.
+  /// What an unlock does with the first requeued thread. A lock that restricts concurrency keeps requeued threads
+  /// asleep, too, for 1 ms: the last unlock that is expected within it wakes the thread. So the thread waits at most 1
+  /// ms or one critical section longer than one that locks the mutex now. A thread with a real-time priority is woken
+  /// at once.
   ///
-  /// A lock that hands over to threads that have waited long (one with unlock_is_due()) does so with requeued ones, too. While
-  /// the thread wakes up nobody can have the mutex; so it is done where critical sections are much longer than that takes, or
-  /// where a condition variable selected the thread 4 ms ago. Not more than seven times in a row while threads at the lock
-  /// itself have waited long: threads that signal each other again and again could keep the mutex among themselves.
+  /// A lock that hands over to threads that have waited long (one with unlock_is_due()) does so with requeued threads,
+  /// too. No thread can have the mutex while the new owner wakes up; so this is done where critical sections are much
+  /// longer than a wake-up, or where a condition variable selected the thread 4 ms ago. Not more than seven times in a
+  /// row while threads at the lock itself have waited long: otherwise threads that signal each other again and again
+  /// could keep the mutex among themselves.
   static turn turn_of(Words w, waiter& first) {
     auto&& lock = w.lock();
     if constexpr (requires { lock.has_certain_successor(); }) {
@@ -227,9 +230,9 @@ class morphing_mutex {
     }
   }
 
-  /// First use, or first use after a fork: the threads that waited in the queue, and perhaps the one that was about to leave,
-  /// are not here. Whoever holds the mutex keeps it: either it is the thread that forked, or the mutex stays locked for good,
-  /// as it does with the C library.
+  /// First use, or first use after a fork: the threads that waited in the queue, and the thread that was about to leave
+  /// it, do not exist in the child. The owner keeps the mutex: either it is the thread that forked, or the mutex stays
+  /// locked for good, as with the C library.
   [[gnu::cold, gnu::noinline]] static void renew(Words w) {
     const std::uint32_t now = P::fork_epoch();
     const std::uint32_t busy = now | 0x80000000u;  // epochs count up from 1
@@ -241,13 +244,13 @@ class morphing_mutex {
       if (epoch == 0) {  // never used: nothing but zero bytes
         if (w.epoch().compare_exchange_strong(seen, with(now), std::memory_order_acq_rel, std::memory_order_acquire))
           return;
-      } else if (epoch == busy) {  // another thread is at it
+      } else if (epoch == busy) {  // another thread renews the mutex
         P::await(
             w.epoch(), [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire,
             look::polling_then_yielding);
       } else if (w.epoch().compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
-        // The owner tag is not written here: a fork in the middle of this finds it as it was.
+        // The owner tag is not written here: a fork in the middle of this must leave it as it was.
         w.timed().store(0, std::memory_order_relaxed);
         w.forget_requeued();
         w.reset_lock();
@@ -260,13 +263,13 @@ class morphing_mutex {
   }
 };
 
-/// The words beside a lock that a program embeds. Zero bytes: free, nobody waits. The child of a fork does not touch the threads
-/// that its parent has requeued: they lie on stacks that may be others' by then.
+/// The words beside an embedded lock. Zero bytes: free, no waiters. The child of a fork does not touch the threads that
+/// its parent has requeued: their stacks may be in use by other threads by then.
 template <platform_with_owner_tags P>
 struct requeue_words {
   typename P::template atomic<std::uint32_t> owner_tag{}, timed{};
   typename P::template plain<requeued_waiter<P>*> chain{};
-  typename P::template plain<std::uint32_t> epoch{};  ///< in which the chain was begun
+  typename P::template plain<std::uint32_t> epoch{};  ///< the fork epoch in which the chain was begun
 
   requeued_waiter<P>* requeued() const { return epoch.get() == P::fork_epoch() ? chain.get() : nullptr; }
   void requeue_first(requeued_waiter<P>* w) {
@@ -275,7 +278,7 @@ struct requeue_words {
   }
 };
 
-/// Such a mutex as a view. It is not made anew in the child of a fork.
+/// A view of such a mutex. It is not made anew in the child of a fork.
 template <platform_with_owner_tags P, class Lock>
 struct embedded_mutex {
   using waiter = requeued_waiter<P>;
@@ -319,7 +322,7 @@ class requeue_mutex {
   requeue_words<P> words_;
 };
 
-/// Such a mutex for condition_wait.hpp; null where it has no such words, and its threads are woken.
+/// Such a mutex as a Target of condition_wait.hpp; null if it has no such words: then its threads are woken.
 template <platform_with_owner_tags P>
 struct embedded_target {
   struct no_lock {};

@@ -1,32 +1,33 @@
-// The threads that wait on a condition variable: a list in the order of append_probability and of priorities, from which a
-// signal selects one and a broadcast all, in one step. Nothing is allocated; waiters lie on their threads' stacks.
+// The waiters of a condition variable: a list in the order of append_probability and of priorities, from which a signal
+// selects one waiter and a broadcast all, in one step. Nothing is allocated; waiters lie on their threads' stacks.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 (an explicit list, mostly LIFO) and footnote 40 (no thread is
 // woken only to find that the mutex is held).
 //
-// A broadcast wakes no herd: it detaches all waiters as a chain and grants the first. Whoever is granted has the rest of
-// the chain, acquires the mutex, and then sees to the next. So at most one of them is awake without the mutex.
+// A broadcast does not wake all waiters at once: it takes them off the list as a chain and grants the first. A granted
+// waiter owns the rest of the chain, acquires the mutex, and then delivers the rest. So at most one thread of a chain is
+// awake without the mutex.
 //
-//     state    waiting ──selected by signal or broadcast──► selected ──the chain has come to it──► granted, handed
-//              waiting ──time-out, cancellation──► leaving: takes itself off the list
+//     state    waiting ──signal or broadcast──► selected ──its turn in the chain──► granted, or handed_over
+//              waiting ──time-out, cancellation──► leaving: the waiter takes itself off the list
 //
-// Who is granted acquires the mutex. Who is handed has it already: the thread that let it go left it locked.
+// A granted waiter acquires the mutex. One in handed_over owns it: the previous owner has left the mutex locked for it.
 //
-// After select_all() has returned and close() has waited for those who were leaving, no waiter touches the queue: it may
-// be destroyed though the waiters have yet to acquire the mutex, even by the thread that holds it. Chosen waiters only
-// wait for the chain, which lies in their own nodes; a waiter whose time runs out when it has been selected stays in the
-// chain, for it needs the mutex in any case.
+// After select_all() has returned and close() has waited for the leaving waiters, no waiter touches the queue: it may be
+// destroyed before the selected waiters have acquired the mutex, even by a thread that holds it. Selected waiters wait for
+// the chain alone, which lies in their own nodes; a waiter that is selected before its time runs out stays in the chain,
+// for it needs the mutex in any case.
 //
-// A waiter that can be cancelled must give a signal that has selected it to another waiter, and for that alone touch the
-// queue once more. So a signal may *tie* the waiter that it selects to the queue. A waiter unties itself when it goes;
-// close() severs those that are still tied: there is nobody left to whom they could pass the signal on.
+// Signal forwarding. A cancelled waiter must give a signal that has selected it to another waiter, and touches the queue
+// once more for that. So a signal *arms* the waiter that it selects; the waiter disarms itself when it departs. close()
+// detaches the waiters that are still armed: no waiter is left to which they could forward the signal.
 //
-//     tie      loose    selected by a broadcast, or not cancellable
-//              tied ──the waiter goes──► departing: takes itself off the list of the tied
-//              tied ──close()──► severed: must not touch the queue
+//     forwarding   none       selected by a broadcast, or not cancellable
+//                  armed ──the waiter departs──► leaving: takes itself off the list of armed waiters
+//                  armed ──close()──► detached: must not touch the queue
 //
-// The word:  bit 0 locked · bit 1 somebody waits · bit 2 somebody is tied · bits 32–63 the fork epoch. After a fork, the
-// queue of a child is empty: the threads in it are not here.
+// The word:  bit 0 locked · bit 1 there are waiters · bit 2 there are armed waiters · bits 32–63 the fork epoch. After a
+// fork, the queue of a child is empty: its waiters do not exist there.
 #pragma once
 
 #include <atomic>
@@ -41,7 +42,7 @@ namespace usher::inline v1 {
 template <platform_with_priorities P>
 class wait_queue {
  public:
-  /// One waiting thread. It must stay where it is until it has been granted or has left, and departed.
+  /// One waiting thread. Its address is fixed until it has been granted or has left, and has departed.
   struct waiter {
     enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };
     enum : std::uint32_t { forwarding_none, forwarding_armed, forwarding_leaving, forwarding_detached };
@@ -52,7 +53,7 @@ class wait_queue {
     typename P::template plain<waiter*> next, prev;
     typename P::template plain<waiter*> next_armed, prev_armed;
     waiter_rank<P> rank;
-    std::uint32_t epoch = 0;  ///< of the process in which it entered
+    std::uint32_t epoch = 0;  ///< in which it entered
   };
 
   enum class forwarding { none, armed };
@@ -73,7 +74,7 @@ class wait_queue {
     while (const auto s = awake(w)) P::park(w.state, *s, every_sleeper);
   }
 
-  /// The state in which the waiter may go on sleeping, or nullopt if it has been granted or handed the mutex.
+  /// The state in which the waiter may go on sleeping, or nullopt if it has been granted or owns the mutex.
   static std::optional<std::uint32_t> awake(const waiter& w) {
     const std::uint32_t s = w.state.load(std::memory_order_acquire);
     return s >= waiter::granted ? std::nullopt : std::optional(s);
@@ -83,10 +84,10 @@ class wait_queue {
   bool leave(waiter& w) {
     if (left_by_fork(w)) return true;
     std::uint32_t seen = waiter::waiting;
-    // (6) acquire on failure: pairs with (5), for the tie.
+    // (6) acquire on failure: pairs with (5), for `forwarding`.
     if (!w.state.compare_exchange_strong(seen, waiter::leaving, std::memory_order_acq_rel, std::memory_order_acquire))
       return false;
-    // close() and choose_*() leave it to us from here, and close() waits: the queue exists until (2).
+    // close() and select_*() leave this waiter alone from here on, and close() waits: the queue exists until (2).
     lock_list();
     waiting_.remove(w);
     unlock_list();
@@ -101,8 +102,8 @@ class wait_queue {
     unlock_list();
   }
 
-  /// As depart(), for one that was selected and cannot use it: selects another in its place, if a signal had selected it and
-  /// anybody waits. The waiter remains part of its chain, and will be granted.
+  /// As depart(), for a selected waiter that cannot use the signal: if a signal had selected it, selects another waiter
+  /// in its place, and returns that. The waiter itself remains part of its chain, and will be granted.
   waiter* forward_signal(waiter& w) {
     if (!disarm(w)) return nullptr;
     lock_list();
@@ -112,19 +113,19 @@ class wait_queue {
     return other;
   }
 
-  /// The queue was left behind by a fork: no signal of this process will find the waiter.
+  /// The waiter entered before a fork: no signal of this process will find it.
   static bool left_by_fork(const waiter& w) { return w.epoch != P::fork_epoch(); }
 
-  // ---- who signals ------------------------------------------------------------------------------------------
+  // ---- threads that signal ------------------------------------------------------------------------------------------
 
-  /// Whether anybody waits. Relaxed: a signal that must find a waiter is sent under, or after, the mutex that the waiter
-  /// held when it entered; from then on the word says so as long as the waiter is in the list.
+  /// Whether there are waiters. Relaxed: a signal that must find a waiter is sent under, or after, the mutex that the
+  /// waiter held when it entered; from then on the word says so as long as the waiter is in the list.
   bool has_waiters() const {
     const std::uint64_t seen = word_.load(std::memory_order_relaxed);
     return (seen & some_wait) != 0 && seen >> 32 == P::fork_epoch();
   }
 
-  /// A chain of the one waiter that is first in the list, or null. Nothing of the queue is touched afterwards.
+  /// A chain of one, the first waiter of the list, or null. The caller touches nothing of the queue afterwards.
   waiter* select_one(forwarding how) {
     if (!has_waiters()) return nullptr;
     lock_list();
@@ -157,13 +158,13 @@ class wait_queue {
     return first;
   }
 
-  /// Wakes the first of a chain. Its node may be gone before the wake, which is then a stray one.
+  /// Grants the first waiter of a chain. Its node may be gone before the wake-up, which is then a stray one.
   static void grant(waiter& first) { wake_as(first, waiter::granted); }
 
-  /// The same by a thread that holds the mutex, and gives it away by this: it stays locked.
+  /// The same by the owner of the mutex, which leaves it locked: the waiter owns it from here on.
   static void hand_over(waiter& first) { wake_as(first, waiter::handed_over); }
 
-  /// Of a waiter that does not sleep any more: whether it has the mutex.
+  /// Of a waiter that has been granted: whether it owns the mutex.
   static bool was_handed_over(const waiter& w) {
     return w.state.load(std::memory_order_relaxed) == waiter::handed_over;
   }
@@ -186,8 +187,8 @@ class wait_queue {
     return merge(chain, more);
   }
 
-  /// Before the queue's memory goes away. False if threads wait that nobody has selected. Waits for those who are just
-  /// leaving, who need nothing but a moment.
+  /// Before the queue's memory goes away. False if there are waiters that have not been selected. Waits for leaving
+  /// waiters, each of which takes one short critical section.
   bool close() {
     for (std::uint32_t pause = 1000;; pause = pause < 100000 ? 2 * pause : pause) {
       // Acquire: pairs with (2) of a waiter's last touch.
@@ -206,7 +207,7 @@ class wait_queue {
     }
   }
 
-  /// Four words for whoever embeds the queue, all zero at first, and where they are in it.
+  /// Four words for the class that embeds the queue, all zero at first, and their offset.
   std::uint32_t& spare(unsigned i) { return spare_[i]; }
   static constexpr std::size_t spare_at() { return offsetof(wait_queue, spare_); }
 
@@ -219,7 +220,7 @@ class wait_queue {
     P::wake(key, every_sleeper, 1);
   }
 
-  /// Returns the stamp under which it is locked.
+  /// Returns the fork epoch under which it is locked.
   std::uint32_t lock_list() {
     const std::uint64_t epoch = std::uint64_t{P::fork_epoch()} << 32;
     const auto stale = [epoch](std::uint64_t v) { return (v >> 32) != (epoch >> 32); };
@@ -231,7 +232,7 @@ class wait_queue {
             look::polling_then_yielding);
         continue;
       }
-      // (1) acquire: pairs with (2). That somebody waits must remain to be seen: has_waiters() does not take the lock.
+      // (1) acquire: pairs with (2). The bit for waiters stays set: has_waiters() reads it without the lock.
       const std::uint64_t then = (stale(seen) ? epoch : seen) | locked;
       if (word_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_relaxed)) break;
       P::backoff(0);
@@ -276,7 +277,7 @@ class wait_queue {
 
   waiter* select(forwarding how) {
     for (waiter* w = waiting_.front(); w != nullptr; w = w->next.get()) {
-      // Before (5); one that is leaving does not look at it.
+      // Before (5); a leaving waiter does not read it.
       if (how == forwarding::armed) w->forwarding.store(waiter::forwarding_armed, std::memory_order_relaxed);
       if (!mark_selected(*w)) continue;
       waiting_.remove(*w);
@@ -288,11 +289,11 @@ class wait_queue {
     return nullptr;
   }
 
-  /// True: the waiter is tied, and from now on close() waits for it to take itself off.
+  /// True: the waiter was armed, and from now on close() waits until it has taken itself off the list.
   bool disarm(waiter& w) {
     if (w.forwarding.load(std::memory_order_relaxed) == waiter::forwarding_none || left_by_fork(w)) return false;
     std::uint32_t seen = waiter::forwarding_armed;
-    // (8) acquire on failure: pairs with (7). The waiter's memory is its thread's alone again.
+    // (8) acquire on failure: pairs with (7). After that only the waiter's own thread accesses its memory.
     return w.forwarding.compare_exchange_strong(seen, waiter::forwarding_leaving, std::memory_order_acq_rel,
                                                 std::memory_order_acquire);
   }
@@ -311,14 +312,14 @@ class wait_queue {
     if (after != nullptr) after->prev_armed.set(before);
   }
 
-  /// Keeps those who are on their way to the list; a severed waiter may be gone at once.
+  /// Keeps the waiters that have disarmed themselves; a detached waiter may be gone at once.
   void detach_armed() {
     waiter* w = armed_.get();
     armed_.set(nullptr);
     while (w != nullptr) {
       waiter* const next = w->next_armed.get();
       std::uint32_t seen = waiter::forwarding_armed;
-      // (7) release: we have read what we need of the waiter; pairs with (8).
+      // (7) release: all reads of the waiter precede it; pairs with (8).
       if (!w->forwarding.compare_exchange_strong(seen, waiter::forwarding_detached, std::memory_order_release,
                                                  std::memory_order_relaxed))
         push_armed(*w);
