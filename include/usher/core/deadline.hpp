@@ -1,4 +1,4 @@
-// How long there is until a point in time, for waits that are measured in nanoseconds.
+// Times as nanoseconds until a deadline.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -8,7 +8,7 @@
 
 namespace usher::inline v1 {
 
-/// Nanoseconds until `deadline`, rounded up; 0 if it has passed; at most an hour, after which to ask again.
+/// Nanoseconds until `deadline`, rounded up; 0 if it has passed; at most an hour: the caller asks again.
 template <class Clock, class Duration>
 std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& deadline) {
   const auto now = std::chrono::time_point_cast<Duration>(Clock::now());

@@ -1,8 +1,8 @@
-// The hand-over through a queue node: a thread waits until its node is granted, and whoever unlocks grants the node of its
+// The hand-over through a queue node: a thread waits until its node is granted, and unlock() grants the node of the
 // successor.
 //
-// The granter does not touch the node after the grant, only wakes who slept on it, by a key that it has formed before: the
-// waiter may have gone on, and its node may be another thread's.
+// The granting thread does not touch the node after the grant: the waiter may have gone on, and its node may be another
+// thread's. It wakes a sleeper by a key that it has formed before the grant.
 #pragma once
 
 #include <atomic>
@@ -29,14 +29,14 @@ template <platform P, class W>
   if (W::poll(flag, [](std::uint32_t f) { return f == flag_granted; })) return;
   if constexpr (W::parks) {
     std::uint32_t seen = flag_waiting;
-    // (g1) release on success is not needed for data: it orders nothing that the granter reads. Acquire on failure
-    // pairs with (g2): the granter came first.
+    // (g1) release on success is not needed for data: it orders nothing that the granting thread reads. Acquire on
+    // failure pairs with (g2): the grant came first.
     if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire)) return;
     while (flag.load(std::memory_order_acquire) != flag_granted) P::park(flag, flag_parked, every_sleeper);
   }
 }
 
-/// Hands the lock to the thread that waits on this node. The node may be reused before the wake: the wake is then a
+/// Hands the lock to the thread that waits on this node. The node may be reused before the wake-up, which is then a
 /// stray one.
 template <platform P, class W>
 void grant(node_handle h) {
@@ -50,8 +50,8 @@ void grant(node_handle h) {
   }
 }
 
-/// The successor of a node at the moment of unlocking, or no_node after the queue was found empty and `tail` put
-/// back to free (this is MCS's release up to the hand-over).
+/// The successor of a node at unlock(), or no_node if the queue was empty and `tail` has been set back to free (MCS's
+/// release up to the hand-over).
 template <platform P, class W>
 node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine) {
   auto& next = P::node(mine).next;
@@ -59,7 +59,7 @@ node_handle successor_or_free(typename P::template atomic<node_handle>& tail, no
   node_handle expected = mine;
   if (tail.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
     return no_node;
-  // Somebody has swapped the tail but not yet written the link.
+  // A thread has swapped the tail but not yet written the link.
   return W::await_soon(next, [](node_handle s) { return s != no_node; });
 }
 

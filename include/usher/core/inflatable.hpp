@@ -1,31 +1,32 @@
-// Compact: any lock in eight bytes. A lock whose state is larger is inflated from a pool of the process's when threads
-// first contend, and goes back to the pool when the last of them unlocks; in between the eight bytes name it.
+// Inflatable locks: any lock in eight bytes. A lock with a larger state takes an *inflated state* from a pool of the process
+// when threads first contend, and returns it when its last user unlocks; in between the eight bytes name it.
 //
-// Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state goes back,
+// Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state is returned,
 // too, so that ten million mutexes need no more of them than are contended at one time.
-// Guarantees: those of the large lock while it is inflated, a ticket lock's (FIFO) while it is not; arrivals are not
-// overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large lock's doorway) is not
-// bounded: numbers and places among the users are drawn by compare-and-swaps, which others can make fail again and again. A try_lock() while the large lock is inflated fails: somebody has it
-// or is about to. If the pool is empty the lock remains a ticket lock.
-// Cost: without contention one compare-and-swap each way. Attached: one more on `users` in each of lock and unlock.
+// Guarantees: those of the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; arrivals are not
+// overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large lock's
+// doorway) is not bounded: numbers and places among the users are drawn by compare-and-swaps, which other threads can make
+// fail again and again. try_lock() fails while the lock is inflated: a thread owns it or is about to. If the pool is empty
+// the lock remains a ticket lock.
+// Cost: without contention one compare-and-swap each way. Inflated: one more on `users` in each of lock and unlock.
 // Layout: one 64-bit word.
 //
-//     bit 0 clear   ticket:    bits 1–31  next number to be given out        bit 32  somebody sleeps on the word
-//                              bits 33–63 number now served                  free where the two numbers are equal
-//     bit 0 set     inflated:  bits 1–31  the annex                          bits 33–63 its generation; bit 32 is 0, so
-//                              that nobody falls asleep on the upper half who meant the ticket's
+//     bit 0 clear   ticket:    bits 1–31  next number to be given out     bit 32  a thread sleeps on the word
+//                              bits 33–63 number now served               free where the two numbers are equal
+//     bit 0 set     inflated:  bits 1–31  handle of the inflated state    bits 33–63 its generation; bit 32 is 0, so that
+//                              a waiter of the ticket lock cannot fall asleep on an equal upper half
 //
-// An annex has the large lock and `users`: bits 0–31 how many hold it or wait for it, 0: closed; bits 33–63 the generation,
-// one more each time it is taken. A thread enters by adding one to a count that is not 0, under the generation that it
-// read in the word: so it never enters an annex that has meanwhile gone elsewhere.
+// An inflated state has the large lock and `users`: bits 0–31 the number of threads that hold the lock or wait for it, 0:
+// closed; bits 33–63 the generation, one more each time the state is taken. A thread enters by adding one to a count that is
+// not 0, under the generation that it read in the word: so it never enters a state that has meanwhile gone to another lock.
 //
-//     ticket, held, nobody queued ──an arrival locks a fresh annex for the holder, too──► inflated, two users
+//     ticket, held, nobody queued ──an arrival locks a new inflated state for the owner, too──► inflated, two users
 //     inflated, two or more users ──unlock: one user less, then the large lock's unlock──► inflated
-//     inflated, one user          ──unlock: users closed, word cleared──► free; the annex goes back
+//     inflated, one user          ──unlock: users closed, word cleared──► free; the state is returned
 //
-// Whoever attaches acquires the large lock on the holder's behalf: any thread may unlock a lock of ours. After its unlock
-// has counted itself out, a thread touches the large lock's hand-over and nothing else; a waiter that is still counted
-// keeps the annex until then.
+// The inflating thread acquires the large lock on the owner's behalf: any thread may unlock a lock of ours. After an unlock
+// has decremented `users`, it touches only the hand-over of the large lock; a waiter that is still counted keeps the state
+// in use until then.
 #pragma once
 
 #include <atomic>
@@ -44,7 +45,7 @@ class inflatable {
     lock_traits t = Large::traits;
     t.words = 2;
     t.bounded_doorway = false;
-    t.by_priority = false;  // who waits for the annex is served in another order
+    t.by_priority = false;  // the ticket lock and `users` ignore priorities
     return t;
   }();
 
@@ -68,7 +69,7 @@ class inflatable {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     const wake_key key = P::key_of(word_);
     while ((seen & inflated) == 0) {
-      // (2) release: pairs with (1) and (3). Who slept marks the word again if it is not its turn.
+      // (2) release: pairs with (1) and (3). A woken thread whose turn it is not sets `asleep` again.
       if (word_.compare_exchange_strong(seen, served_next(seen), std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
         if constexpr (W::parks) {
@@ -81,7 +82,7 @@ class inflatable {
     unlock_inflated();
   }
 
-  /// Of a lock that nobody uses: the next number.
+  /// Sets the next number of a lock that is not in use.
   void count_from(std::uint32_t n) {
     const std::uint64_t number = std::uint32_t(n * one);
     word_.store(number << 32 | number, std::memory_order_relaxed);
@@ -94,7 +95,7 @@ class inflatable {
   static constexpr std::uint32_t served(std::uint64_t w) { return std::uint32_t(w >> 32) & ~1u; }
   static constexpr bool is_free(std::uint64_t w) { return next(w) == served(w); }
   static constexpr bool nobody_queued(std::uint64_t w) { return next(w) - served(w) == one; }
-  /// One more number given out; the carry must not reach the other.
+  /// One more number given out; the carry must not reach the number served.
   static constexpr std::uint64_t drawn(std::uint64_t w) {
     return (w & ~std::uint64_t{0xffffffff}) | std::uint32_t(next(w) + one);
   }
@@ -112,7 +113,7 @@ class inflatable {
   [[gnu::cold, gnu::noinline]] void contend(std::uint64_t seen) {
     for (;; P::backoff(0)) {
       if ((seen & inflated) != 0) {
-        seen = word_.load(std::memory_order_acquire);  // (8) pairs with (7): where the annex is, too
+        seen = word_.load(std::memory_order_acquire);  // (8) pairs with (7): the inflated state
         if ((seen & inflated) == 0) continue;
         if (enter(seen)) return P::template inflated<Large>(std::uint32_t(seen) >> 1).lock.lock();
         seen = word_.load(std::memory_order_relaxed);
@@ -128,29 +129,30 @@ class inflatable {
     }
   }
 
-  /// Counts the caller among the users of the annex, unless it has gone.
+  /// Counts the caller among the users of the inflated state. False: the state has been closed or has gone to another
+  /// lock.
   bool enter(std::uint64_t seen) {
     auto& users = P::template inflated<Large>(std::uint32_t(seen) >> 1).users;
     std::uint64_t u = users.load(std::memory_order_relaxed);
     while (generation(u) == generation(seen) && count(u) != 0) {
-      // (5) acquire: pairs with (6), the annex as it was made.
+      // (5) acquire: pairs with (6), the inflated state as it was made.
       if (users.compare_exchange_strong(u, u + 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }
     return false;
   }
 
-  /// The lock is held and nobody queues: makes it large. True: the caller has it. Else the annex has gone back, and `seen`
-  /// is the word as it is.
+  /// The lock is held and there is no queue: inflates it. True: the caller has locked it. False: the inflated state has
+  /// been returned, and `seen` is the current word.
   bool inflate(std::uint32_t h, std::uint64_t& seen) {
     auto& a = P::template inflated<Large>(h);
-    if (!a.lock.try_lock()) {  // for the holder; fails only for want of a node
+    if (!a.lock.try_lock()) {  // for the owner; fails only for want of a node
       P::template give_inflated<Large>(h);
       return queue_up(seen);
     }
     const std::uint64_t now = std::uint64_t{generation(a.users.load(std::memory_order_relaxed)) + 2u} << 32;
     a.users.store(now + 2, std::memory_order_release);  // (6) pairs with (5)
-    // (7) release: pairs with (8), the annex as it was made.
+    // (7) release: pairs with (8), the inflated state as it was made.
     if (word_.compare_exchange_strong(seen, now + h * one + inflated, std::memory_order_release,
                                       std::memory_order_relaxed)) {
       a.lock.lock();
@@ -168,7 +170,8 @@ class inflatable {
     if (!word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_relaxed, std::memory_order_relaxed))
       return false;
     P::doorway(this);
-    // Made large, too, means that it is this thread's turn: it was the only one, and the annex is locked for it.
+    // An inflated word also means that it is this thread's turn: it was the only waiter, and the large lock is held on
+    // its behalf.
     const auto my_turn = [mine](std::uint64_t w) { return (w & inflated) != 0 || served(w) == mine; };
     if (!W::poll(word_, my_turn)) {  // (3) acquire: pairs with (2)
       if constexpr (W::parks) {
@@ -189,14 +192,14 @@ class inflatable {
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_inflated() {
-    // (8) acquire: pairs with (7). The word stays as it is as long as this thread is counted.
+    // (8) acquire: pairs with (7). The word does not change as long as this thread is counted.
     const std::uint32_t h = std::uint32_t(word_.load(std::memory_order_acquire)) >> 1;
     auto& a = P::template inflated<Large>(h);
     std::uint64_t u = a.users.load(std::memory_order_relaxed);
     for (;;) {
       const bool last = count(u) == 1;
-      // Relaxed: nobody enters a closed annex, and what the critical section did is published by (4) or by the large
-      // lock's own release.
+      // Relaxed: no thread enters a closed state, and the critical section is published by (4) or by the large lock's
+      // own release.
       if (a.users.compare_exchange_strong(u, u - 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
         if (!last) return a.lock.unlock();
         break;
@@ -211,8 +214,8 @@ class inflatable {
   typename P::template atomic<std::uint64_t> word_;
 };
 
-/// The lock itself if it fits into what a pthread_mutex_t leaves, else its inflatable form. One that is not ours is what it is:
-/// it is there to be measured beside.
+/// The lock itself if it fits into the free bytes of a pthread_mutex_t, otherwise its inflatable form. The C library's
+/// own locks are left as they are: they are here for comparison.
 template <platform P, class W, class Lock>
 using embeddable_or_inflatable =
     std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, inflatable<P, W, Lock>>;

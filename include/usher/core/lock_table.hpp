@@ -1,4 +1,4 @@
-// A compiled lock as a table of functions: what everyone but embedders sees of a lock.
+// A compiled lock as a table of functions: the only view of a lock outside the headers.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct lock_table {
   void (*lock)(void* state);
   bool (*try_lock)(void* state);
   void (*unlock)(void* state);
-  void (*lock_as_guest)(void* state);  ///< without a queue node; null where there are no guests
-  std::size_t inflated_size = 0;       ///< of the state that it takes from a pool while threads contend; 0: none
+  void (*lock_as_guest)(void* state);  ///< without a queue node; null if the lock takes no guests
+  std::size_t inflated_size = 0;       ///< of its inflated state (inflatable.hpp); 0: none
 
   /// A plain name is the spin-then-park form: it never needs a CPU of its own to make progress.
   bool plain() const { return std::string_view(name) == family; }

@@ -1,17 +1,17 @@
-// What a lock is: the contract between it and everything that uses locks, checked where one enters the catalogue, usher::mutex, the
-// simulator or the checker. CONTRIBUTING.md has the part that no compiler can check.
+// The contract of a lock, checked where one enters the catalogue, usher::mutex, the simulator or the checker. The part that
+// no compiler can check is in CONTRIBUTING.md.
 //
 //   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
-//   traits             what it promises, as data: traits.hpp
-//   all zero bytes     are the free lock, and its destruction is nothing (natively: on other platforms it is made and ended)
+//   traits             its guarantees, as data: traits.hpp
+//   all zero bytes     are the free lock, and the destructor is trivial (natively: on other platforms it is made and ended)
 //
-// and, if it likes:
+// Optional:
 //
-//   lock_as_guest()    the same as lock(), without a queue node
-//   has_certain_successor()        asked by the holder: true only if another thread is certain to have the lock after it
-//   unlock_is_due()    asked by the holder: true if a thread that has waited long depends on this unlock
-//   urgent_wait()      the same of threads with a real-time priority
-//   uncontended()      the word that is all of the lock while no thread waits: uncontended_word, below
+//   lock_as_guest()    as lock(), without a queue node
+//   has_certain_successor()   called by the owner: true only if another thread is certain to get the lock next
+//   unlock_is_due()    called by the owner: true if a thread that has waited long depends on this unlock
+//   urgent_wait()      called by the owner: true if a thread with a real-time priority waits
+//   uncontended()      the word that is the whole lock while no thread waits: uncontended_word, below
 #pragma once
 
 #include <atomic>
@@ -65,18 +65,19 @@ struct zero_bytes : algorithm<L> {
 
 }  // namespace lock_contract
 
-// For static_assert and the heads of templates. They are not for questions: what is missing is an error, which names it.
+// For static_assert and the heads of templates, not for questions: a missing member is an error that names it.
 
 /// On any platform.
 template <class L>
 concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
 
-/// As the hardware has it: all zero bytes are the free lock.
+/// On the hardware: all zero bytes are the free lock.
 template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
 
-/// Where lock() of the free lock changes one word from 0 to `held`, unlock() with no thread waiting changes it back, and neither
-/// writes anything else. The only thread that can come to the lock may do so by a load and a store.
+/// For a lock whose lock(), when free, changes one word from 0 to `held`, whose unlock() with no thread waiting changes
+/// it back, and which writes nothing else then. If only one thread can use the lock, it may do so by a load and a
+/// store.
 template <class Word, class Value>
 struct uncontended_word {
   Word& word;
@@ -85,12 +86,12 @@ struct uncontended_word {
 template <class Word, class Value>
 uncontended_word(Word&, Value) -> uncontended_word<Word, Value>;
 
-/// A question.
+/// A question: false where uncontended() is missing.
 template <class L>
 concept has_uncontended_word =
     requires(L& l) { l.uncontended().word.store(l.uncontended().held, std::memory_order_relaxed); };
 
-/// A question: whether the lock fits into what a pthread_mutex_t leaves.
+/// A question: whether the lock fits into the free bytes of a pthread_mutex_t.
 template <class L>
 concept embeddable = sizeof(L) <= 16 && alignof(L) <= 8;
 

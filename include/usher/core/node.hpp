@@ -17,17 +17,17 @@ inline constexpr node_handle no_node = 0;
 inline constexpr node_handle first_node = 16;
 
 /// States of queue_node::flag:
-///   waiting ──grant──► granted            the waiter was awake: no wake needed
-///   waiting ──waiter──► parked ──grant──► granted + wake
+///   waiting ──grant──► granted            the waiter was awake: no wake-up is needed
+///   waiting ──waiter──► parked ──grant──► granted, and a wake-up
 enum node_flag : std::uint32_t { flag_waiting = 0, flag_granted = 1, flag_parked = 2 };
 
 template <class P>
 struct queue_node {
-  typename P::template atomic<node_handle> next;  ///< who arrived after me; written by them
+  typename P::template atomic<node_handle> next;  ///< the node that arrived next; written by its thread
   typename P::template atomic<std::uint32_t> flag;
   typename P::template plain<node_handle> newer;  ///< links of a passive list; protected by the lock
   typename P::template plain<node_handle> older;
-  typename P::template atomic<std::uint32_t> mark;  ///< what a lock likes to know of the thread: prepare() leaves it
+  typename P::template atomic<std::uint32_t> mark;  ///< for the lock (NUMA node, priority); prepare() leaves it
 };
 
 }  // namespace usher::inline v1

@@ -1,10 +1,10 @@
-// What queue locks share that take threads out of their queue and put them back: lists of queue nodes in one handle each,
-// and of locks that prefer threads of one NUMA node, which they call home, the list of the remote ones.
+// The common part of queue locks that take threads out of their queue and put them back: lists of queue nodes, each named by
+// one handle. And of locks that prefer the threads of one NUMA node, called home: the list of the remote threads.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, MCSCRN: "the identity of the currently preferred 'home' NUMA node,
 // and a list of remote threads".
 //
-// All this is protected by the lock. queue_node::mark is the NUMA node where the thread ran when it arrived.
+// All this is protected by the lock. queue_node::mark is the NUMA node on which the thread ran when it arrived.
 #pragma once
 
 #include <type_traits>
@@ -14,21 +14,21 @@
 
 namespace usher::inline v1 {
 
-/// A list named by its youngest node, the one put in last; no_node: empty. A ring, so that both ends are at hand:
+/// A list named by its youngest node, the one added last; no_node: empty. A ring, so that both ends are at hand:
 ///
 ///     youngest ─older→ … ─older→ eldest ─older→ youngest         newer: the other way round
 template <platform P>
 struct node_ring {
   static node_handle eldest(node_handle youngest) { return P::node(youngest).newer.get(); }
 
-  /// Returns the youngest, as all that change a list.
+  /// Returns the youngest, as all operations that change a list.
   static node_handle add(node_handle youngest, node_handle h) {
     P::node(h).older.set(h);
     P::node(h).newer.set(h);
     return join(youngest, h);
   }
 
-  /// All of `after` are younger.
+  /// All nodes of `after` must be younger than those of `before`.
   static node_handle join(node_handle before, node_handle after) {
     if (before == no_node) return after;
     if (after == no_node) return before;
@@ -52,27 +52,28 @@ struct node_ring {
   }
 };
 
-/// Nodes linked as they are in a queue.
+/// Nodes linked by `next`, as in a queue.
 struct node_chain {
   node_handle first = no_node, last = no_node;
 };
 
-/// Puts a chain into the queue right behind the holder, whose node is `mine`.
+/// Inserts a chain into the queue right behind the owner, whose node is `mine`.
 template <platform P, class W>
 void graft(typename P::template atomic<node_handle>& tail, node_handle mine, node_chain c) {
   node_handle next = P::node(mine).next.load(std::memory_order_acquire);
   P::node(c.last).next.store(no_node, std::memory_order_relaxed);
   if (next == no_node) {
     node_handle expected = mine;
-    // Release: its next is no_node before whoever arrives next finds it in the tail and writes itself there. mcscr.hpp (3) has
-    // the argument. Tail was ours: no acquire.
+    // Release: the last node's `next` is no_node before the next arrival finds the node in the tail and writes its
+    // link. mcscr.hpp (3) has the argument. The tail was this thread's node: no acquire.
     if (tail.compare_exchange_strong(expected, c.last, std::memory_order_release, std::memory_order_relaxed)) return;
     next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
   }
   P::node(c.last).next.store(next, std::memory_order_relaxed);  // made visible by the grant
 }
 
-/// Home and the remote threads, in one word: a lock's own, or where it has a place for one. Nobody on the list is at home.
+/// Home and the list of remote threads, in one word: a member, or one that the lock provides. No thread on the list is at
+/// home.
 ///
 ///     bits 0–23   the youngest remote thread's node, 0: none       bits 24–31   home
 ///
@@ -85,19 +86,19 @@ class remote_threads {
   constexpr remote_threads() = default;
   constexpr explicit remote_threads(Word word) : word_(word) {}
 
-  /// By a thread that arrives, before it writes the link by which others come to its node.
+  /// By an arriving thread, before it writes the link by which other threads reach its node.
   static void record_numa_node(node_handle mine) {
     P::node(mine).mark.store(P::numa_node(), std::memory_order_relaxed);
   }
 
   bool empty() const { return youngest() == no_node; }
   std::uint32_t home() const { return word_.get() >> handle_bits; }
-  /// By the first of a queue: nobody is remote, and home is where it runs.
+  /// For the first node of a queue: no thread is remote, and home is where this one runs.
   void begin(node_handle first) { set(no_node, numa_node_of(first)); }
   bool is_remote(node_handle h) const { return numa_node_of(h) != home(); }
 
-  /// Takes remote threads off the queue's front, while somebody is known to stand behind them, and a few at most: constant
-  /// time. Returns who is then in front.
+  /// Moves remote threads from the queue's front to the list, while there is a known successor, and a few at most:
+  /// constant time. Returns the node that is then in front.
   node_handle cull(node_handle front) {
     for (unsigned i = 0; i < most_culled && is_remote(front); i++) {
       const node_handle behind = P::node(front).next.load(std::memory_order_acquire);
@@ -108,8 +109,8 @@ class remote_threads {
     return front;
   }
 
-  /// Who is first, when `front` is all that is left of the queue: a thread from home, or somebody on the list, or nobody
-  /// else than `front`. Home moves there.
+  /// Selects the next owner when `front` may be the last node of the queue. If it is remote and alone: the list's
+  /// threads at a new home go before it; with an empty list home moves to it. Returns the first node.
   node_handle settle(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
@@ -121,9 +122,10 @@ class remote_threads {
     return c.first;
   }
 
-  /// Home becomes where the eldest remote thread runs. Takes all that run there off the list, in the order in which they
-  /// came there. `residents`: a list of threads at home; they are remote now, and go to the end of the list. A walk over
-  /// the list: the caller sees to it that this is rare, or that the list is empty after as many changes as there are nodes.
+  /// Moves home to the NUMA node of the eldest remote thread. Takes all threads of that NUMA node off the list, in the
+  /// order in which they joined it. `residents`: a list of threads at the old home; they are remote now, and go to the
+  /// end of the list. Walks over the list: the caller ensures that this is rare, or that the list is empty after as
+  /// many changes as there are nodes.
   node_chain change_home(node_handle residents = no_node) {
     const node_handle end = youngest();
     node_handle left = end, h = node_ring<P>::eldest(end);
@@ -146,13 +148,13 @@ class remote_threads {
     return moved;
   }
 
-  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. One in `period` looks for home elsewhere.
+  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. One call in `period` moves home.
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine,
                                 std::uint32_t period) {
     return successor_or_free(tail, mine, [period] { return P::bernoulli(period); });
   }
 
-  /// The same; home moves where `is_due()`.
+  /// The same; home moves if `is_due()`.
   template <class Due>
     requires std::is_invocable_r_v<bool, Due>
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine, Due is_due) {
@@ -166,7 +168,7 @@ class remote_threads {
   }
 
  private:
-  static constexpr unsigned most_culled = 8;  // an unlock; chosen, not measured
+  static constexpr unsigned most_culled = 8;  // in one unlock; chosen, not measured
   static constexpr std::uint32_t handle_bits = 24;
 
   static std::uint32_t numa_node_of(node_handle h) { return P::node(h).mark.load(std::memory_order_relaxed); }

@@ -1,74 +1,74 @@
 // The contract between a lock and the machine it runs on.
 //
 // A lock is a template over a platform and a way of waiting. The same source is compiled for the hardware
-// (`platform/native.hpp`), and for any other machine that keeps this contract: a simulated one, a model checker.
+// (`platform/native.hpp`) and for any other machine that keeps this contract: a simulated one, a model checker.
 //
-// What a platform gives (T an integer of 32 or 64 bits):
+// Every platform provides (T an integer of 32 or 64 bits):
 //
-//   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a
-//                      later load, use sequentially consistent operations or a read-modify-write, never a fence.
+//   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a later
+//                      load, use sequentially consistent operations or a read-modify-write, never a fence.
 //   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
 //   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that satisfies
-//                      pred. The policy, one of namespace `look` below, says what the thread does between two looks. With a
+//                      pred. The policy, one of namespace `look` below, says what the thread does between two loads. With a
 //                      limit, `look::polling.within(ns)`, it gives up after about ns nanoseconds: nullopt.
-//   backoff(ns)        a pause in a retry loop around a read-modify-write: bounded; every such loop contains it, or waits
-//                      in another way before it comes round.
-//   park(w, v, mask)   sleep while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by
-//                      its upper half. May return for no reason. park_for(w, v, mask, ns), 32 bits only: at the longest ns.
-//                      nap(w, v, mask, ns, bits): the same for one that counts on the limit: it comes back to look even if
-//                      nobody has woken it, or will. Who sets one of `bits` in w wakes a sleeper: a checker holds it to that.
-//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing
-//                      of the lock is touched after it.
-//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then: a stray wake is harmless, which is
-//                      why every park stands in a loop.
-//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if there are none left. Nodes
-//                      are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
-//   cached_node()      the node that the calling thread has kept, or else as take_node(). cache_node(h): the calling
-//                      thread keeps a node, whoever took it, for its next cached_node(); it gives it back where it
-//                      has one already. Nothing touches a node that is kept. Where nodes have no home (native) these are
+//   backoff(ns)        a bounded pause in a retry loop around a read-modify-write. Every such loop contains it, or waits in
+//                      another way in each round.
+//   park(w, v, mask)   sleeps while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by its upper
+//                      half. May return spuriously. park_for(w, v, mask, ns), 32 bits only: at most ns nanoseconds.
+//                      nap(w, v, mask, ns, bits): as park_for, for a thread that relies on the limit and not on a wake-up.
+//                      A thread that sets one of `bits` in w does wake a sleeper; a checker tests that.
+//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing of the
+//                      lock is touched after it.
+//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then; a stray wake-up is harmless, because every
+//                      park stands in a loop.
+//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if none is left. Nodes are type-stable:
+//                      their memory is never unmapped. give_node(h) may be called by any thread.
+//   cached_node()      the node that the calling thread has cached, or else as take_node(). cache_node(h): the calling
+//                      thread caches a node for its next cached_node(), whichever thread took it; if it has one already, it
+//                      gives h back. No thread touches a cached node. Where nodes have no home (native) these are
 //                      take_node() and give_node().
 //   node(h)            the node of a handle.
-//   thread_index()     a small number of the calling thread's own, from 1 on; 0 if it can have no record.
-//   numa_node()        the NUMA node that the calling thread runs on, below most_numa_nodes: a guess, for it may be moved at
-//                      any time. Machines with more nodes are folded.
-//   cpus()             how many CPUs the machine had when it was first asked: one answer in a process.
-//   salt(lock)         what a lock hashes in place of its address.
+//   thread_index()     a small number that only the calling thread has, from 1 on; 0 if it can have no record.
+//   numa_node()        the NUMA node on which the calling thread runs, below most_numa_nodes: a guess, for the thread may
+//                      be moved at any time. Machines with more nodes are folded.
+//   cpus()             the number of CPUs of the machine when it was first asked: one answer in a process.
+//   salt(lock)         hashed by a lock in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
-//   fork_epoch()       a number that differs between a process and its children, never 0: what it was when a list of
-//                      waiting threads was last used tells whether those threads exist here.
-//   count_limit(n)     how far a count of threads may go that has room for n: n, and known at compile time; a checker says
+//   fork_epoch()       a number that differs between a process and its children, never 0. A list of waiting threads that
+//                      was last used in another epoch has threads that do not exist in this process.
+//   count_limit(n)     the limit of a count of threads that has room for n: n, known at compile time; a checker returns
 //                      less, the same in a whole execution, so that a few threads reach it.
-//   limits()           how long to poll and to yield before sleeping, and how long to sleep between looks: nanoseconds.
-//   leader(step)       optional: who looks on is told where a leader of a group of waiters stands (locks/mcsg_plus.hpp).
-//   doorway(lock), admitted(lock)   hooks by which a test sees arrival and admission; empty natively. lock() begins with
-//                      doorway(). A lock with a retry loop on the way to its doorway calls it again right after the
-//                      operation that is the doorway: what the lock promises counts from there.
+//   limits()           how long to poll and to yield before sleeping, and how long to sleep between loads: nanoseconds.
+//   leader(step)       optional: tells an observer the state of a leader of a group of waiters (locks/mcsg_plus.hpp).
+//   doorway(lock), admitted(lock)   hooks by which a test observes arrival and admission; empty natively. lock() begins
+//                      with doorway(). A lock with a retry loop before its doorway calls it again right after the operation
+//                      that is the doorway: the lock's guarantees count from there.
 //
-// What some platforms give, each with a concept of its own for the locks and parts that need it:
+// Some platforms provide, each with a concept of its own for the locks and parts that need it:
 //
 //   platform_with_tables
 //   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
-//                      one a process and kind of table, all zero at first. Tag::kind says what is in it.
+//                      one for each process and kind of table, all zero at first. Tag::kind is the meaning of the words.
 //   platform_with_inflation
-//   take_inflated<T>()    room for the state of a large lock T, from a pool, as a handle of at most 31 bits, or 0 if there is
-//                      none left. inflated<T>(h).lock is unlocked, inflated<T>(h).users counts on from its last use. The
-//                      memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock unlocked.
+//   take_inflated<T>() an inflated state, with room for a large lock T, from a pool: a handle of at most 31 bits, or 0 if
+//                      none is left. inflated<T>(h).lock is unlocked, inflated<T>(h).users counts on from its last use.
+//                      The memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock unlocked.
 //   platform_with_priorities
 //   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
-//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of those who sleep, the highest is
-//                      served first. priority(id): another's. May be a system call: asked right before a thread goes to
-//                      sleep and nowhere else, and not where nobody is to be compared with it.
+//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of sleeping threads the highest is
+//                      served first. priority(id): that of another thread. May be a system call: only called right before a
+//                      thread goes to sleep, and only if there is another thread to compare it with.
 //   platform_with_stack_objects
-//   local<T>           an object that a thread puts on its stack and others reach while it waits: *x, x->.
+//   local<T>           an object that a thread puts on its stack and other threads access while it waits: *x, x->.
 //   platform_with_asymmetric_fences
-//   fence_light(), fence_heavy()   a pair of asymmetric fences: of two threads that each write, then call one of them, then
-//                      read what the other writes, at least one sees the other's write, if one of them called the heavy
-//                      fence. The light one costs (next to) nothing, the heavy one microseconds; it returns false where
+//   fence_light(), fence_heavy()   a pair of asymmetric fences. Of two threads that each write, then call one of them, then
+//                      read what the other writes, at least one sees the other's write if one of them called the heavy
+//                      fence. The light fence costs (next to) nothing, the heavy one microseconds; it returns false where
 //                      the system has none, and nothing is ordered then. Not for locks.
 //   platform_with_owner_tags: priorities and asymmetric fences, and
-//   owner_tag()        tells the calling thread from all others that live: odd, above 2; 1 if it has none (yet). Asked in fast
-//                      paths. ensure_owner_tag(): it has one from now on, if it can.
+//   owner_tag()        distinguishes the calling thread from all others that live: odd, above 2; 1 if it has none (yet).
+//                      Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if possible.
 //
 // The concepts are the whole contract: a platform that lacks an operation fails there, with one line that names it.
 #pragma once
@@ -84,18 +84,19 @@
 
 namespace usher::inline v1 {
 
-/// What the words of a process-wide table mean. Locks of one process share a table only if it means the same to them.
+/// The meaning of the words of a process-wide table. Locks of one process share a table only if its words mean the same
+/// to them.
 enum class table_kind : std::uint8_t {
-  counts,      ///< TWA's: a word's value means nothing, that it changes does
-  identities,  ///< 0, or who waits
-  chains,      ///< node handles; a child of a fork has an empty one
+  counts,      ///< TWA's: only that a word changes has a meaning, not its value
+  identities,  ///< 0, or the handle of the waiter
+  chains,      ///< node handles; empty in the child of a fork
 };
 
 /// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
 struct wait_limits {
   std::uint32_t spin;           ///< spin-then-park: polling, about one switch's round trip
   std::uint32_t yield;          ///< yield-then-park: giving the CPU away
-  std::uint32_t sleep = 50000;  ///< sleep: between two looks. Chosen, not measured
+  std::uint32_t sleep = 50000;  ///< sleep: between two loads. Chosen, not measured
 };
 
 /// The key under which sleepers on a word are found.
@@ -103,7 +104,7 @@ struct wake_key {
   void* word;
 };
 
-/// What a handle of take_inflated() stands for.
+/// The object that a handle of take_inflated() names.
 template <class P, class T>
 struct inflated_state {
   typename P::template atomic<std::uint64_t> users;  ///< inflatable.hpp
@@ -113,16 +114,16 @@ struct inflated_state {
 inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};
 inline constexpr int all = 0x7fffffff;
 
-/// What a thread does between two looks at a word: the policies of await(). One without a limit has await() return the value; one
-/// with a limit, `policy.within(ns)`, an optional. All of it but the nanoseconds is known at compile time.
+/// What a thread does between two loads of a word: the policies of await(). Without a limit await() returns the value;
+/// with one, `policy.within(ns)`, an optional. All of a policy but the nanoseconds is known at compile time.
 namespace look {
 
 enum class by : std::uint8_t {
   polling,                ///< pauses; with a limit it offers its CPU to others after about a microsecond
   yielding,               ///< gives its CPU away
   polling_then_yielding,  ///< polls for about a microsecond, then gives its CPU away: for waits that are short unless the
-                          ///< thread waited for has lost its CPU
-  sleeping,               ///< sleeps for a set time, whatever happens
+                          ///< awaited thread has lost its CPU
+  sleeping,               ///< sleeps for a fixed time; nothing wakes it
   monitoring,             ///< an instruction that waits for the word to be written, where the processor has one
 };
 
@@ -141,20 +142,20 @@ struct endless<by::sleeping> {
   std::uint64_t period;
 };
 
-// What platforms have of each. Without a limit and with one:
+// The policies that a platform provides. Without a limit and with one:
 inline constexpr endless<by::polling> polling{};
-// Without:
+// Without a limit:
 inline constexpr endless<by::polling_then_yielding> polling_then_yielding{};
 constexpr endless<by::sleeping> sleeping(std::uint64_t period_ns) {
   return {period_ns};
 }
-// With:
+// With a limit:
 inline constexpr endless<by::yielding> yielding{};
 inline constexpr endless<by::monitoring> monitoring{};
 
 }  // namespace look
 
-// The contract, each requirement with the line that a platform gets which does not meet it.
+// The contract: each requirement has the error message for a platform that does not meet it.
 namespace platform_contract {
 
 template <class A, class T>
@@ -204,7 +205,7 @@ concept awaits_endlessly = awaits<P, look::endless<By>, std::uint32_t>;
 template <class P, look::by By>
 concept awaits_within = awaits<P, look::within<By>, std::optional<std::uint32_t>>;
 
-/// Without atomics the other lines would say no more.
+/// Checked first: without atomics the other checks cannot be written.
 template <class P, bool HasAtomics = has_atomics<P>>
 struct words {
   static_assert(HasAtomics, "a platform needs atomic<T>: std::atomic's loads, stores and read-modify-writes");
@@ -325,7 +326,7 @@ struct words<P, true> {
       }, "a platform needs admitted(lock)");
 };
 
-/// Instantiated, it has said what is missing.
+/// Its instantiation reports what is missing.
 template <class P>
 struct complete : words<P> {
   static constexpr bool looked_through = true;
@@ -339,7 +340,7 @@ struct sample_lock {};
 
 }  // namespace platform_contract
 
-// What a platform may lack, as a question: false, no error.
+// Optional parts, as questions: false is no error.
 
 template <class P>
 concept offers_tables = requires {
@@ -427,7 +428,7 @@ struct owner_tags {
 
 }  // namespace platform_contract
 
-// For the heads of templates. They are not for questions: what is missing is an error, which names it.
+// For the heads of templates, not for questions: a missing operation is an error that names it.
 
 template <class P>
 concept platform = platform_contract::complete<P>::looked_through;

@@ -1,4 +1,4 @@
-// Where locks have their nodes from: the platform's thread records.
+// Where locks get their nodes: from the platform's thread records.
 #pragma once
 
 #include "usher/core/node.hpp"
@@ -6,22 +6,22 @@
 
 namespace usher::inline v1 {
 
-/// Where a lock has its nodes from: the calling thread's record. They go back there, whoever gives them back; or, where nodes
-/// have no home, to the record of whoever does.
+/// Nodes from the calling thread's record. give() returns a node there, whichever thread calls it; or, where nodes have
+/// no home, to the caller's record.
 template <platform P>
 struct home_nodes {
   static node_handle take() { return P::take_node(); }
   static void give(node_handle h) { P::give_node(h); }
 };
 
-/// The same for locks that let nodes wander: a thread keeps the node that it was left with for its next acquisition.
+/// The same for locks whose nodes change hands: a thread caches the node that it ends with for its next acquisition.
 template <platform P>
 struct kept_nodes {
   static node_handle take() { return P::cached_node(); }
   static void give(node_handle h) { P::cache_node(h); }
 };
 
-/// Gives thread nodes to a lock whose operations take one, and keeps the holder's node beside it.
+/// Supplies the nodes to a lock whose operations take one, and stores the owner's node beside it.
 template <platform P, class Lock>
 class with_thread_nodes {
  public:
@@ -51,7 +51,7 @@ class with_thread_nodes {
     P::give_node(h);  // touches the node only: the lock may be gone
   }
 
-  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  /// Called by the owner. False only if another thread is certain to get the lock after it.
   bool has_no_successor() const
     requires requires(const Lock& l, node_handle h) { l.has_no_successor(h); }
   {
@@ -69,8 +69,8 @@ class with_thread_nodes {
   typename P::template plain<node_handle> holder_;
 };
 
-/// The same for a lock with two faces, lock(node) for regulars and lock() for guests. A thread is a regular if it can have a
-/// node, or else a guest; or it says that it is one.
+/// The same for a lock with two interfaces, lock(node) for regulars and lock() for guests. A thread is a regular if it
+/// can have a node, otherwise a guest; or it asks to be a guest.
 template <platform P, class Lock>
 class admits_guests {
  public:
@@ -116,7 +116,7 @@ class admits_guests {
     P::give_node(h);  // touches the node only: the lock may be gone
   }
 
-  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  /// Called by the owner. False only if another thread is certain to get the lock after it.
   bool has_no_successor() const { return lock_.has_no_successor(holder_.get()); }
 
   void count_from(std::uint32_t n)

@@ -1,11 +1,11 @@
-// What the word locks share: a word that is free, held, or held with perhaps somebody asleep on it.
+// The common part of the word locks: a word that is free, held, or held with waiters perhaps asleep on it.
 //
 //     value      meaning                         unlock
 //     0          free
 //     1          held                            → 0
 //     2          held, waiters may be asleep     → 0, wake one
 //
-// A waiter that has slept takes the lock as 2, not 1: it cannot know whether others sleep on.
+// A waiter that has slept takes the lock as 2, not 1: it cannot know whether other waiters sleep on.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ bool try_lock(Word& word) {
 template <platform P, class Word>
 void unlock(Word& word) {
   const wake_key key = P::key_of(word);
-  // (2) release: pairs with (1) and (3). The value that is replaced decides about the wake: nothing of the lock is
-  // read after it is free.
+  // (2) release: pairs with (1) and (3). The replaced value decides about the wake-up: nothing of the lock is read
+  // after it is free.
   if (word.exchange(free, std::memory_order_release) == contended) P::wake(key, every_sleeper, 1);
 }
 
@@ -38,8 +38,8 @@ void park_until_locked(Word& word) {
   while (word.exchange(contended, std::memory_order_acquire) != free) P::park(word, contended, every_sleeper);
 }
 
-/// The same, but not much longer than so many nanoseconds. Whoever gives up has just left the mark on a held word, so the
-/// wake that it may have been meant for comes again.
+/// The same for about `ns` nanoseconds at most. A thread that gives up has just set a held word to `contended`, so a
+/// wake-up that it has consumed is repeated by the next unlock.
 template <platform P, class Word>
 bool park_until_locked_for(Word& word, std::uint64_t ns) {
   for (const std::uint64_t since = P::now();;) {

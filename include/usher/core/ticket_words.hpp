@@ -26,7 +26,7 @@ constexpr std::uint32_t distance(std::uint32_t mine, std::uint32_t grant) {
   return (mine - number(grant)) / one;
 }
 
-/// Under which futex bit the thread with this number sleeps.
+/// The futex bit under which the thread with this number sleeps.
 constexpr std::uint32_t mask_of(std::uint32_t number) {
   return 1u << (number / one % 32);
 }
@@ -35,17 +35,17 @@ constexpr std::uint32_t mask_of(std::uint32_t number) {
 template <class Word>
 bool try_lock(Word& ticket, Word& grant) {
   std::uint32_t next = ticket.load(std::memory_order_relaxed);
-  // Acquire here and not in the exchange: it is grant that the last holder wrote. If the exchange succeeds, ticket
-  // was `next` all the while (it only grows; wrapping takes 2^31 acquisitions in between), so grant still is, too.
+  // Acquire here and not in the exchange: the last owner wrote grant. If the exchange succeeds, ticket was `next` all
+  // the time (it only grows; wrapping takes 2^31 acquisitions in between), so grant is still `next`, too.
   if (number(grant.load(std::memory_order_acquire)) != next) return false;
   return ticket.compare_exchange_strong(next, next + one, std::memory_order_relaxed, std::memory_order_relaxed);
 }
 
-/// Sleeps until the mark or the number of `grant` changes from what was seen, or for no reason.
+/// Sleeps until the mark or the number of `grant` changes from `seen`. May return spuriously.
 template <platform P, class Word>
 void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
-  // Also where the mark is already there: a holder that takes it off acquires by this operation the ticket of every
-  // thread that sleeps, not only of the first. acq_rel: the mark is ordered after this thread's ticket.
+  // Also where the mark is already set: an owner that clears it acquires by that operation the ticket of every sleeping
+  // thread, not only of the first. acq_rel: the mark is ordered after this thread's ticket.
   if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
   P::park(grant, seen | asleep, mask);
 }
@@ -67,13 +67,13 @@ void wait_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
   if constexpr (W::parks) sleep_until<P>(grant, mine, mask);
 }
 
-/// The holder takes the mark off if nobody waits; `next` is the number after its own.
+/// The owner clears the mark if there are no waiters; `next` is the number after its own.
 template <class Word>
 [[gnu::cold, gnu::noinline]] void unmark(Word& ticket, Word& grant, std::uint32_t next) {
   if (ticket.load(std::memory_order_relaxed) != next) return;
-  // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if its mark
-  // came before this and is lost by it, then by acquiring it we also see the ticket, and put the mark back.
-  // The second look comes after that acquire and is relaxed: nothing is read by way of the ticket.
+  // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if this
+  // operation clears the mark of a waiter, it acquires the waiter's ticket: the second load sees it, and the mark is
+  // set again. That load is relaxed: nothing is read by way of the ticket.
   grant.fetch_and(~asleep, std::memory_order_acq_rel);
   if (ticket.load(std::memory_order_relaxed) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
 }

@@ -1,4 +1,4 @@
-// What a lock promises, as data: read by the tests, the command line and the tables in the docs.
+// A lock's guarantees as data: read by the tests, the command line and the tables in the docs.
 #pragma once
 
 #include "usher/core/ways_of_waiting.hpp"
@@ -8,31 +8,32 @@ namespace usher::inline v1 {
 /// `bypass` of a lock where nothing bounds how often a waiter is overtaken.
 inline constexpr int unbounded = -1;
 
-/// One record a lock; each lock's class has it as `static constexpr lock_traits traits`.
+/// One record a lock: `static constexpr lock_traits traits` of its class.
 ///
-/// What is promised of order and progress has two parts, divided by the *doorway*, the operation that gives a thread its place. Each
-/// header says which one that is.
+/// The guarantees of order and progress have two parts, divided by the *doorway*, the operation that gives a thread its
+/// place. Each lock's header says which operation that is.
 ///
-/// From the doorway on: `fifo`, `bypass`, `starvation_free`. A thread past its doorway is admitted after finitely many admissions of
-/// others, for certain or with probability one (over what the lock itself draws by lot, not over schedules), if every owner unlocks
-/// and every thread goes on running. So no loop behind the doorway may come round for as long as others like, unless the thread is
-/// admitted meanwhile.
+/// From the doorway on: `fifo`, `bypass`, `starvation_free`. A thread past its doorway is admitted after finitely many
+/// admissions of other threads, for certain or with probability one (over the lock's own random numbers, not over
+/// schedules), if every owner unlocks and every thread goes on running. So no loop behind the doorway may be repeated
+/// for as long as other threads like, unless the thread is admitted meanwhile.
 ///
-/// Up to and including the doorway: `bounded_doorway`. A thread gets there in a bounded number of its own operations, or of
-/// nanoseconds, whatever others do. A compare-and-swap that is tried again until it succeeds is not bounded: its failure means that
-/// another thread has succeeded, so the lock gets on, and this one thread need not.
+/// Up to and including the doorway: `bounded_doorway`. A thread gets there in a bounded number of its own operations,
+/// or of nanoseconds, whatever other threads do. A compare-and-swap that is repeated until it succeeds is not bounded:
+/// its failure means that another thread has succeeded, so the lock makes progress, but this thread need not.
 ///
-/// An operation is one of the platform's. Both parts are for threads that can have what the lock needs of the platform: a queue node,
-/// a record. `try_lock()` and attempts with a deadline take part in no order and are promised nothing.
+/// An operation is one of the platform's. Both parts hold for threads that can have what the lock needs of the
+/// platform: a queue node, a record. Nothing is guaranteed for `try_lock()` and for attempts with a deadline: they take
+/// part in no order.
 struct lock_traits {
   const char* summary;           ///< one line for people
   const char* paper;             ///< where the algorithm comes from: paper, section, listing
   bool fifo = false;             ///< admission in order of arrival (at the doorway)
   int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
-  bool fifo_leaders = false;     ///< of several groups: their leaders, once they have a ticket, in the order of these
-  bool starvation_free = false;  ///< every waiter past the doorway gets in, for certain or with probability one
-  bool bounded_doorway = false;  ///< and nothing that others do keeps a thread from its doorway
-  bool by_priority = false;      ///< sleepers with a real-time priority get in first, the highest first of all
+  bool fifo_leaders = false;     ///< of several groups: their leaders, in the order of the tickets that they have drawn
+  bool starvation_free = false;  ///< every waiter past the doorway is admitted, for certain or with probability one
+  bool bounded_doorway = false;  ///< nothing that other threads do keeps a thread from its doorway
+  bool by_priority = false;      ///< sleepers with a real-time priority are admitted first, the highest first of all
   bool restricts = false;        ///< restricts concurrency: parks the threads that the lock cannot use
   bool context = false;          ///< a thread needs a queue node
   unsigned words = 1;            ///< 32-bit words of state, without the owner's node handle

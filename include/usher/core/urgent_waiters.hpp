@@ -1,15 +1,16 @@
-// What locks share that serve threads with a real-time priority first: a stack of their nodes whose top is in the lock's word.
+// The common part of locks that serve threads with a real-time priority first: a stack of their nodes whose top is in the
+// lock's word.
 //
-// Not the papers': POSIX (pthread_mutex_unlock) has the scheduling policy decide who gets the mutex. A thread that is about to sleep
-// asks for its real-time priority. If it has one, it does not go to the lock's queue, where it would stand behind a thread that may
-// get no CPU. It puts its node on the stack, and as long as there is one, unlock does not free the lock: it takes the best node off
-// the stack and hands the lock, still held, to its thread. So there is no free word with a node in it: an urgent thread that finds the
-// lock free takes it, and the unlock that frees does so by a compare-and-swap that sees whether anybody has come. Only the holder takes
-// nodes off the stack, wherever they stand, so it needs no version number; a thread that sees the top by acquire sees all below: lifo.hpp has
-// the argument. A hand-over walks over all urgent waiters. Programs without real-time threads pay for one question where a thread goes to
-// sleep.
+// Source: ours; POSIX (pthread_mutex_unlock) has the scheduling policy decide which thread gets the mutex. A thread that is
+// about to sleep asks for its real-time priority. If it has one, it does not join the lock's queue, where it would wait
+// behind a thread that may get no CPU. It pushes its node on the stack, and while the stack is not empty, unlock does not
+// free the lock: it pops the node of the highest priority and hands the lock, still held, to its thread. So no free word has
+// a node in it: an urgent thread that finds the lock free takes it, and an unlock frees it by a compare-and-swap that fails
+// if a node has been pushed. Only the owner removes nodes, at any place of the stack, so the top needs no version number; a
+// thread that reads the top by acquire sees all below (lifo.hpp has the argument). A hand-over walks over all urgent
+// waiters. A program without real-time threads pays for one question where a thread goes to sleep.
 //
-//     word      bit 0 held · bits 1–7 the lock's own · bits 8–31 the urgent waiter that came last: its node
+//     word      bit 0 held · bits 1–7 the lock's own · bits 8–31 the node of the latest urgent waiter
 //
 //        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…            handed to an urgent waiter by its node
 #pragma once
@@ -19,7 +20,7 @@
 
 namespace usher::inline v1 {
 
-/// The word, and what a lock does with the stack in it.
+/// The word, and the operations on the stack in it.
 template <platform_with_priorities P, class W>
 class urgent_waiters {
  protected:
@@ -49,11 +50,12 @@ class urgent_waiters {
         break;
       }
     }
-    P::give_node(mine);  // the granter does not look at it again
+    P::give_node(mine);  // the granting thread does not touch it again
   }
 
-  /// By the holder, when there is one: takes off the stack who has the highest priority, of several the eldest, that is the
-  /// lowest. The lock stays held, and is that thread's when its node is granted. The bits `lost` of the word are this thread's: they go.
+  /// By the owner, while the stack is not empty: removes the node of the highest priority, of several the eldest, which
+  /// is the lowest. The lock stays held, and belongs to that node's thread once the node is granted. Clears the bits
+  /// `lost` of the word, which are this thread's.
   [[gnu::cold, gnu::noinline]] node_handle take_urgent(std::uint32_t lost) {
     // (5) acquire, and below on failure: pairs with (4).
     std::uint32_t seen = outer_.load(std::memory_order_acquire);
@@ -67,10 +69,10 @@ class urgent_waiters {
         }
       const node_handle then_top = best == top ? link(best) : top;
       const std::uint32_t then = then_top * urgent | (seen & state_bits & ~lost);
-      // Nobody is let in by this: the grant is the release.
+      // No release: this admits no thread, the grant does.
       if (then != seen &&
           !outer_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_acquire))
-        continue;  // somebody has come, perhaps a better one
+        continue;  // another urgent waiter has come, perhaps of a higher priority
       if (best != top) P::node(above).next.store(link(best), std::memory_order_relaxed);
       return best;
     }

@@ -1,15 +1,15 @@
-// Lists of waiting threads, and in which order they are served: what condition variables and semaphores share.
+// Lists of waiting threads and their order: the common part of condition variables and semaphores.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 and §6.11. A waiter is appended at the tail of the list with
-// some probability, else put at its head; the head is served first. With probability 1 the order is first in, first out.
-// With 1/1000 it is mostly last in, first out: as few threads circulate as there is work for, the others stay asleep,
-// and the one at the tail is served, too, in the long run. Probability 0 would let it starve and cannot be expressed.
+// some probability, otherwise put at its head; the head is served first. With probability 1 the order is first in, first
+// out. With 1/1000 it is mostly last in, first out: only as many threads circulate as there is work for, the others sleep
+// on, and the waiter at the tail is served in the long run. Probability 0 would let it starve and cannot be expressed.
 //
 // POSIX (sem_post, pthread_cond_signal) has waiters with a real-time priority served by priority, and among equals the one
-// first that has waited longest. So a list is sorted by priority, highest first, and all of the above is said of a class of
-// equals. While all are equal, putting one in takes constant time; else a walk past those of the other classes. A priority
-// is asked for once in a wait, when the waiter is compared with another: by the waiter itself, or where it came first and
-// alone, on its account when a second one comes. So whoever waits alone does not pay for the question.
+// that has waited longest. So a list is sorted by priority, highest first, and the above holds within a class of equal
+// priorities. With one class an insertion takes constant time; otherwise it walks past the other classes. A priority is
+// determined once in a wait, when the waiter is compared with another: by the waiter itself, or, for a waiter that was alone
+// in the list, by the second one. So a thread that waits alone does not pay for the system call.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class append_probability {
  public:
   constexpr append_probability() = default;
 
-  /// `p` in (0, 1]. What is smaller than 2⁻³² counts as 2⁻³², what is larger than 1 as 1.
+  /// `p` in (0, 1]. Values below 2⁻³² count as 2⁻³², values above 1 as 1.
   constexpr explicit append_probability(double p)
       : threshold_(p >= 1                 ? 0
                    : p * 4294967296.0 < 1 ? 1
@@ -41,12 +41,12 @@ class append_probability {
 /// deprecated: the name in 0.1. It goes away with 0.3.
 using append_chance [[deprecated("use append_probability")]] = append_probability;
 
-/// What a waiter's place in a list or chain is decided by.
+/// The key by which a waiter is placed in a list or chain.
 template <platform_with_priorities P>
 struct waiter_rank {
   using id = decltype(P::thread_id());
   typename P::template plain<id> thread;
-  typename P::template plain<std::uint32_t> value;  ///< 1 more than the thread's priority; 0: nobody has asked yet
+  typename P::template plain<std::uint32_t> value;  ///< 1 more than the thread's priority; 0: not yet determined
 
   /// By the waiter, before it joins a list.
   void begin(bool others_wait) {
@@ -60,7 +60,8 @@ struct waiter_rank {
   bool is_urgent() { return get() > 1; }
 };
 
-/// A list through the members next and prev of its elements, sorted by their member rank (waiter_rank). Whoever uses it provides for mutual exclusion.
+/// A list through the members `next` and `prev` of its elements, sorted by their member `rank` (waiter_rank). The
+/// caller provides for mutual exclusion.
 template <platform_with_priorities P, class Waiter>
 class waiter_list {
  public:

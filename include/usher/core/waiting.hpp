@@ -3,11 +3,11 @@
 // A lock writes its slow path once:
 //
 //     if (auto v = W::poll(word, pred)) return *v;       // a spinning lock always returns here
-//     if constexpr (W::parks) { … announce, P::park(…), wake by the one who hands over … }
+//     if constexpr (W::parks) { … announce, P::park(…), woken by the hand-over … }
 //
-// Two kinds differ at compile time: a lock that spins, and a lock that parks (its unlock has a wake in it). How long
-// a parking lock stays awake first is a limit, read in the cold path. One that sleeps between looks is to its lock as one
-// that spins: nobody wakes it. Which ways there are is the table in ways_of_waiting.hpp.
+// Two kinds of lock differ at compile time: one that spins, and one that parks (its unlock contains a wake-up). How long a
+// parking lock stays awake first is a limit, read in the cold path. To the lock, a way that sleeps between loads is a
+// spinning one: no thread wakes it. The ways of waiting are listed in ways_of_waiting.hpp.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ struct waiting {
   static constexpr way_of_waiting way = way_of(K);
   static constexpr bool parks = way.parks;
 
-  /// Stays awake until `pred` holds of the word, or as long as this kind of waiting does: then nullopt.
-  /// Orders: acquire, so that what the granting thread wrote is seen.
+  /// Stays awake until `pred` holds of the word, or until this way of waiting ends: then nullopt. Orders: acquire, so
+  /// that the waiter sees the granting thread's writes.
   template <class Word, class Pred>
   static auto poll(const Word& word, Pred pred) -> std::optional<decltype(word.load())> {
     constexpr auto acquire = std::memory_order_acquire;
@@ -45,8 +45,8 @@ struct waiting {
       return P::await(word, pred, acquire, policy);
   }
 
-  /// Waits for something that another thread is about to do (a link to be written, say): short, unless that thread
-  /// has lost its CPU; then a lock that does not spin must not keep the CPU from it.
+  /// Waits for a step that another thread is about to take (the write of a link, say): a short wait, unless that thread
+  /// has lost its CPU. In that case a lock that does not spin must not keep the CPU from it.
   template <class Word, class Pred>
   static auto await_soon(const Word& word, Pred pred) -> decltype(word.load()) {
     if constexpr (!parks && way.wants_cpu)
@@ -55,7 +55,7 @@ struct waiting {
       return P::await(word, pred, std::memory_order_acquire, look::polling_then_yielding);
   }
 
-  /// How long an arriving thread contends for a word that others also want, in nanoseconds.
+  /// How long an arriving thread competes for a word before it queues, in nanoseconds.
   static std::uint64_t spin_budget() {
     if constexpr (!parks)
       return ~std::uint64_t{0};
@@ -67,14 +67,15 @@ struct waiting {
 
  private:
   static std::uint32_t limit() {
-    constexpr std::uint32_t wait_limits::*which = way.limit;  // not looked up in the table at run time
+    constexpr std::uint32_t wait_limits::*which =
+        way.limit;  // known at compile time: no look-up in the table at run time
     return P::limits().*which;
   }
 };
 
 namespace waiting_contract {
 
-/// Instantiated, it has said what is missing.
+/// Its instantiation reports what is missing.
 template <class W>
 struct complete {
   using word = typename W::platform_type::template atomic<std::uint32_t>;
@@ -102,7 +103,8 @@ struct complete {
 
 }  // namespace waiting_contract
 
-/// What a lock may ask of its second parameter. As the concepts of platforms: no question, what is missing is an error.
+/// The contract of a lock's second parameter. As the concepts of platforms: not for questions, a missing member is an
+/// error.
 template <class W>
 concept way_to_wait = waiting_contract::complete<W>::looked_through;
 

@@ -1,18 +1,18 @@
-// The waiting array that TWA and its variants share: one a process, whatever locks use it.
+// The waiting array that TWA and its variants share: one in a process, for all its locks.
 //
 //     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
 //
-// A slot's value means nothing; that it changes tells those who watch it to look at their lock again. Hash collisions cost
-// a look and no more. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart,
-// so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
+// Only that a slot changes has a meaning: its watchers then look at their lock again. A hash collision costs one such look.
+// Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart, so never in one 128-byte
+// sector, and two locks that run in step do not meet in the same slots.
 //
-// The marks are the parking forms'. Where the hand-over is an atomic operation anyway, watchers can announce themselves
+// Only parking forms use the two marks. Where the hand-over is an atomic operation anyway, watchers can announce themselves
 // (store-buffer pattern: hand over, then read the slot; mark the slot, then look at the lock; all sequentially
-// consistent), and a notification that nobody waits for does not write to the array. Spinning forms notify blindly.
+// consistent), and a notification without watchers does not write to the array. Spinning forms always write.
 //
-// The paper's slots have 64 bits so that they never wrap; a futex sees 32. A watcher that read the slot before
-// exactly k × 2^30 notifications of it, and did not run during any of them, would miss them: at 10^8 notifications of one
-// slot a second it would have to be suspended for 10.7 s, to within one notification.
+// The paper's slots have 64 bits so that they never wrap; a futex has 32. A watcher that reads the slot, does not run during
+// exactly k × 2^30 notifications of it, and then sleeps would miss them: at 10^8 notifications of one slot a second it would
+// have to be suspended for 10.7 s, to within one notification.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ constexpr std::uint32_t hash(std::uint32_t number, std::uint32_t salt, std::uint
   return (number / ticket_words::one * multiplier) ^ salt;
 }
 
-/// Sets the sleeper's mark in a slot that is as it was seen.
+/// Sets the mark `sleeping` in a slot that still has the value seen.
 template <platform P, class Word>
 bool set_sleeping(Word& slot, std::uint32_t& seen) {
   if (!slot.compare_exchange_strong(seen, seen | sleeping, std::memory_order_seq_cst, std::memory_order_relaxed)) {
@@ -48,16 +48,17 @@ bool set_sleeping(Word& slot, std::uint32_t& seen) {
   return true;
 }
 
-/// Watches a slot until `near(order)`, a look at the lock in that order, says that the caller is near enough to its head.
+/// Watches a slot until `near(order)`, which looks at the lock in that order, says that the caller is near enough to
+/// its head.
 template <platform P, class W, class Word, class Near>
 void watch(Word& slot, Near near) {
   for (;;) {
-    // (3) acquire: pairs with (4). Slot first, then the lock: if the slot's value is from after the notification meant
-    // for us, the lock is seen as it was then. If it is from before, the slot will change. Without this look at the
-    // lock between the two, a notification could fall in between and be lost.
+    // (3) acquire: pairs with (4). The slot is read first, then the lock: if the slot's value is from after the
+    // notification meant for this watcher, the lock is seen as it was then. If it is from before, the slot will change.
+    // Without this look at the lock between the two, a notification could be lost there.
     std::uint32_t seen = slot.load(std::memory_order_acquire);
     if constexpr (W::parks) {
-      // (5) Mark, then look at the lock: either that look sees the hand-over or (4) sees the mark. Not by a compare-and-swap:
+      // (5) Mark, then look at the lock: either that look sees the hand-over or (4) sees the mark. No compare-and-swap:
       // other locks' threads could make it fail again and again, and the lock would not be looked at.
       if ((seen & watched) == 0) {
         slot.fetch_or(watched, std::memory_order_seq_cst);
@@ -77,11 +78,11 @@ void watch(Word& slot, Near near) {
   }
 }
 
-/// Counts on and takes the marks off: watchers set them again if they still wait. If somebody else has just
-/// done it, those who watch for us look at their lock, which has changed, before they mark again.
-/// The exchange could be relaxed: who finds its value marks the slot after it, and looks at the lock after that, both
-/// sequentially consistent as the caller's write to the lock and look at the slot are. It stays, so that (3) and (4) say all
-/// that there is to say of a value that has changed.
+/// Increments the count and clears the marks: watchers that still wait set them again. If another thread has just done
+/// so, the watchers meant here look at their lock, which has changed, before they mark again. The exchange could be
+/// relaxed: a thread that reads its value marks the slot after it, and looks at the lock after that, both sequentially
+/// consistent as the caller's write to the lock and look at the slot are. It stays, so that (3) and (4) explain a
+/// changed value by themselves.
 template <platform P, class Word>
 [[gnu::cold, gnu::noinline]] void notify_watchers(Word& slot) {
   std::uint32_t seen = slot.load(std::memory_order_relaxed);
@@ -95,8 +96,9 @@ template <platform P, class Word>
   }
 }
 
-/// Tells those who watch the slot to look again. Where threads park, the caller has before this written to the lock, or
-/// looked at it, by a sequentially consistent operation: what it tells of is then seen by whoever marks the slot later.
+/// Makes the watchers of a slot look at their lock again. Where threads park, the caller has written to the lock, or
+/// read it, by a sequentially consistent operation before this: a thread that marks the slot later sees what was
+/// written.
 template <platform P, class W, class Word>
 void notify(Word& slot) {
   if constexpr (!W::parks) {
@@ -109,9 +111,9 @@ void notify(Word& slot) {
 
 }  // namespace waiting_array
 
-// Which array a lock uses: the parameters of the papers are the defaults.
+// Which array a lock uses: the defaults are the papers' parameters.
 
-/// The process-wide one, or its beginning.
+/// The process-wide array, or its beginning.
 template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>(),
           std::uint32_t Multiplier = 127>
 class shared_array {
@@ -126,9 +128,9 @@ class shared_array {
   }
 };
 
-/// As much of the process-wide one as suits the machine. The papers wish it to be "sized as a function of the number of
-/// CPUs" (§2) and give no function: 64 slots a CPU is the next power of two to their 4096 for 72 CPUs (§4), the same for
-/// all locks of the process, at most 4096.
+/// As much of the process-wide array as suits the machine. The papers wish it to be "sized as a function of the number
+/// of CPUs" (§2) and give no function: 64 slots a CPU is the next power of two to their 4096 for 72 CPUs (§4), the same
+/// for all locks of the process, at most 4096.
 template <platform_with_tables P>
 class array_by_cpus {
  public:
@@ -146,7 +148,7 @@ class array_by_cpus {
   }
 };
 
-/// One of the lock's own: immune to other locks, and large.
+/// An array in each lock: no collisions with other locks, and large.
 template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>()>
 class private_array {
   static_assert(std::has_single_bit(Size));

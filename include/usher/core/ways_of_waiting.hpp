@@ -1,14 +1,14 @@
-// The ways of waiting, one line each: all that the catalogue, the command, the tests and their scripts know of them is made from
-// this table (tools/catalog.py reads it, too).
+// The ways of waiting, one line each: the catalogue, the command, the tests and their scripts are made from this table
+// (tools/catalog.py reads it, too).
 //
-//   kind         its name here; `usher list` has it with hyphens. New lines go to the end: the line's place is the kind's bit
+//   kind         its name here; `usher list` shows it with hyphens. New lines go to the end: the place of the line is the bit
 //   suffix       of the names of locks: "twa-park"
-//   looks by     what a waiter does between two looks at the word that it waits for: a policy of namespace look
-//   limit        which of wait_limits says how long it does so; for look::by::sleeping, how long it sleeps between two looks.
-//                none: for good, or, if it parks, a single look
-//   then parks   it goes to sleep at the limit, and the one that hands over wakes it
+//   looks by     what a waiter does between two loads of the word that it waits for: a policy of namespace look
+//   limit        the member of wait_limits that limits this; for look::by::sleeping, the time slept between two loads.
+//                none: no limit, or, if the way parks, a single load
+//   then parks   at the limit the waiter goes to sleep, and the hand-over wakes it
 //   usual        locks have this form unless their traits say otherwise
-//   wants a CPU  waiters load a CPU for so long that each wants one of its own
+//   wants a CPU  waiters load a CPU for so long that each needs one of its own
 //   in words     for `usher list`
 #pragma once
 
@@ -44,7 +44,7 @@ enum class place : std::uint8_t {
 };
 }  // namespace ways_detail
 
-/// The ways of waiting that a lock is compiled for. A bit set.
+/// Ways of waiting, as a set of bits.
 enum class waiting_kind : std::uint8_t {
 #define USHER_KIND(kind, ...) kind = 1u << unsigned(ways_detail::place::kind),
   USHER_WAYS_OF_WAITING(USHER_KIND)
@@ -73,7 +73,8 @@ struct way_of_waiting {
   /// "spin-then-park"
   constexpr std::string_view name() const { return hyphenated.data(); }
 
-  /// Whether locks go through the same states: two such ways differ in what a waiter does meanwhile, and for how long.
+  /// Whether locks go through the same states with both: two such ways differ in what a waiter does meanwhile, and for
+  /// how long.
   constexpr bool has_states_of(const way_of_waiting& other) const {
     return parks == other.parks && (!parks || (limit == nullptr) == (other.limit == nullptr));
   }
@@ -106,7 +107,8 @@ static_assert(table.size() <= 8, "waiting_kind has eight bits");
 
 #undef USHER_WAYS_OF_WAITING
 
-/// The one without a suffix first: it never needs a CPU of its own to make progress. That is the catalogue's order.
+/// All ways in the catalogue's order: the one without a suffix first, which never needs a CPU of its own to make
+/// progress.
 inline constexpr auto ways_of_waiting = [] {
   auto ways = ways_detail::table;
   std::size_t plain = 0;
@@ -119,7 +121,7 @@ constexpr const way_of_waiting& way_of(waiting_kind kind) {
   return ways_detail::table[unsigned(std::countr_zero(unsigned(kind)))];
 }
 
-/// The ways that have the same states as others, by the first of them in the catalogue: to the checker they are one.
+/// The first way in the catalogue that has the same states: to the checker these ways are one.
 constexpr waiting_kind first_with_states_of(waiting_kind kind) {
   for (const way_of_waiting& w : ways_of_waiting)
     if (w.has_states_of(way_of(kind))) return w.kind;
@@ -128,7 +130,7 @@ constexpr waiting_kind first_with_states_of(waiting_kind kind) {
 
 inline constexpr unsigned every_waiting_kind_there_is = (1u << ways_of_waiting.size()) - 1;
 
-/// Without those that few locks are compiled for.
+/// The usual ones.
 inline constexpr unsigned every_waiting_kind = [] {
   unsigned set = 0;
   for (const way_of_waiting& w : ways_of_waiting)
