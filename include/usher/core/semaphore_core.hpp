@@ -128,8 +128,7 @@ class semaphore_core {
       return false;
     }
     dispatch();
-    // (5) acquire: pairs with (3). The dispatching thread that took the waiter off the list is about to write its
-    // state.
+    // (5) acquire: pairs with (3). The thread that took the waiter off the list is about to write its state.
     P::await(
         w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire, look::polling_then_yielding);
     if (w.state.load(order::relaxed) == waiter::granted || take_notified(w)) return true;
