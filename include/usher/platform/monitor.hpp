@@ -1,8 +1,8 @@
-// Instructions by which a processor waits for a word to be written, in user mode and with a limit: Intel's UMONITOR and
-// UMWAIT, AMD's MONITORX and MWAITX, Arm's WFET.
+// Instructions that wait until a word is written, in user mode and with a limit: Intel's UMONITOR and UMWAIT, AMD's MONITORX
+// and MWAITX, Arm's WFET.
 //
-// Each is two steps: arm() names the cache line, wait() returns when it has been written since, or after about a
-// microsecond, or for no reason. Between the two the word is looked at: so no write is missed.
+// Two steps: arm() names the cache line; wait() returns when it has been written since, or after about a microsecond, or
+// spuriously. The word is loaded between the two, so no write is missed.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -19,7 +19,7 @@
 
 namespace usher::inline v1::native_detail {
 
-/// What the processor has.
+/// The processor's instructions for this.
 enum monitor_kind : std::uint32_t { monitor_none = 1, monitor_umwait = 2, monitor_mwaitx = 3, monitor_wfet = 4 };
 
 #if defined(__x86_64__)
@@ -30,7 +30,7 @@ struct umwait {
   static void arm(const volatile void* at) { __asm__ __volatile__("umonitor %0" ::"r"(at) : "memory"); }
   static void wait() {
     const std::uint64_t end = __builtin_ia32_rdtsc() + monitor_cycles;
-    // Operand 1: state C0.1, the one that is left faster.
+    // Operand 1: state C0.1, from which the wake-up is faster.
     __asm__ __volatile__("umwait %0" ::"r"(1), "a"(std::uint32_t(end)), "d"(std::uint32_t(end >> 32)) : "memory", "cc");
   }
 };
@@ -79,7 +79,7 @@ inline monitor_kind find_monitor() {
 
 #endif
 
-/// Polls with such an instruction between looks, for about ns nanoseconds.
+/// Polls with such an instruction between loads, for about ns nanoseconds.
 template <class Monitor, class Word, class Pred, class Clock>
 auto await_by_monitor(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns, Clock now)
     -> std::optional<decltype(word.load())> {

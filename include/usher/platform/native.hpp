@@ -1,15 +1,15 @@
-// The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each job has a header of its own in native/, with
-// the races that concern it; includes go one way:
+// The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each part has a header in native/, which also explains
+// its races. The parts include each other in one direction:
 //
-//     state       the process's one object, the layouts of what it points to, wait limits, tables
+//     state       the one object of the process, the layouts of what it points to, wait limits, tables
 //     futex       sleeping, waking, asymmetric fences, the clock
-//     fork        the number that tells a process from its parent                       on state
+//     fork        the fork epoch                                                        on state
 //     polling     waiting awake                                                         on state, futex
-//     records     a thread's record: who it is, its random bits                         on state, futex, fork
-//     nodes       queue nodes: those at hand, and the pool                              on records, polling
-//     inflation   room for the states of large locks                                    on state, polling
-//     numa        where a thread runs                                                   on records
-//     priority    how urgent a thread is                                                on state
+//     records     thread records: ids, owner tags, random bits                          on state, futex, fork
+//     nodes       queue nodes: those of a thread's record, and the pool                 on records, polling
+//     inflation   the pool of inflated states                                           on state, polling
+//     numa        the NUMA node of the calling thread                                   on records
+//     priority    a thread's real-time priority                                         on state
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@
 
 namespace usher::inline v1 {
 
-/// All that its users have of the parts is named here.
+/// The interface of the parts: every name that others may use is listed here.
 struct native : private native_detail::process,
                 private native_detail::sleeping,
                 private native_detail::fences,

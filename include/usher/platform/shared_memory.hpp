@@ -1,27 +1,27 @@
-// Memory that several processes share, as a platform: the same locks, between processes. include/usher/shared_memory.hpp is what
-// programs include.
+// Memory that processes share, as a platform: the same locks, between processes. Programs include
+// include/usher/shared_memory.hpp.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest" (PPoPP 2016), §2.2, "Inter-Process Uses": a node is named by a process and an
-// offset, for a pointer says nothing to another process.
+// offset, because a pointer has no meaning in another process.
 //
-// All that processes share lies in one region, mapped by each wherever there is room: a header, a share of nodes for each
-// process, the program's data. There is no pointer in it. What a process knows for itself is where its mapping is and which
-// shares are its own.
+// All that processes share is in one region, which each process maps wherever there is room: a header, a share of nodes for
+// each process, the program's data. It contains no pointer. A process itself stores the address of its mapping and the
+// numbers of its shares.
 //
 //     a handle      bits 6–13  the share: 1 … 255, so that handles below 64 are never nodes
 //                   bits 0–5   which of the share's 64 nodes
 //                   bits 14–31 0, free for marks
 //
-// Who gives nodes out: each process takes from its own shares, and each node comes back to where it is from, whoever gives it
-// back. A node says itself whether it is free. So no list breaks, wherever a process dies; and it does not matter if two take
-// from one share, which a process may find after an exec or in a child.
+// Each process takes nodes from its own shares, and each node is returned to its share, whichever process returns it. A node
+// itself has the flag that it is free. So there is no list that a dying process could break; and two processes may take from
+// one share, which happens after an exec or in a child.
 //
-// What differs from the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is an
-// offset. No thread-local storage, but for cached_node(): `k42-tls` and `clh-tls` have it in their names. Not here, so that locks
-// that need them do not compile: tables, annexes, objects on stacks.
+// Differences to the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is an
+// offset. Thread-local storage only for cached_node(): `k42-tls` and `clh-tls` have it in their names. Missing, so that locks
+// which need them do not compile: tables, inflated states, objects on stacks.
 //
-// A region is known by a type, `Name`: a process may have one of each. All shared objects of the process that use it should
-// see one definition of that type and export what is made of it; if they don't, each must join, which is harmless.
+// A region is named by a type, `Name`: a process may join one region of each. All shared objects of the process that use the
+// region should see one definition of that type and export its instances; otherwise each must join, which is harmless.
 #pragma once
 
 #include <errno.h>
@@ -57,29 +57,30 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 
 struct alignas(64) node_slot {
   queue_node<words> node;
-  std::atomic<std::uint32_t> used;  ///< 0: free; else the share by which its taker is known
+  std::atomic<std::uint32_t> used;  ///< 0: free; else the share of the process that took it
 };
 static_assert(sizeof(node_slot) == 64);
 
 inline constexpr std::uint32_t nodes_a_share = 64, most_shares = 256, most_own_shares = 16;
 
 struct alignas(64) share {
-  std::atomic<std::uint64_t> owner;      ///< identify(), 0: nobody's
-  std::atomic<std::uint32_t> look_here;  ///< a node that was free not long ago
+  std::atomic<std::uint64_t> owner;      ///< identify(); 0: free
+  std::atomic<std::uint32_t> look_here;  ///< a node that was free recently
 };
 
 struct layout {
   static constexpr std::uint64_t ready_mark = 0x31'30'72'65'68'73'75ull;  ///< "usher01": the version is in it
 
-  std::atomic<std::uint64_t> ready;  ///< written last by who creates the region
-  std::uint64_t bytes, data;         ///< the size of all; where the program's part begins
+  std::atomic<std::uint64_t> ready;  ///< written last by create()
+  std::uint64_t bytes, data;         ///< the size of the region; the offset of the program's data
   std::uint32_t nodes_each, shares_in_all;
-  share shares[most_shares];  ///< share 0 is nobody's
+  share shares[most_shares];  ///< share 0 is not used
   node_slot nodes[most_shares * nodes_a_share];
 };
 static_assert(sizeof(layout) == 64 + most_shares * 64 + most_shares * nodes_a_share * 64);
 
-/// When a process began, in the kernel's ticks; 0 if there is none, or only what its parent has not yet fetched, or there is no /proc.
+/// The time at which a process began, in the kernel's ticks; 0 if there is no such process, if it has ended and only
+/// awaits its parent, or if there is no /proc.
 inline std::uint64_t began(std::int32_t pid) {
   char name[32], text[1024];
   std::snprintf(name, sizeof name, "/proc/%d/stat", int(pid));
@@ -89,7 +90,7 @@ inline std::uint64_t began(std::int32_t pid) {
   close(fd);
   if (n <= 0) return 0;
   text[n] = '\0';
-  const char* p = std::strrchr(text, ')');  // the command may contain anything
+  const char* p = std::strrchr(text, ')');  // the command may contain any character
   if (p == nullptr || p[1] == '\0') return 0;
   const char state = p[2];
   unsigned long threads = 0;
@@ -101,14 +102,14 @@ inline std::uint64_t began(std::int32_t pid) {
   return 0;
 }
 
-/// Names a process for as long as the machine runs: when it began, and its id, which has 22 bits.
+/// Identifies a process until the machine is restarted: its begin, and its id, which has 22 bits.
 inline constexpr unsigned pid_bits = 22;
 inline std::uint64_t identify(std::int32_t pid) {
   return began(pid) << pid_bits | std::uint32_t(pid);
 }
 
-/// False only if the process is certainly gone. Ids of other PID namespaces say nothing: processes that share a region must
-/// share one.
+/// False only if the process has certainly ended. Ids of other PID namespaces mean nothing: processes that share a
+/// region must share one.
 inline bool is_alive(std::uint64_t owner) {
   const auto pid = std::int32_t(owner & ((1u << pid_bits) - 1));
   if (kill(pid, 0) != 0 && errno == ESRCH) return false;
@@ -143,7 +144,7 @@ struct shared_memory : native {
   static void wake(wake_key key, std::uint32_t mask, int most) {
     futex(key.word, FUTEX_WAKE_BITSET, std::uint32_t(most), nullptr, mask);
   }
-  static bool fence_heavy() { return false; }  // the system's is for the threads of one process
+  static bool fence_heavy() { return false; }  // membarrier is for the threads of one process
 
   // ---- nodes
 
@@ -178,7 +179,7 @@ struct shared_memory : native {
 
   // ---- the rest
 
-  /// All that wait in a region exist, whichever process they are of.
+  /// Constant: the threads that wait in a region exist, in whichever process.
   static std::uint32_t fork_epoch() { return 1; }
 
   static std::uint32_t thread_index() {
@@ -210,7 +211,7 @@ struct shared_memory : native {
 
   static layout* base() { return here_.base.load(std::memory_order_relaxed); }
 
-  /// The process has mapped the region. False if it is in another already.
+  /// Called when the process has mapped the region. False if it has joined another one already.
   static bool attach(layout* at) {
     layout* none = nullptr;
     if (!here_.base.compare_exchange_strong(none, at, std::memory_order_release, std::memory_order_relaxed))
@@ -221,7 +222,7 @@ struct shared_memory : native {
     return true;
   }
 
-  /// False if all shares are those of living processes.
+  /// False if all shares belong to living processes.
   static bool add_first_share() { return add_share() != 0; }
 
   static void detach() {
@@ -238,18 +239,18 @@ struct shared_memory : native {
  private:
   static constexpr std::uint32_t nodes_a_share = shared_memory_detail::nodes_a_share;
 
-  /// What this process knows for itself.
+  /// This process's own data on the region.
   struct place {
     std::atomic<layout*> base;
-    std::atomic<std::uint32_t> epoch;   ///< of the process that has joined: a child has another
-    std::atomic<std::uint32_t> joined;  ///< how often
+    std::atomic<std::uint32_t> epoch;   ///< the fork epoch in which the process joined: a child has another
+    std::atomic<std::uint32_t> joined;  ///< the number of joins
     std::atomic<std::uint32_t> seed;
-    std::atomic<std::uint32_t> own;  ///< how many of the following there are
+    std::atomic<std::uint32_t> own;  ///< the number of elements of shares[]
     std::atomic<std::uint32_t> shares[shared_memory_detail::most_own_shares];
   };
   static inline constinit place here_{};
 
-  /// Goes back when its thread ends.
+  /// Gives the node back when its thread ends.
   struct node_cache {
     node_handle handle = no_node;
     std::uint32_t epoch = 0, joined = 0;
@@ -287,7 +288,7 @@ struct shared_memory : native {
       const node_handle h = s * nodes_a_share + (first + i) % nodes_a_share;
       auto& used = base()->nodes[h].used;
       std::uint32_t none = 0;
-      // (n1) acquire: pairs with (n2), the end of the node's use by whoever gave it back.
+      // (n1) acquire: pairs with (n2), the end of the node's use by the thread that gave it back.
       if (used.load(std::memory_order_relaxed) == 0 &&
           used.compare_exchange_strong(none, s, std::memory_order_acquire, std::memory_order_relaxed)) {
         look_here.store((h + 1) % nodes_a_share, std::memory_order_relaxed);
@@ -297,15 +298,15 @@ struct shared_memory : native {
     return no_node;
   }
 
-  /// One more share for this process: nobody's, or that of a process that is no more. 0 if there is none.
+  /// Takes one more share for this process: a free one, or that of a process that has ended. 0 if there is none.
   [[gnu::cold, gnu::noinline]] static std::uint32_t add_share() {
     const int saved = errno;
     const std::uint32_t s = find_share(identify_self());
     errno = saved;
     if (s == 0) return 0;
     const std::uint32_t i = here_.own.load(std::memory_order_relaxed);
-    if (i >= shared_memory_detail::most_own_shares) return s;  // of use for this once
-    here_.shares[i].store(s, std::memory_order_relaxed);       // two at a time: one of them is lost to this process
+    if (i >= shared_memory_detail::most_own_shares) return s;  // used this time only
+    here_.shares[i].store(s, std::memory_order_relaxed);  // two threads at a time: this process loses one of the shares
     here_.own.store(i + 1, std::memory_order_release);
     return s;
   }
@@ -326,7 +327,7 @@ struct shared_memory : native {
     return false;
   }
 
-  /// In a child of a process that had joined: what was the parent's is the parent's.
+  /// In the child of a process that had joined: the parent keeps its shares.
   [[gnu::cold, gnu::noinline]] static void join_as_child() {
     std::uint32_t old = here_.epoch.load(std::memory_order_relaxed);
     const std::uint32_t epoch = fork_epoch_of_process();

@@ -1,10 +1,10 @@
 // The fork epoch: a number that differs between a process and its children.
 //
-// It stands in `mark`, on the page that a child finds wiped: the first question there finds 0 and stamps the process anew.
-// The kernel wipes the page (MADV_WIPEONFORK), and that of the chains of waiting threads; where it does not, a fork handler
-// does: forget_parent(). The wiping is asked for before the mark is written, or a child could inherit it. last_epoch is
-// copied by fork and written before the mark: a child of this very moment continues above it. Of threads that stamp a
-// process at once, the one that writes the mark first decides; the others take its stamp.
+// It is in `epoch_word`, on a page that is wiped in a child: the child's first access reads 0 and begins a new epoch. The
+// kernel wipes this page and that of the chains of waiting threads (MADV_WIPEONFORK); where it does not, a fork handler
+// does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word. last_epoch is
+// copied by fork and also written before the epoch word: a child of that very moment continues above it. Of several threads
+// that begin an epoch, the first to write the word decides; the others take its epoch.
 #pragma once
 
 #include <errno.h>
@@ -27,8 +27,8 @@ inline std::int32_t gettid_now() {
 }
 
 struct forks {
-  /// A number that differs between a process and its children: what it was when a lock was last used tells whether
-  /// threads that hold it or wait for it exist here. Never 0.
+  /// A number that differs between a process and its children, never 0. Threads that held a lock or waited for it in
+  /// another epoch do not exist in this process.
   static std::uint32_t fork_epoch() {
     const std::uint64_t epoch_word = usher_process_state.epoch_word.load(std::memory_order_acquire);
     if (epoch_word == 0) [[unlikely]]
@@ -36,7 +36,7 @@ struct forks {
     return std::uint32_t(epoch_word >> 32);
   }
 
-  /// The same, or 0 if there is none yet, by one load.
+  /// The same by one load, or 0 before the epoch has begun.
   static std::uint32_t epoch_so_far() {
     constexpr bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     using half [[gnu::may_alias]] = std::uint32_t;
@@ -44,11 +44,11 @@ struct forks {
     return __atomic_load_n(halves + (little_endian ? 1 : 0), __ATOMIC_ACQUIRE);
   }
 
-  /// In a child, for kernels that do not wipe there what is of the parent: between the handlers' first and last lines.
+  /// In a child, for kernels that do not wipe the parent's pages. Runs between other fork handlers.
   static void forget_parent() {
     auto& s = usher_process_state;
     if (s.unwiped.load(std::memory_order_relaxed) == 0) return;
-    sigset_t all, before;  // no handler may lock halfway
+    sigset_t all, before;  // no signal handler may lock in the middle of this
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     s.epoch_word.store(0, std::memory_order_relaxed);
@@ -64,7 +64,8 @@ struct forks {
   [[gnu::cold, gnu::noinline]] static std::uint32_t begin_epoch() {
     auto& s = usher_process_state;
     const int saved = errno;
-    // Before the mark is written, or a child could inherit it; and before there is a node that could be in a chain.
+    // Before the epoch word is written, so that no child inherits it; and before there is a node that could be in a
+    // chain.
     if (madvise(&s.epoch_word, 4096, MADV_WIPEONFORK) != 0 ||
         madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK) != 0) {
       s.unwiped.store(1, std::memory_order_relaxed);
@@ -73,7 +74,7 @@ struct forks {
     }
     const std::int32_t pid = getpid();
     s.pid.store(pid, std::memory_order_relaxed);
-    // A stamp that no ancestor has used: last_epoch is copied by fork. It is written before the mark, so that a
+    // An epoch that no ancestor has used: last_epoch is copied by fork. It is written before the epoch word, so that a
     // child of this very moment continues above it.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
     std::uint64_t epoch_word = 0;
@@ -82,8 +83,8 @@ struct forks {
       errno = saved;
       return std::uint32_t(epoch_word >> 32);
     }
-    // If this is the thread that forked, every other record belongs to a thread that is not here. But only where that
-    // thread has one record: shared objects that embed locks may each have given it one, which only they know.
+    // If this is the thread that forked, every other record belongs to a thread that this process does not have. Only
+    // if that thread has one record: shared objects that embed locks may each have given it one, which only they know.
     const std::int32_t tid = gettid_now();
     if (tid == pid && s.orphaned_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // Sleeping and waking by the kernel's futex, the clock by which sleeps are measured, and asymmetric fences by membarrier.
 //
-// The word that a wake() names may be gone by then, and its memory anybody's: a stray wake, for which every park() stands
-// in a loop. errno is the program's: nothing here changes it. Nothing here is a cancellation point.
+// The word that a wake() names may be gone by then, and its memory in other use: a stray wake-up, because of which every
+// park() stands in a loop. errno belongs to the program: nothing here changes it. Nothing here is a cancellation point.
 #pragma once
 
 #include <errno.h>
@@ -34,7 +34,7 @@ struct sleeping {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr, mask);
   }
 
-  /// A word of 64 bits is watched by its upper half.
+  /// Sleeps on the upper half of a word of 64 bits.
   static void park(const std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint32_t mask) {
     USHER_PROBE1(sleep, key_of(word).word);
     count_sleep();
@@ -71,7 +71,7 @@ struct sleeping {
   }
 
  private:
-  /// errno is the program's: a lock does not change it.
+  /// errno belongs to the program: a lock does not change it.
   static void futex(void* word, int op, std::uint32_t value, const timespec* timeout, std::uint32_t mask) {
     const int saved = errno;
     syscall(SYS_futex, word, op, value, timeout, nullptr, mask);
@@ -81,21 +81,21 @@ struct sleeping {
 
 /// A pair of asymmetric fences.
 struct fences {
-  /// For the compiler alone: the heavy side makes every other thread pass a real one.
+  /// A fence for the compiler only: the heavy side makes every other thread pass a real one.
   static void fence_light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-  /// Every thread of the process that runs passes a full memory barrier during the call, between two of its
-  /// instructions; one that does not run has passed one. Linux 4.14; false where the system refuses it.
+  /// Every running thread of the process passes a full memory barrier during the call, between two of its instructions;
+  /// a thread that does not run has passed one. Linux 4.14; false where the system refuses it.
   static bool fence_heavy() {
     const int saved = errno;
     bool done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-    // EPERM: this process has not said yet that it will use it.
+    // EPERM: the process has not registered for it yet.
     if (!done && errno == EPERM) done = prepare_heavy_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
     errno = saved;
     return done;
   }
 
-  /// Cheap while the process has one thread, milliseconds later: best called early by those who need heavy fences.
+  /// Cheap while the process has one thread, milliseconds later: programs that need heavy fences should call it early.
   static bool prepare_heavy_fences() {
     const int saved = errno;
     const bool done = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);

@@ -1,7 +1,7 @@
-// Room for the states of large locks, from a pool that is never unmapped: a list of places that were in use, and places that
-// have not been. A list that looks the same is the same: the upper half of its word counts changes.
+// The pool of inflated states (core/inflatable.hpp), never unmapped: a list of states that were in use, and those that have
+// not been. The upper half of the list's word counts changes, so that equal words mean an equal list (no ABA).
 //
-// A fork loses those that are attached at that moment to the child, where nobody returns them; not to the parent.
+// In the child of a fork the states in use at that moment are lost, for their threads do not exist there. The parent loses none.
 #pragma once
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct inflation {
     const std::uint32_t h = take_inflated_slot();
     if (h == 0) return 0;
     auto& slot = inflated_slots()[h];
-    // Two shared objects may differ in what they take for the type: then the bytes are cleared once too often.
+    // Two shared objects may have different tags for the same type: then the bytes are cleared once too often.
     if (slot.type.load(std::memory_order_relaxed) != &type_tag<T>) {
       std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
       slot.type.store(&type_tag<T>, std::memory_order_relaxed);
@@ -62,7 +62,7 @@ struct inflation {
 
   static std::uint32_t take_inflated_slot() {
     auto& s = usher_process_state;
-    // (a1) acquire: pairs with (a2). The upper half counts changes, so that a list which looks the same is the same.
+    // (a1) acquire: pairs with (a2). The upper half counts changes: equal words mean an equal list.
     std::uint64_t head = s.free_inflated.load(std::memory_order_acquire);
     while (std::uint32_t(head) != 0) {
       const std::uint32_t next = inflated_slots()[std::uint32_t(head)].next_free.load(std::memory_order_relaxed);

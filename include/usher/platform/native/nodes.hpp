@@ -1,19 +1,19 @@
-// Queue nodes: what a thread has at hand, and the pool that all share.
+// Queue nodes: those in a thread's record, and the pool that all threads share.
 //
-// A node belongs to whoever has it at hand, and nodes have no home: a thread gives a node to its own record, which keeps a
-// few, and what is too much or missing there is exchanged with a list that all share. So taking and giving a node cost the
-// same however many nodes the thread holds, whoever took them, and however its threads have ended. Signal handlers that
-// lock come in the middle of it: (s1) to (s4) in records.hpp.
+// A node belongs to the thread that has it, and nodes have no home: a thread gives a node to its own record, which keeps a
+// few, and exchanges surplus and shortage with a list shared by all threads. So taking and giving a node cost the same
+// however many nodes the thread holds, whichever thread took them, and however its threads have ended. Signal handlers may
+// lock in the middle of these operations: (s1) to (s4) in records.hpp.
 //
-// The pool: a list, and the nodes that have not been in use. Each of its words is changed by compare-and-swap only, so
-// threads, handlers and threads that never come back may interrupt each other anywhere in it: what is lost then is what they
-// had in hand.
+// The pool is a list, and the nodes that have not been in use. Each of its words is changed by compare-and-swap only, so
+// threads and handlers, also threads that never run again, may interrupt each other anywhere in it: lost are then only the
+// nodes that they had just taken.
 //
-// Where locks are reset in a child (orphaned_are_free) it lies on the page that a fork wipes: nodes that ghosts hold,
-// wait with or had at hand cost the child nothing, for its pool is a new one. It begins behind all nodes that an ancestor
-// has made and goes round from there. So a node that the thread which forked still has in hand, because it did so in a
-// handler that interrupted an operation on a lock, is not handed out once more, whatever the operation goes on to do with
-// it; unless the child has made a million others by then. Elsewhere locks may stay in use across a fork, and the child goes
+// If locks are reset in a child (orphaned_are_free) the pool is on the page that a fork wipes. Nodes that orphaned threads
+// hold, wait with or have in their records cost the child nothing, for its pool is a new one. It begins behind all nodes
+// that an ancestor has made and goes round from there. So a node that the forking thread still has, because it forked in a
+// handler that interrupted an operation on a lock, is not given out once more, whatever the operation goes on to do with
+// it; unless the child has made a million others by then. Otherwise locks may stay in use across a fork, and the child goes
 // on with a copy of the pool.
 #pragma once
 
@@ -45,15 +45,15 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// The node that was given last is the next that is taken, whoever took it before: all nodes wander, and none needs to be
-  /// kept beside the others.
+  /// The node that was given last is the next that is taken, whichever thread took it before: nodes have no home, and
+  /// no node needs to be cached apart from the others.
   static node_handle cached_node() { return take_node(); }
   static void cache_node(node_handle h) { give_node(h); }
 
   static queue_node<native>& node(node_handle h) { return *slot(h).queue(); }
 
  private:
-  // ---- what a thread has at hand
+  // ---- the nodes in a thread's record
 
   static node_handle take_from(thread_record& r, std::uint32_t epoch) {
     records::begin(r);
@@ -77,7 +77,7 @@ struct nodes {
     records::end(r, epoch);
   }
 
-  /// No record yet, or of another incarnation, or busy.
+  /// There is no record yet, or it is of another epoch, or busy.
   [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
     const std::uint32_t epoch = forks::fork_epoch();
     if (thread_record* const r = records::ready_record(epoch)) return take_from(*r, epoch);
@@ -93,7 +93,8 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// The record is empty, and busy. A batch comes: then as many may be given as taken before the pool is needed again.
+  /// The record is empty, and busy. It gets a batch: then as many nodes may be given as taken before the pool is needed
+  /// again.
   [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t epoch) {
     const std::uint32_t n = acquire_nodes(r.at(1), thread_record::batch);
     const node_handle h = r.at(n)->load(std::memory_order_relaxed);
@@ -131,7 +132,7 @@ struct nodes {
     return ((list >> handle_bits) + 1) << handle_bits | first;
   }
 
-  /// First use in this incarnation, or once more.
+  /// First use in this epoch, or a repetition of it.
   static void open(node_pool& p) {
     auto& s = usher_process_state;
     std::uint64_t none = 0;
@@ -145,7 +146,7 @@ struct nodes {
                                    std::memory_order_relaxed);
   }
 
-  /// At most so many nodes, from the list or new ones. How many.
+  /// Takes at most `most` nodes, from the list or new ones. Returns their number.
   static std::uint32_t acquire_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     const std::uint32_t n = cut_nodes(to, most);
     return n != 0 ? n : make_nodes(to, most);
@@ -162,8 +163,8 @@ struct nodes {
         list = p.list.load(std::memory_order_acquire);
         continue;
       }
-      // The list may change while we go along it. What is read then is some node, for a link is never anything else; and the
-      // exchange fails, for the changes are counted.
+      // The list may change during the walk. The walk then reads some node, for a link is never anything else; and the
+      // exchange fails, because the changes are counted.
       std::uint32_t n = 0;
       node_handle h = first_of(list);
       for (; n < most && h != no_node; n++) {
@@ -177,7 +178,7 @@ struct nodes {
     }
   }
 
-  /// Makes nodes that have not been in use in this incarnation.
+  /// Makes nodes that have not been in use in this epoch.
   static std::uint32_t make_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     auto& s = usher_process_state;
     auto& p = pool();
@@ -185,7 +186,7 @@ struct nodes {
     std::uint64_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
     for (;;) {
       const std::uint64_t from = p.from.load(std::memory_order_relaxed);
-      if (made == 0 || from == 0) {  // a fork in a handler, since the list was open or in the middle of open()
+      if (made == 0 || from == 0) {  // a handler has forked since the list was opened, or in the middle of open()
         open(p);
         made = p.made.load(std::memory_order_acquire);
         continue;
@@ -193,7 +194,7 @@ struct nodes {
       const std::uint64_t begin = made - 1;
       const std::uint32_t left = all - std::uint32_t(made - from), n = most < left ? most : left;
       if (n == 0) return 0;
-      // Before they are anybody's: a child begins behind them from then on.
+      // Before a thread has them: a child begins behind them from then on.
       std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
       while (ever < begin + n && !s.ever_made.compare_exchange_weak(ever, begin + n, std::memory_order_relaxed)) {
       }
@@ -206,12 +207,12 @@ struct nodes {
     }
   }
 
-  /// Gives a list of nodes, whose links are set up to the last, to all.
+  /// Gives a list of nodes, linked up to the last, to the pool.
   static void release_nodes(node_handle first, node_handle last) {
     auto& p = pool();
     std::uint64_t list = p.list.load(std::memory_order_relaxed);
     for (;;) {
-      if (list == 0) {  // a child in which nobody has taken a node yet
+      if (list == 0) {  // a child in which no thread has taken a node yet
         open(p);
         list = p.list.load(std::memory_order_relaxed);
         continue;

@@ -1,4 +1,4 @@
-// The NUMA node that the calling thread runs on: read from its restartable-sequences area, where the kernel writes it, or
+// The NUMA node on which the calling thread runs: read from its restartable-sequences area, where the kernel writes it, or
 // else by a system call now and then. A guess either way: the thread may be moved right after it.
 #pragma once
 
@@ -34,7 +34,7 @@ struct numa {
   }
 
  private:
-  /// Of a thread that could not be registered it is 0.
+  /// 0 for a thread whose registration failed.
   static std::uint32_t rseq_node_id() {
     constexpr std::ptrdiff_t node_id = 20;  // struct rseq
     auto* area = static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset;

@@ -1,8 +1,9 @@
 // Waiting awake: the pause instruction, the ways to await a word, and the pause of a retry loop.
 //
-// A waiter that never sleeps may hold the CPU that the awaited thread needs. So whatever polls for longer than about a
-// microsecond offers its CPU to others between looks; and where the wait has no limit it sleeps for a little in the end, for
-// a thread of lower real-time priority gets no CPU from a yield. await() alone does neither: spin locks promise a CPU each.
+// A waiter that never sleeps may hold the CPU that the awaited thread needs. So a waiter that polls for longer than about a
+// microsecond yields its CPU between loads; and where the wait has no limit it sleeps for short times in the end, because a
+// thread of lower real-time priority gets no CPU from a yield. await() with look::polling and no limit does neither: spin
+// locks need a CPU for each thread.
 #pragma once
 
 #include <sched.h>
@@ -41,8 +42,8 @@ struct polling {
     }
   }
 
-  /// After about a microsecond it offers its CPU to others between looks, for whoever is waited for
-  /// may be the one who needs it. A yield that nobody takes costs about as much as a few pauses.
+  /// After about a microsecond it yields between loads, for the awaited thread may need this CPU. A yield without
+  /// effect costs about as much as a few pauses.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::polling> limit)
       -> std::optional<decltype(word.load())> {
@@ -56,7 +57,7 @@ struct polling {
     return await_until(word, pred, order, limit.ns, [](unsigned) { sched_yield(); });
   }
 
-  /// Polls, then yields, then sleeps for a little between looks: with real-time priorities, yielding alone may not
+  /// Polls, then yields, then sleeps for short times between loads: with real-time priorities, a yield alone may not
   /// let the awaited thread run.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order,
@@ -79,7 +80,7 @@ struct polling {
     }
   }
 
-  /// The processor is asked once what it can do.
+  /// The processor's instructions are determined once.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::monitoring> limit)
       -> std::optional<decltype(word.load())> {
@@ -111,7 +112,7 @@ struct polling {
   }
 
  private:
-  static constexpr unsigned yields_after = 32;        // looks
+  static constexpr unsigned yields_after = 32;        // loads
   static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
 
   static void sleep_for(std::uint64_t ns) {
@@ -130,7 +131,7 @@ struct polling {
         count_polls(i);
         return v;
       }
-      if (i % 8 == 0) {  // a look at the clock costs about as much as eight looks at the word
+      if (i % 8 == 0) {  // reading the clock costs about as much as eight loads of the word
         const std::uint64_t t = ns != 0 ? now() : 0;
         if (i == 0) end = t + ns;
         if (t >= end) {

@@ -1,5 +1,5 @@
-// A thread's real-time priority, as the kernel has it at the moment of the question. Apart from records.hpp, for it asks about
-// any thread by its id, and needs none.
+// A thread's real-time priority, as the kernel has it at the moment of the call. Not in records.hpp, because it takes the id
+// of any thread and needs no record.
 #pragma once
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 namespace usher::inline v1::native_detail {
 
 struct priorities {
-  /// SCHED_FIFO and SCHED_RR: 1 … 99, as the kernel has it; SCHED_DEADLINE, which goes before them: 100; all others 0. Asked
-  /// each time, for another thread or process may change it at any time. `thread` 0: the caller's. errno is the program's.
+  /// SCHED_FIFO and SCHED_RR: 1 … 99, as the kernel has it; SCHED_DEADLINE, which goes before them: 100; all others 0.
+  /// Not cached, because another thread or process may change it at any time. `thread` 0: the caller's. Keeps errno.
   static std::uint32_t priority(std::int32_t thread = 0) {
     constexpr long deadline = 6, reset_on_fork = 0x40000000;  // SCHED_DEADLINE, SCHED_RESET_ON_FORK
     const int saved = errno;
@@ -33,7 +33,7 @@ struct priorities {
     return p > 0 ? std::uint32_t(p) : 0;
   }
 
-  /// For tests, where the machine gives no real-time priorities: a thread's priority is 19 less its nice value, 0 … 39.
+  /// For tests on machines without real-time priorities: a thread's priority is 19 minus its nice value, 0 … 39.
   static void set_priorities_by_nice(bool on) {
     usher_process_state.nice_ranks.store(on ? 1 : 0, std::memory_order_relaxed);
   }

@@ -1,26 +1,25 @@
-// Thread records, and what a thread knows of itself by its record: its id, a small number, random bits.
+// Thread records, and a thread's values in its record: its id, a small number, random bits.
 //
-// Thread records and queue nodes live in one mapped region that is never unmapped. A record is owned by a living thread id
-// in one incarnation of the process (its fork epoch); there is no destructor and no key: a thread that needs a record takes
-// over one whose owner no longer exists. Thread-local storage holds one pointer.
+// Thread records and queue nodes are in one mapped region that is never unmapped. A record is owned by a living thread id
+// in one fork epoch; there is no destructor and no key: a thread that needs a record takes over one whose owner no longer
+// exists. Thread-local storage has one pointer.
 //
-// Handlers. The thread's signal handlers may lock, too, at any point of what is done with free[] and top, and return
-// while they hold the lock. So the owner says in `ready` that it is at it:
+// Signal handlers may lock, too, at any point of an operation on free[] and top, and may return while they hold the lock. So
+// the owner announces the operation in `ready`:
 //
-//     (s1) ready is compared with the stamp    equal, or nothing is done here
+//     (s1) ready is compared with the epoch    equal, or the record is not used
 //     (s2) ready = busy
 //     (s3) top and free[] are read and written
-//     (s4) ready = the stamp
+//     (s4) ready = the epoch
 //
-// A handler that comes before (s2) has done with the record when it returns, and (s3) reads what it has left. One that
-// comes between (s2) and (s4) finds `busy` and takes its nodes from the pool, and gives them there; the pool's operations
-// are compare-and-swaps, which any number may interrupt. One that comes after (s4) finds all done. Whoever jumps out of a
-// handler leaves the record busy: it is then not used any more as long as the thread lives. In (s3) the order is such
+// A handler before (s2) has finished with the record when it returns, and (s3) reads what it has left. A handler between
+// (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the pool's operations are
+// compare-and-swaps, which any number of threads may interrupt. A handler after (s4) finds the operation complete. A jump
+// out of a handler leaves the record busy: it is not used any more as long as the thread lives. The order in (s3) is such
 // that a thread which ends there, in a handler, leaves no node in two places.
 //
-// Forks. In the child of a fork in a handler the stamp of (s4) is of the parent's incarnation: the record's nodes are then
-// of unknown origin, and dropped where the pool began anew (nodes.hpp). So are those of other threads that the child
-// does not have.
+// Forks. In the child of a fork in a handler the epoch of (s4) is the parent's: the record's nodes are then of unknown
+// origin, and dropped if the pool began anew (nodes.hpp). So are those of the threads that the child does not have.
 #pragma once
 
 #include <errno.h>
@@ -39,7 +38,7 @@
 namespace usher::inline v1::native_detail {
 
 struct records {
-  /// The calling thread's record, or null if no more can be had.
+  /// The calling thread's record, or null if there are no more records.
   static thread_record* self() {
     thread_record* r = current_record;
     if (r == nullptr || r->epoch() != forks::fork_epoch()) [[unlikely]]
@@ -54,8 +53,8 @@ struct records {
     return gettid_now();
   }
 
-  /// The same where the current stamp is known already: the upper half of a word. False: the thread has no record for it yet; ask
-  /// thread_id().
+  /// The same if the upper half of `word` is the current epoch, by one comparison. False: the thread has no record of
+  /// that epoch; call thread_id().
   [[gnu::always_inline]] static bool recorded_id(std::uint64_t word, std::uint32_t& id) {
     const thread_record* const r = current_record;
     if (r == nullptr) [[unlikely]]
@@ -65,15 +64,15 @@ struct records {
     return (owner ^ word) >> 32 == 0;
   }
 
-  /// A small number of the calling thread's own; 0 if it has no record.
+  /// A small number that only the calling thread has; 0 if it has no record.
   static std::uint32_t thread_index() {
     const thread_record* r = self();
     return r != nullptr ? std::uint32_t(reinterpret_cast<const thread_record*>(slot_base()) - r) : 0;
   }
 
-  /// What tells the calling thread from all others that live: odd, above 2; 1 if the thread has no record (yet), or one
-  /// whose address has a lower half of 0: that thread is never sure to hold a mutex. Its bits 7–31
-  /// are the record's, bits 1–6 are 0. One load from thread-local storage.
+  /// Distinguishes the calling thread from all others that live: odd, above 2; 1 if the thread has no record (yet), or
+  /// one whose address has a lower half of 0: that thread is never certain to hold a mutex. Bits 7–31 are those of the
+  /// record's address, bits 1–6 are 0. One load from thread-local storage.
   static std::uint32_t owner_tag() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_record)) | 1; }
   static void ensure_owner_tag() { self(); }
 
@@ -94,7 +93,7 @@ struct records {
 
   // ---- by nodes.hpp
 
-  /// The region of records and nodes: 72 MiB of addresses, touched as needed; less where the process may not have so much.
+  /// The region of records and nodes: 72 MiB of addresses, touched as needed; less if the process may not map so much.
   static node_slot* region() {
     auto& s = usher_process_state;
     if (auto* base = s.nodes.load(std::memory_order_acquire)) return base;
@@ -111,7 +110,7 @@ struct records {
       n = reserved_records;
     void* const begin = mapped ? fresh : s.reserve;
     auto* const mine = reinterpret_cast<node_slot*>(static_cast<thread_record*>(begin) + n);
-    // shared_memory.hpp wants indices of 16 bits.
+    // shared_memory.hpp needs indices of 16 bits.
     head(mine).records.store(n < 65536 ? n : 65535, std::memory_order_relaxed);
     head(mine).slots.store(n * slots_a_record, std::memory_order_relaxed);
     node_slot* base = nullptr;
@@ -123,16 +122,16 @@ struct records {
     return base;
   }
 
-  // The fences keep the compiler from moving what is between (s2) and (s4) out of it.
+  // The fences keep the compiler from moving the operations between (s2) and (s4) out of there.
 
   static void begin(thread_record& r) {
     r.ready.store(thread_record::busy, std::memory_order_relaxed);  // (s2)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  /// Release: pairs with (r2), what this thread did with the nodes.
+  /// Release: pairs with (r2), this thread's operations on the nodes.
   static void end(thread_record& r, std::uint32_t epoch) { r.ready.store(epoch, std::memory_order_release); }  // (s4)
 
-  /// The nodes become this incarnation's: those of another one are of another pool.
+  /// Makes the record valid in this epoch. Nodes of another epoch are dropped if they are of another pool.
   static void make_ready(thread_record& r, std::uint32_t epoch) {
     if (r.ready.load(std::memory_order_acquire) == epoch) return;  // (r2)
     begin(r);
@@ -142,11 +141,12 @@ struct records {
     end(r, epoch);
   }
 
-  /// The calling thread's record, if it may be used; null if it is busy, or there is none.
+  /// The calling thread's record; null if it is busy or there is none.
   static thread_record* ready_record(std::uint32_t epoch) {
     thread_record* const r = self();
     if (r == nullptr || r->ready.load(std::memory_order_relaxed) == thread_record::busy) return nullptr;
-    // A handler that comes here does all of the following: then it is done twice, and what the handler has got is lost.
+    // A handler that interrupts this does all of the following: then it is done twice, and the nodes that the handler
+    // has got are lost.
     make_ready(*r, epoch);
     return r;
   }
@@ -156,16 +156,17 @@ struct records {
     const std::uint32_t epoch = forks::fork_epoch();
     const std::uint64_t me = std::uint64_t{epoch} << 32 | std::uint32_t(gettid_now());
     if (thread_record* r = current_record) {
-      // I am the thread that forked; nobody takes over a record with an old stamp, so it is still mine.
+      // This is the thread that forked; no thread takes over a record of an old epoch, so it is still this thread's.
       if (r->epoch() != epoch) r->owner.store(me, std::memory_order_relaxed);
       return r;
     }
-    // None for a child that shares our memory (vfork): its thread-local storage is the suspended parent's, and ids of another
-    // process's threads do not say who is alive.
+    // No record for a child that shares this process's memory (vfork): its thread-local storage is the suspended
+    // parent's, and thread ids of another process do not tell which threads live.
     if (getpid() != usher_process_state.pid.load(std::memory_order_relaxed)) return nullptr;
     thread_record* r = claim_record(me);
     if (r == nullptr) return nullptr;
-    // Has a handler found one meanwhile? (One that comes now leaves a record that stays unused as long as this thread lives.)
+    // A handler may have taken a record meanwhile. (A handler right here leaves a record that stays unused as long as
+    // this thread lives.)
     if (thread_record* const theirs = current_record) {
       if (r != theirs) r->owner.store(0, std::memory_order_release);
       return theirs;
@@ -174,8 +175,8 @@ struct records {
     return r;
   }
 
-  /// A record that becomes mine: a dead thread's if one is found by a short look, else a new one; where there can be no more, by
-  /// a longer look. So it takes a bounded time, however many threads there are and have been.
+  /// Takes a record: a dead thread's if one is found by a short search, else a new one; if there can be no more, a dead
+  /// thread's by a longer search. So it takes a bounded time, however many threads there are and have been.
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
     node_slot* const base = region();
@@ -186,7 +187,7 @@ struct records {
     }
     const std::uint32_t capacity = head(base).records.load(std::memory_order_relaxed);
     while (made < capacity) {
-      // Between this and take_over, another thread may see the new record, unowned, and be quicker.
+      // Before take_over another thread may find the new record without an owner, and take it.
       if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
         thread_record& r = record(base, ++made);
         if (take_over(r, me)) return &r;
@@ -202,9 +203,9 @@ struct records {
   static bool take_over(thread_record& r, std::uint64_t me) {
     std::uint64_t owner = r.owner.load(std::memory_order_acquire);
     if (owner == me) {
-      // This thread's id, but perhaps not this thread's: its thread is dead and the id was given out again. Or it is this
-      // thread's: another shared object's that embeds locks, or one that a handler finds while we are at it here. All of
-      // these may share it, unless it is in use right now.
+      // The owner's id is this thread's. Either its thread is dead and the id was given out again, or the record is
+      // this thread's: of another shared object that embeds locks, or found by a handler that interrupted this
+      // function. In each case they may share it, unless it is in use right now.
       if (&r == current_record || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
     } else if (owner != 0) {
       // A record of another incarnation may belong to the thread that forked.

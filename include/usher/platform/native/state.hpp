@@ -1,13 +1,13 @@
-// What a process keeps: the layout of it, and one object.
+// The state of a process: one object, and the layouts of what it points to.
 //
 // All process-wide state is one object, `usher_process_state`, found under one name by everything in the process that was
-// built from this layout: two shared objects that were loaded with RTLD_LOCAL must agree on the waiting array and on what a
-// node handle means, or a waiter in one of them would never hear of an unlock in the other. An inline variable is not enough,
-// for clang does not make it unique; so the object is defined by an assembler directive that either compiler emits alike.
+// built from this layout. Two shared objects loaded with RTLD_LOCAL must agree on the waiting array and on the meaning of a
+// node handle: otherwise a waiter in one of them would miss an unlock in the other. clang does not make an inline variable
+// unique across shared objects, so the object is defined by an assembler directive, the same for both compilers.
 //
-// Layouts only, the wait limits, the number of CPUs and the tables. The operations on a record, a node, a place of the pool
-// of large locks' states, and what interrupts them where, are in records.hpp, nodes.hpp and inflation.hpp; the life of the
-// first page across a fork is in fork.hpp.
+// Only layouts, the wait limits, the number of CPUs and the tables are here. The operations on records, nodes and inflated
+// states, and what may interrupt them, are in records.hpp, nodes.hpp and inflation.hpp; the first page across a fork is
+// explained in fork.hpp.
 #pragma once
 
 #include <errno.h>
@@ -31,99 +31,101 @@ namespace native_detail {
 struct alignas(64) node_slot {
   queue_node<native>* queue() { return reinterpret_cast<queue_node<native>*>(this); }
   unsigned char raw[32];
-  std::atomic<node_handle> next;  ///< in a list of the pool's. Beside the node, so that it is a handle at any time
+  std::atomic<node_handle> next;  ///< in the pool's list. Not in the node, so that it is a handle at any time
 };
 
-/// A thread's record. All of it is the owner's alone; atomic only because a dead owner's last writes are ordered by the
-/// kernel, which thread sanitizers do not see. What interrupts what is done with it, and forks: records.hpp.
+/// A thread's record. Only its owner accesses it; atomic only because a dead owner's last writes are ordered by the
+/// kernel, which thread sanitizers do not see. Interruptions and forks: records.hpp.
 struct alignas(64) thread_record {
   static constexpr std::uint32_t most = 14, batch = most / 2;
-  static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no stamp
+  static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no epoch
   std::atomic<std::uint64_t> owner;                         ///< fork epoch << 32 | thread id; 0: nobody's
-  /// Points into free[]: what follows free[0] up to here are nodes that the thread has at hand. Null: never used yet.
+  /// Points into free[]: the elements after free[0] up to this one are the thread's free nodes. Null: never used yet.
   std::atomic<std::atomic<node_handle>*> top;
-  std::atomic<std::uint32_t> ready;         ///< the stamp for which the nodes are good, or busy
+  std::atomic<std::uint32_t> ready;         ///< the epoch for which the nodes are valid, or busy
   std::atomic<std::uint64_t> random;        ///< xorshift state, never 0
-  std::atomic<std::uint32_t> place;         ///< NUMA node, and above bit 16 how often it is still taken for true
-  std::atomic<node_handle> free[1 + most];  ///< the first is no_node for ever
+  std::atomic<std::uint32_t> place;         ///< NUMA node; from bit 16 on, how many more times it is used unchecked
+  std::atomic<node_handle> free[1 + most];  ///< the first is always no_node
 
   std::uint32_t epoch() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
   std::atomic<node_handle>* at(std::uint32_t i) { return &free[i]; }
 };
 static_assert(sizeof(thread_record) == 128);
 
-/// The nodes that no thread has at hand: a list, and those that have not been in use: nodes.hpp.
+/// The nodes that are in no thread's record: a list, and those that have not been in use: nodes.hpp.
 struct node_pool {
-  /// Changes << 24 | the first of a list, or no_node. 0: not yet open. The changes begin elsewhere in each incarnation, so
-  /// that nothing which was begun in the parent succeeds in its child by accident.
+  /// Changes << 24 | the first of a list, or no_node. 0: not yet open. The count of changes begins elsewhere in each
+  /// epoch, so that an operation begun in the parent does not succeed in its child by accident.
   std::atomic<std::uint64_t> list;
-  std::atomic<std::uint64_t> from;  ///< 1 + how many had been made when it began. 0: not yet open
-  /// The same, and how many it has made since. 0: not yet open. It goes on rising in children, for the reason above.
+  std::atomic<std::uint64_t> from;  ///< 1 + the number of nodes made before the pool began. 0: not yet open
+  /// The same plus the number made since. 0: not yet open. It goes on rising in children, for the reason above.
   std::atomic<std::uint64_t> made;
 };
 
-/// Lies where the handles below first_node would have their nodes.
+/// At the place of the nodes with handles below first_node.
 struct region_head {
-  std::atomic<std::uint32_t> records, slots;  ///< how many there can be
+  std::atomic<std::uint32_t> records, slots;  ///< the numbers of them that fit
 };
 
-/// Where a thread learns which NUMA node it runs on.
+/// How a thread determines its NUMA node.
 enum numa_source : std::uint32_t {
-  numa_rseq = 1,    ///< the kernel writes it into the thread's restartable-sequences area: Linux 6.3, glibc 2.35
-  numa_getcpu = 2,  ///< a system call, now and then
+  numa_rseq = 1,    ///< read from the thread's restartable-sequences area: Linux 6.3, glibc 2.35
+  numa_getcpu = 2,  ///< by a system call, once in 256 uses
   numa_fake = 16,   ///< + n: USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does not have
 };
 
-/// Slots for each record that there can be: more than a record keeps, so that no thread goes without a node because others
-/// have some at hand.
+/// Slots for each record: more than a record keeps, so that no thread goes without a node because other records keep
+/// some.
 inline constexpr std::uint32_t slots_a_record = 16;
 static_assert(slots_a_record > thread_record::most + 1);
-/// How many bytes n records take with their nodes. The records come first, in descending order, and the nodes after them:
-/// both are found from the address between, which is slot 0.
+/// The size of n records with their nodes. The records come first, in descending order, then the nodes: both are found
+/// from the address between, which is slot 0.
 constexpr std::size_t bytes_for(std::uint32_t n) {
   return n * (sizeof(thread_record) + slots_a_record * sizeof(node_slot));
 }
 inline constexpr std::uint32_t most_records = 65536, reserved_records = 14;
 inline constexpr std::uint32_t table_size = 4096;
 
-/// One place of the pool of large locks' states. What has been in it stays, for the next of the same type.
+/// One place of the pool of inflated states. Its content stays, for the next lock of the same type.
 struct inflated_slot {
   static constexpr std::size_t size = 65536, room = size - 128;
   std::atomic<std::uint32_t> next_free;
-  std::atomic<const void*> type;  ///< of what lies in `bytes`; null: zeros
+  std::atomic<const void*> type;  ///< of the object in `bytes`; null: zeros
   alignas(128) unsigned char bytes[room];
 };
 static_assert(sizeof(inflated_slot) == inflated_slot::size);
 
 /// All zero at first. The first page is wiped in a child: by the kernel (MADV_WIPEONFORK), or by forget_parent().
 struct process_state {
-  /// fork epoch << 32 | 4 once stamped, else 0. (The 4: see preload/layout.hpp, which compares in one operation.)
+  /// fork epoch << 32 | 4; 0 before its first use in this process. (The 4: preload/layout.hpp compares in one operation.)
   alignas(4096) std::atomic<std::uint64_t> epoch_word;
-  alignas(128) node_pool wiped_pool;                    ///< where orphaned_are_free
+  alignas(128) node_pool wiped_pool;                    ///< in use if orphaned_are_free
   alignas(4096) std::atomic<std::uint32_t> last_epoch;  ///< of this process or an ancestor; survives a fork
   std::atomic<std::int32_t> pid;
   std::atomic<node_slot*> nodes;                  ///< slot 0 of the region
   std::atomic<std::uint32_t> made;                ///< records 1 … made have been handed out at least once
   std::atomic<std::uint32_t> cursor;              ///< where to look next for a dead thread's record
   std::atomic<std::uint32_t> spin, yield, sleep;  ///< wait limits + 1; 0: not yet known
-  std::atomic<std::uint32_t> cpus;                ///< 0: nobody has asked yet
+  std::atomic<std::uint32_t> cpus;                ///< 0: not yet counted
   std::atomic<std::uint32_t> seed;
-  std::atomic<std::uint32_t> monitor;  ///< what the processor has to wait with: monitor.hpp; 0: not yet known
-  std::atomic<std::uint32_t> numa;     ///< how numa_node() asks: numa_source; 0: not yet known
-  /// Whoever resets locks that were held or queued on across a fork sets this: nodes of ghosts are then free again.
+  std::atomic<std::uint32_t> monitor;  ///< the processor's monitor_kind: monitor.hpp; 0: not yet known
+  std::atomic<std::uint32_t> numa;     ///< a numa_source; 0: not yet known
+  /// 1: locks that were held or had waiters across a fork are reset (libusher.so does). Nodes of orphaned threads,
+  /// those that a fork did not copy, are free then.
   std::atomic<std::uint32_t> orphaned_are_free;
-  std::atomic<inflated_slot*> inflated_base;  ///< slot 0 is nobody's
+  std::atomic<inflated_slot*> inflated_base;  ///< slot 0 is not used
   std::atomic<std::uint64_t> free_inflated;   ///< changes << 32 | first of a list, 0: none
   std::atomic<std::uint32_t> inflated_made;   ///< slots 1 … made have been handed out at least once
   std::atomic<std::uint32_t> unwiped;         ///< 1: the kernel does not wipe in children; forget_parent() does
-  std::atomic<std::uint32_t> told_of_forks;   ///< 1: somebody calls forget_parent() in children
-  std::atomic<std::uint32_t> nice_ranks;      ///< priority() is told by niceness: set_priorities_by_nice()
-  alignas(128) node_pool pool;                ///< where locks may be in use across a fork
-  std::atomic<std::uint64_t> ever_made;  ///< how many nodes this process and its ancestors have made, or a few more
+  std::atomic<std::uint32_t> told_of_forks;   ///< 1: a fork handler calls forget_parent()
+  std::atomic<std::uint32_t> nice_ranks;      ///< 1: priority() is derived from niceness: set_priorities_by_nice()
+  alignas(128) node_pool pool;                ///< in use if locks may stay in use across a fork
+  std::atomic<std::uint64_t>
+      ever_made;  ///< the number of nodes that this process and its ancestors have made, or a few more
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
   std::atomic<std::uint32_t> id_array[table_size];
-  std::atomic<std::uint32_t> chain_array[table_size];              ///< empty in a child: its pages, too, are wiped
-  alignas(64) unsigned char reserve[bytes_for(reserved_records)];  ///< the region where none can be mapped
+  std::atomic<std::uint32_t> chain_array[table_size];              ///< empty in a child: these pages are wiped, too
+  alignas(64) unsigned char reserve[bytes_for(reserved_records)];  ///< the region if none can be mapped
 };
 static_assert(sizeof(process_state) == 73728);
 
@@ -145,7 +147,7 @@ __asm__(
 
 namespace native_detail {
 
-/// The calling thread's record; null before it needs one. Thread-local storage holds nothing else.
+/// The calling thread's record; null before it needs one. The only thread-local variable here.
 inline constinit thread_local thread_record* current_record = nullptr;
 
 inline node_slot* slot_base() {
@@ -162,7 +164,7 @@ inline region_head& head(node_slot* base) {
   return *reinterpret_cast<region_head*>(base);
 }
 
-/// What is the same for the whole process: wait limits, the number of CPUs, the locks' tables.
+/// Values that are the same in the whole process: wait limits, the number of CPUs, the locks' tables.
 struct process {
   static wait_limits limits() {
     auto& s = usher_process_state;
@@ -207,8 +209,9 @@ struct process {
   }
 
  private:
-  /// The limits when nobody has set any. Spinning: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
-  /// Malthusian paper (§5, the machine of §6); none where there is nobody to wait for but on this CPU. Yielding: chosen, not measured.
+  /// The limits when none have been set. Spinning: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
+  /// Malthusian paper (§5, the machine of §6); 0 on a process with one CPU, where spinning cannot succeed. Yielding:
+  /// chosen, not measured.
   [[gnu::cold, gnu::noinline]] static wait_limits first_limits() {
     cpu_set_t cpus{};
     const int saved = errno;
@@ -222,7 +225,7 @@ struct process {
     return l;
   }
 
-  /// Whoever is first decides for all.
+  /// The first thread decides for all.
   [[gnu::cold, gnu::noinline]] static std::uint32_t count_cpus() {
     const int saved = errno;
     const long online = sysconf(_SC_NPROCESSORS_ONLN);

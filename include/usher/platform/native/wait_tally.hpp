@@ -1,5 +1,5 @@
-// What the calling thread has done while it waited for locks, counted for `usher stat`: only in libusher.so, which is built
-// with USHER_COUNT_WAITS. Elsewhere nothing, and no thread-local storage.
+// Counts of what the calling thread has done while it waited for locks, for `usher stat`: only in libusher.so, which is built
+// with USHER_COUNT_WAITS. Elsewhere they are empty, and there is no thread-local storage.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -10,9 +10,9 @@ namespace usher::inline v1::native_detail {
 
 /// Since the thread began.
 struct wait_tally {
-  std::uint64_t polls = 0;   ///< looks at a word that was not yet as hoped
-  std::uint64_t sleeps = 0;  ///< calls of the kernel to sleep
-  std::uint64_t grants = 0;  ///< queue nodes of its own that others have granted
+  std::uint64_t polls = 0;   ///< loads of a word whose value did not end the wait
+  std::uint64_t sleeps = 0;  ///< system calls to sleep
+  std::uint64_t grants = 0;  ///< grants of its queue nodes by other threads
 };
 
 #if defined(USHER_COUNT_WAITS)
