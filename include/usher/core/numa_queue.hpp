@@ -111,7 +111,7 @@ class remote_threads {
 
   /// Selects the next owner when `front` may be the last node of the queue. If it is remote and alone: the list's
   /// threads at a new home go before it; with an empty list home moves to it. Returns the first node.
-  node_handle settle(node_handle front) {
+  node_handle next_owner(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
       set(no_node, numa_node_of(front));
@@ -164,7 +164,7 @@ class remote_threads {
       return c.first;
     }
     const node_handle next = usher::successor_or_free<P, W>(tail, mine);
-    return next != no_node ? settle(cull(next)) : no_node;
+    return next != no_node ? next_owner(cull(next)) : no_node;
   }
 
  private:

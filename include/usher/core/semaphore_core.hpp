@@ -109,11 +109,11 @@ class semaphore_core {
     if (take_notified(w)) return true;
     const std::uint64_t waited = P::now() - w.since;
     const std::uint64_t epoch = lock_list();
-    const std::uint64_t gone = arrived(w);
+    const std::uint64_t arrival = arrived(w);
     w.epoch = epoch;
     w.wants_handoff.set(waited > handoff_after ? 1 : 0);
     w.state.store(waiter::waiting, order::relaxed);
-    return take_or_queue(w, gone, false);
+    return take_or_queue(w, arrival, false);
   }
 
   /// Ends the waiting for a credit. True if there was a credit for the waiter, which has it. After a fork in a signal
@@ -231,12 +231,12 @@ class semaphore_core {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       waiter* const w = list_.front();
-      const bool hands = w != nullptr && w->wants_handoff.get() != 0;
+      const bool hands_over = w != nullptr && w->wants_handoff.get() != 0;
       std::uint64_t then = seen;
       const bool takes_off =
-          w != nullptr && credits(seen) > coming(seen) && (hands || coming(seen) != P::count_limit(most_coming));
+          w != nullptr && credits(seen) > coming(seen) && (hands_over || coming(seen) != P::count_limit(most_coming));
       if (takes_off)
-        then = hands ? seen - 1 : seen + one_coming;
+        then = hands_over ? seen - 1 : seen + one_coming;
       else
         then = (seen & ~(locked | some_wait)) | (w != nullptr ? some_wait : 0);
       // (8) release: pairs with (7). Acquire: pairs with (2) for a credit that is handed to a waiter.
@@ -248,7 +248,7 @@ class semaphore_core {
       seen = then;
       list_.remove(*w);
       w->queued.set(0);
-      w->becomes.set(hands ? waiter::granted : waiter::notified);
+      w->becomes.set(hands_over ? waiter::granted : waiter::notified);
       w->next.set(nullptr);
       (last != nullptr ? last->next.set(w) : void(first = w));
       last = w;

@@ -106,7 +106,7 @@ class mcscrn_with_node {
     }
     next = remote_.cull(next);
     if (remote_.is_remote(next)) {
-      if (passive_.get() == no_node) return remote_.settle(next);
+      if (passive_.get() == no_node) return remote_.next_owner(next);
       const node_handle latest = take_latest();
       P::node(latest).next.store(next, std::memory_order_relaxed);  // made visible by the grant
       return latest;
