@@ -69,7 +69,7 @@ class inflatable {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     const wake_key key = P::key_of(word_);
     while ((seen & inflated) == 0) {
-      // (2) release: pairs with (1) and (3). A woken thread whose turn it is not sets `asleep` again.
+      // (2) release: pairs with (1) and (3). A woken thread sets `asleep` again if it is not its turn.
       if (word_.compare_exchange_strong(seen, served_next(seen), std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
         if constexpr (W::parks) {

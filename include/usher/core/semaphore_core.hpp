@@ -47,7 +47,7 @@ class semaphore_core {
 
     typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
     typename P::template plain<waiter*> next, prev;
-    // Protected by the list's lock; after the waiter has been taken off the list, its own.
+    // Protected by the list's lock; after the waiter has been woken, its own.
     waiter_rank<P> rank;
     typename P::template plain<std::uint32_t> queued;
     typename P::template plain<std::uint32_t> wants_handoff;  ///< the next credit is to be handed to it

@@ -74,8 +74,7 @@ struct owner_tags {
 template <platform_with_owner_tags P>
 struct requeued_waiter : wait_queue<P>::waiter {
   typename P::template plain<std::uint64_t> requeued_at;  ///< ns; 0: never yet
-  typename P::template plain<std::uint64_t>
-      deferred_at;  ///< of a chain's first: when a requeue or an unlock last left it in the chain
+  typename P::template plain<std::uint64_t> deferred_at;  ///< of a chain's first: its last requeue or turn::later
 
   requeued_waiter* next_in_chain() const { return static_cast<requeued_waiter*>(this->next.get()); }
 };
@@ -87,8 +86,8 @@ class morphing_mutex {
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
   // Of requeued threads; ns, chosen: docs/measurements/faults.md.
-  static constexpr std::uint64_t stays_asleep = 1000000;   // as loiter's standby, while others certainly unlock
-  static constexpr std::uint64_t waits_in_turn = 4000000;  // then it need not compete any more
+  static constexpr std::uint64_t stays_asleep = 1000000;   // as loiter's standby, if a thread is certain to unlock
+  static constexpr std::uint64_t waits_in_turn = 4000000;  // after that it is handed the mutex
   static constexpr std::uint64_t long_hold = 100000;       // a critical section beside which a wake-up is short
 
  public:

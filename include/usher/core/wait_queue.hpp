@@ -116,7 +116,7 @@ class wait_queue {
   /// The waiter entered before a fork: no signal of this process will find it.
   static bool left_by_fork(const waiter& w) { return w.epoch != P::fork_epoch(); }
 
-  // ---- threads that signal ------------------------------------------------------------------------------------------
+  // ---- threads that signal ----------------------------------------------------------------------------------
 
   /// Whether there are waiters. Relaxed: a signal that must find a waiter is sent under, or after, the mutex that the
   /// waiter held when it entered; from then on the word says so as long as the waiter is in the list.

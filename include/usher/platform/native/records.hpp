@@ -217,7 +217,8 @@ struct records {
       errno = saved;
       if (alive) return false;
     }
-    // (r1) acquire: what the dead thread's successors wrote; the thread itself is gone, its writes with it.
+    // (r1) acquire: the writes of earlier owners that have given the record back. A dead owner's writes are ordered by
+    // the kernel.
     if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return false;
     r.random.store((now() ^ me * 0x9e3779b97f4a7c15u) | 1, std::memory_order_relaxed);
     make_ready(r, std::uint32_t(me >> 32));
