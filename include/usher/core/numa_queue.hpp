@@ -109,8 +109,8 @@ class remote_threads {
     return front;
   }
 
-  /// Selects the next owner when `front` may be the last node of the queue. If it is remote and alone: the list's
-  /// threads at a new home go before it; with an empty list home moves to it. Returns the first node.
+  /// The next owner: `front`, unless it is remote and the last node of the queue. Then home moves: to the NUMA node of
+  /// `front` if the list is empty, otherwise to that of the list's eldest thread; the threads there go before `front`.
   node_handle next_owner(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
