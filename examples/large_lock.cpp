@@ -1,7 +1,7 @@
-// A large lock: it has cache lines of its own for each NUMA node. A cohort lock, put together from two locks of Usher's, as it is and in
-// eight bytes.
+// A large lock: a cohort lock, composed of two locks of Usher's, which has cache lines of its own for each NUMA node. It is used as it is
+// and, for objects of which there are many, in eight bytes.
 //
-// libusher.so does the second by itself: what does not fit into the 16 bytes that a pthread_mutex_t leaves is in its inflatable form there.
+// libusher.so does the second by itself: a lock that does not fit into the 16 free bytes of a pthread_mutex_t is in its inflatable form.
 #include <usher/core/inflatable.hpp>
 #include <usher/locks/cohort.hpp>
 #include <usher/mutex.hpp>
@@ -50,7 +50,7 @@ int main() {
   }
   long sum = 0;
   for (const row& r : rows) sum += r.value;
-  std::printf("%zu bytes a lock as it is, %zu bytes compact; %ld changes of rows, %ld of the table\n",
+  std::printf("%zu bytes a lock as it is, %zu bytes inflatable; %ld changes of rows, %ld of the table\n",
               sizeof of_the_table, sizeof rows[0].mutex, sum, changes);
   return sum == long(threads * each) && changes == sum ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// Large locks in eight bytes: attached while threads contend, back in the pool afterwards.
+// Large locks in eight bytes: inflated while threads contend, the state back in the pool afterwards.
 #include "usher/core/inflatable.hpp"
 
 #include <gtest/gtest.h>
@@ -34,11 +34,15 @@ using parking = waiting<native, waiting_kind::spin_then_park>;
 using roomy_lock = roomy<native, parking>;
 using small_form = inflatable<native, parking, roomy_lock>;
 static_assert(sizeof(small_form) == 8);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static_assert(std::is_same_v<compact<native, parking, roomy_lock>, small_form>);  // deprecated
+#pragma GCC diagnostic pop
 static_assert(std::is_same_v<embeddable_or_inflatable<native, parking, roomy_lock>, small_form>);
 static_assert(
     std::is_same_v<embeddable_or_inflatable<native, parking, ticket<native, parking>>, ticket<native, parking>>);
 
-/// How many annexes can be had at this moment.
+/// All inflated states that the pool has at this moment.
 std::vector<std::uint32_t> take_all() {
   std::vector<std::uint32_t> taken;
   while (const std::uint32_t h = native::take_inflated<roomy_lock>()) taken.push_back(h);
