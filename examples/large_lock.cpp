@@ -1,7 +1,8 @@
-// A large lock: a cohort lock, composed of two locks of Usher's, which has cache lines of its own for each NUMA node. It is used as it is
-// and, for objects of which there are many, in eight bytes.
+// A large lock: a cohort lock, composed of two locks of Usher's, which has cache lines of its own for each NUMA node.
+// It is used as it is and, for objects of which there are many, in eight bytes.
 //
-// libusher.so does the second by itself: a lock that does not fit into the 16 free bytes of a pthread_mutex_t is in its inflatable form.
+// libusher.so does the second by itself: a lock that does not fit into the 16 free bytes of a pthread_mutex_t is in its
+// inflatable form.
 #include <usher/core/inflatable.hpp>
 #include <usher/locks/cohort.hpp>
 #include <usher/mutex.hpp>
@@ -16,7 +17,8 @@
 template <class P, class W>
 using short_cohort = usher::cohort<P, W, usher::ticket, usher::mcs, 8>;
 
-/// A ticket lock in eight bytes as long as one thread at most waits; then the cohort lock, from a pool that all mutexes of the process share.
+/// A ticket lock in eight bytes as long as one thread at most waits; then the cohort lock, from a pool that all mutexes
+/// of the process share.
 template <class P, class W>
 using inflatable_cohort = usher::inflatable<P, W, short_cohort<P, W>>;
 

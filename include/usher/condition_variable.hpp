@@ -14,10 +14,10 @@
 //     c.notify_one();  c.notify_all();
 //
 // As std::condition_variable_any without stop tokens: works with any type that has lock() and unlock(). The list of
-// waiters and its guarantees: core/wait_queue.hpp. notify_all() wakes one thread, and each thread wakes the next when it
-// has locked the mutex again, so at most one of them competes for the mutex at a time. If the caller of notify_*() holds a
-// usher::timed_mutex, the notified thread is woken by the unlock (core/wait_morphing.hpp); with other locks at once.
-// Nothing is allocated. 56 bytes; a zeroed object is valid.
+// waiters and its guarantees: core/wait_queue.hpp. notify_all() wakes one thread, and each thread wakes the next when
+// it has locked the mutex again, so at most one of them competes for the mutex at a time. If the caller of notify_*()
+// holds a usher::timed_mutex, the notified thread is woken by the unlock (core/wait_morphing.hpp); with other locks at
+// once. Nothing is allocated. 56 bytes; a zeroed object is valid.
 //
 // Destroying a condition variable on which threads wait that have not been notified is an error: they would never wake.
 // It may be destroyed right after notify_all().

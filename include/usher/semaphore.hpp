@@ -6,8 +6,8 @@
 //     usher::semaphore l(0, usher::append_probability(0.001));       // mostly last in, first out
 //     s.acquire();  s.try_acquire();  s.try_acquire_for(1s);  s.release();
 //
-// Guarantees, cost and algorithm: core/semaphore_core.hpp. release() never waits, may be called from a signal handler, and
-// does not touch the semaphore after it has woken a waiter, which may destroy it. Nothing is allocated.
+// Guarantees, cost and algorithm: core/semaphore_core.hpp. release() never waits, may be called from a signal handler,
+// and does not touch the semaphore after it has woken a waiter, which may destroy it. Nothing is allocated.
 #pragma once
 
 #include <atomic>

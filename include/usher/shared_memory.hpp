@@ -8,12 +8,12 @@
 //     auto& a = region.at<account>(0);
 //     { const std::lock_guard guard(a.lock); a.balance += 10; }
 //
-// The region may be mapped at another address in each process: it contains no pointers. The program's data begins as zero
-// bytes, which are free locks; `create` takes a function that prepares the data before other processes may join.
+// The region may be mapped at another address in each process: it contains no pointers. The program's data begins as
+// zero bytes, which are free locks; `create` takes a function that prepares the data before other processes may join.
 //
-// Which locks: those whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+, mcsg++,
-// clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Locks with a process-wide array (the TWA
-// family) do not compile.
+// Which locks: those whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+,
+// mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Locks with a process-wide
+// array (the TWA family) do not compile.
 //
 // create() and join() throw std::system_error; the codes (std::errc):
 //     file_exists                      create: the file is not empty
@@ -21,21 +21,22 @@
 //     invalid_argument                 join: the file is no region, or one of another layout or version of Usher
 //     no_buffer_space                  join: 255 living processes have joined
 //     device_or_resource_busy          this process has joined a region of this `Name` already
-//     and the errors of ftruncate, posix_fallocate, fstat and mmap. create() reserves all memory: no access fails later.
+//     and the errors of ftruncate, posix_fallocate, fstat and mmap. create() reserves all memory, so that
+//     no access fails later.
 // The descriptor may be closed afterwards.
 //
 // Leaving: the destructor. At that time no thread of the process may hold a lock of the region, wait for one or try to
 // lock one. Other threads that have used a -tls lock should have ended: the region loses the node that each of them has
 // cached. The region itself is removed with its file.
 //
-// fork: the child has joined, too, at the same address, and takes nodes of its own from its first lock() on. It does not
-// hold the locks that its parent holds. exec: the new program joins again.
+// fork: the child has joined, too, at the same address, and takes nodes of its own from its first lock() on. It does
+// not hold the locks that its parent holds. exec: the new program joins again.
 //
-// A process that dies, or ends by _exit or exec without leaving: its free nodes are given to processes that join later. If
-// one of its threads held a lock or waited for one, that lock stays locked for ever, as any mutex that is not robust; no
-// error is reported. lost() counts such processes; after such an end the only safe way is a new region. The nodes that the
-// process had in use, one for each lock that a thread held, waited for or (-tls forms) had used, stay in use.
-// A process that can write to the region can break every lock in it.
+// A process that dies, or ends by _exit or exec without leaving: its free nodes are given to processes that join later.
+// If one of its threads held a lock or waited for one, that lock stays locked for ever, as any mutex that is not
+// robust; no error is reported. lost() counts such processes; after such an end the only safe way is a new region. The
+// nodes that the process had in use, one for each lock that a thread held, waited for or (-tls forms) had used, stay in
+// use. A process that can write to the region can break every lock in it.
 //
 // A process has at most 1088 nodes at a time. A thread that gets no node locks as a guest where the lock takes guests;
 // otherwise it tries again every millisecond.

@@ -1,11 +1,12 @@
-// A condition variable for any lock and any platform, whose waiters are woken first in, first out, or mostly last in, first
-// out. The list of waiters and its guarantees: wait_queue.hpp.
+// A condition variable for any lock and any platform, whose waiters are woken first in, first out, or mostly last in,
+// first out. The list of waiters and its guarantees: wait_queue.hpp.
 //
-// notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and the
-// mutex has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex: wait_morphing.hpp.
-// Whether a wait ends by a grant, by time-out or because lock() or unlock() throws: the thread leaves the list, and passes on
-// the rest of a broadcast's chain or a grant that came too late. An unlock() that throws must leave the mutex unlocked or to
-// its owner: if this thread kept it, a thread notified before could not lock it, and both would wait for ever.
+// notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and
+// the mutex has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex:
+// wait_morphing.hpp. Whether a wait ends by a grant, by time-out or because lock() or unlock() throws: the thread
+// leaves the list, and passes on the rest of a broadcast's chain or a grant that came too late. An unlock() that throws
+// must leave the mutex unlocked or to its owner: if this thread kept it, a thread notified before could not lock it,
+// and both would wait for ever.
 #pragma once
 
 #include <cstdint>

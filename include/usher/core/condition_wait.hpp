@@ -13,8 +13,8 @@
 //     take_over()    the mutex has been handed to the calling thread
 //     entered(), left()   called before and after the wait, with the mutex held if the caller holds it
 //
-// A signal selects one waiter or all, in one step, and delivers them: a thread that owns the mutex requeues them, any other
-// thread wakes the first. Of a broadcast's chain at most one thread is awake without the mutex.
+// A signal selects one waiter or all, in one step, and delivers them: a thread that owns the mutex requeues them, any
+// other thread wakes the first. Of a broadcast's chain at most one thread is awake without the mutex.
 #pragma once
 
 #include <atomic>

@@ -1,32 +1,33 @@
-// Inflatable locks: any lock in eight bytes. A lock with a larger state takes an *inflated state* from a pool of the process
-// when threads first contend, and returns it when its last user unlocks; in between the eight bytes name it.
+// Inflatable locks: any lock in eight bytes. A lock with a larger state takes an *inflated state* from a pool of the
+// process when threads first contend, and returns it when its last user unlocks; in between the eight bytes name it.
 //
-// Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state is returned,
-// too, so that ten million mutexes need no more of them than are contended at one time.
-// Guarantees: those of the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; arrivals are not
-// overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large lock's
-// doorway) is not bounded: numbers and places among the users are drawn by compare-and-swaps, which other threads can make
-// fail again and again. try_lock() fails while the lock is inflated: a thread owns it or is about to. If the pool is empty
-// the lock remains a ticket lock.
+// Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state is
+// returned, too, so that ten million mutexes need no more of them than are contended at one time.
+// Guarantees: those of the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; arrivals are
+// not overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large
+// lock's doorway) is not bounded: numbers and places among the users are drawn by compare-and-swaps, which other
+// threads can make fail again and again. try_lock() fails while the lock is inflated: a thread owns it or is about to.
+// If the pool is empty the lock remains a ticket lock.
 // Cost: without contention one compare-and-swap each way. Inflated: one more on `users` in each of lock and unlock.
 // Layout: one 64-bit word.
 //
 //     bit 0 clear   ticket:    bits 1–31  next number to be given out     bit 32  a thread sleeps on the word
 //                              bits 33–63 number now served               free where the two numbers are equal
-//     bit 0 set     inflated:  bits 1–31  handle of the inflated state    bits 33–63 its generation; bit 32 is 0, so that
-//                              a waiter of the ticket lock cannot fall asleep on an equal upper half
+//     bit 0 set     inflated:  bits 1–31  handle of the inflated state    bits 33–63 its generation; bit 32 is 0, so
+//                              that a waiter of the ticket lock cannot fall asleep on an equal upper half
 //
-// An inflated state has the large lock and `users`: bits 0–31 the number of threads that hold the lock or wait for it, 0:
-// closed; bits 33–63 the generation, one more each time the state is taken. A thread enters by adding one to a count that is
-// not 0, under the generation that it read in the word: so it never enters a state that has meanwhile gone to another lock.
+// An inflated state has the large lock and `users`: bits 0–31 the number of threads that hold the lock or wait for it,
+// 0: closed; bits 33–63 the generation, one more each time the state is taken. A thread enters by adding one to a count
+// that is not 0, under the generation that it read in the word: so it never enters a state that has meanwhile gone to
+// another lock.
 //
 //     ticket, held, nobody queued ──an arrival locks a new inflated state for the owner, too──► inflated, two users
 //     inflated, two or more users ──unlock: one user less, then the large lock's unlock──► inflated
 //     inflated, one user          ──unlock: users closed, word cleared──► free; the state is returned
 //
-// The inflating thread acquires the large lock on the owner's behalf: any thread may unlock a lock of ours. After an unlock
-// has decremented `users`, it touches only the hand-over of the large lock; a waiter that is still counted keeps the state
-// in use until then.
+// The inflating thread acquires the large lock on the owner's behalf: any thread may unlock a lock of ours. After an
+// unlock has decremented `users`, it touches only the hand-over of the large lock; a waiter that is still counted keeps
+// the state in use until then.
 #pragma once
 
 #include <atomic>

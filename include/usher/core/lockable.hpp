@@ -1,9 +1,9 @@
-// The contract of a lock, checked where one enters the catalogue, usher::mutex, the simulator or the checker. The part that
-// no compiler can check is in CONTRIBUTING.md.
+// The contract of a lock, checked where one enters the catalogue, usher::mutex, the simulator or the checker. The part
+// that no compiler can check is in CONTRIBUTING.md.
 //
 //   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
 //   traits             its guarantees, as data: traits.hpp
-//   all zero bytes     are the free lock, and the destructor is trivial (natively: on other platforms it is made and ended)
+//   all zero bytes     are the free lock, and the destructor is trivial (natively; other platforms make and end it)
 //
 // Optional:
 //

@@ -1,8 +1,9 @@
-// The common part of queue locks that take threads out of their queue and put them back: lists of queue nodes, each named by
-// one handle. And of locks that prefer the threads of one NUMA node, called home: the list of the remote threads.
+// The common part of queue locks that take threads out of their queue and put them back: lists of queue nodes, each
+// named by one handle. And of locks that prefer the threads of one NUMA node, called home: the list of the remote
+// threads.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, MCSCRN: "the identity of the currently preferred 'home' NUMA node,
-// and a list of remote threads".
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, MCSCRN: "the identity of the currently preferred 'home' NUMA
+// node, and a list of remote threads".
 //
 // All this is protected by the lock. queue_node::mark is the NUMA node on which the thread ran when it arrived.
 #pragma once
@@ -72,8 +73,8 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   P::node(c.last).next.store(next, std::memory_order_relaxed);  // made visible by the grant
 }
 
-/// Home and the list of remote threads, in one word: a member, or one that the lock provides. No thread on the list is at
-/// home.
+/// Home and the list of remote threads, in one word: a member, or one that the lock provides. No thread on the list is
+/// at home.
 ///
 ///     bits 0–23   the youngest remote thread's node, 0: none       bits 24–31   home
 ///

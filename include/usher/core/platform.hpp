@@ -8,67 +8,72 @@
 //   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a later
 //                      load, use sequentially consistent operations or a read-modify-write, never a fence.
 //   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
-//   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that satisfies
-//                      pred. The policy, one of namespace `look` below, says what the thread does between two loads. With a
-//                      limit, `look::polling.within(ns)`, it gives up after about ns nanoseconds: nullopt.
-//   backoff(ns)        a bounded pause in a retry loop around a read-modify-write. Every such loop contains it, or waits in
-//                      another way in each round.
-//   park(w, v, mask)   sleeps while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by its upper
-//                      half. May return spuriously. park_for(w, v, mask, ns), 32 bits only: at most ns nanoseconds.
-//                      nap(w, v, mask, ns, bits): as park_for, for a thread that relies on the limit and not on a wake-up.
-//                      A thread that sets one of `bits` in w does wake a sleeper; a checker tests that.
-//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing of the
-//                      lock is touched after it.
-//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then; a stray wake-up is harmless, because every
-//                      park stands in a loop.
-//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if none is left. Nodes are type-stable:
-//                      their memory is never unmapped. give_node(h) may be called by any thread.
+//   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that
+//                      satisfies pred. The policy, one of namespace `look` below, says what the thread does between two
+//                      loads. With a limit, `look::polling.within(ns)`, it gives up after about ns nanoseconds:
+//                      nullopt.
+//   backoff(ns)        a bounded pause in a retry loop around a read-modify-write. Every such loop contains it, or
+//                      waits in another way in each round.
+//   park(w, v, mask)   sleeps while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by its
+//                      upper half. May return spuriously. park_for(w, v, mask, ns), 32 bits only: at most ns
+//                      nanoseconds. nap(w, v, mask, ns, bits): as park_for, for a thread that relies on the limit and
+//                      not on a wake-up. A thread that sets one of `bits` in w does wake a sleeper; a checker tests
+//                      that.
+//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing of
+//                      the lock is touched after it.
+//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then; a stray wake-up is harmless, because
+//                      every park stands in a loop.
+//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if none is left. Nodes are
+//                      type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   cached_node()      the node that the calling thread has cached, or else as take_node(). cache_node(h): the calling
-//                      thread caches a node for its next cached_node(), whichever thread took it; if it has one already, it
-//                      gives h back. No thread touches a cached node. Where nodes have no home (native) these are
-//                      take_node() and give_node().
+//                      thread caches a node for its next cached_node(), whichever thread took it; if it has one
+//                      already, it gives h back. No thread touches a cached node. Where nodes have no home (native)
+//                      these are take_node() and give_node().
 //   node(h)            the node of a handle.
 //   thread_index()     a small number that only the calling thread has, from 1 on; 0 if it can have no record.
-//   numa_node()        the NUMA node on which the calling thread runs, below most_numa_nodes: a guess, for the thread may
-//                      be moved at any time. Machines with more nodes are folded.
+//   numa_node()        the NUMA node on which the calling thread runs, below most_numa_nodes: a guess, for the thread
+//                      may be moved at any time. Machines with more nodes are folded.
 //   cpus()             the number of CPUs of the machine when it was first asked: one answer in a process.
 //   salt(lock)         hashed by a lock in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
-//   fork_epoch()       a number that differs between a process and its children, never 0. A list of waiting threads that
-//                      was last used in another epoch has threads that do not exist in this process.
+//   fork_epoch()       a number that differs between a process and its children, never 0. A list of waiting threads
+//                      that was last used in another epoch has threads that do not exist in this process.
 //   count_limit(n)     the limit of a count of threads that has room for n: n, known at compile time; a checker returns
 //                      less, the same in a whole execution, so that a few threads reach it.
 //   limits()           how long to poll and to yield before sleeping, and how long to sleep between loads: nanoseconds.
 //   leader(step)       optional: tells an observer the state of a leader of a group of waiters (locks/mcsg_plus.hpp).
 //   doorway(lock), admitted(lock)   hooks by which a test observes arrival and admission; empty natively. lock() begins
-//                      with doorway(). A lock with a retry loop before its doorway calls it again right after the operation
-//                      that is the doorway: the lock's guarantees count from there.
+//                      with doorway(). A lock with a retry loop before its doorway calls it again right after the
+//                      operation that is the doorway: the lock's guarantees count from there.
 //
 // Some platforms provide, each with a concept of its own for the locks and parts that need it:
 //
 //   platform_with_tables
-//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real machines),
-//                      one for each process and kind of table, all zero at first. Tag::kind is the meaning of the words.
+//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real
+//                      machines), one for each process and kind of table, all zero at first. Tag::kind is the meaning
+//                      of the words.
 //   platform_with_inflation
-//   take_inflated<T>() an inflated state, with room for a large lock T, from a pool: a handle of at most 31 bits, or 0 if
-//                      none is left. inflated<T>(h).lock is unlocked, inflated<T>(h).users counts on from its last use.
-//                      The memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock unlocked.
+//   take_inflated<T>() an inflated state, with room for a large lock T, from a pool: a handle of at most 31 bits, or 0
+//                      if none is left. inflated<T>(h).lock is unlocked, inflated<T>(h).users counts on from its last use.
+//                      The memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock
+//                      unlocked.
 //   platform_with_priorities
 //   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
-//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of sleeping threads the highest is
-//                      served first. priority(id): that of another thread. May be a system call: only called right before a
-//                      thread goes to sleep, and only if there is another thread to compare it with.
+//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of sleeping threads the
+//                      highest is served first. priority(id): that of another thread. May be a system call: only called
+//                      right before a thread goes to sleep, and only if there is another thread to compare it with.
 //   platform_with_stack_objects
 //   local<T>           an object that a thread puts on its stack and other threads access while it waits: *x, x->.
 //   platform_with_asymmetric_fences
-//   fence_light(), fence_heavy()   a pair of asymmetric fences. Of two threads that each write, then call one of them, then
-//                      read what the other writes, at least one sees the other's write if one of them called the heavy
-//                      fence. The light fence costs (next to) nothing, the heavy one microseconds; it returns false where
-//                      the system has none, and nothing is ordered then. Not for locks.
+//   fence_light(), fence_heavy()   a pair of asymmetric fences. Of two threads that each write, then call one of them,
+//                      then read what the other writes, at least one sees the other's write if one of them called the
+//                      heavy fence. The light fence costs (next to) nothing, the heavy one microseconds; it returns
+//                      false where the system has none, and nothing is ordered then. Not for locks.
 //   platform_with_owner_tags: priorities and asymmetric fences, and
-//   owner_tag()        distinguishes the calling thread from all others that live: odd, above 2; 1 if it has none (yet).
-//                      Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if possible.
+//   owner_tag()        distinguishes the calling thread from all others that live: odd, above 2; 1 if it has none
+//                      (yet). Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if
+//                      possible.
 //
 // The concepts are the whole contract: a platform that lacks an operation fails there, with one line that names it.
 #pragma once

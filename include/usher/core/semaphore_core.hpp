@@ -1,15 +1,15 @@
-// A counting semaphore for any platform, whose waiters are served first in, first out, or mostly last in, first out. The
-// way of sleeping is the platform's semaphore's: usher/semaphore.hpp.
+// A counting semaphore for any platform, whose waiters are served first in, first out, or mostly last in, first out.
+// The way of sleeping is the platform's semaphore's: usher/semaphore.hpp.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append).
-// Guarantees: credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be
-// called from a signal handler; it does not touch the semaphore after its first wake-up, so a woken thread may destroy the
-// semaphore. An arriving thread takes a free credit although others wait: so a semaphore used as a mutex does not pay a
-// thread switch for each credit. A notified waiter that finds no credit goes back to the head of the list; if it has waited
-// for 1 ms, the next release hands its credit to it, unless a thread that keeps trying takes the credit between the two
-// steps of that. The head is admitted with probability one (not so a waiter further down a list that is mostly last in,
-// first out). Waiters with a real-time priority come first, by priority: waiter_list.hpp; "head" means the head of a class
-// of equals.
+// Guarantees: credits are neither lost nor made. release() never waits for another thread and takes no node, so it may
+// be called from a signal handler; it does not touch the semaphore after its first wake-up, so a woken thread may
+// destroy the semaphore. An arriving thread takes a free credit although others wait: so a semaphore used as a mutex
+// does not pay a thread switch for each credit. A notified waiter that finds no credit goes back to the head of the
+// list; if it has waited for 1 ms, the next release hands its credit to it, unless a thread that keeps trying takes the
+// credit between the two steps of that. The head is admitted with probability one (not so a waiter further down a list
+// that is mostly last in, first out). Waiters with a real-time priority come first, by priority: waiter_list.hpp;
+// "head" means the head of a class of equals.
 // Cost: release and acquire one compare-and-swap each while there are no waiters.
 //
 // The word, 64 bits:
@@ -19,11 +19,12 @@
 //     44–63  fork epoch (its lower bits). After a fork the child has no waiters: the threads in the list are not there.
 //
 // The thread that has locked the list dispatches before it unlocks: as long as there are more credits than notified
-// waiters, it notifies the next waiter. It unlocks by a compare-and-swap, which fails if a credit was added meanwhile. So a
-// release that finds the list locked adds its credit and returns. A notified waiter that takes a credit dispatches, too.
+// waiters, it notifies the next waiter. It unlocks by a compare-and-swap, which fails if a credit was added meanwhile.
+// So a release that finds the list locked adds its credit and returns. A notified waiter that takes a credit
+// dispatches, too.
 //
-// A release holds the list's lock only while there is a waiter in the list, or off it and not yet woken: a thread inside
-// acquire(), because of which the semaphore must not be destroyed.
+// A release holds the list's lock only while there is a waiter in the list, or off it and not yet woken: a thread
+// inside acquire(), because of which the semaphore must not be destroyed.
 #pragma once
 
 #include <atomic>

@@ -1,12 +1,13 @@
-// Timed waiting for any lock. A thread cannot leave a lock's queue, so a waiter with a deadline does not join it: it waits
-// beside the lock, and every second unlock hands the lock to such a waiter.
+// Timed waiting for any lock. A thread cannot leave a lock's queue, so a waiter with a deadline does not join it: it
+// waits beside the lock, and every second unlock hands the lock to such a waiter.
 //
 // The state is one word beside the lock, `timed_waiters`:
 //
 //     bits 0–12   the number of timed waiters
-//     bit 13      look: an unlock has freed the lock while there were timed waiters. The waiter that clears it tries the lock
-//     bits 14–25  users: the number of threads that wait on a condition variable and will lock again. unlock() ignores them,
-//                 the destruction of a mutex does not. Beyond 4095 they are not counted
+//     bit 13      look: an unlock has freed the lock while there were timed waiters. The waiter that clears it tries
+//                 the lock
+//     bits 14–25  users: the number of threads that wait on a condition variable and will lock again. unlock() ignores
+//                 them, the destruction of a mutex does not. Beyond 4095 they are not counted
 //     bits 26–28  the number of successive hand-overs of the held lock to requeued threads
 //     bit 29      requeued: threads have been requeued from a condition variable to this lock (wait_morphing.hpp)
 //     bit 30      served: the last unlock served a timed waiter
@@ -14,33 +15,35 @@
 //
 // The owner of the lock sets `requeued`, and deals with these threads before it calls unlock() of this class.
 //
-// If unlock() reads timed_waiters before a timed waiter increments it, unlock() releases the lock without a wake-up. The
-// waiter prevents that it sleeps on, in one of two ways:
+// If unlock() reads timed_waiters before a timed waiter increments it, unlock() releases the lock without a wake-up.
+// The waiter prevents that it sleeps on, in one of two ways:
 //
-// - Beside the lock is an *owner tag*, non-zero from some point of the critical section on. unlock() clears it *before* it
-//   reads timed_waiters:
+// - Beside the lock is an *owner tag*, non-zero from some point of the critical section on. unlock() clears it *before*
+//   it reads timed_waiters:
 //
 //       unlock            tag = 0;              fence_light;  read timed_waiters     (3)
 //       timed waiter      timed_waiters += 1;   fence_heavy;  read the tag           (4)
 //
-//   At least one of the two sees the other's write. If the waiter reads a tag, the owner's unlock has not read timed_waiters
-//   yet and will see the waiter: the waiter sleeps until it is woken. If it reads 0, an unlock may be in progress (perhaps of
-//   a thread that lost its CPU between its read and its release), or a new owner has not written its tag yet: the waiter
-//   looks again after a while. One heavy fence suffices for all later looks of a waiter: an unlock that read timed_waiters
-//   before the fence had cleared its tag by then, so a tag that is seen later belongs to an unlock that reads timed_waiters
-//   later. A heavy fence disturbs all running threads, so a waiter first sleeps for 0.2 ms: most waits are over by then.
+//   At least one of the two sees the other's write. If the waiter reads a tag, the owner's unlock has not read
+//   timed_waiters yet and will see the waiter: the waiter sleeps until it is woken. If it reads 0, an unlock may be in
+//   progress (perhaps of a thread that lost its CPU between its read and its release), or a new owner has not written
+//   its tag yet: the waiter looks again after a while. One heavy fence suffices for all later looks of a waiter: an
+//   unlock that read timed_waiters before the fence had cleared its tag by then, so a tag that is seen later belongs to
+//   an unlock that reads timed_waiters later. A heavy fence disturbs all running threads, so a waiter first sleeps for
+//   0.2 ms: most waits are over by then.
 //
-//   An unlock that frees the lock wakes one timed waiter. That waiter may be about to sleep on a value that timed_waiters
-//   has again by then. Therefore the unlock also sets `look`, and no waiter sleeps on a value with `look`. The waiter that
-//   clears it tries the lock; if the unlock has not freed the lock yet, it has cleared the tag before (5), so this waiter
-//   looks again soon. If this waiter gives up instead, it sets `look` again and wakes another waiter.
+//   An unlock that frees the lock wakes one timed waiter. That waiter may be about to sleep on a value that
+//   timed_waiters has again by then. Therefore the unlock also sets `look`, and no waiter sleeps on a value with
+//   `look`. The waiter that clears it tries the lock; if the unlock has not freed the lock yet, it has cleared the tag
+//   before (5), so this waiter looks again soon. If this waiter gives up instead, it sets `look` again and wakes
+//   another waiter.
 //
-// - Without a tag, or where the system has no heavy fence, the waiter looks again after 0.2 ms, then after twice as long
-//   each time, at most 10 ms.
+// - Without a tag, or where the system has no heavy fence, the waiter looks again after 0.2 ms, then after twice as
+//   long each time, at most 10 ms.
 //
 // Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever the
-// lock's own order is. A granted lock is never lost: a timed waiter that gives up while `granted` is set takes the lock and
-// returns success.
+// lock's own order is. A granted lock is never lost: a timed waiter that gives up while `granted` is set takes the lock
+// and returns success.
 // Cost: unlock one load while no thread waits with a deadline.
 #pragma once
 

@@ -1,14 +1,15 @@
-// The common part of locks that serve threads with a real-time priority first: a stack of their nodes whose top is in the
-// lock's word.
+// The common part of locks that serve threads with a real-time priority first: a stack of their nodes whose top is in
+// the lock's word.
 //
-// Source: ours; POSIX (pthread_mutex_unlock) has the scheduling policy decide which thread gets the mutex. A thread that is
-// about to sleep asks for its real-time priority. If it has one, it does not join the lock's queue, where it would wait
-// behind a thread that may get no CPU. It pushes its node on the stack, and while the stack is not empty, unlock does not
-// free the lock: it pops the node of the highest priority and hands the lock, still held, to its thread. So no free word has
-// a node in it: an urgent thread that finds the lock free takes it, and an unlock frees it by a compare-and-swap that fails
-// if a node has been pushed. Only the owner removes nodes, at any place of the stack, so the top needs no version number; a
-// thread that reads the top by acquire sees all below (lifo.hpp has the argument). A hand-over walks over all urgent
-// waiters. A program without real-time threads pays for one question where a thread goes to sleep.
+// Source: ours; POSIX (pthread_mutex_unlock) has the scheduling policy decide which thread gets the mutex. A thread
+// that is about to sleep asks for its real-time priority. If it has one, it does not join the lock's queue, where it
+// would wait behind a thread that may get no CPU. It pushes its node on the stack, and while the stack is not empty,
+// unlock does not free the lock: it pops the node of the highest priority and hands the lock, still held, to its
+// thread. So no free word has a node in it: an urgent thread that finds the lock free takes it, and an unlock frees it
+// by a compare-and-swap that fails if a node has been pushed. Only the owner removes nodes, at any place of the stack,
+// so the top needs no version number; a thread that reads the top by acquire sees all below (lifo.hpp has the
+// argument). A hand-over walks over all urgent waiters. A program without real-time threads pays for one question where
+// a thread goes to sleep.
 //
 //     word      bit 0 held · bits 1–7 the lock's own · bits 8–31 the node of the latest urgent waiter
 //

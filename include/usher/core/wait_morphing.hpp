@@ -1,5 +1,5 @@
-// Wait morphing: a thread that a condition variable would wake only to find the mutex held is requeued to the mutex. The
-// mutex's unlock grants the first requeued thread, which requeues the rest of its chain when it has the mutex.
+// Wait morphing: a thread that a condition variable would wake only to find the mutex held is requeued to the mutex.
+// The mutex's unlock grants the first requeued thread, which requeues the rest of its chain when it has the mutex.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 40.
 //
@@ -8,11 +8,11 @@
 //     lock()                        the lock
 //     owner_tag()                   atomic<uint32_t>: the owner of the lock; the table below
 //     timed()                       atomic<uint32_t>: timed_waiters.hpp
-//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the owner's. Null, too, for threads
-//                                   requeued before a fork, in a mutex that is not made anew
+//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the owner's. Null, too,
+//                                   for threads requeued before a fork, in a mutex that is not made anew
 //     may_requeue()                 whether the mutex has room for requeued threads, and is valid in this incarnation
-//     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the lower half
-//                                   is the embedder's
+//     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the
+//                                   lower half is the embedder's
 //     is_renewed(lower)             whether mutexes with this lower half are made anew after a fork
 //     forget_requeued(), reset_lock()   for a mutex that is made anew
 //
@@ -23,17 +23,17 @@
 //   requeueing  requeue(), for as long as it takes     claim_owner(), which waits
 //   odd, > 2    a thread that locks: P::owner_tag()    its own unlock() and requeue(), to see that it is the owner
 //
-// A thread is requeued only by the owner of its mutex, whose unlock is certain to come later. The owner tag shows whether the
-// caller is the owner. An unlock by another thread replaces the tag first (claim_owner), and a requeue puts `requeueing` in
-// its place, so the two exclude each other, and the chain needs no other protection. Where it is not certain that the caller
-// is the owner, the thread is woken instead.
+// A thread is requeued only by the owner of its mutex, whose unlock is certain to come later. The owner tag shows
+// whether the caller is the owner. An unlock by another thread replaces the tag first (claim_owner), and a requeue puts
+// `requeueing` in its place, so the two exclude each other, and the chain needs no other protection. Where it is not
+// certain that the caller is the owner, the thread is woken instead.
 //
-// A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms while
-// another thread is certain to get the lock, for that thread's unlock finds the chain, too. A thread that has waited for much
-// longer is handed the lock, still locked, by an unlock: turn_of().
+// A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms
+// while another thread is certain to get the lock, for that thread's unlock finds the chain, too. A thread that has
+// waited for much longer is handed the lock, still locked, by an unlock: turn_of().
 //
 // Invariants:
-//   chain-flag    the chain is not empty exactly when the bit `requeued` of timed() is set, outside of the owner's operations
+//   chain-flag    outside of the owner's operations, the chain is not empty exactly when the bit `requeued` is set
 //   chain-holder  only the owner changes the chain and the bit
 //   tag-first     an unlock clears the owner tag before it reads timed(): timed_waiters.hpp says why
 #pragma once

@@ -5,29 +5,29 @@
 // woken only to find that the mutex is held).
 //
 // A broadcast does not wake all waiters at once: it takes them off the list as a chain and grants the first. A granted
-// waiter owns the rest of the chain, acquires the mutex, and then delivers the rest. So at most one thread of a chain is
-// awake without the mutex.
+// waiter owns the rest of the chain, acquires the mutex, and then delivers the rest. So at most one thread of a chain
+// is awake without the mutex.
 //
 //     state    waiting ──signal or broadcast──► selected ──its turn in the chain──► granted, or handed_over
 //              waiting ──time-out, cancellation──► leaving: the waiter takes itself off the list
 //
 // A granted waiter acquires the mutex. One in handed_over owns it: the previous owner has left the mutex locked for it.
 //
-// After select_all() has returned and close() has waited for the leaving waiters, no waiter touches the queue: it may be
-// destroyed before the selected waiters have acquired the mutex, even by a thread that holds it. Selected waiters wait for
-// the chain alone, which lies in their own nodes; a waiter that is selected before its time runs out stays in the chain,
-// for it needs the mutex in any case.
+// After select_all() has returned and close() has waited for the leaving waiters, no waiter touches the queue: it may
+// be destroyed before the selected waiters have acquired the mutex, even by a thread that holds it. Selected waiters
+// wait for the chain alone, which lies in their own nodes; a waiter that is selected before its time runs out stays in
+// the chain, for it needs the mutex in any case.
 //
-// Signal forwarding. A cancelled waiter must give a signal that has selected it to another waiter, and touches the queue
-// once more for that. So a signal *arms* the waiter that it selects; the waiter disarms itself when it departs. close()
-// detaches the waiters that are still armed: no waiter is left to which they could forward the signal.
+// Signal forwarding. A cancelled waiter must give a signal that has selected it to another waiter, and touches the
+// queue once more for that. So a signal *arms* the waiter that it selects; the waiter disarms itself when it departs.
+// close() detaches the waiters that are still armed: no waiter is left to which they could forward the signal.
 //
 //     forwarding   none       selected by a broadcast, or not cancellable
 //                  armed ──the waiter departs──► leaving: takes itself off the list of armed waiters
 //                  armed ──close()──► detached: must not touch the queue
 //
-// The word:  bit 0 locked · bit 1 there are waiters · bit 2 there are armed waiters · bits 32–63 the fork epoch. After a
-// fork, the queue of a child is empty: its waiters do not exist there.
+// The word:  bit 0 locked · bit 1 there are waiters · bit 2 there are armed waiters · bits 32–63 the fork epoch. After
+// a fork, the queue of a child is empty: its waiters do not exist there.
 #pragma once
 
 #include <atomic>

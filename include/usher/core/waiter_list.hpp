@@ -1,15 +1,16 @@
 // Lists of waiting threads and their order: the common part of condition variables and semaphores.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 and §6.11. A waiter is appended at the tail of the list with
-// some probability, otherwise put at its head; the head is served first. With probability 1 the order is first in, first
-// out. With 1/1000 it is mostly last in, first out: only as many threads circulate as there is work for, the others sleep
-// on, and the waiter at the tail is served in the long run. Probability 0 would let it starve and cannot be expressed.
+// some probability, otherwise put at its head; the head is served first. With probability 1 the order is first in,
+// first out. With 1/1000 it is mostly last in, first out: only as many threads circulate as there is work for, the
+// others sleep on, and the waiter at the tail is served in the long run. Probability 0 would let it starve and cannot
+// be expressed.
 //
-// POSIX (sem_post, pthread_cond_signal) has waiters with a real-time priority served by priority, and among equals the one
-// that has waited longest. So a list is sorted by priority, highest first, and the above holds within a class of equal
-// priorities. With one class an insertion takes constant time; otherwise it walks past the other classes. A priority is
-// determined once in a wait, when the waiter is compared with another: by the waiter itself, or, for a waiter that was alone
-// in the list, by the second one. So a thread that waits alone does not pay for the system call.
+// POSIX (sem_post, pthread_cond_signal) has waiters with a real-time priority served by priority, and among equals the
+// one that has waited longest. So a list is sorted by priority, highest first, and the above holds within a class of
+// equal priorities. With one class an insertion takes constant time; otherwise it walks past the other classes. A
+// priority is determined once in a wait, when the waiter is compared with another: by the waiter itself, or, for a
+// waiter that was alone in the list, by the second one. So a thread that waits alone does not pay for the system call.
 #pragma once
 
 #include <cstdint>

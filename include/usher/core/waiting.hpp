@@ -5,9 +5,9 @@
 //     if (auto v = W::poll(word, pred)) return *v;       // a spinning lock always returns here
 //     if constexpr (W::parks) { … announce, P::park(…), woken by the hand-over … }
 //
-// Two kinds of lock differ at compile time: one that spins, and one that parks (its unlock contains a wake-up). How long a
-// parking lock stays awake first is a limit, read in the cold path. To the lock, a way that sleeps between loads is a
-// spinning one: no thread wakes it. The ways of waiting are listed in ways_of_waiting.hpp.
+// Two kinds of lock differ at compile time: one that spins, and one that parks (its unlock contains a wake-up). How
+// long a parking lock stays awake first is a limit, read in the cold path. To the lock, a way that sleeps between loads
+// is a spinning one: no thread wakes it. The ways of waiting are listed in ways_of_waiting.hpp.
 #pragma once
 
 #include <atomic>

@@ -2,17 +2,18 @@
 //
 //     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
 //
-// Only that a slot changes has a meaning: its watchers then look at their lock again. A hash collision costs one such look.
-// Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart, so never in one 128-byte
-// sector, and two locks that run in step do not meet in the same slots.
+// Only that a slot changes has a meaning: its watchers then look at their lock again. A hash collision costs one such
+// look. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart, so never in one
+// 128-byte sector, and two locks that run in step do not meet in the same slots.
 //
-// Only parking forms use the two marks. Where the hand-over is an atomic operation anyway, watchers can announce themselves
-// (store-buffer pattern: hand over, then read the slot; mark the slot, then look at the lock; all sequentially
-// consistent), and a notification without watchers does not write to the array. Spinning forms always write.
+// Only parking forms use the two marks. Where the hand-over is an atomic operation anyway, watchers can announce
+// themselves (store-buffer pattern: hand over, then read the slot; mark the slot, then look at the lock; all
+// sequentially consistent), and a notification without watchers does not write to the array. Spinning forms always
+// write.
 //
-// The paper's slots have 64 bits so that they never wrap; a futex has 32. A watcher that reads the slot, does not run during
-// exactly k × 2^30 notifications of it, and then sleeps would miss them: at 10^8 notifications of one slot a second it would
-// have to be suspended for 10.7 s, to within one notification.
+// The paper's slots have 64 bits so that they never wrap; a futex has 32. A watcher that reads the slot, does not run
+// during exactly k × 2^30 notifications of it, and then sleeps would miss them: at 10^8 notifications of one slot a
+// second it would have to be suspended for 10.7 s, to within one notification.
 #pragma once
 
 #include <atomic>

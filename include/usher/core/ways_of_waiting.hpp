@@ -1,7 +1,7 @@
 // The ways of waiting, one line each: the catalogue, the command, the tests and their scripts are made from this table
 // (tools/catalog.py reads it, too).
 //
-//   kind         its name here; `usher list` shows it with hyphens. New lines go to the end: the place of the line is the bit
+//   kind         its name here; `usher list` shows it with hyphens. New lines go to the end: a line's place is its bit
 //   suffix       of the names of locks: "twa-park"
 //   looks by     what a waiter does between two loads of the word that it waits for: a policy of namespace look
 //   limit        the member of wait_limits that limits this; for look::by::sleeping, the time slept between two loads.

@@ -1,8 +1,8 @@
-// Instructions that wait until a word is written, in user mode and with a limit: Intel's UMONITOR and UMWAIT, AMD's MONITORX
-// and MWAITX, Arm's WFET.
+// Instructions that wait until a word is written, in user mode and with a limit: Intel's UMONITOR and UMWAIT, AMD's
+// MONITORX and MWAITX, Arm's WFET.
 //
-// Two steps: arm() names the cache line; wait() returns when it has been written since, or after about a microsecond, or
-// spuriously. The word is loaded between the two, so no write is missed.
+// Two steps: arm() names the cache line; wait() returns when it has been written since, or after about a microsecond,
+// or spuriously. The word is loaded between the two, so no write is missed.
 #pragma once
 
 #include "usher/core/cxx20.hpp"

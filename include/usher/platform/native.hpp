@@ -1,5 +1,5 @@
-// The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each part has a header in native/, which also explains
-// its races. The parts include each other in one direction:
+// The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each part has a header in native/, which also
+// explains its races. The parts include each other in one direction:
 //
 //     state       the one object of the process, the layouts of what it points to, wait limits, tables
 //     futex       sleeping, waking, asymmetric fences, the clock

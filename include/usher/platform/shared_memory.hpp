@@ -1,27 +1,28 @@
 // Memory that processes share, as a platform: the same locks, between processes. Programs include
 // include/usher/shared_memory.hpp.
 //
-// Source: Wang, Chabbi & Kimura, "Be My Guest" (PPoPP 2016), §2.2, "Inter-Process Uses": a node is named by a process and an
-// offset, because a pointer has no meaning in another process.
+// Source: Wang, Chabbi & Kimura, "Be My Guest" (PPoPP 2016), §2.2, "Inter-Process Uses": a node is named by a process
+// and an offset, because a pointer has no meaning in another process.
 //
-// All that processes share is in one region, which each process maps wherever there is room: a header, a share of nodes for
-// each process, the program's data. It contains no pointer. A process itself stores the address of its mapping and the
-// numbers of its shares.
+// All that processes share is in one region, which each process maps wherever there is room: a header, a share of nodes
+// for each process, the program's data. It contains no pointer. A process itself stores the address of its mapping and
+// the numbers of its shares.
 //
 //     a handle      bits 6–13  the share: 1 … 255, so that handles below 64 are never nodes
 //                   bits 0–5   which of the share's 64 nodes
 //                   bits 14–31 0, free for marks
 //
-// Each process takes nodes from its own shares, and each node is returned to its share, whichever process returns it. A node
-// itself has the flag that it is free. So there is no list that a dying process could break; and two processes may take from
-// one share, which happens after an exec or in a child.
+// Each process takes nodes from its own shares, and each node is returned to its share, whichever process returns it. A
+// node itself has the flag that it is free. So there is no list that a dying process could break; and two processes may
+// take from one share, which happens after an exec or in a child.
 //
-// Differences to the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is an
-// offset. Thread-local storage only for cached_node(): `k42-tls` and `clh-tls` have it in their names. Missing, so that locks
-// which need them do not compile: tables, inflated states, objects on stacks.
+// Differences to the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is
+// an offset. Thread-local storage only for cached_node(): `k42-tls` and `clh-tls` have it in their names. Missing, so
+// that locks which need them do not compile: tables, inflated states, objects on stacks.
 //
-// A region is named by a type, `Name`: a process may join one region of each. All shared objects of the process that use the
-// region should see one definition of that type and export its instances; otherwise each must join, which is harmless.
+// A region is named by a type, `Name`: a process may join one region of each. All shared objects of the process that
+// use the region should see one definition of that type and export its instances; otherwise each must join, which is
+// harmless.
 #pragma once
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 // The fork epoch: a number that differs between a process and its children.
 //
-// It is in `epoch_word`, on a page that is wiped in a child: the child's first access reads 0 and begins a new epoch. The
-// kernel wipes this page and that of the chains of waiting threads (MADV_WIPEONFORK); where it does not, a fork handler
-// does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word. last_epoch is
-// copied by fork and also written before the epoch word: a child of that very moment continues above it. Of several threads
-// that begin an epoch, the first to write the word decides; the others take its epoch.
+// It is in `epoch_word`, on a page that is wiped in a child: the child's first access reads 0 and begins a new epoch.
+// The kernel wipes this page and that of the chains of waiting threads (MADV_WIPEONFORK); where it does not, a fork
+// handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word.
+// last_epoch is copied by fork and also written before the epoch word: a child of that very moment continues above it.
+// Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
 #pragma once
 
 #include <errno.h>

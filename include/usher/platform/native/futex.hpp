@@ -1,7 +1,9 @@
-// Sleeping and waking by the kernel's futex, the clock by which sleeps are measured, and asymmetric fences by membarrier.
+// Sleeping and waking by the kernel's futex, the clock by which sleeps are measured, and asymmetric fences by
+// membarrier.
 //
-// The word that a wake() names may be gone by then, and its memory in other use: a stray wake-up, because of which every
-// park() stands in a loop. errno belongs to the program: nothing here changes it. Nothing here is a cancellation point.
+// The word that a wake() names may be gone by then, and its memory in other use: a stray wake-up, because of which
+// every park() stands in a loop. errno belongs to the program: nothing here changes it. Nothing here is a cancellation
+// point.
 #pragma once
 
 #include <errno.h>

@@ -1,7 +1,8 @@
-// The pool of inflated states (core/inflatable.hpp), never unmapped: a list of states that were in use, and those that have
-// not been. The upper half of the list's word counts changes, so that equal words mean an equal list (no ABA).
+// The pool of inflated states (core/inflatable.hpp), never unmapped: a list of states that were in use, and those that
+// have not been. The upper half of the list's word counts changes, so that equal words mean an equal list (no ABA).
 //
-// In the child of a fork the states in use at that moment are lost, for their threads do not exist there. The parent loses none.
+// In the child of a fork the states in use at that moment are lost, for their threads do not exist there. The parent
+// loses none.
 #pragma once
 
 #include <errno.h>

@@ -1,20 +1,20 @@
 // Queue nodes: those in a thread's record, and the pool that all threads share.
 //
-// A node belongs to the thread that has it, and nodes have no home: a thread gives a node to its own record, which keeps a
-// few, and exchanges surplus and shortage with a list shared by all threads. So taking and giving a node cost the same
-// however many nodes the thread holds, whichever thread took them, and however its threads have ended. Signal handlers may
-// lock in the middle of these operations: (s1) to (s4) in records.hpp.
+// A node belongs to the thread that has it, and nodes have no home: a thread gives a node to its own record, which
+// keeps a few, and exchanges surplus and shortage with a list shared by all threads. So taking and giving a node cost
+// the same however many nodes the thread holds, whichever thread took them, and however its threads have ended. Signal
+// handlers may lock in the middle of these operations: (s1) to (s4) in records.hpp.
 //
-// The pool is a list, and the nodes that have not been in use. Each of its words is changed by compare-and-swap only, so
-// threads and handlers, also threads that never run again, may interrupt each other anywhere in it: lost are then only the
-// nodes that they had just taken.
+// The pool is a list, and the nodes that have not been in use. Each of its words is changed by compare-and-swap only,
+// so threads and handlers, also threads that never run again, may interrupt each other anywhere in it: lost are then
+// only the nodes that they had just taken.
 //
-// If locks are reset in a child (orphaned_are_free) the pool is on the page that a fork wipes. Nodes that orphaned threads
-// hold, wait with or have in their records cost the child nothing, for its pool is a new one. It begins behind all nodes
-// that an ancestor has made and goes round from there. So a node that the forking thread still has, because it forked in a
-// handler that interrupted an operation on a lock, is not given out once more, whatever the operation goes on to do with
-// it; unless the child has made a million others by then. Otherwise locks may stay in use across a fork, and the child goes
-// on with a copy of the pool.
+// If locks are reset in a child (orphaned_are_free) the pool is on the page that a fork wipes. Nodes that orphaned
+// threads hold, wait with or have in their records cost the child nothing, for its pool is a new one. It begins behind
+// all nodes that an ancestor has made and goes round from there. So a node that the forking thread still has, because
+// it forked in a handler that interrupted an operation on a lock, is not given out once more, whatever the operation
+// goes on to do with it; unless the child has made a million others by then. Otherwise locks may stay in use across a
+// fork, and the child goes on with a copy of the pool.
 #pragma once
 
 #include <atomic>

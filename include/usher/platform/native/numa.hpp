@@ -1,5 +1,5 @@
-// The NUMA node on which the calling thread runs: read from its restartable-sequences area, where the kernel writes it, or
-// else by a system call now and then. A guess either way: the thread may be moved right after it.
+// The NUMA node on which the calling thread runs: read from its restartable-sequences area, where the kernel writes it,
+// or else by a system call now and then. A guess either way: the thread may be moved right after it.
 #pragma once
 
 #include <errno.h>

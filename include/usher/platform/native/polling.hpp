@@ -1,9 +1,9 @@
 // Waiting awake: the pause instruction, the ways to await a word, and the pause of a retry loop.
 //
-// A waiter that never sleeps may hold the CPU that the awaited thread needs. So a waiter that polls for longer than about a
-// microsecond yields its CPU between loads; and where the wait has no limit it sleeps for short times in the end, because a
-// thread of lower real-time priority gets no CPU from a yield. await() with look::polling and no limit does neither: spin
-// locks need a CPU for each thread.
+// A waiter that never sleeps may hold the CPU that the awaited thread needs. So a waiter that polls for longer than
+// about a microsecond yields its CPU between loads; and where the wait has no limit it sleeps for short times in the
+// end, because a thread of lower real-time priority gets no CPU from a yield. await() with look::polling and no limit
+// does neither: spin locks need a CPU for each thread.
 #pragma once
 
 #include <sched.h>

@@ -1,5 +1,5 @@
-// A thread's real-time priority, as the kernel has it at the moment of the call. Not in records.hpp, because it takes the id
-// of any thread and needs no record.
+// A thread's real-time priority, as the kernel has it at the moment of the call. Not in records.hpp, because it takes
+// the id of any thread and needs no record.
 #pragma once
 
 #include <errno.h>

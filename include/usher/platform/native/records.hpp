@@ -1,22 +1,22 @@
 // Thread records, and a thread's values in its record: its id, a small number, random bits.
 //
-// Thread records and queue nodes are in one mapped region that is never unmapped. A record is owned by a living thread id
-// in one fork epoch; there is no destructor and no key: a thread that needs a record takes over one whose owner no longer
-// exists. Thread-local storage has one pointer.
+// Thread records and queue nodes are in one mapped region that is never unmapped. A record is owned by a living thread
+// id in one fork epoch; there is no destructor and no key: a thread that needs a record takes over one whose owner no
+// longer exists. Thread-local storage has one pointer.
 //
-// Signal handlers may lock, too, at any point of an operation on free[] and top, and may return while they hold the lock. So
-// the owner announces the operation in `ready`:
+// Signal handlers may lock, too, at any point of an operation on free[] and top, and may return while they hold the
+// lock. So the owner announces the operation in `ready`:
 //
 //     (s1) ready is compared with the epoch    equal, or the record is not used
 //     (s2) ready = busy
 //     (s3) top and free[] are read and written
 //     (s4) ready = the epoch
 //
-// A handler before (s2) has finished with the record when it returns, and (s3) reads what it has left. A handler between
-// (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the pool's operations are
-// compare-and-swaps, which any number of threads may interrupt. A handler after (s4) finds the operation complete. A jump
-// out of a handler leaves the record busy: it is not used any more as long as the thread lives. The order in (s3) is such
-// that a thread which ends there, in a handler, leaves no node in two places.
+// A handler before (s2) has finished with the record when it returns, and (s3) reads what it has left. A handler
+// between (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the pool's operations
+// are compare-and-swaps, which any number of threads may interrupt. A handler after (s4) finds the operation complete.
+// A jump out of a handler leaves the record busy: it is not used any more as long as the thread lives. The order in
+// (s3) is such that a thread which ends there, in a handler, leaves no node in two places.
 //
 // Forks. In the child of a fork in a handler the epoch of (s4) is the parent's: the record's nodes are then of unknown
 // origin, and dropped if the pool began anew (nodes.hpp). So are those of the threads that the child does not have.

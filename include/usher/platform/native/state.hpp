@@ -1,13 +1,14 @@
 // The state of a process: one object, and the layouts of what it points to.
 //
-// All process-wide state is one object, `usher_process_state`, found under one name by everything in the process that was
-// built from this layout. Two shared objects loaded with RTLD_LOCAL must agree on the waiting array and on the meaning of a
-// node handle: otherwise a waiter in one of them would miss an unlock in the other. clang does not make an inline variable
-// unique across shared objects, so the object is defined by an assembler directive, the same for both compilers.
+// All process-wide state is one object, `usher_process_state`, found under one name by everything in the process that
+// was built from this layout. Two shared objects loaded with RTLD_LOCAL must agree on the waiting array and on the
+// meaning of a node handle: otherwise a waiter in one of them would miss an unlock in the other. clang does not make an
+// inline variable unique across shared objects, so the object is defined by an assembler directive, the same for both
+// compilers.
 //
-// Only layouts, the wait limits, the number of CPUs and the tables are here. The operations on records, nodes and inflated
-// states, and what may interrupt them, are in records.hpp, nodes.hpp and inflation.hpp; the first page across a fork is
-// explained in fork.hpp.
+// Only layouts, the wait limits, the number of CPUs and the tables are here. The operations on records, nodes and
+// inflated states, and what may interrupt them, are in records.hpp, nodes.hpp and inflation.hpp; the first page across
+// a fork is explained in fork.hpp.
 #pragma once
 
 #include <errno.h>
@@ -97,7 +98,7 @@ static_assert(sizeof(inflated_slot) == inflated_slot::size);
 
 /// All zero at first. The first page is wiped in a child: by the kernel (MADV_WIPEONFORK), or by forget_parent().
 struct process_state {
-  /// fork epoch << 32 | 4; 0 before its first use in this process. (The 4: preload/layout.hpp compares in one operation.)
+  /// fork epoch << 32 | 4; 0 before the first use in this process. preload/layout.hpp explains the 4.
   alignas(4096) std::atomic<std::uint64_t> epoch_word;
   alignas(128) node_pool wiped_pool;                    ///< in use if orphaned_are_free
   alignas(4096) std::atomic<std::uint32_t> last_epoch;  ///< of this process or an ancestor; survives a fork
@@ -131,8 +132,8 @@ static_assert(sizeof(process_state) == 73728);
 
 }  // namespace native_detail
 
-// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to, or
-// of a lock changes, so that objects built from different releases share neither state nor code.
+// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to,
+// or of a lock changes, so that objects built from different releases share neither state nor code.
 extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
     __attribute__((visibility("default")));
 __asm__(

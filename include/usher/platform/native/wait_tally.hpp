@@ -1,5 +1,5 @@
-// Counts of what the calling thread has done while it waited for locks, for `usher stat`: only in libusher.so, which is built
-// with USHER_COUNT_WAITS. Elsewhere they are empty, and there is no thread-local storage.
+// Counts of what the calling thread has done while it waited for locks, for `usher stat`: only in libusher.so, which is
+// built with USHER_COUNT_WAITS. Elsewhere they are empty, and there is no thread-local storage.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
