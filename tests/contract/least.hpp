@@ -111,10 +111,10 @@ struct platform {
 #ifndef WITHOUT_GIVE_NODE
   static void give_node(u32);
 #endif
-#ifndef WITHOUT_BORROW_NODE
+#ifndef WITHOUT_CACHED_NODE
   static u32 cached_node();
 #endif
-#ifndef WITHOUT_KEEP_NODE
+#ifndef WITHOUT_CACHE_NODE
   static void cache_node(u32);
 #endif
 #ifndef WITHOUT_NODE
@@ -145,7 +145,7 @@ struct platform {
 #ifndef WITHOUT_NOW
   static u64 now();
 #endif
-#ifndef WITHOUT_FORK_STAMP
+#ifndef WITHOUT_FORK_EPOCH
   static u32 fork_epoch();
 #endif
 #ifndef WITHOUT_COUNT_LIMIT
@@ -214,7 +214,7 @@ struct waits {
   template <class Word, class Pred>
   static std::uint32_t await_soon(const Word&, Pred);
 #endif
-#ifndef WITHOUT_PATIENCE
+#ifndef WITHOUT_SPIN_BUDGET
   static std::uint64_t spin_budget();
 #endif
 };
