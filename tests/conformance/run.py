@@ -14,6 +14,7 @@ USHER_LIB names libusher.so. Ends with `N passed, N failed`; the exit status is 
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -28,6 +29,7 @@ sys.path.insert(0, str(HERE.parents[1] / "tools"))
 import catalog
 
 PROGRAM_LIMIT = 150  # seconds; a case has its own limit in the program
+AT_ONCE = 3  # programs: each sleeps for most of its time. Chosen, not measured
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 USHERS_PROMISE = "the C library does not promise"  # why a case is skipped on the C library, and there only
 
@@ -79,6 +81,12 @@ def run_program(program, lock, library):
     return results, time.monotonic() - start, problem
 
 
+def run_programs(programs, lock, library):
+    """Several at once; (program, what run_program returns) in the order of `programs`."""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        yield from zip(programs, pool.map(lambda program: run_program(program, lock, library), programs))
+
+
 def count(results, outcome):
     return sum(1 for result in results.values() if result[0] == outcome)
 
@@ -91,8 +99,7 @@ def print_row(lock, program, results, seconds, wrong):
 def run_reference(programs):
     """Every case on the C library. Returns {program: [passed cases]}, passed, failed."""
     reference, passed, failed = {}, 0, 0
-    for program in programs:
-        results, seconds, problem = run_program(program, None, None)
+    for program, (results, seconds, problem) in run_programs(programs, None, None):
         wrong = [(name, why) for name, (outcome, why) in results.items() if outcome == "FAIL"]
         if problem:
             wrong.append(("the program", problem))
@@ -107,8 +114,7 @@ def run_reference(programs):
 
 def run_lock(lock, programs, reference, library):
     passed = failed = 0
-    for program in programs:
-        results, seconds, problem = run_program(program, lock, library)
+    for program, (results, seconds, problem) in run_programs(programs, lock, library):
         wrong = []
         for name in reference[program.name]:
             outcome, why = results.get(name, ("MISSING", "no result"))
