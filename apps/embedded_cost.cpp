@@ -14,12 +14,12 @@
 #include "catalog_includes.hpp"
 #include "embedded_peers.h"
 #include "options.hpp"
+#include "report.hpp"
 #include "usher/mutex.hpp"
 
 namespace {
 
-using nlohmann::json;
-using workloads::fail;
+using workloads::field;
 
 /// Keeps the compiler from looking from one pair into the next.
 inline void barrier() {
@@ -79,6 +79,65 @@ double best_of(const std::vector<candidate>& all, std::string_view name) {
   return 0;
 }
 
+using group = std::vector<candidate>;
+
+group peers_of_ours() {
+  return {
+      {"std::mutex", &pairs<std::mutex>},
+      {"nsync_mu", &nsync_mu_pairs},
+      {"tbb::spin_mutex", &scoped_pairs<tbb::spin_mutex>},
+      {"tbb::queuing_mutex", &scoped_pairs<tbb::queuing_mutex>},
+      {"ck_fas", &ck_fas_pairs},
+      {"ck_ticket", &ck_ticket_pairs},
+      {"ck_mcs", &ck_mcs_pairs},
+  };
+}
+
+/// The share of the CPU time that other processes had.
+double measure(group& ours, group& peers, long rounds, long iterations) {
+  // The C library's mutex leaves out the atomics in a process that never had a second thread.
+  std::thread([] {}).join();
+  const workloads::cpu_times start = workloads::cpu_times::now();
+  using clock = std::chrono::steady_clock;
+  for (long round = 0; round < rounds; ++round) {
+    for (group* all : {&ours, &peers}) {
+      for (candidate& c : *all) {
+        c.run(iterations / 100 + 1);  // warm
+        const clock::time_point before = clock::now();
+        c.run(iterations);
+        const double ns = std::chrono::duration<double, std::nano>(clock::now() - before).count();
+        c.best = std::min(c.best, ns / static_cast<double>(iterations));
+      }
+    }
+  }
+  return workloads::others_share(start, workloads::cpu_times::now(), workloads::process_cpu_seconds());
+}
+
+/// The table on standard output, and its rows in the document.
+void report(const group& ours, const group& peers, field results) {
+  const double nsync = best_of(peers, "nsync_mu"), standard = best_of(peers, "std::mutex");
+  std::printf("%-20s %9s %11s %13s  %s\n", "lock", "ns a pair", "/ nsync_mu", "/ std::mutex", "/ closest peer");
+  for (const group* all : {&ours, &peers}) {
+    for (const candidate& c : *all) {
+      std::printf("%-20s %9.2f %11.2f %13.2f", c.name.c_str(), c.best, c.best / nsync, c.best / standard);
+      const field row = results.append();
+      row["lock"] = c.name;
+      row["ours"] = all == &ours;
+      row["minimum_ns"] = c.best;
+      row["to_nsync_mu"] = c.best / nsync;
+      row["to_std_mutex"] = c.best / standard;
+      for (const auto& [name, peer] : closest) {
+        if (all != &ours || name != c.name) continue;
+        const double ratio = c.best / best_of(peers, peer);
+        std::printf("  %.2f × %s", ratio, std::string(peer).c_str());
+        row["closest_peer"] = std::string(peer);
+        row["to_closest_peer"] = ratio;
+      }
+      std::printf("\n");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -91,81 +150,20 @@ int main(int argc, char** argv) {
   o.text("json", json_file, "write everything that was measured here");
   o.parse(argc, argv);
 
-  std::vector<candidate> ours;
+  group ours;
 #include "catalog_entries.inc"
-  std::vector<candidate> peers = {
-      {"std::mutex", &pairs<std::mutex>},
-      {"nsync_mu", &nsync_mu_pairs},
-      {"tbb::spin_mutex", &scoped_pairs<tbb::spin_mutex>},
-      {"tbb::queuing_mutex", &scoped_pairs<tbb::queuing_mutex>},
-      {"ck_fas", &ck_fas_pairs},
-      {"ck_ticket", &ck_ticket_pairs},
-      {"ck_mcs", &ck_mcs_pairs},
-  };
-
-  // The C library's mutex leaves out the atomics in a process that never had a second thread.
-  std::thread([] {}).join();
-  const workloads::cpu_times start = workloads::cpu_times::now();
-  using clock = std::chrono::steady_clock;
-  for (long round = 0; round < rounds; ++round) {
-    for (std::vector<candidate>* group : {&ours, &peers}) {
-      for (candidate& c : *group) {
-        c.run(iterations / 100 + 1);  // warm
-        const clock::time_point before = clock::now();
-        c.run(iterations);
-        const double ns = std::chrono::duration<double, std::nano>(clock::now() - before).count();
-        c.best = std::min(c.best, ns / static_cast<double>(iterations));
-      }
-    }
-  }
-  rusage self{};
-  getrusage(RUSAGE_SELF, &self);
-  const double others = workloads::others_share(start, workloads::cpu_times::now(), workloads::cpu_seconds(self));
-
-  const double nsync = best_of(peers, "nsync_mu"), standard = best_of(peers, "std::mutex");
-  json results = json::array();
-  std::printf("%-20s %9s %11s %13s  %s\n", "lock", "ns a pair", "/ nsync_mu", "/ std::mutex", "/ closest peer");
-  for (const std::vector<candidate>* group : {&ours, &peers}) {
-    for (const candidate& c : *group) {
-      std::printf("%-20s %9.2f %11.2f %13.2f", c.name.c_str(), c.best, c.best / nsync, c.best / standard);
-      json row = {{"lock", c.name},
-                  {"ours", group == &ours},
-                  {"minimum_ns", c.best},
-                  {"to_nsync_mu", c.best / nsync},
-                  {"to_std_mutex", c.best / standard}};
-      for (const auto& [name, peer] : closest) {
-        if (group != &ours || name != c.name) continue;
-        const double ratio = c.best / best_of(peers, peer);
-        std::printf("  %.2f × %s", ratio, std::string(peer).c_str());
-        row["closest_peer"] = peer;
-        row["to_closest_peer"] = ratio;
-      }
-      std::printf("\n");
-      results.push_back(std::move(row));
-    }
-  }
+  group peers = peers_of_ours();
+  const double others = measure(ours, peers, rounds, iterations);
+  workloads::document out(argc, argv, "measurement");
+  report(ours, peers, out["results"]);
   std::printf(
       "\nminima of %ld interleaved rounds of %ld pairs. %s, %ld CPUs, %s, commit %s; others took %.1f %% of "
       "the CPU time.\n",
       rounds, iterations, workloads::colon_value("/proc/cpuinfo", "model name").c_str(), sysconf(_SC_NPROCESSORS_ONLN),
       workloads::compiler().c_str(), workloads_commit, 100 * others);
-  if (!json_file.empty()) {
-    std::string command = "embedded_cost";
-    for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
-    std::ofstream out(json_file);
-    out << json{{"measurement", "embedded_cost"},
-                {"command", command},
-                {"date", workloads::utc_now()},
-                {"machine", workloads::machine()},
-                {"compiler", workloads::compiler()},
-                {"commit", workloads_commit},
-                {"rounds", rounds},
-                {"iterations", iterations},
-                {"others_cpu_share", others},
-                {"results", results}}
-               .dump(1)
-        << '\n';
-    if (!out.flush()) fail("cannot write " + json_file);
-  }
+  out["rounds"] = rounds;
+  out["iterations"] = iterations;
+  out["others_cpu_share"] = others;
+  if (!json_file.empty()) out.write(json_file);
   return 0;
 }

@@ -1,5 +1,5 @@
-// What it costs to hold many mutexes at once, and what is left of threads that end and hold one. A lock whose owner keeps
-// something for each mutex that it holds (a queue node) has to find it again.
+// What it costs to hold many mutexes at once, and what threads leave behind that end while they hold one. A lock whose owner keeps a
+// queue node for each mutex that it holds must find that node again.
 #include <sched.h>
 
 #include "traffic.hpp"
@@ -9,12 +9,7 @@ namespace {
 using namespace workloads;  // NOLINT(google-build-using-namespace): a program of one file
 
 /// Each has its own pair of lines, as objects of a program have.
-struct alignas(line_pair) own_line {
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-  void lock() { check(pthread_mutex_lock(&mutex), "pthread_mutex_lock"); }
-  void unlock() { check(pthread_mutex_unlock(&mutex), "pthread_mutex_unlock"); }
-};
+struct alignas(line_pair) own_line : checked_mutex {};
 
 using mutexes = std::vector<own_line>;
 
@@ -25,8 +20,8 @@ bool in_time() {
   return seconds_since(begun) < limit;
 }
 
-/// Locks all, unlocks all in an order of its own; ms, or nothing when there was no time for it.
-nlohmann::json all_at_once(mutexes& m, const std::string& order) {
+/// Locks all, then unlocks all in that order. False if the time did not suffice.
+bool all_at_once(mutexes& m, const std::string& order, field out) {
   const std::size_t n = m.size();
   std::vector<std::size_t> way(n);
   for (std::size_t i = 0; i < n; ++i) way[i] = order == "reverse" ? n - 1 - i : i;
@@ -46,11 +41,12 @@ nlohmann::json all_at_once(mutexes& m, const std::string& order) {
   if (locked == n)
     for (; unlocked < n && (unlocked % 256 != 0 || in_time()); ++unlocked) m[way[unlocked]].unlock();
   const double in_all = seconds_since(start);
-  return {{"order", order},
-          {"lock_ms", for_locking * 1e3},
-          {"unlock_ms", (in_all - for_locking) * 1e3},
-          {"ms", in_all * 1e3},
-          {"complete", unlocked == n}};
+  out["order"] = order;
+  out["lock_ms"] = for_locking * 1e3;
+  out["unlock_ms"] = (in_all - for_locking) * 1e3;
+  out["ms"] = in_all * 1e3;
+  out["complete"] = unlocked == n;
+  return unlocked == n;
 }
 
 /// Hand over hand through a ring, while others are held: the best of ten batches.
@@ -127,6 +123,37 @@ std::size_t threads_that_end(mutexes& m, void* (*work)(void*)) {
   return done;
 }
 
+void run_all(mutexes& m, document& out) {
+  bool complete = true;
+  for (const char* order : {"forward", "reverse", "random"}) {
+    complete = all_at_once(m, order, out[order]);
+    if (!complete) break;  // the rest stays locked
+  }
+  out["complete"] = complete;
+}
+
+void run_ring(mutexes& m, long steps, document& out) {
+  long done = 0;
+  out["ns_per_step"] = ns_of_a_step(m, steps, done);
+  out["steps"] = done;
+  out["complete"] = done == 10 * steps;
+}
+
+void run_ended(mutexes& m, document& out) {
+  mutexes first(std::min<std::size_t>(m.size(), 1000));
+  const std::size_t released = threads_that_end(first, lock_unlock_and_end);
+  const double for_those = seconds_since(begun);
+  out["us_per_thread_that_unlocks"] = released > 0 ? for_those * 1e6 / static_cast<double>(released) : 0;
+  begun = clock_type::now();
+  const std::size_t ended = threads_that_end(m, lock_and_end);
+  const double elapsed = seconds_since(begun);
+  out["ended"] = ended;
+  out["seconds"] = elapsed;
+  out["us_per_thread"] = ended > 0 ? elapsed * 1e6 / static_cast<double>(ended) : 0;
+  out["complete"] = ended == m.size();
+  out["pair_ns_after"] = ns_of_a_pair();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -142,42 +169,20 @@ int main(int argc, char** argv) {
   o.parse(argc, argv);
   if (what != "all" && what != "ring" && what != "ended") fail("there is no '" + what + "' (try --help)", 2);
 
-  mutexes& m = *new mutexes(static_cast<std::size_t>(count));  // left: some are held at the end
-  nlohmann::json out = document(argc, argv);
+  mutexes& m = *new mutexes(static_cast<std::size_t>(count));  // never freed: some are locked at the end
+  document out(argc, argv);
   out["what"] = what;
   out["count"] = count;
   out["limit_s"] = limit;
-  // A process that has never had a second thread is another thing to a C library.
+  // The C library takes other paths in a process that has never had a second thread.
   out["pair_ns_before"] = ns_of_a_pair();
   begun = clock_type::now();
-  if (what == "all") {
-    out["complete"] = true;
-    for (const char* order : {"forward", "reverse", "random"}) {
-      nlohmann::json one = all_at_once(m, order);
-      const bool complete = one["complete"];
-      out[order] = std::move(one);
-      out["complete"] = complete;
-      if (!complete) break;  // what is held now stays so
-    }
-  } else if (what == "ring") {
-    long done = 0;
-    out["ns_per_step"] = ns_of_a_step(m, steps, done);
-    out["steps"] = done;
-    out["complete"] = done == 10 * steps;
-  } else {
-    mutexes first(std::min<std::size_t>(m.size(), 1000));
-    const std::size_t released = threads_that_end(first, lock_unlock_and_end);
-    const double for_those = seconds_since(begun);
-    out["us_per_thread_that_unlocks"] = released > 0 ? for_those * 1e6 / static_cast<double>(released) : 0;
-    begun = clock_type::now();
-    const std::size_t ended = threads_that_end(m, lock_and_end);
-    const double elapsed = seconds_since(begun);
-    out["ended"] = ended;
-    out["seconds"] = elapsed;
-    out["us_per_thread"] = ended > 0 ? elapsed * 1e6 / static_cast<double>(ended) : 0;
-    out["complete"] = ended == m.size();
-    out["pair_ns_after"] = ns_of_a_pair();
-  }
-  write(out, file);
+  if (what == "all")
+    run_all(m, out);
+  else if (what == "ring")
+    run_ring(m, steps, out);
+  else
+    run_ended(m, out);
+  out.write(file);
   leave();
 }

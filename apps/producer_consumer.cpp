@@ -2,7 +2,6 @@
 // acquired for each message, which the program counts itself (Malthusian Locks, §6.7; the program measured there is COZ's).
 // A producer that finds the queue full waits on not_full and so acquires the mutex twice for one message; one that waits
 // for the mutex instead acquires it once.
-#include <latch>
 #include <queue>
 
 #include "tally.hpp"
@@ -11,14 +10,32 @@ namespace {
 
 using namespace workloads;  // NOLINT(google-build-using-namespace): a program of one file
 
+struct settings {
+  long producers = 8, consumers = 3, bound = 10000;
+  double seconds = 2;
+  bool after = false;
+  std::string file;
+
+  settings(int argc, char** argv) {
+    options o("producer_consumer", "a bounded queue with one mutex and two condition variables");
+    o.number("producers", producers, 1, 4096, "threads that produce (8)");
+    o.number("consumers", consumers, 1, 4096, "threads that consume (3)");
+    o.number("bound", bound, 1, 1000000000, "messages that the queue holds (10000)");
+    o.real("seconds", seconds, 0.01, 3600, "measured time (2)");
+    o.flag("signal-after-unlock", after, "signal when the mutex is free again, not inside the critical section");
+    o.text("json", file, "write what was measured here, not to standard output");
+    o.parse(argc, argv);
+  }
+};
+
 struct bounded_queue {
-  alignas(line_pair) pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  alignas(line_pair) pthread_cond_t not_empty = PTHREAD_COND_INITIALIZER;
-  alignas(line_pair) pthread_cond_t not_full = PTHREAD_COND_INITIALIZER;
+  alignas(line_pair) checked_mutex mutex;
+  alignas(line_pair) checked_condition not_empty;
+  alignas(line_pair) checked_condition not_full;
   alignas(line_pair) std::queue<int> messages;
   std::size_t bound = 0;
   bool signal_after_unlock = false;
-  // Messages are numbered under the mutex, and come out in that order: so the queue is its own witness.
+  // Messages are numbered under the mutex and must come out in that order: the queue is its own witness.
   unsigned produced = 0, consumed = 0;
   alignas(line_pair) std::atomic<bool> stop{false};
 };
@@ -33,13 +50,13 @@ struct alignas(line_pair) record {
 
 /// Waits until there is `room`; false when the run is over.
 template <class Room>
-bool wait_until(bounded_queue& q, pthread_cond_t& condition, record& mine, Room room) {
+bool wait_until(bounded_queue& q, checked_condition& condition, record& mine, Room room) {
   bool waited = false;
   while (!room()) {
     if (q.stop.load(std::memory_order_relaxed)) return false;
     if (waited) mine.futile.add();
     mine.waits.add();
-    check(pthread_cond_wait(&condition, &q.mutex), "pthread_cond_wait");
+    condition.wait(q.mutex);
     mine.acquisitions.add();
     waited = true;
   }
@@ -47,17 +64,17 @@ bool wait_until(bounded_queue& q, pthread_cond_t& condition, record& mine, Room 
 }
 
 template <class Room, class Change>
-void work(bounded_queue& q, pthread_cond_t& mine_to_wait, pthread_cond_t& theirs, record& mine, Room room,
+void work(bounded_queue& q, checked_condition& mine_to_wait, checked_condition& theirs, record& mine, Room room,
           Change change) {
   while (!q.stop.load(std::memory_order_relaxed)) {
-    check(pthread_mutex_lock(&q.mutex), "pthread_mutex_lock");
+    q.mutex.lock();
     mine.acquisitions.add();
     const bool done = wait_until(q, mine_to_wait, mine, room);
     if (done) change();
-    if (done && !q.signal_after_unlock) check(pthread_cond_signal(&theirs), "pthread_cond_signal");
-    check(pthread_mutex_unlock(&q.mutex), "pthread_mutex_unlock");
+    if (done && !q.signal_after_unlock) theirs.signal();
+    q.mutex.unlock();
     if (!done) return;
-    if (q.signal_after_unlock) check(pthread_cond_signal(&theirs), "pthread_cond_signal");
+    if (q.signal_after_unlock) theirs.signal();
     mine.messages.add();
   }
 }
@@ -98,73 +115,44 @@ struct sums {
   }
 };
 
-}  // namespace
+struct results {
+  sums first, last;  // before and after the measured time
+  double elapsed;
+  switches switched;
+};
 
-int main(int argc, char** argv) {
-  long producers = 8, consumers = 3, bound = 10000;
-  double seconds = 2;
-  bool after = false;
-  std::string file;
-  options o("producer_consumer", "a bounded queue with one mutex and two condition variables");
-  o.number("producers", producers, 1, 4096, "threads that produce (8)");
-  o.number("consumers", consumers, 1, 4096, "threads that consume (3)");
-  o.number("bound", bound, 1, 1000000000, "messages that the queue holds (10000)");
-  o.real("seconds", seconds, 0.01, 3600, "measured time (2)");
-  o.flag("signal-after-unlock", after, "signal when the mutex is free again, not inside the critical section");
-  o.text("json", file, "write what was measured here, not to standard output");
-  o.parse(argc, argv);
-
-  static bounded_queue q;
-  q.bound = static_cast<std::size_t>(bound);
-  q.signal_after_unlock = after;
-  // It begins full: under a slow lock, filling it would be most of what is measured. Where consumers are the faster ones,
-  // they empty it before the measured time begins.
-  while (q.messages.size() < q.bound) q.messages.push(static_cast<int>(q.produced++));
-  std::vector<record> producing(static_cast<std::size_t>(producers)), consuming(static_cast<std::size_t>(consumers));
-  std::latch ready(producers + consumers + 1);
-  std::vector<std::thread> team;
-  for (record& r : producing) {
-    team.emplace_back([&] {
-      ready.arrive_and_wait();
-      produce(q, r);
-    });
-  }
-  for (record& r : consuming) {
-    team.emplace_back([&] {
-      ready.arrive_and_wait();
-      consume(q, r);
-    });
-  }
-  ready.arrive_and_wait();
+results measure(const std::vector<record>& producing, const std::vector<record>& consuming, double seconds) {
   sleep_seconds(warm_up(seconds));
   const sums first(producing, consuming);
   const switches before = switches::of(RUSAGE_SELF);
   const clock_type::time_point start = clock_type::now();
   sleep_seconds(seconds);
   const sums last(producing, consuming);
-  const double elapsed = seconds_since(start);
-  const switches switched = switches::of(RUSAGE_SELF) - before;
+  return {first, last, seconds_since(start), switches::of(RUSAGE_SELF) - before};
+}
 
+/// A thread that has not seen `stop` waits already, and is woken.
+void finish(bounded_queue& q) {
   q.stop.store(true, std::memory_order_relaxed);
-  // Under the mutex: who has not seen the flag waits already, and is woken.
-  check(pthread_mutex_lock(&q.mutex), "pthread_mutex_lock");
-  check(pthread_cond_broadcast(&q.not_empty), "pthread_cond_broadcast");
-  check(pthread_cond_broadcast(&q.not_full), "pthread_cond_broadcast");
-  check(pthread_mutex_unlock(&q.mutex), "pthread_mutex_unlock");
-  for (std::thread& t : team) t.join();
-  if (q.produced - q.consumed != q.messages.size()) fail("the number of messages left over is wrong");
+  q.mutex.lock();
+  q.not_empty.broadcast();
+  q.not_full.broadcast();
+  q.mutex.unlock();
+}
 
+void report(document& out, const settings& set, const results& measured) {
+  const sums &first = measured.first, &last = measured.last;
+  const switches& switched = measured.switched;
   const std::uint64_t messages = last.consumed - first.consumed;
   const std::uint64_t acquisitions = last.acquisitions - first.acquisitions;
   const double each = messages > 0 ? 1 / static_cast<double>(messages) : 0;
-  nlohmann::json out = document(argc, argv);
-  out["producers"] = producers;
-  out["consumers"] = consumers;
-  out["bound"] = bound;
-  out["signal_after_unlock"] = after;
-  out["seconds"] = elapsed;
+  out["producers"] = set.producers;
+  out["consumers"] = set.consumers;
+  out["bound"] = set.bound;
+  out["signal_after_unlock"] = set.after;
+  out["seconds"] = measured.elapsed;
   out["messages"] = messages;
-  out["messages_per_second"] = static_cast<double>(messages) / elapsed;
+  out["messages_per_second"] = static_cast<double>(messages) / measured.elapsed;
   out["acquisitions"] = acquisitions;
   out["acquisitions_per_message"] = static_cast<double>(acquisitions) * each;
   out["waits_not_full"] = last.waits_not_full - first.waits_not_full;
@@ -173,6 +161,41 @@ int main(int argc, char** argv) {
   out["voluntary_switches"] = switched.voluntary;
   out["involuntary_switches"] = switched.involuntary;
   out["switches_per_message"] = static_cast<double>(switched.voluntary + switched.involuntary) * each;
-  write(out, file);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const settings set(argc, argv);
+  static bounded_queue q;
+  q.bound = static_cast<std::size_t>(set.bound);
+  q.signal_after_unlock = set.after;
+  // The queue begins full: under a slow lock, filling it would be most of what is measured. Consumers that are faster than producers
+  // empty it before the measured time.
+  while (q.messages.size() < q.bound) q.messages.push(static_cast<int>(q.produced++));
+  std::vector<record> producing(static_cast<std::size_t>(set.producers)),
+      consuming(static_cast<std::size_t>(set.consumers));
+  starting_team team(set.producers + set.consumers);
+  for (record& r : producing) {
+    team.add([&](std::latch& ready) {
+      ready.arrive_and_wait();
+      produce(q, r);
+    });
+  }
+  for (record& r : consuming) {
+    team.add([&](std::latch& ready) {
+      ready.arrive_and_wait();
+      consume(q, r);
+    });
+  }
+  team.start();
+  const results measured = measure(producing, consuming, set.seconds);
+  finish(q);
+  team.join();
+  if (q.produced - q.consumed != q.messages.size()) fail("the number of messages left over is wrong");
+
+  document out(argc, argv);
+  report(out, set, measured);
+  out.write(set.file);
   return 0;
 }

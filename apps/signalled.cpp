@@ -1,6 +1,6 @@
-// How long a thread that a signal chose needs until it returns from pthread_cond_wait(), while other threads use the mutex
-// all the time; and beside it, in the same run, how long a pthread_mutex_lock() takes that is called right after such a
-// thread has let the mutex go and another has it. In both cases all users wait when the signaller lets go.
+// The time from pthread_cond_signal() until the selected thread returns from pthread_cond_wait(), while other threads use the mutex all
+// the time. In the same run, for comparison: the time of a pthread_mutex_lock() that is called right after the signaller has unlocked
+// the mutex and a user has acquired it. In both cases all users wait for the mutex when the signaller unlocks it.
 #include "traffic.hpp"
 
 namespace {
@@ -10,26 +10,43 @@ using namespace workloads;  // NOLINT(google-build-using-namespace): a program o
 enum : int { nobody, signaller, signalled, newcomer };
 constexpr const char* names[] = {"nobody", "signaller", "signalled", "newcomer"};
 
+struct settings {
+  long users = 2, most = 0;
+  double hold = 20000, seconds = 2, patience = 5, outside = 0;
+  std::string by = "auto", file;
+
+  settings(int argc, char** argv) {
+    options o("signalled", "what a signalled thread waits for its mutex, beside a thread that comes anew");
+    o.number("users", users, 1, 4096, "threads that use the mutex all the time (2)");
+    o.real("hold-us", hold, 0, 10000000, "µs for which they hold it (20000)");
+    o.text("hold", by, "spin, sleep: how they pass that time; auto: spin below 1 ms (auto)");
+    o.real("outside-us", outside, 0, 10000000, "µs between two uses, awake (0)");
+    o.real("seconds", seconds, 0.01, 3600, "no new turn after that (2)");
+    o.number("most", most, 0, 100000000, "turns, each a signal and a newcomer; 0: as many as there is time for (0)");
+    o.real("patience", patience, 0, 3600,
+           "s for which a turn may go on; then the users pause, and it counts as that long (5)");
+    o.text("json", file, "write what was measured here, not to standard output");
+    o.parse(argc, argv);
+  }
+};
+
 struct stage {
-  alignas(line_pair) pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  alignas(line_pair) pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+  alignas(line_pair) checked_mutex mutex;
+  alignas(line_pair) checked_condition condition;
   // Under the mutex:
   bool told = false, over = false;
   clock_type::time_point called;
-  // What threads are told otherwise passes by no pthread object.
+  // The threads are started and counted by way of no pthread object.
   alignas(line_pair) std::atomic<int> armed{0};     // the waiter waits, or holds the mutex and is about to
   alignas(line_pair) std::atomic<int> summoned{0};  // number of the turn
   alignas(line_pair) std::atomic<int> through{0};   // number of the turn
   alignas(line_pair) std::atomic<bool> stop{false}, no_more{false};
-  // For whoever looks from outside: what is being waited for, and since when.
+  // For the main thread, which limits the waits: what is waited for, and since when.
   alignas(line_pair) std::atomic<int> open{nobody}, turn{0};
   std::atomic<double> open_since{0};
   std::atomic<int> relieved{0};  // the turn that ended only because the users paused
   samples by_signal, by_coming;
   long signals_relieved = 0, comings_relieved = 0;
-
-  void lock() { check(pthread_mutex_lock(&mutex), "pthread_mutex_lock"); }
-  void unlock() { check(pthread_mutex_unlock(&mutex), "pthread_mutex_unlock"); }
 };
 
 const clock_type::time_point epoch = clock_type::now();
@@ -46,19 +63,19 @@ void announce(std::atomic<int>& number, int value) {
   number.notify_all();
 }
 
-/// It waits again without letting go of the mutex in between, so that its turns cost nobody else anything.
+/// The waiter. It keeps the mutex between two waits, so that its turns cost the other threads nothing.
 void wait_for_signals(stage& s) {
-  s.lock();
+  s.mutex.lock();
   announce(s.armed, 1);
   for (;;) {
-    while (!s.told && !s.over) check(pthread_cond_wait(&s.condition, &s.mutex), "pthread_cond_wait");
+    while (!s.told && !s.over) s.condition.wait(s.mutex);
     const clock_type::time_point now = clock_type::now();
     if (s.over) break;
     s.told = false;
-    s.by_signal.values.push_back(microseconds(now - s.called));
+    s.by_signal.add(microseconds(now - s.called));
     announce(s.through, s.summoned.load());
   }
-  s.unlock();
+  s.mutex.unlock();
 }
 
 void come(stage& s) {
@@ -66,10 +83,10 @@ void come(stage& s) {
     await(s.summoned, turn);
     if (s.no_more.load()) return;
     const clock_type::time_point start = clock_type::now();
-    s.lock();
+    s.mutex.lock();
     const clock_type::time_point now = clock_type::now();
-    s.unlock();
-    s.by_coming.values.push_back(microseconds(now - start));
+    s.mutex.unlock();
+    s.by_coming.add(microseconds(now - start));
     announce(s.through, turn);
   }
 }
@@ -79,7 +96,7 @@ void waits(stage& s, int who) {
   s.open.store(who);
 }
 
-/// What it waited is only known to be more.
+/// Of the time of this turn only a lower bound is known: the users paused.
 void make_bound(samples& of, long& relieved, double patience) {
   of.values.back() = patience * 1e6;
   ++relieved;
@@ -97,11 +114,11 @@ void signal(stage& s, traffic& users, long most, double patience) {
         s.summoned.store(turn);
         s.told = true;
         s.called = clock_type::now();
-        check(pthread_cond_signal(&s.condition), "pthread_cond_signal");
+        s.condition.signal();
       }
-      s.unlock();
+      s.mutex.unlock();
       if (who == newcomer) {
-        users.await_a_holder();  // else it meets a mutex that is free until the first of them is awake
+        users.await_a_holder();  // otherwise the mutex is free until the first user is awake
         announce(s.summoned, turn);
       }
       await(s.through, turn);
@@ -116,79 +133,71 @@ void signal(stage& s, traffic& users, long most, double patience) {
   waits(s, signaller);
   users.lock_before_all(s.mutex);
   s.over = true;
-  check(pthread_cond_signal(&s.condition), "pthread_cond_signal");
-  s.unlock();
+  s.condition.signal();
+  s.mutex.unlock();
   users.pause();
   s.no_more.store(true);
   announce(s.summoned, turn + 2);
   waits(s, nobody);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  long users = 2, most = 0;
-  double hold = 20000, seconds = 2, patience = 5, outside = 0;
-  std::string by = "auto", file;
-  options o("signalled", "what a signalled thread waits for its mutex, beside a thread that comes anew");
-  o.number("users", users, 1, 4096, "threads that use the mutex all the time (2)");
-  o.real("hold-us", hold, 0, 10000000, "µs for which they hold it (20000)");
-  o.text("hold", by, "spin, sleep: how they pass that time; auto: spin below 1 ms (auto)");
-  o.real("outside-us", outside, 0, 10000000, "µs between two uses, awake (0)");
-  o.real("seconds", seconds, 0.01, 3600, "no new turn after that (2)");
-  o.number("most", most, 0, 100000000, "turns, each a signal and a newcomer; 0: as many as there is time for (0)");
-  o.real("patience", patience, 0, 3600,
-         "s for which a turn may go on; then the users pause, and it counts as that long (5)");
-  o.text("json", file, "write what was measured here, not to standard output");
-  o.parse(argc, argv);
-
-  static stage s;
-  const span held{hold, is_asleep(by, hold)};
-  traffic users_of(s.mutex, users, held, {outside, false});
-  std::thread waiter([] { wait_for_signals(s); });
-  std::thread coming([] { come(s); });
-  await(s.armed, 1);
-  users_of.flow();
-  sleep_seconds(std::min(0.02, seconds / 10));
+/// Returns once the signaller has ended. A turn that takes longer than the patience is ended by a pause of the users.
+void watch(stage& s, traffic& users_of, const std::atomic<bool>& done, const settings& set) {
   const clock_type::time_point start = clock_type::now();
-  std::atomic<bool> done{false};
-  std::thread signalling([&] {
-    signal(s, users_of, most, patience);
-    done.store(true);
-  });
   while (!done.load()) {
-    if (seconds_since(start) >= seconds) s.stop.store(true);
+    if (seconds_since(start) >= set.seconds) s.stop.store(true);
     const int turn = s.turn.load(), open = s.open.load();
     const double age = seconds_since(epoch) - s.open_since.load();
-    if ((open == signalled || open == newcomer) && age > patience && turn == s.turn.load() &&
+    if ((open == signalled || open == newcomer) && age > set.patience && turn == s.turn.load() &&
         s.relieved.load() != turn) {
       s.relieved.store(turn);
       users_of.pause();
     }
-    if (age > patience + hold * 2e-6 * static_cast<double>(users) + 10 && turn == s.turn.load() &&
+    if (age > set.patience + set.hold * 2e-6 * static_cast<double>(set.users) + 10 && turn == s.turn.load() &&
         open == s.open.load())
       fail(std::string("it hangs, waiting for: ") + names[open]);
     sleep_seconds(0.001);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const settings set(argc, argv);
+  static stage s;
+  const span held{set.hold, is_asleep(set.by, set.hold)};
+  traffic users_of(s.mutex, set.users, held, {set.outside, false});
+  std::thread waiter([] { wait_for_signals(s); });
+  std::thread coming([] { come(s); });
+  await(s.armed, 1);
+  users_of.flow();
+  sleep_seconds(std::min(0.02, set.seconds / 10));
+  const clock_type::time_point start = clock_type::now();
+  std::atomic<bool> done{false};
+  std::thread signalling([&] {
+    signal(s, users_of, set.most, set.patience);
+    done.store(true);
+  });
+  watch(s, users_of, done, set);
   const double elapsed = seconds_since(start);
   const std::uint64_t operations = users_of.operations();
 
-  nlohmann::json out = document(argc, argv);
-  out["users"] = users;
-  out["hold_us"] = hold;
+  document out(argc, argv);
+  out["users"] = set.users;
+  out["hold_us"] = set.hold;
   out["hold"] = held.asleep ? "sleep" : "spin";
   out["seconds"] = elapsed;
   out["operations_per_second"] = static_cast<double>(operations) / elapsed;
   waiter.join();
   coming.join();
   signalling.join();
-  // Of the turns that took longer than the patience, and count as that.
-  out["patience_us"] = patience * 1e6;
+  // Turns that took longer than the patience count as that.
+  out["patience_us"] = set.patience * 1e6;
   out["signalled_relieved"] = s.signals_relieved;
   out["newcomer_relieved"] = s.comings_relieved;
-  out["signalled_us"] = s.by_signal.tell();
-  out["newcomer_us"] = s.by_coming.tell();
-  write(out, file);
+  s.by_signal.write_all(out["signalled_us"]);
+  s.by_coming.write_all(out["newcomer_us"]);
+  out.write(set.file);
   users_of.stop();
   return 0;
 }

@@ -5,6 +5,7 @@
 // update adds exactly two to the sum of the versions: a lost or torn update shows afterwards.
 #include <sqlite3.h>
 
+#include <atomic>
 #include <string>
 
 #include "options.hpp"
@@ -71,23 +72,27 @@ void expect(sqlite3* db, const char* what, const char* sql, sqlite3_int64 expect
     fail(std::string("wrong ") + what + ": found " + std::to_string(found) + ", expected " + std::to_string(expected));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+struct settings {
   long threads = 8, rows = 1000, updates = 20;
   workloads::budget limit;
   std::string file = ":memory:";
   bool check = false;
-  workloads::options o("sqlite_shared", "threads share one SQLite connection; point selects, updates, inserts");
-  o.number("threads", threads, 1, 4096, "threads (8)");
-  o.real("seconds", limit.seconds, 0.01, 86400, "how long (2)");
-  o.number("operations", limit.operations, 1, 1L << 40, "this many operations in all instead");
-  o.number("rows", rows, 2, 1L << 24, "accounts in the table (1000)");
-  o.number("updates", updates, 0, 100, "percent of updates (20); one operation in 100 inserts, the rest select");
-  o.text("file", file, "database file, made anew (in memory)");
-  o.flag("check", check, "verify the contents afterwards; exit status 1 if they are wrong");
-  o.parse(argc, argv);
 
+  settings(int argc, char** argv) {
+    workloads::options o("sqlite_shared", "threads share one SQLite connection; point selects, updates, inserts");
+    o.number("threads", threads, 1, 4096, "threads (8)");
+    o.real("seconds", limit.seconds, 0.01, 86400, "how long (2)");
+    o.number("operations", limit.operations, 1, 1L << 40, "this many operations in all instead");
+    o.number("rows", rows, 2, 1L << 24, "accounts in the table (1000)");
+    o.number("updates", updates, 0, 100, "percent of updates (20); one operation in 100 inserts, the rest select");
+    o.text("file", file, "database file, made anew (in memory)");
+    o.flag("check", check, "verify the contents afterwards; exit status 1 if they are wrong");
+    o.parse(argc, argv);
+  }
+};
+
+/// A new database with its accounts.
+sqlite3* create(const std::string& file, long rows) {
   if (sqlite3_threadsafe() != 1) fail("this SQLite is not built for serialized use");
   if (file != ":memory:") std::remove(file.c_str());
   sqlite3* db = nullptr;
@@ -104,49 +109,66 @@ int main(int argc, char** argv) {
     for (long i = 0; i < rows; ++i) insert.bind(i, first_balance).run();
   }
   execute(db, "COMMIT");
+  return db;
+}
 
+struct changes {
   std::atomic<long> moved{0}, inserted{0};
-  const auto work = [&](long index, workloads::allowance& mine) {
-    statement select(db, "SELECT balance, id FROM account WHERE id = ?");
-    statement move(db,
-                   "UPDATE account SET version = version + 1, balance = balance + CASE id WHEN ?1 THEN -?3 ELSE ?3 END "
-                   "WHERE id IN (?1, ?2)");
-    statement insert(db, "INSERT INTO entry(thread, number) VALUES(?, ?)");
-    workloads::random_source random(static_cast<unsigned long>(index) + 1);
-    long moves = 0, inserts = 0;
-    while (mine.another()) {
-      const long dice = static_cast<long>(random.below(100));
-      const long one = static_cast<long>(random.below(static_cast<unsigned long>(rows)));
-      if (dice < updates) {
-        const long step = 1 + static_cast<long>(random.below(static_cast<unsigned long>(rows - 1)));
-        move.bind(one, (one + step) % rows, static_cast<long>(random.below(100))).run();
-        ++moves;
-      } else if (dice == 99) {
-        insert.bind(index, inserts).run();
-        ++inserts;
-      } else if (select.bind(one).number(1) != one) {
-        fail("a select by key gave another row");
-      }
-    }
-    moved += moves;
-    inserted += inserts;
-  };
-  const workloads::team_result result = workloads::run_team(threads, limit, work);
-  std::printf("throughput: %.0f operations/s\n", result.rate());
+};
 
-  if (check) {
-    const std::string integrity = statement(db, "PRAGMA integrity_check").text();
-    if (integrity != "ok") fail("integrity_check: " + integrity);
-    expect(db, "number of accounts", "SELECT count(*) FROM account", rows);
-    expect(db, "sum of balances", "SELECT sum(balance) FROM account", rows * first_balance);
-    expect(db, "sum of versions", "SELECT sum(version) FROM account", 2 * moved.load());
-    expect(db, "number of entries", "SELECT count(*) FROM entry", inserted.load());
-    expect(db, "numbering of a thread's entries",
-           "SELECT count(*) FROM (SELECT 1 FROM entry GROUP BY thread "
-           "HAVING count(*) <> count(DISTINCT number) OR max(number) <> count(*) - 1)",
-           0);
-    std::printf("checked: %ld operations, %ld updates, %ld inserts\n", result.operations, moved.load(),
-                inserted.load());
+/// What one thread does.
+void work(sqlite3* db, const settings& set, long index, workloads::allowance& mine, changes& done) {
+  statement select(db, "SELECT balance, id FROM account WHERE id = ?");
+  statement move(db,
+                 "UPDATE account SET version = version + 1, balance = balance + CASE id WHEN ?1 THEN -?3 ELSE ?3 END "
+                 "WHERE id IN (?1, ?2)");
+  statement insert(db, "INSERT INTO entry(thread, number) VALUES(?, ?)");
+  workloads::random_source random(static_cast<unsigned long>(index) + 1);
+  long moves = 0, inserts = 0;
+  while (mine.another()) {
+    const long dice = static_cast<long>(random.below(100));
+    const long one = static_cast<long>(random.below(static_cast<unsigned long>(set.rows)));
+    if (dice < set.updates) {
+      const long step = 1 + static_cast<long>(random.below(static_cast<unsigned long>(set.rows - 1)));
+      move.bind(one, (one + step) % set.rows, static_cast<long>(random.below(100))).run();
+      ++moves;
+    } else if (dice == 99) {
+      insert.bind(index, inserts).run();
+      ++inserts;
+    } else if (select.bind(one).number(1) != one) {
+      fail("a select by key gave another row");
+    }
+  }
+  done.moved += moves;
+  done.inserted += inserts;
+}
+
+void check_contents(sqlite3* db, long rows, const changes& done) {
+  const std::string integrity = statement(db, "PRAGMA integrity_check").text();
+  if (integrity != "ok") fail("integrity_check: " + integrity);
+  expect(db, "number of accounts", "SELECT count(*) FROM account", rows);
+  expect(db, "sum of balances", "SELECT sum(balance) FROM account", rows * first_balance);
+  expect(db, "sum of versions", "SELECT sum(version) FROM account", 2 * done.moved.load());
+  expect(db, "number of entries", "SELECT count(*) FROM entry", done.inserted.load());
+  expect(db, "numbering of a thread's entries",
+         "SELECT count(*) FROM (SELECT 1 FROM entry GROUP BY thread "
+         "HAVING count(*) <> count(DISTINCT number) OR max(number) <> count(*) - 1)",
+         0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const settings set(argc, argv);
+  sqlite3* const db = create(set.file, set.rows);
+  changes done;
+  const workloads::team_result result = workloads::run_team(
+      set.threads, set.limit, [&](long index, workloads::allowance& mine) { work(db, set, index, mine, done); });
+  std::printf("throughput: %.0f operations/s\n", result.rate());
+  if (set.check) {
+    check_contents(db, set.rows, done);
+    std::printf("checked: %ld operations, %ld updates, %ld inserts\n", result.operations, done.moved.load(),
+                done.inserted.load());
   }
   if (sqlite3_close(db) != SQLITE_OK) fail("the connection does not close");
   return 0;

@@ -1,6 +1,6 @@
-// What the plain pthread programs that wait (producer_consumer, buffer_pool, thread_pool, herd,
-// signalled, held_locks, deadlines, broadcast) count and how they tell it.
-// They know nothing of Usher: one run is one process, and tools/measure_waits.py gives it a library and a time limit.
+// What producer_consumer, buffer_pool, thread_pool, herd, signalled, held_locks, deadlines and broadcast have in common: pthread
+// objects, threads that start together, counters, and samples. The programs know nothing of Usher: one run is one process, and
+// tools/measure_waits.py gives it a library and a time limit.
 #pragma once
 
 #include <pthread.h>
@@ -13,12 +13,14 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <latch>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "bench/native/host.hpp"
 #include "options.hpp"
+#include "report.hpp"
 
 namespace workloads {
 
@@ -30,6 +32,22 @@ inline constexpr std::size_t line_pair = 128;  // the adjacent line is fetched w
 inline void check(int error, const char* what) {
   if (error != 0) fail(std::string(what) + ": " + std::strerror(error));
 }
+
+/// A mutex whose errors end the program.
+struct checked_mutex {
+  pthread_mutex_t handle = PTHREAD_MUTEX_INITIALIZER;
+
+  void lock() { check(pthread_mutex_lock(&handle), "pthread_mutex_lock"); }
+  void unlock() { check(pthread_mutex_unlock(&handle), "pthread_mutex_unlock"); }
+};
+
+struct checked_condition {
+  pthread_cond_t handle = PTHREAD_COND_INITIALIZER;
+
+  void wait(checked_mutex& mutex) { check(pthread_cond_wait(&handle, &mutex.handle), "pthread_cond_wait"); }
+  void signal() { check(pthread_cond_signal(&handle), "pthread_cond_signal"); }
+  void broadcast() { check(pthread_cond_broadcast(&handle), "pthread_cond_broadcast"); }
+};
 
 inline void wait_for(sem_t& semaphore) {
   while (sem_wait(&semaphore) != 0)
@@ -77,25 +95,46 @@ inline double warm_up(double seconds) {
   return std::min(0.5, seconds / 10);
 }
 
-/// Who was admitted, in order; written under the program's own mutex. Pages are touched when it is made. What does not
+/// Threads that start together. The harness waits on no pthread object, so that only the program's own are measured.
+class starting_team {
+ public:
+  explicit starting_team(long threads) : ready_(threads + 1) {}
+
+  /// `body` prepares itself, then calls ready.arrive_and_wait(), then works.
+  template <class Body>
+  void add(Body body) {
+    team_.emplace_back([this, body = std::move(body)]() mutable { body(ready_); });
+  }
+  /// Once the constructor's number of threads has been added.
+  void start() { ready_.arrive_and_wait(); }
+  void join() {
+    for (std::thread& t : team_) t.join();
+  }
+
+ private:
+  std::latch ready_;
+  std::vector<std::thread> team_;
+};
+
+/// The threads that were admitted, in order; written under the program's own mutex. Its pages are touched when it is made. What does not
 /// fit is not recorded: the first millions are as good as all.
 class admissions {
  public:
-  explicit admissions(std::size_t most) : who_(most) {}
+  explicit admissions(std::size_t most) : threads_(most) {}
   void add(long thread) {
-    if (used_ < who_.size()) who_[used_++] = static_cast<std::uint16_t>(thread);
+    if (used_ < threads_.size()) threads_[used_++] = static_cast<std::uint16_t>(thread);
   }
 
-  /// The working set of the lock, LWSS in the paper: how many different threads there are among `window` admissions in a
-  /// row, on average over the windows that lie side by side. 0 when there is not even one window.
+  /// The lock working set size (LWSS, Malthusian Locks): how many different threads there are among `window` successive admissions,
+  /// on average over the windows that lie side by side. 0 if there is not one whole window.
   double distinct(std::size_t window) const {
     std::vector<std::size_t> last_seen(1 << 16, 0);
     std::size_t windows = 0, sum = 0;
     for (std::size_t begin = 0; begin + window <= used_; begin += window) {
       ++windows;
       for (std::size_t i = begin; i < begin + window; ++i) {
-        if (last_seen[who_[i]] == windows) continue;
-        last_seen[who_[i]] = windows;
+        if (last_seen[threads_[i]] == windows) continue;
+        last_seen[threads_[i]] = windows;
         ++sum;
       }
     }
@@ -103,7 +142,7 @@ class admissions {
   }
 
  private:
-  std::vector<std::uint16_t> who_;
+  std::vector<std::uint16_t> threads_;
   std::size_t used_ = 0;
 };
 
@@ -116,33 +155,38 @@ double part(const std::vector<Number>& sorted, double fraction) {
 }
 
 /// The smallest and the largest of the counts relative to an equal part of all.
-inline nlohmann::json shares(const std::vector<std::uint64_t>& counts) {
+inline void write_shares(field to, const std::vector<std::uint64_t>& counts) {
   double total = 0;
   for (const std::uint64_t c : counts) total += static_cast<double>(c);
-  if (total <= 0) return {{"smallest", 0}, {"largest", 0}};
-  const double equal = total / static_cast<double>(counts.size());
-  return {{"smallest", static_cast<double>(*std::min_element(counts.begin(), counts.end())) / equal},
-          {"largest", static_cast<double>(*std::max_element(counts.begin(), counts.end())) / equal}};
-}
-
-/// The beginning of what a program writes: what was run, when, where.
-inline nlohmann::json document(int argc, char** argv) {
-  std::string command = program_name;
-  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
-  return {{"benchmark", program_name}, {"command", command},     {"date", utc_now()},
-          {"machine", machine()},      {"compiler", compiler()}, {"commit", workloads_commit}};
-}
-
-/// To the file, or to standard output and nothing else when there is none.
-inline void write(const nlohmann::json& document, const std::string& file) {
-  if (file.empty()) {
-    std::printf("%s\n", document.dump(1).c_str());
-    std::fflush(stdout);
+  if (total <= 0) {
+    to["smallest"] = 0;
+    to["largest"] = 0;
     return;
   }
-  std::ofstream out(file);
-  out << document.dump(1) << '\n';
-  if (!out.flush()) fail("cannot write " + file);
+  const double equal = total / static_cast<double>(counts.size());
+  to["smallest"] = static_cast<double>(*std::min_element(counts.begin(), counts.end())) / equal;
+  to["largest"] = static_cast<double>(*std::max_element(counts.begin(), counts.end())) / equal;
 }
+
+/// The values that were seen of one quantity.
+struct samples {
+  std::vector<double> values;
+
+  void add(double value) { values.push_back(value); }
+  void write_spread(field to) {
+    std::sort(values.begin(), values.end());
+    to["median"] = part(values, 0.5);
+    to["min"] = part(values, 0.0);
+    to["max"] = part(values, 1.0);
+  }
+  void write_all(field to) {
+    write_spread(to);
+    double sum = 0;
+    for (const double v : values) sum += v;
+    to["n"] = values.size();
+    to["mean"] = sum / std::max<double>(1, static_cast<double>(values.size()));
+    to["p99"] = part(values, 0.99);
+  }
+};
 
 }  // namespace workloads

@@ -1,5 +1,4 @@
-// Threads that use a mutex again and again while something else is measured (signalled, broadcast, deadlines), and what
-// these programs make of their samples.
+// Threads that use a mutex again and again while something else is measured (signalled, broadcast, deadlines).
 #pragma once
 
 #include <pthread.h>
@@ -25,8 +24,8 @@ struct span {
   }
 };
 
-/// What --hold and its kin mean by a word. A hold of 1 ms or more is slept through unless it is said: then threads that
-/// spin through it don't take the CPUs from what is measured, and two CPUs show the lock and not the scheduler.
+/// The meaning of the value of --hold and --pause: whether that time is slept. "auto" sleeps through 1 ms and more, so that threads which
+/// spin do not take the CPUs from what is measured.
 inline bool is_asleep(const std::string& by, double microseconds) {
   if (by != "spin" && by != "sleep" && by != "auto") fail("'" + by + "' is not spin, sleep or auto", 2);
   return by == "sleep" || (by == "auto" && microseconds >= 1000);
@@ -35,7 +34,7 @@ inline bool is_asleep(const std::string& by, double microseconds) {
 /// Threads that hold the mutex for a time, let it go for a time, and so on while they are let.
 class traffic {
  public:
-  traffic(pthread_mutex_t& mutex, long users, span hold, span outside)
+  traffic(checked_mutex& mutex, long users, span hold, span outside)
       : counts_(static_cast<std::size_t>(users)), hold_(hold), outside_(outside) {
     for (count& mine : counts_) team_.emplace_back([this, &mutex, &mine] { work(mutex, mine); });
   }
@@ -48,16 +47,16 @@ class traffic {
     change(over);
     for (std::thread& t : team_) t.join();
   }
-  /// Locks the mutex at the moment that is wanted: every user waits for it, too, and has had the time to fall asleep. By
-  /// way of a pause, because under a lock that whoever is awake may take, the caller might never get it otherwise.
-  void lock_before_all(pthread_mutex_t& mutex) {
+  /// Locks the mutex when every user waits for it and has had the time to fall asleep. The users pause before: under a lock that any
+  /// running thread may take, the caller might never acquire it otherwise.
+  void lock_before_all(checked_mutex& mutex) {
     change(paused);
-    check(pthread_mutex_lock(&mutex), "pthread_mutex_lock");
+    mutex.lock();
     change(flowing);
     for (count& c : counts_) {
       while (!c.asks.load()) {
         sleep_seconds(0.00002);
-        change(flowing);  // somebody may have asked for a pause just now, for what is over
+        change(flowing);  // another thread may have paused the users meanwhile, for a turn that is over
       }
     }
     sleep_seconds(0.0002);
@@ -84,18 +83,18 @@ class traffic {
     state_.store(state);
     state_.notify_all();
   }
-  void work(pthread_mutex_t& mutex, count& mine) {
+  void work(checked_mutex& mutex, count& mine) {
     for (int state = 0; (state = state_.load(std::memory_order_relaxed)) != over;) {
       if (state == paused) {
         state_.wait(paused);
         continue;
       }
       mine.asks.store(true, std::memory_order_relaxed);
-      check(pthread_mutex_lock(&mutex), "pthread_mutex_lock");
+      mutex.lock();
       mine.asks.store(false, std::memory_order_relaxed);
       hold_.pass();
       mine.operations.add();
-      check(pthread_mutex_unlock(&mutex), "pthread_mutex_unlock");
+      mutex.unlock();
       outside_.pass();
     }
   }
@@ -106,21 +105,7 @@ class traffic {
   std::vector<std::thread> team_;
 };
 
-/// What was seen of one figure.
-struct samples {
-  std::vector<double> values;
-
-  nlohmann::json tell() {
-    std::sort(values.begin(), values.end());
-    double sum = 0;
-    for (const double v : values) sum += v;
-    const double n = std::max<double>(1, static_cast<double>(values.size()));
-    return {{"n", values.size()},        {"mean", sum / n},          {"median", part(values, 0.5)},
-            {"p99", part(values, 0.99)}, {"min", part(values, 0.0)}, {"max", part(values, 1.0)}};
-  }
-};
-
-/// The end of a program with threads that may wait for ever: destroying under them would be wrong.
+/// Ends a program whose threads may wait for ever: destructors must not run under them.
 [[noreturn]] inline void leave() {
   std::fflush(stdout);
   std::_Exit(0);
