@@ -6,13 +6,17 @@ TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
 .PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
-help: ## what there is; JOBS=N, BUILD=folder and PREFIX=folder can be given
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+# Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
+help:
+	@sed -nE 's/^([a-z-]+):.*## ([a-z]+)\| /\2:\1:/p' $(MAKEFILE_LIST) | \
+	  awk -F: '{printf "%-8s %-16s %s\n", $$1 == group ? "" : $$1, $$2, substr($$0, length($$1 $$2) + 3); group = $$1}'
 
-deps: ## install the Debian packages of packages.txt that are missing
+# ---- use -------------------------------------------------------------------------------------------------------------------------
+
+deps:
 	@tools/deps.sh
 
-build: deps ## build everything
+build: deps ## use| build all; JOBS=N, BUILD=folder, here and below
 	@mkdir -p $(BUILD)
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; echo "If this folder was moved or copied: make clean"; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -22,42 +26,59 @@ DEMO ?= build/demo
 DEMO_PARTS = -DUSHER_LOCKS='steady;loiter;futex;mcscr;ttas;twa;pthread' -DBUILD_TESTING=OFF -DUSHER_BUILD_PROGRAMS=ON \
   -DUSHER_BUILD_SIMULATOR=OFF -DUSHER_BUILD_CHECKER=OFF -DUSHER_BUILD_EXAMPLES=OFF -DUSHER_INSTALL=OFF
 
-demo: ## usher try on three real programs; builds what that takes (4 minutes on 2 cores)
+demo: ## use| usher try on three real programs (4 minutes)
 	@tools/deps.sh build demo
 	@mkdir -p $(DEMO)
 	@cmake -S . -B $(DEMO) -G Ninja -DCMAKE_BUILD_TYPE=Release $(DEMO_PARTS) > $(DEMO)/configure.log 2>&1 || { cat $(DEMO)/configure.log; exit 1; }
 	@cmake --build $(DEMO) -j $(JOBS) --target usher usher_preload usher_stat sqlite_shared
 	@tools/demo.sh $(DEMO)
 
-test: build ## the tests; within 12 minutes on 2 cores
+test: build ## use| the tests, within 12 minutes on 2 cores
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE all-locks
 
-test-all: build ## the same, with what is long tested for every lock of the catalogue (long)
+install: build ## use| install below PREFIX=/usr/local
+	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+deb: ## use| build Debian packages
+	@tools/deps.sh build package
+	@tools/deb.sh $(BUILD)/deb $(JOBS)
+
+clean: ## use| delete all builds
+	@rm -rf build
+
+# ---- test ------------------------------------------------------------------------------------------------------------------------
+
+test-all: build ## test| the tests, the long ones for every lock, too
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
 
-mutants: build ## all mutants of the locks, for usher check
+mutants: build
 	@cmake --build $(BUILD) --target usher_check_mutants -j $(JOBS)
 
-check: mutants ## every lock under the relaxed-memory checker, and the mistakes that it must catch (long)
+check: mutants ## test| relaxed-memory checker: locks, mutants (12 minutes)
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --mutants --executions 40000 --jobs $(JOBS)
 
-check-exhaustive: build ## every lock with two threads: all executions with up to three differences from the plain one (5 minutes)
+# All executions of two threads that differ from the plain one in at most three places.
+check-exhaustive: build ## test| all executions of two threads, bounded (5 minutes)
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)
 
-check-aa: build ## usher try compares the C library with itself, ten times: it must see noise
+# Ten trials: usher try must find noise only.
+check-aa: build ## test| usher try compares the C library with itself
 	@python3 tests/cli/aa_trials.py --build $(BUILD)
 
-compat: build ## unmodified programs under every lock (long)
+compat: build ## test| unmodified programs under every lock (long)
 	@tools/deps.sh compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/compat.py --build $(BUILD)
 
 SOAK_SECONDS ?= 600
-soak: build ## mixed random traffic under every lock; SOAK_SECONDS=600 in all, or SECONDS_PER_LOCK=N
+# SOAK_SECONDS=600 for all locks together, or SECONDS_PER_LOCK=N.
+soak: build ## test| random traffic under every lock; SOAK_SECONDS=600
 	@python3 tests/soak/run.py --build $(BUILD) --seconds $(SOAK_SECONDS) $(if $(SECONDS_PER_LOCK),--seconds-per-lock $(SECONDS_PER_LOCK))
 
-measure: build ## wall time of uncontended pairs, instruction counts, the thread sweep (long)
+# ---- measure ---------------------------------------------------------------------------------------------------------------------
+
+measure: build ## measure| uncontended cost, instructions, thread sweep (long)
 	@tools/deps.sh peers
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/measure_cost.py --build $(BUILD)
@@ -65,58 +86,56 @@ measure: build ## wall time of uncontended pairs, instruction counts, the thread
 	@$(BUILD)/apps/embedded_cost
 	@$(BUILD)/bin/usher bench mutexbench --set shared=1 --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1 --details
 
-measure-waits: build ## condition variables and semaphores: cost, and whom they wake (over an hour); ONLY=faults: waits that were too long (6 minutes)
+# ONLY=faults: only waits that are too long (6 minutes).
+measure-waits: build ## measure| condition variables, semaphores (over an hour)
 	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements --before results/faults-before.json $(if $(ONLY),--only $(ONLY))
 
-bench-sim: build ## how fast the simulator is, in CPU time; fails beyond its limits (about a minute)
+bench-sim: build ## measure| CPU time of the simulator, against limits (a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)
 
-simulated-claims: build ## what the papers claim of machines that are not there (twenty minutes)
-	tools/simulated_claims.py --build $(BUILD) --write-doc
-
-held-out: build ## published numbers that nothing was set by, simulated, into docs/held-out.md (a few minutes)
-	tools/held_out.py --build $(BUILD) --write-doc
-
-try-cases: build ## usher try on real programs, into docs/try.md (over half an hour; resumes where it ended)
-	@tools/deps.sh try
-	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/try_cases.py --build $(BUILD); status=$$?; python3 tools/try_cases.py --write-doc && exit $$status
-
-stat-cases: build ## usher stat on real programs, and what it costs them, into docs/stat.md (a quarter of an hour)
-	@tools/deps.sh try compat
-	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/stat_cases.py --build $(BUILD) && python3 tools/stat_cases.py --build $(BUILD) --cost && \
-	  python3 tools/stat_cases.py --build $(BUILD) --pairs && python3 tools/stat_cases.py --write-doc
-
-arena: build ## locks against the C library, in paired rounds, into docs/measurements/arena.md (an hour; resumes); LOCKS=a,b MINUTES=30 POINTS=REGEX
+# Both resume an interrupted run. LOCKS=a,b MINUTES=30; arena also POINTS=REGEX.
+arena: build ## measure| locks against the C library, paired rounds (an hour)
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/arena.py run --build $(BUILD) --locks $(or $(LOCKS),steady) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
 	  status=$$?; python3 tools/arena.py report && exit $$status
 
-arena-sim: build ## the default against the best lock of each point on simulated machines (an hour or two on 2 cores; resumes); LOCKS=a,b MINUTES=30
+arena-sim: build ## measure| the default lock on simulated machines (2 hours)
 	tools/arena_sim.py --build $(BUILD) $(if $(LOCKS),--default $(LOCKS)) $(if $(MINUTES),--minutes $(MINUTES),--write-doc)
 
-format: ## run the formatter
+# ---- pages: each target measures, then writes a page of docs/ ---------------------------------------------------------------------
+
+simulated-claims: build ## pages| claims of the papers, simulated (20 minutes)
+	tools/simulated_claims.py --build $(BUILD) --write-doc
+
+held-out: build ## pages| published numbers, not calibrated on (5 minutes)
+	tools/held_out.py --build $(BUILD) --write-doc
+
+# Resumes an interrupted run.
+try-cases: build ## pages| usher try on real programs (over half an hour)
+	@tools/deps.sh try
+	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@python3 tools/try_cases.py --build $(BUILD); status=$$?; python3 tools/try_cases.py --write-doc && exit $$status
+
+stat-cases: build ## pages| usher stat on real programs, its cost (15 minutes)
+	@tools/deps.sh try compat
+	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@python3 tools/stat_cases.py --build $(BUILD) && python3 tools/stat_cases.py --build $(BUILD) --cost && \
+	  python3 tools/stat_cases.py --build $(BUILD) --pairs && python3 tools/stat_cases.py --write-doc
+
+# ---- develop ---------------------------------------------------------------------------------------------------------------------
+
+format: ## develop| clang-format of all sources; check-format only asks
 	@tools/deps.sh develop
 	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | xargs clang-format-16 -i
 
-check-format: ## fail where the formatter would change something
+check-format:
 	@tools/deps.sh develop
-	@# Not by --dry-run: clang-format 16 then complains of each `}  // namespace usher::inline v1` that it would write itself.
+	@# Not by --dry-run, under which clang-format 16 reports each `}  // namespace usher::inline v1` that it would itself write.
 	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | { status=0; while read -r file; do clang-format-16 "$$file" | cmp -s - "$$file" || \
 	  { echo "$$file: not as make format lays it out"; status=1; }; done; exit $$status; }
 
-tidy: build ## clang-tidy over the sources
+tidy: build ## develop| clang-tidy over the sources
 	@tools/deps.sh develop
 	@(git ls-files 'src/c_api/*.cpp' 'src/catalog/*.cpp' 'src/preload/*.cpp' 'src/cli/*.cpp'; ls $(BUILD)/src/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
 
-install: build ## install below PREFIX (default /usr/local)
-	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
-
-deb: ## build Debian packages, and say how to install them
-	@tools/deps.sh build package
-	@tools/deb.sh $(BUILD)/deb $(JOBS)
-
-clean: ## forget all builds
-	@rm -rf build

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Which files may include which, by the text of the tree alone. Each violation is one line: file -> file -> file."""
+"""Which files may include which, by the text of the tree alone: each violation is one line, file -> file -> file. And that
+`make help` fits a terminal."""
 
 import argparse
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -182,6 +184,16 @@ class Layers(unittest.TestCase):
         self.assertIsNotNone(includes.way("include/usher/mutex.hpp", below("include/usher/platform/native/state.hpp")))
         self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["src/check/subject.cpp.in"])
         self.assertIn("include/usher/locks/mcs.hpp", includes.edges["src/sim/lock.cpp.in"])
+
+
+class Help(unittest.TestCase):
+    def test_make_help_fits_a_terminal(self):
+        """24 lines of 80 columns, one of them for the prompt."""
+        said = subprocess.run(["make", "--silent", "-C", str(TREE), "--no-print-directory", "help"], check=True, text=True,
+                              capture_output=True, timeout=20).stdout.splitlines()
+        self.assertLessEqual(len(said), 23)
+        self.assertLessEqual(max(map(len, said)), 80)
+        self.assertTrue(any(line.split()[:2] == ["use", "build"] for line in said), said)
 
 
 if __name__ == "__main__":
