@@ -28,7 +28,7 @@ RECORD = TREE / "tests" / "cost" / "expected.json"
 
 def executions(file):
     """How often each instruction ran: {(object, address): count}. From callgrind's text format with full names and
-    positions; the line after `calls=` is what a call cost in all, and is counted where it was spent."""
+    positions. The line after `calls=` is skipped: it has the sum of a call, whose instructions have lines of their own."""
     counts = collections.Counter()
     owner, skip = "", False
     for line in Path(file).read_text().splitlines():
@@ -47,7 +47,7 @@ def executions(file):
 def profile(build, lock, kind, iterations, folder):
     out = Path(folder) / f"{lock}-{kind}-{iterations}".replace(" ", "-")
     extra = {} if lock == NATIVE else {"LD_PRELOAD": str(build.library), "USHER_LOCK": lock}
-    # Bound at start: else the first call of each function, and not the second, pays for its look-up.
+    # Bound at start: otherwise the first call of each function includes the symbol's look-up.
     extra["LD_BIND_NOW"] = "1"
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
                            "--compress-strings=no", "--compress-pos=no",
@@ -74,7 +74,7 @@ def locked(owner, addresses):
             match = re.match(r"\s*([0-9a-f]+):\s+(.*)", line)
             if match and int(match.group(1), 16) in addresses:
                 text = match.group(2)
-                # An exchange with memory is locked without saying so; mfence costs as much.
+                # xchg with memory is locked without the prefix; mfence costs as much.
                 if re.match(r"lock\b|mfence", text) or re.match(r"xchg\w*\s.*\(", text):
                     found.add(int(match.group(1), 16))
         start = end + 1
@@ -88,9 +88,8 @@ def pair(build, lock, kind, folder):
     pairs = MANY - FEW
     for (owner, address), count in many.items():
         times = (count - few.get((owner, address), 0)) / pairs
-        # A few executions more or less in the whole run are the threads' start and end, which differ between runs: an
-        # instruction belongs to a pair when it runs about once, twice, ... in each, and a fraction is kept when it is
-        # really one.
+        # The start and end of threads adds a few executions that differ between runs. So a count near a whole number is rounded to
+        # it; any other fraction is kept.
         if abs(times - round(times)) < 0.1:
             times = round(times)
         if times and Path(owner).name != "pair_cost":
@@ -122,12 +121,57 @@ def compare(measured, recorded):
     return worse, better
 
 
+def read_record(file):
+    """{kind: {lock: {"instructions": n, "locked": n}}}, and the compiler's name or None."""
+    if not file.is_file():
+        return {}, None
+    try:
+        record = json.loads(file.read_text())
+    except ValueError as error:
+        die(f"{file}: {error}")
+    recorded = {}
+    for lock, kinds in record["locks"].items():
+        for kind, (instructions, locks) in kinds.items():
+            recorded.setdefault(kind, {})[lock] = {"instructions": instructions, "locked": locks}
+    return recorded, record["compiler"]
+
+
+def write_record(file, recorded, compiler):
+    """One line a lock, so that a change of one lock is a change of one line."""
+    by_lock = {}
+    for kind, locks in recorded.items():
+        for lock, now in locks.items():
+            by_lock.setdefault(lock, {})[kind] = [now["instructions"], now["locked"]]
+    what = ("[instructions, locked operations] of an uncontended pthread lock and unlock through libusher.so, by kind of mutex; "
+            "written by tools/count_instructions.py --update")
+    lines = ",\n".join(f"  {json.dumps(lock)}: {json.dumps(kinds)}" for lock, kinds in by_lock.items())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'{{\n "what": {json.dumps(what)},\n "compiler": {json.dumps(compiler)},\n "locks": {{\n{lines}\n }}\n}}\n')
+
+
+def count(build, locks, kinds):
+    """{(kind, lock): what pair() returns}, with the C library's as a lock of its own."""
+    jobs = [(kind, lock) for kind in kinds for lock in [NATIVE] + locks]
+    with tempfile.TemporaryDirectory(prefix="usher-count-") as folder, \
+            concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return dict(zip(jobs, pool.map(lambda job: pair(build, job[1], job[0], folder), jobs)))
+
+
+def table(counted, recorded):
+    rows = []
+    for (kind, lock), now in counted.items():
+        before = recorded.get(kind, {}).get(lock, {})
+        rows.append([kind, lock, str(now["instructions"]), str(before.get("instructions", "")), str(now["locked"]),
+                     str(before.get("locked", ""))])
+    return harness.table(rows, ["kind", "lock", "instructions", "recorded", "locked", "recorded"], right=(2, 3, 4, 5))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--locks", help="comma-separated (all plain names)")
     parser.add_argument("--kinds", default=",".join(RECORDED),
-                        help=f"mutex kinds, and what measure_cost.py says of them ({','.join(RECORDED)})")
+                        help=f"mutex kinds, as tools/measure_cost.py names them ({','.join(RECORDED)})")
     parser.add_argument("--record", default=RECORD, type=Path, metavar="FILE", help="tests/cost/expected.json")
     parser.add_argument("--update", action="store_true", help="record what is measured now")
     options = parser.parse_args()
@@ -145,33 +189,14 @@ def main():
     for kind in kinds:
         harness.pair_options(kind)
 
-    jobs = [(kind, lock) for kind in kinds for lock in [NATIVE] + locks]
-    with tempfile.TemporaryDirectory(prefix="usher-count-") as folder, \
-            concurrent.futures.ThreadPoolExecutor(2) as pool:
-        counted = dict(zip(jobs, pool.map(lambda job: pair(build, job[1], job[0], folder), jobs)))
+    counted = count(build, locks, kinds)
+    recorded, compiler = read_record(options.record)
+    print(table(counted, recorded))
     measured = {kind: {lock: counted[kind, lock] for lock in locks} for kind in kinds}
-
-    record = {}
-    if options.record.is_file():
-        try:
-            record = json.loads(options.record.read_text())
-        except ValueError as error:
-            die(f"{options.record}: {error}")
-    recorded = record.get("pairs", {})
-    rows = []
-    for kind, lock in jobs:
-        now, before = counted[kind, lock], recorded.get(kind, {}).get(lock, {})
-        rows.append([kind, lock, str(now["instructions"]), str(before.get("instructions", "")), str(now["locked"]),
-                     str(before.get("locked", ""))])
-    print(harness.table(rows, ["kind", "lock", "instructions", "recorded", "locked", "recorded"], right=(2, 3, 4, 5)))
     if options.update:
         for kind in kinds:
             recorded.setdefault(kind, {}).update(measured[kind])
-        options.record.parent.mkdir(parents=True, exist_ok=True)
-        options.record.write_text(json.dumps({
-            "what": "instructions and locked operations of an uncontended pthread lock and unlock through libusher.so; "
-                    "written by tools/count_instructions.py --update",
-            "compiler": harness.compiler(build), "pairs": recorded}, indent=1) + "\n")
+        write_record(options.record, recorded, harness.compiler(build))
         print(f"recorded in {options.record}")
         return 0
     worse, better = compare(measured, recorded)
@@ -179,8 +204,8 @@ def main():
         print(f"cheaper: {line} (record it: --update)")
     for line in worse:
         print(f"DEARER: {line}")
-    if worse and record.get("compiler") not in (None, harness.compiler(build)):
-        print(f"(recorded with {record['compiler']}, built with {harness.compiler(build)})")
+    if worse and compiler not in (None, harness.compiler(build)):
+        print(f"(recorded with {compiler}, built with {harness.compiler(build)})")
     return 1 if worse else 0
 
 
