@@ -106,7 +106,7 @@ arena-sim: build ## measure| the default lock on simulated machines (2 hours)
 # ---- pages: each target measures, then writes a page of docs/ ---------------------------------------------------------------------
 
 simulated-claims: build ## pages| claims of the papers, simulated (20 minutes)
-	tools/simulated_claims.py --build $(BUILD) --write-doc
+	tools/simulated_claims.py --build $(BUILD) --write-doc --charts
 
 held-out: build ## pages| published numbers, not calibrated on (5 minutes)
 	tools/held_out.py --build $(BUILD) --write-doc

@@ -3,8 +3,8 @@
 
 Each row runs `usher sim` with up to five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
 seed and jitter, and says whether the medians are as the paper says. A row with several forms does so for each of them. Written down
-are a JSON file a row under docs/../results/simulated/ and, with --write-doc, the tables in docs/simulated-claims.md and the verdicts in
-docs/claims.md.
+are a JSON file a row under results/simulated/ and, with --write-doc, the tables in docs/simulated-claims.md and the verdicts in
+results/claims.json, with the page that is made of it. --charts draws the charts of docs/simulated-claims.md.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import claims
 import harness
 from simulated_rows import ROWS, Form
 
@@ -29,7 +30,6 @@ MACHINES = harness.TREE / "src" / "sim" / "machines"
 FOLDER = harness.TREE / "results" / "simulated"
 BEFORE = FOLDER / "before.json"
 DOC = harness.TREE / "docs" / "simulated-claims.md"
-LEDGER = harness.TREE / "docs" / "claims.md"
 
 
 def jitter_of(sweep):
@@ -359,35 +359,22 @@ def table_of(rows):
     return "\n".join(lines)
 
 
-def rows_named(cell):
-    """The rows that a first cell of the ledger names: "T3, T4", "G1, G2, G4–G7"."""
-    names = []
-    for part in cell.replace(" ", "").split(","):
-        first, _, last = part.partition("–")
-        if last:
-            names += [f"{first[0]}{i}" for i in range(int(first[1:]), int(last[1:]) + 1)]
-        else:
-            names.append(part)
-    return names
+def charts_of(page):
+    """Of each chart on the page the file, and the arguments of the command that draws it."""
+    files = re.findall(r"\]\(\.\./(results/simulated/\w+\.svg)\)", page)
+    commands = [shlex.split(line)[1:] for line in re.findall(r"^    (usher sim .+)$", page, re.M)]
+    if len(files) != len(commands):
+        harness.die(f"{DOC.name} has {len(files)} charts and {len(commands)} commands that draw one", 1)
+    return list(zip(files, commands))
 
 
-def with_verdicts(ledger, results):
-    """The ledger's page, with the verdicts of what was simulated, `results`, in the last cells."""
-    lines = []
-    for line in ledger.split("\n"):
-        cells = line.split(" | ")
-        names = [n for n in rows_named(cells[0].removeprefix("| ")) if n in results] if re.match(r"\| [TGMF]\d", line) else []
-        verdicts = [(f"{n} " if len(names) > 1 else "") + results[n] for n in names]
-        if verdicts:
-            last = cells[-1].removesuffix("|").strip()
-            last = re.sub(r"(; )?\[simulated\].*$", "", last)
-            last = last.replace("waits: kernel, simulator", "waits: kernel")
-            last = re.sub(r"(^|\.\s+|;\s+)([^.;]*: )?waits: [^.;]*simulator[^.;]*$", "", last)
-            text = "[simulated](simulated-claims.md): " + "; ".join(verdicts)
-            cells[-1] = (last + "; " if last else "") + text + " |"
-            line = " | ".join(cells)
-        lines.append(line)
-    return "\n".join(lines)
+def draw(usher):
+    for file, words in charts_of(DOC.read_text()):
+        done = subprocess.run([str(usher)] + words + ["--quiet", "--chart", str(harness.TREE / file)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, timeout=600)
+        if done.returncode != 0:
+            harness.die(f"{' '.join(words)}: {done.stderr.strip()}", 1)
+        print(file, flush=True)
 
 
 def fit_reflex(usher):
@@ -411,46 +398,62 @@ def fit_reflex(usher):
         print(f"{name} calls: work={work:.0f}, found free {found_free(int(work)):.3f}")
 
 
+def run_rows(usher, names):
+    """All rows, or those with these names: measured, written down, and printed."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for row in ROWS:
+        if names and row.id not in names:
+            continue
+        result = measure(usher, row)
+        (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        forms = judge(row, result)
+        print(f"{row.id}: {verdict_of(row, forms)} ({result['seconds']} s)")
+        for i, figure in enumerate(row.figures):
+            print(f"   {figure.what}, wanted {wanted(forms[0]['figures'][i])}: "
+                  + "; ".join((f"{f['name']}: " if f["name"] else "") + seen(f["figures"][i]) for f in forms))
+        if settling := settling_of(forms):
+            print("   " + settling.removeprefix("\\"))
+        sys.stdout.flush()
+
+
+def write_pages():
+    rows = [(row, judge(row, result) if (result := measured(row)) else None) for row in ROWS]
+    run = [(row, forms) for row, forms in rows if forms is not None]
+    ledger = claims.read()
+    ledger["simulated"].update({row.id: verdict_of(row, forms) for row, forms in run})
+    claims.write(ledger)
+    page = harness.between_markers(DOC.read_text(), "verdicts", table_of(rows))
+    page = harness.between_markers(page, "simulated claims", "\n".join(section_of(row, forms) for row, forms in run))
+    DOC.write_text(page)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", help="of these rows only")
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
-    parser.add_argument("--write-doc", action="store_true", help="the table in docs/simulated-claims.md, the verdicts in docs/claims.md")
-    parser.add_argument("--no-run", action="store_true", help="with --write-doc: from what was written down")
+    parser.add_argument("--write-doc", action="store_true",
+                        help="the tables in docs/simulated-claims.md, the verdicts in results/claims.json and docs/claims.md")
+    parser.add_argument("--no-run", action="store_true", help="measure nothing; with --write-doc: from what was written down")
+    parser.add_argument("--charts", action="store_true", help="draw the charts of docs/simulated-claims.md, by its commands")
     parser.add_argument("--fit-reflex", action="store_true", help="say what `work` is to be in F5 and F6")
     options = parser.parse_args()
     known = {row.id for row in ROWS}
     for name in options.rows:
         if name not in known:
             harness.die(f"there is no row {name}; known are {' '.join(sorted(known))}")
+    usher = None
+    if options.fit_reflex or options.charts or not options.no_run:
+        build = harness.Build(options.build)
+        build.need(build.usher)
+        usher = build.usher
     if options.fit_reflex:
-        build = harness.Build(options.build)
-        build.need(build.usher)
-        return fit_reflex(build.usher)
+        return fit_reflex(usher)
     if not options.no_run:
-        build = harness.Build(options.build)
-        build.need(build.usher)
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        for row in ROWS:
-            if options.rows and row.id not in options.rows:
-                continue
-            result = measure(build.usher, row)
-            (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-            forms = judge(row, result)
-            print(f"{row.id}: {verdict_of(row, forms)} ({result['seconds']} s)")
-            for i, figure in enumerate(row.figures):
-                print(f"   {figure.what}, wanted {wanted(forms[0]['figures'][i])}: "
-                      + "; ".join((f"{f['name']}: " if f["name"] else "") + seen(f["figures"][i]) for f in forms))
-            if settling := settling_of(forms):
-                print("   " + settling.removeprefix("\\"))
-            sys.stdout.flush()
+        run_rows(usher, options.rows)
+    if options.charts:
+        draw(usher)
     if options.write_doc:
-        rows = [(row, judge(row, result) if (result := measured(row)) else None) for row in ROWS]
-        run = [(row, forms) for row, forms in rows if forms is not None]
-        LEDGER.write_text(with_verdicts(LEDGER.read_text(), {row.id: verdict_of(row, forms) for row, forms in run}))
-        page = harness.between_markers(DOC.read_text(), "verdicts", table_of(rows))
-        page = harness.between_markers(page, "simulated claims", "\n".join(section_of(row, forms) for row, forms in run))
-        DOC.write_text(page)
+        write_pages()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What tools/simulated_claims.py makes of figures: verdicts over forms, commands, the tables."""
+"""What tools/simulated_claims.py makes of figures: verdicts over forms, commands, the tables. And that docs/claims.md agrees with
+results/claims.json."""
 
 import contextlib
 import copy
@@ -14,6 +15,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE / "tools"))
+import claims as ledger
 import simulated_claims as claims
 from simulated_rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, above, at_least, below
 
@@ -142,11 +144,9 @@ def thread_counts(text):
 
 def charts():
     """Each has all locks of the command that is said to draw it."""
-    page = claims.DOC.read_text()
-    files = re.findall(r"\]\(\.\./(results/simulated/\w+\.svg)\)", page)
-    drawn = [shlex.split(line) for line in re.findall(r"^    (usher sim .+)$", page, re.M)]
-    assert files and len(files) == len(drawn), (files, drawn)
-    for file, words in zip(files, drawn):
+    drawn = claims.charts_of(claims.DOC.read_text())
+    assert drawn
+    for file, words in drawn:
         described = (TREE / file).read_text().split("<desc>")[1].split("</desc>")[0]
         values = dict(re.findall(r"^([\w+-]+): (.*)$", described, re.M))
         for lock in words[words.index("--locks") + 1].split(","):
@@ -187,10 +187,15 @@ def every_row_is_accepted(usher):
 
 def the_page():
     known = {row.id for row in ROWS}
-    ledger = claims.LEDGER.read_text()
-    first_cells = [line.split(" | ")[0].removeprefix("| ") for line in ledger.split("\n") if re.match(r"\| [TGMF]\d", line)]
-    named = {name for cell in first_cells for name in claims.rows_named(cell)}
-    assert known <= named, known - named
+    written = ledger.read()
+    named = [name for paper in written["papers"] for row in paper["rows"] for name in ledger.rows_named(row["row"])]
+    assert len(named) == len(set(named)), named
+    assert known | set(written["simulated"]) <= set(named), (known | set(written["simulated"])) - set(named)
+    assert ledger.rows_named("G1, G2, G4–G7") == ["G1", "G2", "G4", "G5", "G6", "G7"]
+    shown = {"X1": "seen", "X2": "in part"}
+    assert ledger.verdict_of({"row": "X1", "verdict": "so"}, shown) == "so; [simulated](simulated-claims.md): seen"
+    assert ledger.verdict_of({"row": "X1, X2"}, shown) == "[simulated](simulated-claims.md): X1 seen; X2 in part"
+    assert ledger.PAGE.read_text() == ledger.page_of(written), "tools/claims.py --write"
     assert all(row.title for row in ROWS)
     table = claims.table_of([(row, None) for row in ROWS])
     assert max(len(line) for line in table.split("\n")) < 400
