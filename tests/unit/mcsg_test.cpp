@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,6 +25,7 @@
 #include "usher/locks/mcsg.hpp"
 #include "usher/locks/mcsg_plus.hpp"
 #include "usher/platform/native.hpp"
+#include "waiters.hpp"
 
 namespace usher {
 namespace {
@@ -736,8 +739,7 @@ TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
       lock.unlock();
     };
     {
-      std::jthread a(waiter), b(waiter);
-      std::this_thread::sleep_for(milliseconds(10));
+      const std::jthread a = test::asleep_in(waiter), b = test::asleep_in(waiter);
       for (std::size_t i = 0; i < sizeof lock / 4; i++) {
         const std::uint32_t w = __atomic_load_n(reinterpret_cast<std::uint32_t*>(&lock) + i, __ATOMIC_RELAXED);
         EXPECT_LT(w, 1u << 20) << "word " << i << ": an index";
@@ -794,16 +796,19 @@ TEST(kept_nodes, wander_under_clh_tls) {
   node_handle mine = 0;
   std::memcpy(&mine, &lock, sizeof mine);
   std::array<node_handle, 2> theirs{};
-  std::jthread other([&] {
+  std::jthread other = test::asleep_in([&] {
     lock.lock();
     lock.unlock();
     for (auto& h : theirs) h = native::cached_node();
     for (auto h : theirs) native::give_node(h);
   });
-  std::this_thread::sleep_for(milliseconds(10));
   lock.unlock();
   other.join();
   EXPECT_TRUE(theirs[0] == mine || theirs[1] == mine) << "the waiter goes away with its predecessor's node";
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
 }
 
 TEST(kept_nodes, of_dead_threads_are_not_lost) {
@@ -817,7 +822,7 @@ TEST(kept_nodes, of_dead_threads_are_not_lost) {
   const auto records = usher_process_state.made.load();
   const auto nodes = usher_process_state.pool.made.load();
   for (int i = 0; i < 300; i++) std::jthread(pair).join();
-  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_TRUE(test::eventually([] { return threads_of_this_process() == 1; })) << "the detached ones have ended";
   EXPECT_LE(usher_process_state.made.load() - records, 64u);
   EXPECT_LE(usher_process_state.pool.made.load() - nodes, 64u * 7);
 }

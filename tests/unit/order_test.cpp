@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <semaphore>
 #include <set>
 #include <thread>
 #include <utility>
@@ -28,7 +29,6 @@ namespace {
 using std::chrono::milliseconds;
 using test::admission_order;
 using test::set_word;
-using test::until_asleep;
 using test::word;
 using stp = waiting<native, waiting_kind::spin_then_park>;
 using spin = waiting<native, waiting_kind::spin>;
@@ -91,13 +91,10 @@ TEST(wrap, twa_park) {
 TEST(ticket_words, an_idle_lock_takes_the_sleepers_mark_off) {
   ticket<native, waiting<native, waiting_kind::park>> lock{};
   lock.lock();
-  std::atomic<pid_t> begun = 0;
-  std::jthread sleeper([&] {
-    begun = gettid();
+  std::jthread sleeper = test::asleep_in([&] {
     lock.lock();
     lock.unlock();
   });
-  until_asleep(begun);
   EXPECT_EQ(word(lock, 1) & 1, 1u);
   lock.unlock();
   sleeper.join();
@@ -186,15 +183,16 @@ TEST(fairlock, try_lock_never_overtakes_a_waiter) {
   fair lock{};
   lock.lock();
   std::atomic<bool> in{false};
-  std::jthread waiter([&] {
+  std::binary_semaphore may_unlock{0};
+  std::jthread waiter = test::asleep_in([&] {
     lock.lock();
     in = true;
-    std::this_thread::sleep_for(milliseconds(20));
+    may_unlock.acquire();
     lock.unlock();
   });
-  std::this_thread::sleep_for(milliseconds(20));
   lock.unlock();
   while (!in) EXPECT_FALSE(lock.try_lock()) << "the lock bit stays set through the hand-over";
+  may_unlock.release();
   waiter.join();
   EXPECT_TRUE(lock.try_lock());
 }
@@ -235,14 +233,12 @@ TEST(mcsg, group_leaders_sleep_while_a_guest_holds_the_lock) {
   int entered = 0;
   {
     std::vector<std::jthread> team;
-    for (int i = 0; i < 4; i++) {
-      team.emplace_back([&] {
+    for (int i = 0; i < 4; i++)
+      team.push_back(test::asleep_in([&] {
         lock.lock();
         entered++;
         lock.unlock();
-      });
-      std::this_thread::sleep_for(milliseconds(5));
-    }
+      }));
     lock.unlock();
   }
   EXPECT_EQ(entered, 4);
@@ -257,17 +253,12 @@ TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
   std::vector<int> order;
   lock.lock();
   std::vector<std::jthread> team;
-  for (int i = 0; i < 3; i++) {
-    std::atomic<pid_t> begun = 0;
-    team.emplace_back([&, i] {
-      begun = gettid();
+  for (int i = 0; i < 3; i++)
+    team.push_back(test::asleep_in([&, i] {
       lock.lock();
       order.push_back(i);
-      std::this_thread::sleep_for(milliseconds(20));
       lock.unlock();
-    });
-    until_asleep(begun);
-  }
+    }));
   EXPECT_EQ(word(lock, passive_head), 0u) << "nothing is culled before the first unlock";
   lock.unlock();  // 0 is surplus, 1 gets the lock
   team.clear();
@@ -305,17 +296,19 @@ template <class Lock>
 void an_impatient_standby_is_handed_the_lock() {
   Lock lock{};
   std::atomic<bool> stop{false}, in{false};
+  std::atomic<int> turns{0};
   {
     std::vector<std::jthread> team;
     for (int i = 0; i < 2; i++)
       team.emplace_back([&] {
         while (!stop) {
           lock.lock();
+          turns++;
           std::this_thread::sleep_for(std::chrono::microseconds(100));
           lock.unlock();
         }
       });
-    std::this_thread::sleep_for(milliseconds(10));
+    EXPECT_TRUE(test::eventually([&] { return turns >= 20; }));
     const auto began = std::chrono::steady_clock::now();
     for (int i = 0; i < 20; i++) {
       lock.lock();
@@ -350,11 +343,10 @@ void timed_waiting() {
     EXPECT_FALSE(m.try_lock_for(milliseconds(20)));
     EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(20));
   }).join();
-  std::jthread late([&] {
+  std::jthread late = test::asleep_in([&] {
     ASSERT_TRUE(m.try_lock_for(std::chrono::seconds(20)));
     m.unlock();
   });
-  std::this_thread::sleep_for(milliseconds(20));
   m.unlock();
   late.join();
 

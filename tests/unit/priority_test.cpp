@@ -39,19 +39,15 @@ static_assert(platform<ranked>);
 const std::vector<std::uint32_t> ranks{5, 12, 0, 8, 12, 5, 0, 99};
 const std::vector<unsigned> by_rank{7, 1, 4, 3, 0, 5, 2, 6};
 
-/// Threads of these ranks, each asleep before the next one comes.
+/// Threads of these ranks; each sleeps before the next one arrives.
 template <class Enter>
 std::vector<std::jthread> in_turn(Enter enter) {
   std::vector<std::jthread> team;
-  for (unsigned i = 0; i < ranks.size(); i++) {
-    std::atomic<pid_t> begun = 0;
-    team.emplace_back([&begun, enter, i] {
+  for (unsigned i = 0; i < ranks.size(); i++)
+    team.push_back(test::asleep_in([enter, i] {
       ranked::rank = ranks[i];
-      begun = gettid();
       enter(i);
-    });
-    while (begun == 0 || !test::sleeps(begun)) std::this_thread::sleep_for(100us);
-  }
+    }));
   return team;
 }
 
@@ -274,17 +270,14 @@ TYPED_TEST(loiters, exclude_where_some_threads_are_urgent) {
 TYPED_TEST(loiters, know_that_an_urgent_waiter_is_certain_to_come) {
   TypeParam l{};
   l.lock();
-  EXPECT_FALSE(l.has_certain_successor());
-  std::atomic<pid_t> begun = 0;
-  std::jthread urgent([&] {
+  EXPECT_FALSE(l.contended());
+  const std::jthread urgent = test::asleep_in([&] {
     ranked::rank = 1;
-    begun = gettid();
     l.lock();
     EXPECT_FALSE(l.has_certain_successor()) << "nobody after it";
     l.unlock();
   });
-  while (begun == 0 || !test::sleeps(begun)) std::this_thread::sleep_for(100us);
-  EXPECT_TRUE(l.has_certain_successor());
+  EXPECT_TRUE(l.contended());
   EXPECT_EQ(test::word(l, 1), 0u) << "it is not in the inner lock's queue";
   l.unlock();
 }

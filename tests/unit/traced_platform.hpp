@@ -185,15 +185,4 @@ struct traced : native {
 };
 static_assert(platform_with_tables<traced>);
 
-/// Waits for something that other threads will do; false if it takes too long.
-template <class F>
-bool eventually(F f) {
-  using namespace std::chrono_literals;
-  for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
-    if (f()) return true;
-    std::this_thread::sleep_for(100us);
-  }
-  return false;
-}
-
 }  // namespace usher::test

@@ -1,4 +1,7 @@
-// For the tests of order: a lock's words, and threads that wait behind a holder.
+// For tests of what waiters do: a lock's words, threads that are known to sleep, and threads that wait behind an owner.
+//
+// A test waits for the state that it needs, by until_asleep(), asleep_in() or eventually(), and not for a time in which the state usually
+// comes about.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +13,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace usher::test {
@@ -33,52 +37,76 @@ inline bool sleeps(pid_t thread) {
   return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'S';
 }
 
-/// Returns when the thread that writes its number there has done so and sleeps; where it does not, after half a second.
-inline void until_asleep(const std::atomic<pid_t>& begun) {
-  while (begun == 0) std::this_thread::yield();
-  for (int ms = 0; ms < 500 && !sleeps(begun); ms++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/// Polls until the condition holds; false if it does not hold after 20 s.
+template <class F>
+bool eventually(F holds) {
+  using std::chrono::steady_clock;
+  for (const auto end = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < end;) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return false;
 }
 
-/// Lets n threads come one after the other while the lock is held, and returns the order in which they get in. Each has gone to sleep
-/// in the queue before the next one comes; where it does not sleep it has had half a second.
+/// Waits until the thread that writes its number there sleeps; for 20 s at most.
+inline void until_asleep(const std::atomic<pid_t>& begun) {
+  EXPECT_TRUE(eventually([&] { return begun != 0 && sleeps(begun); }));
+}
+
+/// A thread that runs `body` and sleeps, in a lock's slow path, when this returns.
+template <class Body>
+std::jthread asleep_in(Body body) {
+  std::atomic<pid_t> begun = 0;
+  std::jthread thread([&begun, body = std::move(body)] {
+    begun = gettid();
+    body();
+  });
+  until_asleep(begun);
+  return thread;
+}
+
+/// Lets n threads arrive one after the other while the lock is held, and returns the order in which they acquire it. Each sleeps in the
+/// queue before the next one arrives.
 template <class Lock>
 std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
   std::vector<unsigned> order;
   lock.lock();
   {
     std::vector<std::jthread> team;
-    for (unsigned i = 0; i < n; i++) {
-      std::atomic<pid_t> begun = 0;
-      team.emplace_back([&lock, &order, &begun, i] {
-        begun = gettid();
+    for (unsigned i = 0; i < n; i++)
+      team.push_back(asleep_in([&lock, &order, i] {
         lock.lock();
         order.push_back(i);
         lock.unlock();
-      });
-      until_asleep(begun);
-    }
+      }));
     lock.unlock();
   }
   return order;
 }
 
-/// Lets n threads come at once while the lock is held: each gets in several times, and the lock is free afterwards.
+/// Lets n threads arrive at once while the lock is held: each acquires it several times, and the lock is free afterwards.
 template <class Lock>
 void lets_a_crowd_in(Lock& lock, unsigned n) {
   constexpr unsigned times = 5;
   unsigned entered = 0;
   lock.lock();
   {
+    std::vector<std::atomic<pid_t>> begun(n);
     std::vector<std::jthread> team;
     for (unsigned i = 0; i < n; i++)
-      team.emplace_back([&] {
+      team.emplace_back([&, i] {
+        begun[i] = gettid();
         for (unsigned k = 0; k < times; k++) {
           lock.lock();
           entered++;
           lock.unlock();
         }
       });
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // All have begun. Those that the lock lets sleep have the time to do so.
+    int waited = 0;
+    for (const std::atomic<pid_t>& thread : begun)
+      while (thread == 0 || (!sleeps(thread) && waited++ < 100))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     lock.unlock();
   }
   EXPECT_EQ(entered, n * times);

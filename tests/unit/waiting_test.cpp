@@ -25,6 +25,7 @@
 #include "usher/locks/ticket.hpp"
 #include "usher/mutex.hpp"
 #include "usher/semaphore.hpp"
+#include "waiters.hpp"
 
 namespace usher {
 namespace {
@@ -54,34 +55,11 @@ TEST(append_probability, is_a_probability_and_never_zero) {
   EXPECT_LE(tails(append_probability(1e-30)), 1);
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-TEST(append_probability, has_its_old_name_for_a_release) {
-  EXPECT_TRUE((std::is_same_v<append_chance, append_probability>));  // deprecated
-  const condition_variable c(append_chance(0.5));                    // deprecated
-}
-#pragma GCC diagnostic pop
-
-/// Threads that wait one after the other, each surely in the list before the next comes.
+/// Threads that arrive one after the other; each sleeps in the list before the next one arrives.
 template <class Enter>
 std::vector<std::jthread> in_turn(unsigned n, Enter enter) {
   std::vector<std::jthread> waiting;
-  for (unsigned i = 0; i < n; i++) {
-    std::atomic<int> tid = 0;
-    waiting.emplace_back([&tid, enter, i] {
-      tid = gettid();
-      enter(i);
-    });
-    // Asleep: the kernel says so.
-    const auto asleep = [&] {
-      if (tid == 0) return false;
-      std::string stat = "/proc/self/task/" + std::to_string(tid) + "/stat";
-      std::unique_ptr<FILE, int (*)(FILE*)> f(std::fopen(stat.c_str(), "r"), std::fclose);
-      char state = '?';
-      return f != nullptr && std::fscanf(f.get(), "%*d %*s %c", &state) == 1 && state == 'S';
-    };
-    while (!asleep()) std::this_thread::sleep_for(1ms);
-  }
+  for (unsigned i = 0; i < n; i++) waiting.push_back(test::asleep_in([enter, i] { enter(i); }));
   return waiting;
 }
 
