@@ -44,18 +44,12 @@ def executions(file):
     return counts
 
 
-def profile(build, lock, kind, iterations, folder):
-    out = Path(folder) / f"{lock}-{kind}-{iterations}".replace(" ", "-")
-    extra = {} if lock == NATIVE else {"LD_PRELOAD": str(build.library), "USHER_LOCK": lock}
+def profile(command, out, env):
+    """(executions of the command, None), or (None, why not)."""
     # Bound at start: otherwise the first call of each function includes the symbol's look-up.
-    extra["LD_BIND_NOW"] = "1"
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
-                           "--compress-strings=no", "--compress-pos=no",
-                           build.program("pair_cost"), "--quiet", *harness.pair_options(kind), "--iterations", str(iterations)],
-                          limit=60, env=clean_environment(extra))
-    if not outcome.ok:
-        die(f"valgrind on pair_cost under {lock}: {outcome.trouble()}", 1)
-    return executions(out)
+                           "--compress-strings=no", "--compress-pos=no", *command], limit=60, env=env | {"LD_BIND_NOW": "1"})
+    return (executions(out), None) if outcome.ok else (None, outcome.trouble())
 
 
 def locked(owner, addresses):
@@ -81,26 +75,38 @@ def locked(owner, addresses):
     return found
 
 
-def pair(build, lock, kind, folder):
-    """{"instructions": n, "locked": n} of one lock and unlock."""
-    few, many = (profile(build, lock, kind, n, folder) for n in (FEW, MANY))
+def per_operation(few, many, operations, program):
+    """{"instructions": n, "locked": n} of one operation: what grew between two profiles whose lengths differ by that many, outside
+    the program itself."""
     grown = collections.defaultdict(dict)
-    pairs = MANY - FEW
     for (owner, address), count in many.items():
-        times = (count - few.get((owner, address), 0)) / pairs
+        times = (count - few.get((owner, address), 0)) / operations
         # The start and end of threads adds a few executions that differ between runs. So a count near a whole number is rounded to
         # it; any other fraction is kept.
         if abs(times - round(times)) < 0.1:
             times = round(times)
-        if times and Path(owner).name != "pair_cost":
+        if times and Path(owner).name != program:
             grown[owner][address] = times
     total = sum(times for addresses in grown.values() for times in addresses.values())
     locks = 0
     for owner, addresses in grown.items():
         if Path(owner).is_file():
-            marked = locked(owner, addresses)
-            locks += sum(addresses[address] for address in marked)
+            locks += sum(addresses[address] for address in locked(owner, addresses))
     return {"instructions": round(total, 2), "locked": round(locks, 2)}
+
+
+def pair(build, lock, kind, folder):
+    """What per_operation() gives of one lock and unlock."""
+    env = clean_environment({} if lock == NATIVE else {"LD_PRELOAD": str(build.library), "USHER_LOCK": lock})
+    profiles = []
+    for iterations in (FEW, MANY):
+        out = Path(folder) / f"{lock}-{kind}-{iterations}".replace(" ", "-")
+        found, why = profile([build.program("pair_cost"), "--quiet", *harness.pair_options(kind), "--iterations", str(iterations)],
+                             out, env)
+        if found is None:
+            die(f"valgrind on pair_cost under {lock}: {why}", 1)
+        profiles.append(found)
+    return per_operation(*profiles, MANY - FEW, "pair_cost")
 
 
 def compare(measured, recorded):

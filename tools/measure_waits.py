@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""What condition variables and semaphores cost through the preload, and what it gains to wake the last who came: beside the
-C library's own, interleaved, so that noise falls on all alike. Every run is a process of its own with a time limit from
-outside; one that is killed is reported, and so is where its threads stood.
+"""What condition variables and semaphores cost through the preload, and what waking the latest waiter first gains: beside the
+C library's own, in interleaved rounds, so that noise affects all alike. Every run is a process of its own with a time limit from
+outside; a killed run is reported with the backtraces of its threads.
 
 Groups: costs, instructions, turns, lock, herd (written to waits.md and waits.json); queue, pool, workers (written to
 condition-variables.md and condition-variables.json), which are claims M8, M12 and M26; signalled, held, deadlines, broadcast
 (written to faults.md and faults.json; `--only faults` is these four, within six minutes)."""
 
 import argparse
-import collections
 import concurrent.futures
 import json
 import re
@@ -32,7 +31,7 @@ SECOND_FILE = ["queue", "pool", "workers"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A lock, or None for the C library without ours; "" is ours without a lock, which passes everything on."""
+    """A lock; None: the C library without libusher.so; "": libusher.so without a lock, which forwards every call."""
     name: str
     lock: str | None = None
     cond: str = ""
@@ -185,33 +184,16 @@ FEW, MANY = 1000, 3000
 
 
 def instructions_of(build, candidate, what, folder):
-    """Instructions and locked ones of one operation: what grew between two lengths of run, outside the program itself."""
-    runs = []
+    """Instructions and locked ones of one operation."""
+    profiles = []
     for iterations in (FEW, MANY):
         out = Path(folder) / f"{candidate.name.replace(' ', '-')}-{what}-{iterations}"
-        env = candidate.environment(build)
-        env["LD_BIND_NOW"] = "1"  # else the first call of each function also pays for its look-up
-        outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
-                               "--compress-strings=no", "--compress-pos=no", build.program("wait_cost"), "--quiet",
-                               "--what", what, "--iterations", str(iterations)], limit=60, env=env)
-        if not outcome.ok:
-            return {"failed": outcome.trouble()}
-        runs.append(count_instructions.executions(out))
-    few, many = runs
-    grown = collections.defaultdict(dict)
-    for (owner, address), count in many.items():
-        times = (count - few.get((owner, address), 0)) / (MANY - FEW)
-        # A thread's start and end differ by a few executions between runs.
-        if abs(times - round(times)) < 0.1:
-            times = round(times)
-        if times and Path(owner).name != "wait_cost":
-            grown[owner][address] = times
-    total = sum(times for addresses in grown.values() for times in addresses.values())
-    locked = 0
-    for owner, addresses in grown.items():
-        if Path(owner).is_file():
-            locked += sum(addresses[address] for address in count_instructions.locked(owner, addresses))
-    return {"instructions": round(total, 2), "locked": round(locked, 2)}
+        found, why = count_instructions.profile([build.program("wait_cost"), "--quiet", "--what", what, "--iterations", str(iterations)],
+                                                out, candidate.environment(build))
+        if found is None:
+            return {"failed": why}
+        profiles.append(found)
+    return count_instructions.per_operation(*profiles, MANY - FEW, "wait_cost")
 
 
 def instructions(runner):
@@ -497,7 +479,7 @@ def write_faults(options, before, measured):
             fault_groups.page(groups, before, harness.markdown, harness.provenance_line))
 
 
-def main():
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--only", metavar="GROUPS", help="comma-separated (all); faults: signalled, held, "
@@ -527,29 +509,39 @@ def main():
         options.rounds = 7
     if options.rounds < 1 or options.seconds < 0.01 or options.pool_seconds < 0.01:
         parser.error("--rounds starts at 1, --seconds and --pool-seconds at 0.01")
-    build = Build(options.build)
-    if options.programs:
-        build.apps = Path(options.programs).resolve() / "apps"
-    wanted = list(GROUPS) if not options.only else [
+    if options.out and not Path(options.out).is_dir():
+        die(f"{options.out} is not a folder")
+    return options
+
+
+def groups_wanted(options):
+    """In the order in which they run."""
+    named = list(GROUPS) if not options.only else [
         group for name in options.only.split(",")
         for group in (fault_groups.GROUPS if name == "faults" else [] if name == "none" else [name])]
-    programs = {fault_groups.PROGRAMS[g] for g in wanted if g in fault_groups.PROGRAMS}
-    if not set(wanted) <= set(fault_groups.GROUPS):
-        programs |= {"wait_cost", "herd", "producer_consumer", "buffer_pool", "thread_pool"}
-    build.need(build.library, *(build.program(name) or build.apps / name for name in sorted(programs)))
+    for group in named:
+        if group not in GROUPS:
+            die(f"unknown group '{group}': {', '.join(GROUPS)}")
+    return [g for g in GROUPS if g in named]
+
+
+def choose_locks(options, build):
     known = plain_locks(build)
     options.locks_named = bool(options.locks)
     options.locks = options.locks.split(",") if options.locks else known
     for name in options.locks:
         if name not in known:
             die(f"unknown lock '{name}': {', '.join(known)}")
-    for group in wanted:
-        if group not in GROUPS:
-            die(f"unknown group '{group}': {', '.join(GROUPS)}")
-    if options.out and not Path(options.out).is_dir():
-        die(f"{options.out} is not a folder")
-    before = groups_in(options.before) if options.before else {}
 
+
+def need_programs(build, wanted):
+    programs = {fault_groups.PROGRAMS[g] for g in wanted if g in fault_groups.PROGRAMS}
+    if not set(wanted) <= set(fault_groups.GROUPS):
+        programs |= {"wait_cost", "herd", "producer_consumer", "buffer_pool", "thread_pool"}
+    build.need(build.library, *(build.program(name) or build.apps / name for name in sorted(programs)))
+
+
+def remarks_on(options, build):
     remarks = []
     if options.quick:
         remarks.append("A quick run, which shows that the programs work; its figures are worth nothing.")
@@ -557,34 +549,51 @@ def main():
         remarks.append("This libusher.so has no semaphores: wherever they are named, they are the C library's.")
     if options.note:
         remarks.append(options.note)
+    return remarks
+
+
+def run_group(group, runner, before, remarks):
+    """Measures, prints and writes one group; false if a run of it failed. Each group is written at its end, so that an interrupted run
+    keeps the groups before."""
+    options, faults = runner.options, group in fault_groups.GROUPS
+    others = harness.OthersShare()
+    if faults:
+        data = GROUPS[group](runner)
+        tables = fault_groups.TABLES[group](data, before.get(group, {}).get("points", []))
+    else:
+        data, tables = GROUPS[group](runner)
+    provenance = harness.provenance(runner.build, others)
+    for title, explanation, heading, rows in tables:
+        print(f"{title}\n{explanation}\n\n{harness.table(rows, heading)}\n")
+    print(harness.provenance_line(provenance) + "\n", flush=True)
+    if faults and (options.out or options.keep):
+        write_faults(options, before, {group: {**provenance, "remarks": remarks, "points": data}})
+    if not faults and options.out:
+        measured = {group: {**provenance, "remarks": remarks, "tables": [
+            dict(zip(("title", "text", "heading", "rows"), table)) for table in tables], "points": data}}
+        for name, order in (("waits", FIRST_FILE), ("condition-variables", SECOND_FILE)):
+            if group in order:
+                write(options.out, name, order, measured)
+    return not any(entry.get("failures") or entry.get("failed") for entry in data)
+
+
+def main():
+    options = parse_options()
+    build = Build(options.build)
+    if options.programs:
+        build.apps = Path(options.programs).resolve() / "apps"
+    wanted = groups_wanted(options)
+    need_programs(build, wanted)
+    choose_locks(options, build)
+    before = groups_in(options.before) if options.before else {}
+    remarks = remarks_on(options, build)
     for remark in remarks:
         print(remark + "\n")
-    runner = Runner(build, options)
-    failed = False
     if not wanted and options.out:
         write_faults(options, before, {})
-    for group in [g for g in GROUPS if g in wanted]:
-        others = harness.OthersShare()
-        if group in fault_groups.GROUPS:
-            data = GROUPS[group](runner)
-            tables = fault_groups.TABLES[group](data, before.get(group, {}).get("points", []))
-        else:
-            data, tables = GROUPS[group](runner)
-        provenance = harness.provenance(build, others)
-        failed = failed or any(entry.get("failures") or entry.get("failed") for entry in data)
-        for title, explanation, heading, rows in tables:
-            print(f"{title}\n{explanation}\n\n{harness.table(rows, heading)}\n")
-        print(harness.provenance_line(provenance) + "\n", flush=True)
-        if group in fault_groups.GROUPS:
-            if options.out or options.keep:
-                write_faults(options, before, {group: {**provenance, "remarks": remarks, "points": data}})
-        elif options.out:  # after each group: a long run that is broken off has not been for nothing
-            measured = {group: {**provenance, "remarks": remarks, "tables": [
-                dict(zip(("title", "text", "heading", "rows"), table)) for table in tables], "points": data}}
-            for name, order in (("waits", FIRST_FILE), ("condition-variables", SECOND_FILE)):
-                if group in order:
-                    write(options.out, name, order, measured)
-    return 1 if failed else 0
+    runner = Runner(build, options)
+    good = [run_group(group, runner, before, remarks) for group in wanted]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":

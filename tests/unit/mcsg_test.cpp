@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "any_lock.hpp"
 #include "scripted.hpp"
 #include "team.hpp"
 #include "usher/core/inflatable.hpp"
@@ -32,6 +33,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using test::actor;
+using test::any_lock;
+using test::named_lock;
 using test::scripted;
 
 // Before the first question for a node: this machine has two.
@@ -520,15 +523,29 @@ TEST(mcsg_plus_plus, who_sleeps_says_so_and_is_woken) {
   EXPECT_EQ(tail(), pi) << "the mark was taken with the wake";
 }
 
+class guests : public testing::TestWithParam<named_lock> {};
+INSTANTIATE_TEST_SUITE_P(with_guests, guests,
+                         testing::ValuesIn(std::vector<named_lock>{
+                             {"mcsg", any_lock::make<mcsg<native, stp>>},
+                             {"mcsg_park", any_lock::make<mcsg<native, park>>},
+                             {"mcsg_plus", any_lock::make<mcsg_plus<native, stp>>},
+                             {"mcsg_plus_park", any_lock::make<mcsg_plus<native, park>>},
+                             {"mcsg_plus_plus", any_lock::make<mcsg_plus_plus<native, stp>>},
+                             {"mcsg_plus_plus_park", any_lock::make<mcsg_plus_plus<native, park>>},
+                             {"c_mcsg_mcs", any_lock::make<c_mcsg_mcs<native, stp>>},
+                             {"c_bo_mcsg_plus_plus", any_lock::make<c_bo_mcsg_plus_plus<native, stp>>},
+                             {"c_bo_mcsg_plus_plus_park", any_lock::make<c_bo_mcsg_plus_plus<native, park>>},
+                         }),
+                         test::name_of);
+
 /// All threads on one CPU: none of them has one of its own.
-template <class Lock>
-void progress_on_one_cpu() {
+TEST_P(guests, progress_on_one_cpu) {
   cpu_set_t all_cpus, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all_cpus, &all_cpus), 0);
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  Lock lock{};
+  any_lock lock = GetParam().make();
   long counter = 0;
   test::in_threads(6, [&](unsigned me) {
     for (int i = 0; i < 300; i++) {
@@ -546,21 +563,9 @@ void progress_on_one_cpu() {
   sched_setaffinity(0, sizeof all_cpus, &all_cpus);
 }
 
-template <class Lock>
-class guests : public testing::Test {};
-using with_guests =
-    testing::Types<mcsg<native, stp>, mcsg<native, park>, mcsg_plus<native, stp>, mcsg_plus<native, park>,
-                   mcsg_plus_plus<native, stp>, mcsg_plus_plus<native, park>, c_mcsg_mcs<native, stp>,
-                   c_bo_mcsg_plus_plus<native, stp>, c_bo_mcsg_plus_plus<native, park>>;
-TYPED_TEST_SUITE(guests, with_guests);
-
-TYPED_TEST(guests, progress_on_one_cpu) {
-  progress_on_one_cpu<TypeParam>();
-}
-
 /// All users as guests works; then one call after the other is upgraded (§1.2, §7).
-TYPED_TEST(guests, any_share_of_the_calls_may_be_guests) {
-  TypeParam lock{};
+TEST_P(guests, any_share_of_the_calls_may_be_guests) {
+  any_lock lock = GetParam().make();
   long counter = 0;
   constexpr unsigned threads = 4;
   for (unsigned regulars = 0; regulars <= threads; regulars++)
@@ -577,8 +582,8 @@ TYPED_TEST(guests, any_share_of_the_calls_may_be_guests) {
   EXPECT_EQ(counter, 1000l * threads * (threads + 1));
 }
 
-TYPED_TEST(guests, sleep_while_others_hold_the_lock) {
-  TypeParam lock{};
+TEST_P(guests, sleep_while_others_hold_the_lock) {
+  any_lock lock = GetParam().make();
   int entered = 0;
   for (const bool holder_is_guest : {false, true}) {
     holder_is_guest ? lock.lock_as_guest() : lock.lock();
@@ -599,20 +604,18 @@ TYPED_TEST(guests, sleep_while_others_hold_the_lock) {
 
 // ---- guarantees (G11)
 
-/// The first word, which all these locks' arrivals change.
-template <class Lock>
-std::uint32_t tail_of(Lock& lock) {
-  return __atomic_load_n(reinterpret_cast<std::uint32_t*>(&lock), __ATOMIC_ACQUIRE);
+/// The first word, which an arrival changes in each of these locks.
+std::uint32_t tail_of(const any_lock& lock) {
+  return __atomic_load_n(static_cast<std::uint32_t*>(lock.address()), __ATOMIC_ACQUIRE);
 }
-template <class Lock>
-void await_arrival(Lock& lock, std::uint32_t before) {
-  for (int i = 0; i < 10000 && tail_of(lock) == before; i++) std::this_thread::sleep_for(milliseconds(1));
+void await_arrival(const any_lock& lock, std::uint32_t before) {
+  EXPECT_TRUE(test::eventually([&] { return tail_of(lock) != before; }));
 }
 
 /// Lets threads queue one after the other behind a holder; 'g' is a guest. The order in which they get in.
 template <class Lock>
 std::string admission_order(const std::string& who) {
-  Lock lock{};
+  any_lock lock = any_lock::make<Lock>();
   std::string order;
   lock.lock();
   {
@@ -664,9 +667,7 @@ TEST(mcsg_plus_plus, a_guest_gets_in_though_regulars_never_pause) {
   stop = true;
 }
 
-template <class Lock>
-void is_fifo() {
-  Lock lock{};
+void is_fifo(any_lock lock) {
   std::vector<unsigned> order;
   lock.lock();
   {
@@ -685,22 +686,22 @@ void is_fifo() {
   EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
 }
 TEST(fifo, clh) {
-  is_fifo<clh<native, stp>>();
+  is_fifo(any_lock::make<clh<native, stp>>());
 }
 TEST(fifo, clh_tls) {
-  is_fifo<clh_tls<native, stp>>();
+  is_fifo(any_lock::make<clh_tls<native, stp>>());
 }
 TEST(fifo, k42) {
-  is_fifo<k42<native, stp>>();
+  is_fifo(any_lock::make<k42<native, stp>>());
 }
 TEST(fifo, k42_tls) {
-  is_fifo<k42_tls<native, stp>>();
+  is_fifo(any_lock::make<k42_tls<native, stp>>());
 }
 TEST(fifo, mcsg_plus_among_regulars) {
-  is_fifo<mcsg_plus<native, stp>>();
+  is_fifo(any_lock::make<mcsg_plus<native, stp>>());
 }
 TEST(fifo, mcsg_plus_plus_among_regulars) {
-  is_fifo<mcsg_plus_plus<native, stp>>();
+  is_fifo(any_lock::make<mcsg_plus_plus<native, stp>>());
 }
 
 // ---- properties (G8)
@@ -730,9 +731,12 @@ static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8
 
 /// What is in the lock while it is held and queued on: handles of nodes and marks, and no address of a stack.
 TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
-  const auto check = []<class Lock>(Lock lock) {
-    static const unsigned char zeros[sizeof(Lock)] = {};
-    EXPECT_EQ(std::memcmp(&lock, zeros, sizeof lock), 0);
+  const auto check = [](any_lock lock) {
+    const std::vector<unsigned char> zeros(lock.size());
+    const auto word = [&](std::size_t i) {
+      return __atomic_load_n(static_cast<std::uint32_t*>(lock.address()) + i, __ATOMIC_RELAXED);
+    };
+    EXPECT_EQ(std::memcmp(lock.address(), zeros.data(), lock.size()), 0);
     lock.lock();
     const auto waiter = [&] {
       lock.lock();
@@ -740,26 +744,23 @@ TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
     };
     {
       const std::jthread a = test::asleep_in(waiter), b = test::asleep_in(waiter);
-      for (std::size_t i = 0; i < sizeof lock / 4; i++) {
-        const std::uint32_t w = __atomic_load_n(reinterpret_cast<std::uint32_t*>(&lock) + i, __ATOMIC_RELAXED);
-        EXPECT_LT(w, 1u << 20) << "word " << i << ": an index";
-      }
+      for (std::size_t i = 0; i < lock.size() / 4; i++) EXPECT_LT(word(i), 1u << 20) << "word " << i << ": an index";
       lock.unlock();
     }
-    EXPECT_EQ(__atomic_load_n(reinterpret_cast<std::uint32_t*>(&lock), __ATOMIC_RELAXED), 0u) << "free";
+    EXPECT_EQ(word(0), 0u) << "free";
   };
-  check(mcsg<native, stp>{});
-  check(mcsg_plus<native, stp>{});
-  check(mcsg_plus_plus<native, stp>{});
-  check(clh<native, stp>{});
-  check(clh_tls<native, stp>{});
-  check(k42<native, stp>{});
-  check(k42_tls<native, stp>{});
+  check(any_lock::make<mcsg<native, stp>>());
+  check(any_lock::make<mcsg_plus<native, stp>>());
+  check(any_lock::make<mcsg_plus_plus<native, stp>>());
+  check(any_lock::make<clh<native, stp>>());
+  check(any_lock::make<clh_tls<native, stp>>());
+  check(any_lock::make<k42<native, stp>>());
+  check(any_lock::make<k42_tls<native, stp>>());
 }
 
 /// Thread-oblivious: another thread unlocks, as a cohort's global lock is.
 TEST(properties, another_thread_may_unlock) {
-  const auto check = []<class Lock>(Lock lock) {
+  const auto check = [](any_lock lock) {
     for (int i = 0; i < 50; i++) {
       lock.lock();
       std::jthread waiter;
@@ -768,11 +769,11 @@ TEST(properties, another_thread_may_unlock) {
     }
     EXPECT_TRUE(lock.try_lock());
   };
-  check(mcsg<native, stp>{});
-  check(mcsg_plus_plus<native, stp>{});
-  check(clh<native, stp>{});
-  check(clh_tls<native, stp>{});
-  check(k42_tls<native, stp>{});
+  check(any_lock::make<mcsg<native, stp>>());
+  check(any_lock::make<mcsg_plus_plus<native, stp>>());
+  check(any_lock::make<clh<native, stp>>());
+  check(any_lock::make<clh_tls<native, stp>>());
+  check(any_lock::make<k42_tls<native, stp>>());
 }
 
 // ---- kept nodes
@@ -829,49 +830,57 @@ TEST(kept_nodes, of_dead_threads_are_not_lost) {
 
 // ---- cohorts
 
-template <class Lock>
-class cohorts : public testing::Test {};
-using every_cohort =
-    testing::Types<c_bo_mcs<native, stp>, c_bo_clh<native, stp>, c_bo_tkt<native, stp>, c_mcs_mcs<native, stp>,
-                   c_clh_clh<native, stp>, c_tkt_mcs<native, stp>, c_tkt_tkt<native, stp>, c_ptl_tkt<native, stp>,
-                   c_mcsg_mcs<native, stp>, c_bo_mcsg_plus_plus<native, stp>, c_mcs_mcs<native, park>,
-                   c_ptl_tkt<native, park>, c_tkt_tkt<native, park>, c_bo_clh<native, park>, c_clh_clh<native, spin>,
-                   c_ptl_tkt<native, spin>>;
-TYPED_TEST_SUITE(cohorts, every_cohort);
+struct named_cohort : named_lock {
+  long rounds = 800;
+};
+class cohorts : public testing::TestWithParam<named_cohort> {};
+INSTANTIATE_TEST_SUITE_P(every_cohort, cohorts,
+                         testing::ValuesIn(std::vector<named_cohort>{
+                             {{"c_bo_mcs", any_lock::make<c_bo_mcs<native, stp>>}},
+                             {{"c_bo_clh", any_lock::make<c_bo_clh<native, stp>>}},
+                             {{"c_bo_tkt", any_lock::make<c_bo_tkt<native, stp>>}},
+                             {{"c_mcs_mcs", any_lock::make<c_mcs_mcs<native, stp>>}},
+                             {{"c_clh_clh", any_lock::make<c_clh_clh<native, stp>>}},
+                             {{"c_tkt_mcs", any_lock::make<c_tkt_mcs<native, stp>>}},
+                             {{"c_tkt_tkt", any_lock::make<c_tkt_tkt<native, stp>>}},
+                             {{"c_ptl_tkt", any_lock::make<c_ptl_tkt<native, stp>>}},
+                             {{"c_mcsg_mcs", any_lock::make<c_mcsg_mcs<native, stp>>}},
+                             {{"c_bo_mcsg_plus_plus", any_lock::make<c_bo_mcsg_plus_plus<native, stp>>}},
+                             {{"c_mcs_mcs_park", any_lock::make<c_mcs_mcs<native, park>>}},
+                             {{"c_ptl_tkt_park", any_lock::make<c_ptl_tkt<native, park>>}},
+                             {{"c_tkt_tkt_park", any_lock::make<c_tkt_tkt<native, park>>}},
+                             {{"c_bo_clh_park", any_lock::make<c_bo_clh<native, park>>}},
+                             {{"c_clh_clh_spin", any_lock::make<c_clh_clh<native, spin>>}, 50},
+                             {{"c_ptl_tkt_spin", any_lock::make<c_ptl_tkt<native, spin>>}, 50},
+                         }),
+                         [](const testing::TestParamInfo<named_cohort>& info) { return std::string(info.param.name); });
 
-template <class>
-constexpr bool spins = false;
-template <template <class, class> class Global, template <class, class> class Local, unsigned Threshold>
-constexpr bool spins<cohort<native, spin, Global, Local, Threshold>> = true;
-
-TYPED_TEST(cohorts, exclude) {
+TEST_P(cohorts, exclude) {
   ASSERT_TRUE(two_nodes);
-  auto lock = std::make_unique<TypeParam>();
+  any_lock lock = GetParam().make();
   long counter = 0, tried = 0;
-  const long rounds = spins<TypeParam> ? 50 : 800;
+  const long rounds = GetParam().rounds;
   test::in_threads(4, [&](unsigned me) {
     for (long i = 0; i < rounds; i++) {
       if (me == 3) {
-        if (!lock->try_lock()) continue;
+        if (!lock.try_lock()) continue;
         tried++;
       } else {
-        lock->lock();
+        lock.lock();
       }
       counter++;
       if (i % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      lock->unlock();
+      lock.unlock();
     }
   });
   EXPECT_EQ(counter, 3 * rounds + tried);
-  EXPECT_TRUE(lock->try_lock());
-  EXPECT_FALSE(lock->try_lock());
-  std::jthread([&] { lock->unlock(); }).join();
+  EXPECT_TRUE(lock.try_lock());
+  EXPECT_FALSE(lock.try_lock());
+  std::jthread([&] { lock.unlock(); }).join();
 }
 
 /// A run of hand-overs within a node ends, though others wait there, when there have been PassThreshold of them.
-template <template <class, class> class Global, template <class, class> class Local>
-void runs_end() {
-  cohort<scripted, by_script, Global, Local, 3> lock{};
+void runs_end(any_lock lock) {
   std::vector<std::unique_ptr<actor>> near;
   for (int i = 0; i < 6; i++) near.push_back(std::make_unique<actor>(0));
   actor far(1);
@@ -908,28 +917,26 @@ void runs_end() {
   lock.unlock();
 }
 TEST(cohort, runs_end_tkt_tkt) {
-  runs_end<ticket, ticket>();
+  runs_end(any_lock::make<cohort<scripted, by_script, ticket, ticket, 3>>());
 }
 TEST(cohort, runs_end_mcs_mcs) {
-  runs_end<mcs, mcs>();
+  runs_end(any_lock::make<cohort<scripted, by_script, mcs, mcs, 3>>());
 }
 TEST(cohort, runs_end_clh_clh) {
-  runs_end<clh, clh>();
+  runs_end(any_lock::make<cohort<scripted, by_script, clh, clh, 3>>());
 }
 TEST(cohort, runs_end_ptl_tkt) {
-  runs_end<cohort_ptl, ticket>();
+  runs_end(any_lock::make<cohort<scripted, by_script, cohort_ptl, ticket, 3>>());
 }
 TEST(cohort, runs_end_mcsg_mcs) {
-  runs_end<mcsg, mcs>();
+  runs_end(any_lock::make<cohort<scripted, by_script, mcsg, mcs, 3>>());
 }
 TEST(cohort, runs_end_tkt_mcsg_plus_plus) {
-  runs_end<ticket, mcsg_plus_plus>();
+  runs_end(any_lock::make<cohort<scripted, by_script, ticket, mcsg_plus_plus, 3>>());
 }
 
 /// As long as somebody waits in the node, 64 hand-overs and not one more or less (Table 2: "threshold 64").
-template <class Cohort>
-void passes_64_times() {
-  Cohort lock{};
+void passes_64_times(any_lock lock) {
   actor far(1);
   lock.lock();
   far.start([&] { lock.lock(); });
@@ -953,22 +960,22 @@ void passes_64_times() {
   EXPECT_EQ(passed, 64u);
 }
 TEST(cohort, passes_64_times_mcs_mcs) {
-  passes_64_times<c_mcs_mcs<scripted, by_script>>();
+  passes_64_times(any_lock::make<c_mcs_mcs<scripted, by_script>>());
 }
 TEST(cohort, passes_64_times_bo_mcs) {
-  passes_64_times<c_bo_mcs<scripted, by_script>>();
+  passes_64_times(any_lock::make<c_bo_mcs<scripted, by_script>>());
 }
 TEST(cohort, passes_64_times_bo_mcs_parking) {
-  passes_64_times<c_bo_mcs<scripted, parks_by_script>>();
+  passes_64_times(any_lock::make<c_bo_mcs<scripted, parks_by_script>>());
 }
 TEST(cohort, passes_64_times_mcsg_mcs) {
-  passes_64_times<c_mcsg_mcs<scripted, by_script>>();
+  passes_64_times(any_lock::make<c_mcsg_mcs<scripted, by_script>>());
 }
 TEST(cohort, passes_64_times_bo_mcsg_plus_plus) {
-  passes_64_times<c_bo_mcsg_plus_plus<scripted, by_script>>();
+  passes_64_times(any_lock::make<c_bo_mcsg_plus_plus<scripted, by_script>>());
 }
 TEST(cohort, passes_64_times_ptl_tkt) {
-  passes_64_times<c_ptl_tkt<scripted, by_script>>();
+  passes_64_times(any_lock::make<c_ptl_tkt<scripted, by_script>>());
 }
 
 /// Who waits for nobody hands over to nobody: the global lock is free after an unlock without waiters in the node.
@@ -984,14 +991,12 @@ TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
 }
 
 /// G14, §6.3: a guest has to do with the global lock only, and is in the way of nobody's local lock.
-template <class Cohort>
-void guests_go_straight_to_the_global_lock() {
-  Cohort lock{};
-  const auto* const begin = reinterpret_cast<const unsigned char*>(&lock);
+void guests_go_straight_to_the_global_lock(any_lock lock) {
+  const auto* const begin = static_cast<const unsigned char*>(lock.address());
   const auto only_global = [&](const actor& a) {
     for (const test::done& d : test::history) {
       const auto* const at = static_cast<const unsigned char*>(d.word);
-      const bool in_lock = at >= begin && at < begin + sizeof lock;
+      const bool in_lock = at >= begin && at < begin + lock.size();
       if (d.actor == a.number() && in_lock && at >= begin + 128) return false;
     }
     return true;
@@ -1027,10 +1032,10 @@ void guests_go_straight_to_the_global_lock() {
   lock.unlock();
 }
 TEST(cohort, guests_go_straight_to_the_global_lock_mcsg_mcs) {
-  guests_go_straight_to_the_global_lock<c_mcsg_mcs<scripted, by_script>>();
+  guests_go_straight_to_the_global_lock(any_lock::make<c_mcsg_mcs<scripted, by_script>>());
 }
 TEST(cohort, guests_go_straight_to_the_global_lock_bo_mcsg_plus_plus) {
-  guests_go_straight_to_the_global_lock<c_bo_mcsg_plus_plus<scripted, by_script>>();
+  guests_go_straight_to_the_global_lock(any_lock::make<c_bo_mcsg_plus_plus<scripted, by_script>>());
 }
 
 /// §7: under C-BO-MCSg++ a thread that can have no node is a guest of its node's local lock.

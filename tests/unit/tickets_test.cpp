@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "any_lock.hpp"
 #include "team.hpp"
 #include "traced_platform.hpp"
 #include "usher/locks/awn.hpp"
@@ -38,8 +39,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using test::action;
+using test::any_lock;
 using test::event;
 using test::eventually;
+using test::named_lock;
 using test::trace;
 using test::traced;
 using spin = waiting<native, waiting_kind::spin>;
@@ -66,9 +69,8 @@ static_assert(sizeof(twa_private<native, stp>) == 8 + 4 * 4096);
 // ---- who waits where
 
 /// A lock's word as the trace names it.
-template <class Lock>
-const void* word_at(const Lock& lock, std::size_t byte) {
-  return reinterpret_cast<const char*>(&lock) + byte;
+const void* word_at(const void* lock, std::size_t byte) {
+  return static_cast<const char*>(lock) + byte;
 }
 
 const void* slot_at(std::uint32_t number, const void* lock) {
@@ -79,8 +81,8 @@ const void* slot_at(std::uint32_t number, const void* lock) {
 TEST(twa, the_ten_steps) {
   trace::begin();
   twa<traced, traced_spin> lock{};
-  const void* const ticket = word_at(lock, 0);
-  const void* const grant = word_at(lock, 4);
+  const void* const ticket = word_at(&lock, 0);
+  const void* const grant = word_at(&lock, 4);
   const void *const at2 = slot_at(2, &lock), *const at3 = slot_at(3, &lock);
   ASSERT_NE(at2, at3);
   std::binary_semaphore t1_may_leave{0}, t2_may_leave{0};
@@ -160,16 +162,16 @@ TEST(twa, the_ten_steps) {
   t2_may_leave.release();
 }
 
-/// Queues six threads behind a holder, hands the lock from one to the next, and looks at each stop: at most `most` may watch
-/// the words that the lock is handed over by. The unlock may touch the process-wide array or not.
-template <class Lock>
-void watchers_are_few(std::vector<const void*> near_words(const Lock&), unsigned most, bool array_in_unlock) {
+/// The words that a lock is handed over by.
+using words_of = std::vector<const void*>(const void* lock);
+
+/// Queues six threads behind an owner, hands the lock from one to the next, and checks at each stop: at most `most` threads watch the
+/// words that the lock is handed over by. The unlock may touch the process-wide array or not.
+void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool array_in_unlock) {
   trace::begin();
-  const auto owned = std::make_unique<Lock>();
-  Lock& lock = *owned;
   const auto near_watchers = [&] {
     unsigned n = 0;
-    for (const void* w : near_words(lock)) n += trace::watchers(w);
+    for (const void* w : near_words(lock.address())) n += trace::watchers(w);
     return n;
   };
   constexpr int waiters = 6;
@@ -193,7 +195,7 @@ void watchers_are_few(std::vector<const void*> near_words(const Lock&), unsigned
     EXPECT_LE(near_watchers(), most);
   }
   for (int i = 1; i <= waiters + 1; i++) {
-    // Everybody has gone where it belongs.
+    // All watch the word where they belong.
     EXPECT_TRUE(eventually([&] {
       return in == i && int(trace::watchers()) == waiters + 1 - i && near_watchers() <= most &&
              (i > waiters || near_watchers() >= 1);
@@ -209,7 +211,7 @@ void watchers_are_few(std::vector<const void*> near_words(const Lock&), unsigned
   for (const auto& u : unlocks) {
     bool released = false;
     for (const event& e : u) {
-      const bool own = inside(e.word, &lock, sizeof lock);
+      const bool own = inside(e.word, lock.address(), lock.size());
       EXPECT_FALSE(own && released) << "the lock is touched after it has been handed over";
       released = released || (own && e.what != action::load);
       EXPECT_TRUE(own || array_in_unlock || !inside(e.word, traced::table<twa_array>(), 4 * 4096));
@@ -218,49 +220,45 @@ void watchers_are_few(std::vector<const void*> near_words(const Lock&), unsigned
   }
 }
 
-template <class Lock>
-std::vector<const void*> second_word(const Lock& l) {
-  return {word_at(l, 4)};
+template <template <class, class> class Lock>
+any_lock make_traced() {
+  return any_lock::make<Lock<traced, traced_spin>>();
 }
-template <class Lock>
-std::vector<const void*> first_word(const Lock& l) {
-  return {&l};
+template <std::size_t... byte>
+std::vector<const void*> words_at(const void* lock) {
+  return {word_at(lock, byte)...};
 }
+constexpr words_of* const first_word = words_at<0>;
+constexpr words_of* const second_word = words_at<4>;
 
 TEST(watchers, of_a_ticket_lock_are_all) {
-  watchers_are_few<ticket<traced, traced_spin>>(second_word, 6, false);
-  watchers_are_few<ticket_xadd<traced, traced_spin>>(second_word, 6, false);
-  watchers_are_few<ticket32<traced, traced_spin>>(first_word, 6, false);
+  watchers_are_few(make_traced<ticket>(), second_word, 6, false);
+  watchers_are_few(make_traced<ticket_xadd>(), second_word, 6, false);
+  watchers_are_few(make_traced<ticket32>(), first_word, 6, false);
 }
 TEST(watchers, of_twa_are_one) {
-  watchers_are_few<twa<traced, traced_spin>>(second_word, 1, true);
-  watchers_are_few<twa_sized<traced, traced_spin>>(second_word, 1, true);
-  watchers_are_few<twa32<traced, traced_spin>>(first_word, 1, true);
-  watchers_are_few<twa_id<traced, traced_spin>>(second_word, 1, true);
-  watchers_are_few<twa_chain<traced, traced_spin>>(second_word, 1, true);
-  watchers_are_few<twa_private<traced, traced_spin>>(second_word, 1, false);
+  watchers_are_few(make_traced<twa>(), second_word, 1, true);
+  watchers_are_few(make_traced<twa_sized>(), second_word, 1, true);
+  watchers_are_few(make_traced<twa32>(), first_word, 1, true);
+  watchers_are_few(make_traced<twa_id>(), second_word, 1, true);
+  watchers_are_few(make_traced<twa_chain>(), second_word, 1, true);
+  watchers_are_few(make_traced<twa_private>(), second_word, 1, false);
 }
 TEST(watchers, of_twa_staged_are_two_and_its_unlock_leaves_the_array_alone) {
-  watchers_are_few<twa_staged<traced, traced_spin>>(second_word, 2, false);
+  watchers_are_few(make_traced<twa_staged>(), second_word, 2, false);
 }
 TEST(watchers, of_twa_quantized_are_a_gang) {
-  watchers_are_few<twa_quantized<traced, traced_spin>>(second_word, 4, true);
+  watchers_are_few(make_traced<twa_quantized>(), second_word, 4, true);
 }
 TEST(watchers, of_tkt_dual_are_one) {
-  watchers_are_few<tkt_dual<traced, traced_spin>>(
-      [](const auto& l) { return std::vector<const void*>{word_at(l, 128)}; }, 1, false);
+  watchers_are_few(make_traced<tkt_dual>(), words_at<128>, 1, false);
 }
 TEST(watchers, of_three_stage_are_one_at_each_of_the_last_two) {
-  using lock = three_stage<traced, traced_spin>;
-  watchers_are_few<lock>([](const lock& l) { return std::vector<const void*>{word_at(l, 12)}; }, 1, false);
-  watchers_are_few<lock>(
-      [](const lock& l) {
-        return std::vector<const void*>{word_at(l, 8), word_at(l, 12)};
-      },
-      2, false);
+  watchers_are_few(make_traced<three_stage>(), words_at<12>, 1, false);
+  watchers_are_few(make_traced<three_stage>(), words_at<8, 12>, 2, false);
 }
 TEST(watchers, of_qspinlock_are_the_pending_thread_and_the_head) {
-  watchers_are_few<qspinlock<traced, traced_spin>>(first_word, 2, false);
+  watchers_are_few(make_traced<qspinlock>(), first_word, 2, false);
 }
 TEST(watchers, of_partitioned_locks_are_spread) {
   // Six waiters, eight words: one each.
@@ -279,7 +277,7 @@ TEST(watchers, of_partitioned_locks_are_spread) {
         l.unlock();
       });
     EXPECT_TRUE(eventually([] { return trace::watchers() == 6; }));
-    EXPECT_LE(trace::watchers(word_at(l, 128 * which)), 1u);
+    EXPECT_LE(trace::watchers(word_at(&l, 128 * which)), 1u);
     l.unlock();
   }
 }
@@ -294,7 +292,7 @@ TEST(twa_staged, uncontended_paths_leave_the_array_alone) {
     EXPECT_TRUE(lock.try_lock());
     lock.unlock();
   }
-  for (const event& e : trace::of(1)) EXPECT_TRUE(e.word == word_at(lock, 0) || e.word == word_at(lock, 4));
+  for (const event& e : trace::of(1)) EXPECT_TRUE(e.word == word_at(&lock, 0) || e.word == word_at(&lock, 4));
 }
 
 // ---- the array
@@ -388,7 +386,7 @@ TEST(twa_id, a_spinning_unlock_stores_0_to_the_slot_of_the_next_but_one) {
     all.erase(all.begin(), all.begin() + std::ptrdiff_t(before));
     ASSERT_EQ(all.size(), 3u);
     EXPECT_EQ(all[0].what, action::load);
-    EXPECT_TRUE(all[1].what == action::store && all[1].word == word_at(lock, 4));
+    EXPECT_TRUE(all[1].what == action::store && all[1].word == word_at(&lock, 4));
     const void* slot = &traced::table<twa_id_array>()[(((n + 2) * 127) ^ traced::salt(&lock)) & 4095];
     EXPECT_TRUE(all[2].what == action::store && all[2].word == slot && all[2].value == 0);
   }
@@ -413,14 +411,20 @@ TEST(ticket32, no_carry_leaves_grants_field) {
   EXPECT_EQ(ticket32_word<spin>::numbers, 1u << 16);
 }
 
-template <class Lock>
-class narrow : public testing::Test {};
-using narrow_locks = testing::Types<ticket32<native, spin>, ticket32<native, stp>, ticket32<native, park>,
-                                    twa32<native, spin>, twa32<native, stp>, twa32<native, park>>;
-TYPED_TEST_SUITE(narrow, narrow_locks);
+class narrow : public testing::TestWithParam<named_lock> {};
+INSTANTIATE_TEST_SUITE_P(narrow_locks, narrow,
+                         testing::ValuesIn(std::vector<named_lock>{
+                             {"ticket32_spin", any_lock::make<ticket32<native, spin>>},
+                             {"ticket32", any_lock::make<ticket32<native, stp>>},
+                             {"ticket32_park", any_lock::make<ticket32<native, park>>},
+                             {"twa32_spin", any_lock::make<twa32<native, spin>>},
+                             {"twa32", any_lock::make<twa32<native, stp>>},
+                             {"twa32_park", any_lock::make<twa32<native, park>>},
+                         }),
+                         name_of);
 
-TYPED_TEST(narrow, survives_2_to_the_17_acquisitions) {
-  TypeParam lock{};
+TEST_P(narrow, survives_2_to_the_17_acquisitions) {
+  any_lock lock = GetParam().make();
   for (int i = 0; i < 1 << 17; i++) {
     if (i % 3 == 0) {
       ASSERT_TRUE(lock.try_lock());
@@ -433,88 +437,108 @@ TYPED_TEST(narrow, survives_2_to_the_17_acquisitions) {
   EXPECT_TRUE(lock.try_lock());
 }
 
-/// Families of locks, each in several forms.
+/// A family of locks. `make`: a free one of a way of waiting whose next number is this one.
+struct family_of_locks {
+  const char* name;
+  any_lock (*parking)(std::uint32_t number);
+  any_lock (*plain)(std::uint32_t number);
+  any_lock (*spinning)(std::uint32_t number);
+  any_lock (*small)();  // with fewer slots than threads; null: it has none
+};
+
+template <class Lock>
+any_lock counting_from(std::uint32_t number) {
+  any_lock lock = any_lock::make<Lock>();
+  lock.as<Lock>().count_from(number);
+  return lock;
+}
 template <template <class, class> class Lock>
-struct of {
-  template <class W>
-  using with = Lock<native, W>;
-};
-
-template <class Family>
-class counting : public testing::Test {
- protected:
-  template <class W>
-  void over_the_wrap(std::uint32_t from, int rounds) {
-    const auto owned = std::make_unique<typename Family::template with<W>>();
-    auto& lock = *owned;
-    lock.count_from(from);
-    EXPECT_TRUE(lock.try_lock());
-    EXPECT_FALSE(lock.try_lock());
-    lock.unlock();
-    long counter = 0;
-    test::in_threads(4, [&](unsigned) {
-      for (int i = 0; i < rounds; i++) {
-        lock.lock();
-        counter++;
-        if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
-        lock.unlock();
-      }
-    });
-    EXPECT_EQ(counter, 4 * rounds);
-    EXPECT_TRUE(lock.try_lock());
-    lock.unlock();
-  }
-};
-using counting_locks =
-    testing::Types<of<ticket>, of<ticket_xadd>, of<ticket_backoff>, of<ticket32>, of<twa>, of<twa32>, of<twa_sized>,
-                   of<twa_quantized>, of<twa_private>, of<twa_staged>, of<twa_id>, of<twa_chain>, of<tkt_dual>,
-                   of<three_stage>, of<three_stage_try>, of<partitioned_ticket>, of<anderson>, of<awn>>;
-TYPED_TEST_SUITE(counting, counting_locks);
-
-TYPED_TEST(counting, goes_on_over_the_wrap) {
-  // 2^32, 2^31, 2^16 and 2^15, with waiters on either side.
-  this->template over_the_wrap<stp>(~std::uint32_t{20}, 500);
-  this->template over_the_wrap<park>(~std::uint32_t{20}, 500);
-  this->template over_the_wrap<spin>(~std::uint32_t{20}, 40);
-  this->template over_the_wrap<park>((std::uint32_t{1} << 31) - 20, 200);
+family_of_locks family(const char* name) {
+  using plain = Lock<native, stp>;
+  family_of_locks f{name, counting_from<Lock<native, park>>, counting_from<plain>, counting_from<Lock<native, spin>>,
+                    nullptr};
+  if constexpr (requires { typename plain::small; }) f.small = any_lock::make<typename plain::small>;
+  return f;
 }
 
-TYPED_TEST(counting, few_slots_do_not_matter) {
-  using lock = typename TypeParam::template with<stp>;
-  if constexpr (requires { typename lock::small; }) {
-    const auto owned = std::make_unique<typename lock::small>();
-    auto& small = *owned;
-    long counter = 0;
-    test::in_threads(8, [&](unsigned) {
-      for (int i = 0; i < 300; i++) {
-        small.lock();
-        counter++;
-        small.unlock();
-      }
-    });
-    EXPECT_EQ(counter, 2400);
-  }
+class counting : public testing::TestWithParam<family_of_locks> {};
+INSTANTIATE_TEST_SUITE_P(
+    counting_locks, counting,
+    testing::ValuesIn(std::vector<family_of_locks>{
+        family<ticket>("ticket"), family<ticket_xadd>("ticket_xadd"), family<ticket_backoff>("ticket_backoff"),
+        family<ticket32>("ticket32"), family<twa>("twa"), family<twa32>("twa32"), family<twa_sized>("twa_sized"),
+        family<twa_quantized>("twa_quantized"), family<twa_private>("twa_private"), family<twa_staged>("twa_staged"),
+        family<twa_id>("twa_id"), family<twa_chain>("twa_chain"), family<tkt_dual>("tkt_dual"),
+        family<three_stage>("three_stage"), family<three_stage_try>("three_stage_try"),
+        family<partitioned_ticket>("partitioned_ticket"), family<anderson>("anderson"), family<awn>("awn")}),
+    [](const testing::TestParamInfo<family_of_locks>& info) { return std::string(info.param.name); });
+
+void goes_on(any_lock lock, int rounds) {
+  EXPECT_TRUE(lock.try_lock());
+  EXPECT_FALSE(lock.try_lock());
+  lock.unlock();
+  long counter = 0;
+  test::in_threads(4, [&](unsigned) {
+    for (int i = 0; i < rounds; i++) {
+      lock.lock();
+      counter++;
+      if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      lock.unlock();
+    }
+  });
+  EXPECT_EQ(counter, 4 * rounds);
+  EXPECT_TRUE(lock.try_lock());
+  lock.unlock();
+}
+
+TEST_P(counting, goes_on_over_the_wrap) {
+  // 2^32, 2^31, 2^16 and 2^15, with waiters on either side.
+  goes_on(GetParam().plain(~std::uint32_t{20}), 500);
+  goes_on(GetParam().parking(~std::uint32_t{20}), 500);
+  goes_on(GetParam().spinning(~std::uint32_t{20}), 40);
+  goes_on(GetParam().parking((std::uint32_t{1} << 31) - 20), 200);
+}
+
+TEST_P(counting, few_slots_do_not_matter) {
+  if (GetParam().small == nullptr) return;
+  any_lock small = GetParam().small();
+  long counter = 0;
+  test::in_threads(8, [&](unsigned) {
+    for (int i = 0; i < 300; i++) {
+      small.lock();
+      counter++;
+      small.unlock();
+    }
+  });
+  EXPECT_EQ(counter, 2400);
 }
 
 // ---- large locks: what every_lock_test says of the others
 
-template <class Lock>
-class large : public testing::Test {};
-using large_locks =
-    testing::Types<tkt_dual<native, stp>, tkt_dual<native, park>, partitioned_ticket<native, stp>,
-                   partitioned_ticket<native, park>, anderson<native, stp>, anderson<native, park>, awn<native, stp>,
-                   awn<native, park>, twa_private<native, stp>, twa_private<native, park>, basic_awn<native, park, 4>>;
-TYPED_TEST_SUITE(large, large_locks);
+class large : public testing::TestWithParam<named_lock> {};
+INSTANTIATE_TEST_SUITE_P(large_locks, large,
+                         testing::ValuesIn(std::vector<named_lock>{
+                             {"tkt_dual", any_lock::make<tkt_dual<native, stp>>},
+                             {"tkt_dual_park", any_lock::make<tkt_dual<native, park>>},
+                             {"partitioned_ticket", any_lock::make<partitioned_ticket<native, stp>>},
+                             {"partitioned_ticket_park", any_lock::make<partitioned_ticket<native, park>>},
+                             {"anderson", any_lock::make<anderson<native, stp>>},
+                             {"anderson_park", any_lock::make<anderson<native, park>>},
+                             {"awn", any_lock::make<awn<native, stp>>},
+                             {"awn_park", any_lock::make<awn<native, park>>},
+                             {"twa_private", any_lock::make<twa_private<native, stp>>},
+                             {"twa_private_park", any_lock::make<twa_private<native, park>>},
+                             {"awn_4_park", any_lock::make<basic_awn<native, park, 4>>},
+                         }),
+                         name_of);
 
-TYPED_TEST(large, serves_in_order_of_arrival_and_wakes_sleepers) {
-  const auto owned = std::make_unique<TypeParam>();
-  auto& lock = *owned;
+TEST_P(large, serves_in_order_of_arrival_and_wakes_sleepers) {
+  any_lock lock = GetParam().make();
   EXPECT_EQ(test::admission_order(lock, 9), (std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
-TYPED_TEST(large, excludes_with_try_lock_among_lock) {
-  const auto owned = std::make_unique<TypeParam>();
-  auto& lock = *owned;
+TEST_P(large, excludes_with_try_lock_among_lock) {
+  any_lock lock = GetParam().make();
   long counter = 0, tried = 0;
   test::in_threads(5, [&](unsigned me) {
     for (long i = 0; i < 1000; i++) {
@@ -531,24 +555,24 @@ TYPED_TEST(large, excludes_with_try_lock_among_lock) {
   EXPECT_EQ(counter, tried + 4000);
 }
 
-TYPED_TEST(large, may_be_unlocked_by_another_thread) {
-  const auto owned = std::make_unique<TypeParam>();
+TEST_P(large, may_be_unlocked_by_another_thread) {
+  any_lock lock = GetParam().make();
   for (int i = 0; i < 20; i++) {
-    owned->lock();
-    std::jthread([&] { owned->unlock(); }).join();
+    lock.lock();
+    std::jthread([&] { lock.unlock(); }).join();
   }
-  EXPECT_TRUE(owned->try_lock());
+  EXPECT_TRUE(lock.try_lock());
 }
 
-TYPED_TEST(large, memory_may_be_reused_by_the_next_owner) {
+TEST_P(large, memory_may_be_reused_by_the_next_owner) {
   for (int i = 0; i < 100; i++) {
-    auto owned = std::make_unique<TypeParam>();
-    owned->lock();
-    std::jthread last([p = owned.get()] {
-      p->lock();
-      std::memset(static_cast<void*>(p), 0x5a, sizeof *p);
+    any_lock lock = GetParam().make();
+    lock.lock();
+    std::jthread last([lock]() mutable {
+      lock.lock();
+      std::memset(lock.address(), 0x5a, lock.size());
     });
-    owned->unlock();
+    lock.unlock();
     last.join();
   }
 }
