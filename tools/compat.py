@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Unmodified programs give right answers under every lock. Each program runs under `usher run --lock L` at 2 and 16
-threads, three of them also at 48, under a time limit and in a process group of its own, and what it computed is verified. A
-run is sized to at most 100,000 contended acquisitions, because locks that hand over in order pay a switch for each when
-threads outnumber CPUs.
+threads, three of them also at 48, under a time limit and in a process group of its own, and its result is verified. A
+run has at most 100,000 contended acquisitions: where threads outnumber CPUs, a lock that hands over in order pays a context
+switch for each.
 
-The lock `none` runs a program without the library: it tells a broken test from a broken lock."""
+The lock `none` runs a program without the library: it distinguishes a broken test from a broken lock."""
 
 import argparse
 import atexit
@@ -390,7 +390,7 @@ def chosen(text, known, what):
     return names
 
 
-def main():
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--locks", help="comma-separated (all plain names; also pthread, pthread-adaptive, none)")
@@ -400,71 +400,91 @@ def main():
     parser.add_argument("--limit", type=float, default=60, help="seconds that a run may take (60)")
     parser.add_argument("--logs", metavar="DIR", help="where details of failures go (BUILD/compat)")
     options = parser.parse_args()
-    build = Build(options.build)
-    known = plain_locks(build) + harness.PASS_THROUGH + ["none"]
-    locks = chosen(options.locks, known, "lock") if options.locks else plain_locks(build)
-    programs = chosen(options.programs, list(PROGRAMS), "program")
+    options.programs = chosen(options.programs, list(PROGRAMS), "program")
+    options.crowded = CROWDED if not options.quick and not options.threads else ()
     try:
-        thread_counts = [int(t) for t in (options.threads or ("4" if options.quick else "2,16")).split(",")]
-        if min(thread_counts) < 1:
+        options.threads = [int(t) for t in (options.threads or ("4" if options.quick else "2,16")).split(",")]
+        if min(options.threads) < 1:
             raise ValueError
     except ValueError:
         die(f"--threads {options.threads}: not a list of thread counts")
+    return options
+
+
+class Results:
+    """Of all runs: a cell for each program under each lock, and what is to be said of failures."""
+
+    def __init__(self, build, options):
+        self.build, self.options = build, options
+        self.logs = Path(options.logs) if options.logs else build.folder / "compat"
+        self.cells, self.details, self.reached = {}, [], {}
+        self.passed = self.failed = self.skipped = 0
+
+    def run(self, name, lock, threads):
+        """One run; False if it failed, which is written to a log. The first run of a program under a lock is watched: some object must
+        be bound to libusher.so, or the program tests nothing."""
+        watch = lock != "none" and name not in self.reached
+        log = self.logs / f"{name}-{lock}-{threads}.txt"
+        log.unlink(missing_ok=True)  # of an earlier run
+        with tempfile.TemporaryDirectory(prefix="usher-bindings-") as folder:
+            try:
+                one_run(name, self.build, lock, threads, self.options.quick, self.options.limit, Path(folder) if watch else None)
+                if watch:
+                    self.reached[name] = bound_objects(Path(folder))
+                    if not self.reached[name]:
+                        raise Failed("nothing in it is bound to libusher.so: this tests nothing")
+                self.passed += 1
+                return True
+            except Failed as error:
+                self.failed += 1
+                self.logs.mkdir(parents=True, exist_ok=True)
+                log.write_text(f"{name} under {lock}, {threads} threads: {error}\n{error.detail}")
+                self.details.append(f"FAILED: {name} under {lock} at {threads} threads: {error} ({log})")
+                print(self.details[-1], flush=True)
+                return False
+
+    def run_program(self, name, locks):
+        """Under all locks, at all thread counts."""
+        counts = self.options.threads + ([CROWD] if name in self.options.crowded else [])
+        why_not = missing(name, self.build)
+        if why_not:
+            self.cells.update({(name, lock): "skipped" for lock in locks})
+            self.skipped += len(counts) * len(locks)
+            self.details.append(f"skipped: {name}: {why_not}")
+            return
+        began = time.monotonic()
+        for lock in locks:
+            wrong = [str(threads) for threads in counts if not self.run(name, lock, threads)]
+            self.cells[name, lock] = f"FAILED at {','.join(wrong)}" if wrong else "ok"
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+
+    def show(self, locks, seconds):
+        programs, crowded = self.options.programs, self.options.crowded
+        also = f" ({', '.join(crowded)} also at {CROWD})" if crowded else ""
+        print(f"\nRight answers at {' and '.join(str(t) for t in self.options.threads)} threads{also}:")
+        print(harness.table([[lock] + [self.cells[name, lock] for name in programs] for lock in locks], ["lock"] + programs))
+        print()
+        for name, objects in self.reached.items():
+            print(f"{name} takes its mutexes from libusher.so in: {', '.join(sorted(objects))}")
+        for line in self.details:
+            print(line)
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped in {seconds:.0f} s")
+
+
+def main():
+    options = parse_options()
+    build = Build(options.build)
+    known = plain_locks(build) + harness.PASS_THROUGH + ["none"]
+    locks = chosen(options.locks, known, "lock") if options.locks else plain_locks(build)
     if locks != ["none"]:
         build.need(build.usher, build.library)
         check_preload(build, locks)
-    crowded = CROWDED if not options.quick and not options.threads else ()
-    logs = Path(options.logs) if options.logs else build.folder / "compat"
-
-    cells, details, reached = {}, [], {}
-    passed = failed = skipped = 0
     start = time.monotonic()
-    for name in programs:
-        counts = thread_counts + ([CROWD] if name in crowded else [])
-        why_not = missing(name, build)
-        if why_not:
-            for lock in locks:
-                cells[name, lock] = "skipped"
-                skipped += len(counts)
-            details.append(f"skipped: {name}: {why_not}")
-            continue
-        began = time.monotonic()
-        for lock in locks:
-            wrong = []
-            for threads in counts:
-                watch = lock != "none" and name not in reached
-                log = logs / f"{name}-{lock}-{threads}.txt"
-                log.unlink(missing_ok=True)  # of an earlier run
-                with tempfile.TemporaryDirectory(prefix="usher-bindings-") as folder:
-                    try:
-                        one_run(name, build, lock, threads, options.quick, options.limit,
-                                Path(folder) if watch else None)
-                        if watch:
-                            reached[name] = bound_objects(Path(folder))
-                            if not reached[name]:
-                                raise Failed("nothing in it is bound to libusher.so: this tests nothing")
-                        passed += 1
-                    except Failed as error:
-                        failed += 1
-                        wrong.append(f"{threads}")
-                        logs.mkdir(parents=True, exist_ok=True)
-                        log.write_text(f"{name} under {lock}, {threads} threads: {error}\n{error.detail}")
-                        details.append(f"FAILED: {name} under {lock} at {threads} threads: {error} ({log})")
-                        print(details[-1], flush=True)
-            cells[name, lock] = f"FAILED at {','.join(wrong)}" if wrong else "ok"
-        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-
-    print()
-    also = f" ({', '.join(crowded)} also at {CROWD})" if crowded else ""
-    print(f"Right answers at {' and '.join(str(t) for t in thread_counts)} threads{also}:")
-    print(harness.table([[lock] + [cells[name, lock] for name in programs] for lock in locks], ["lock"] + programs))
-    print()
-    for name, objects in reached.items():
-        print(f"{name} takes its mutexes from libusher.so in: {', '.join(sorted(objects))}")
-    for line in details:
-        print(line)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped in {time.monotonic() - start:.0f} s")
-    return 1 if failed else 0
+    results = Results(build, options)
+    for name in options.programs:
+        results.run_program(name, locks)
+    results.show(locks, time.monotonic() - start)
+    return 1 if results.failed else 0
 
 
 if __name__ == "__main__":
