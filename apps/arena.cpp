@@ -175,6 +175,63 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
   if (own == 0) fail("xorshift came to 0");  // so that the work outside is not optimised away
 }
 
+struct run_results {
+  std::vector<std::uint64_t> counts;  // of each thread, in the measured time
+  usage before, after;
+  double elapsed = 0, ticks = 0;
+};
+
+run_results measure(const plan& p, const std::vector<record>& records, std::atomic<int>& now) {
+  const auto pass = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
+  pass(std::min(0.1, p.seconds / 5));
+  run_results out;
+  out.counts.reserve(records.size());
+  for (const record& r : records) out.counts.push_back(r.operations.load(std::memory_order_relaxed));
+  out.before = usage::now();
+  const std::uint64_t first_tick = ticks();
+  const clock_type::time_point start = clock_type::now();
+  now.store(measuring, std::memory_order_relaxed);
+  pass(p.seconds);
+  for (std::size_t i = 0; i < records.size(); ++i)
+    out.counts[i] = records[i].operations.load(std::memory_order_relaxed) - out.counts[i];
+  out.elapsed = std::chrono::duration<double>(clock_type::now() - start).count();
+  out.ticks = static_cast<double>(ticks() - first_tick);
+  out.after = usage::now();
+  now.store(over, std::memory_order_relaxed);
+  return out;
+}
+
+/// Checks that the mutexes excluded, and prints the run.
+void report(const std::vector<cell>& cells, const std::vector<record>& records, const run_results& run) {
+  std::uint64_t sections = 0, changes = 0, done = 0, measured = 0, longest = 0;
+  for (const cell& c : cells) {
+    sections += c.data.sections;
+    changes += c.data.owner_changes;
+  }
+  for (const record& r : records) {
+    done += r.operations.load();
+    longest = std::max(longest, r.longest.load());
+  }
+  if (sections != done)
+    fail("the mutex did not exclude: " + std::to_string(done) + " operations, " + std::to_string(sections) +
+         " counted");
+  const std::vector<std::uint64_t>& counts = run.counts;
+  for (const std::uint64_t c : counts) measured += c;
+  const double equal = std::max(1.0, static_cast<double>(measured)) / static_cast<double>(counts.size());
+  std::printf("{\"operations\": %" PRIu64
+              ", \"seconds\": %.6f, \"cpu\": %.6f, \"voluntary\": %ld, \"involuntary\": %ld, "
+              "\"longest_wait\": %.9f, \"smallest_share\": %.6f, \"largest_share\": %.6f, \"owner_changes\": %.6f, "
+              "\"counts\": [",
+              measured, run.elapsed, run.after.cpu - run.before.cpu, run.after.voluntary - run.before.voluntary,
+              run.after.involuntary - run.before.involuntary, static_cast<double>(longest) / run.ticks * run.elapsed,
+              static_cast<double>(*std::min_element(counts.begin(), counts.end())) / equal,
+              static_cast<double>(*std::max_element(counts.begin(), counts.end())) / equal,
+              static_cast<double>(changes) / static_cast<double>(std::max<std::uint64_t>(1, done)));
+  for (std::size_t i = 0; i < counts.size(); ++i) std::printf("%s%" PRIu64, i > 0 ? ", " : "", counts[i]);
+  std::printf("]}\n");
+  std::fflush(stdout);
+}
+
 int run_mutex(const plan& p) {
   std::vector<cell> cells(static_cast<std::size_t>(p.mutexes));
   for (std::size_t i = 0; i < cells.size(); ++i)
@@ -196,52 +253,10 @@ int run_mutex(const plan& p) {
     }).detach();
   }
   ready.arrive_and_wait();
-  const auto pass = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
-  pass(std::min(0.1, p.seconds / 5));
-
-  std::vector<std::uint64_t> counts;
-  counts.reserve(records.size());
-  for (const record& r : records) counts.push_back(r.operations.load(std::memory_order_relaxed));
-  const usage before = usage::now();
-  const std::uint64_t first_tick = ticks();
-  const clock_type::time_point start = clock_type::now();
-  now.store(measuring, std::memory_order_relaxed);
-  pass(p.seconds);
-  for (std::size_t i = 0; i < records.size(); ++i)
-    counts[i] = records[i].operations.load(std::memory_order_relaxed) - counts[i];
-  const double elapsed = std::chrono::duration<double>(clock_type::now() - start).count();
-  const auto tick_count = static_cast<double>(ticks() - first_tick);
-  const usage after = usage::now();
-  now.store(over, std::memory_order_relaxed);
+  const run_results run = measure(p, records, now);
   for (std::thread& t : team) t.join();
-
-  std::uint64_t sections = 0, changes = 0, done = 0, measured = 0, longest = 0;
-  for (const cell& c : cells) {
-    sections += c.data.sections;
-    changes += c.data.owner_changes;
-  }
-  for (const record& r : records) {
-    done += r.operations.load();
-    longest = std::max(longest, r.longest.load());
-  }
-  if (sections != done)
-    fail("the mutex did not exclude: " + std::to_string(done) + " operations, " + std::to_string(sections) +
-         " counted");
-  for (const std::uint64_t c : counts) measured += c;
-  const double equal = std::max(1.0, static_cast<double>(measured)) / static_cast<double>(counts.size());
-  std::printf("{\"operations\": %" PRIu64
-              ", \"seconds\": %.6f, \"cpu\": %.6f, \"voluntary\": %ld, \"involuntary\": %ld, "
-              "\"longest_wait\": %.9f, \"smallest_share\": %.6f, \"largest_share\": %.6f, \"owner_changes\": %.6f, "
-              "\"counts\": [",
-              measured, elapsed, after.cpu - before.cpu, after.voluntary - before.voluntary,
-              after.involuntary - before.involuntary, static_cast<double>(longest) / tick_count * elapsed,
-              static_cast<double>(*std::min_element(counts.begin(), counts.end())) / equal,
-              static_cast<double>(*std::max_element(counts.begin(), counts.end())) / equal,
-              static_cast<double>(changes) / static_cast<double>(std::max<std::uint64_t>(1, done)));
-  for (std::size_t i = 0; i < counts.size(); ++i) std::printf("%s%" PRIu64, i > 0 ? ", " : "", counts[i]);
-  std::printf("]}\n");
-  std::fflush(stdout);
-  std::_Exit(0);  // threads that idle don't end
+  report(cells, records, run);
+  std::_Exit(0);  // idle threads do not end
 }
 
 /// Not in line and one loop each, so that nothing but the two calls is in it.

@@ -282,6 +282,63 @@ static void start_case(const struct test_case* one, bool fresh, int write_end) {
 
 enum outcome { passed, failed, skipped };
 
+/// Waits until the child has ended, or its time is over: false then. The child is not reaped: as long as it is a zombie no other process
+/// gets its number.
+static bool ends_in_time(pid_t child) {
+  sigset_t child_signal;
+  sigemptyset(&child_signal);
+  sigaddset(&child_signal, SIGCHLD);
+  const double deadline = seconds() + limit_seconds;
+  for (;;) {
+    siginfo_t info;
+    info.si_pid = 0;
+    if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child) return true;
+    const double left = deadline - seconds();
+    if (left <= 0) return false;
+    struct timespec rest = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
+    sigtimedwait(&child_signal, NULL, &rest);
+  }
+}
+
+/// The first line of what a case's processes reported; empty if they reported nothing.
+static void read_report(int from, char* text, size_t size) {
+  size_t length = 0;
+  fcntl(from, F_SETFL, O_NONBLOCK);
+  for (;;) {
+    ssize_t got = read(from, text + length, size - 1 - length);
+    if (got <= 0) break;
+    length += (size_t)got;
+  }
+  text[length] = 0;
+  char* end_of_line = strchr(text, '\n');
+  if (end_of_line) *end_of_line = 0;
+}
+
+static enum outcome print_outcome(const char* name, const char* reported, bool late, int status) {
+  if (reported[0] == 'S') {
+    printf("SKIP %s: %s\n", name, reported + 1);
+    return skipped;
+  }
+  if (reported[0] != 0) {
+    printf("FAIL %s: %s\n", name, reported + 1);
+    return failed;
+  }
+  if (late) {
+    printf("FAIL %s: still running after %d s\n", name, limit_seconds);
+    return failed;
+  }
+  if (WIFSIGNALED(status)) {
+    printf("FAIL %s: died of signal %d (%s)\n", name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return failed;
+  }
+  if (WEXITSTATUS(status) != 0) {
+    printf("FAIL %s: exited with %d\n", name, WEXITSTATUS(status));
+    return failed;
+  }
+  printf("PASS %s\n", name);
+  return passed;
+}
+
 static enum outcome supervise(const struct test_case* one, bool fresh) {
   int ends[2];
   if (pipe(ends) != 0) abort();
@@ -296,62 +353,15 @@ static enum outcome supervise(const struct test_case* one, bool fresh) {
   setpgid(child, child);  // in both, so that neither has to wait for the other
   close(ends[1]);
 
-  sigset_t child_signal;
-  sigemptyset(&child_signal);
-  sigaddset(&child_signal, SIGCHLD);
-  const double deadline = seconds() + limit_seconds;
-  int status = 0;
-  bool late = false;
-  for (;;) {
-    siginfo_t info;
-    info.si_pid = 0;
-    // Not reaped yet: while it is a zombie nobody else can get its number.
-    if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child) break;
-    const double left = deadline - seconds();
-    late = left <= 0;
-    if (late) break;
-    struct timespec rest = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
-    sigtimedwait(&child_signal, NULL, &rest);
-  }
+  const bool late = !ends_in_time(child);
   kill(-child, SIGKILL);  // its children too
+  int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-
-  char text[4096];
-  size_t length = 0;
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  for (;;) {
-    ssize_t got = read(ends[0], text + length, sizeof text - 1 - length);
-    if (got <= 0) break;
-    length += (size_t)got;
-  }
+  char reported[4096];
+  read_report(ends[0], reported, sizeof reported);
   close(ends[0]);
-  text[length] = 0;
-  char* end_of_line = strchr(text, '\n');
-  if (end_of_line) *end_of_line = 0;
-
-  if (length > 0 && text[0] == 'S') {
-    printf("SKIP %s: %s\n", one->name, text + 1);
-    return skipped;
-  }
-  if (length > 0) {
-    printf("FAIL %s: %s\n", one->name, text + 1);
-    return failed;
-  }
-  if (late) {
-    printf("FAIL %s: still running after %d s\n", one->name, limit_seconds);
-    return failed;
-  }
-  if (WIFSIGNALED(status)) {
-    printf("FAIL %s: died of signal %d (%s)\n", one->name, WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return failed;
-  }
-  if (WEXITSTATUS(status) != 0) {
-    printf("FAIL %s: exited with %d\n", one->name, WEXITSTATUS(status));
-    return failed;
-  }
-  printf("PASS %s\n", one->name);
-  return passed;
+  return print_outcome(one->name, reported, late, status);
 }
 
 static bool matches(const char* name, const char* wanted) {

@@ -89,6 +89,65 @@ def commands_work(usr, libdir, version, work, env):
               run([usher, "run", "--lock", lock, "--", program], 30, env))
 
 
+def build_packages(options, out, env):
+    """The packages that were built, and what was said of them."""
+    told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 350,
+                 env=dict(env, DEB_BUILD_OPTIONS="noopt", USHER_LOCKS="steady;twa;mcscr;c-bo-mcs;pthread",
+                          DEBFULLNAME=MAINTAINER[0], DEBEMAIL=MAINTAINER[1]))
+    packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
+    expect("the packages that we know", [f.name.split("_")[0] for f in packages] == NAMES, packages)
+    expect("make deb says how to install them", f"apt install {' '.join(map(str, packages))}\n" in told, told)
+    return packages
+
+
+def check_fields(options, packages, work, env):
+    """Dependencies, maintainer, version."""
+    by_name = dict(zip(NAMES, packages))
+    fields = [must(["dpkg-deb", "-f", by_name["usher"], field], 20, env=env) for field in ("Depends", "Recommends")]
+    expect("the library that draws is recommended, no more", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
+    expect("the library that reads debug information is installed, too", "libdw1" in fields[0], fields)
+    of_dev = must(["dpkg-deb", "-f", by_name["libusher-dev"], "Depends"], 20, env=env)
+    expect("libusher-dev needs its own libusher-locks0", f"libusher-locks0 (= {options.version})" in of_dev, of_dev)
+    expect("no program needs cairo: the module alone", not programs_with_cairo(by_name["usher"], work, env),
+           programs_with_cairo(by_name["usher"], work, env))
+    for package in packages:
+        maintainer = must(["dpkg-deb", "-f", package, "Maintainer"], 20, env=env).strip()
+        expect(f"{package.name}: DEBFULLNAME and DEBEMAIL", maintainer == "{} <{}>".format(*MAINTAINER), maintainer)
+        check(f"{package.name} has the project's version", run(["dpkg-deb", "-f", package, "Version"], 20, env),
+              lambda found: found.strip() == options.version)
+
+
+def install(packages, root, env):
+    database = root / "var" / "lib" / "dpkg"
+    for folder in ("info", "updates", "triggers"):
+        (database / folder).mkdir(parents=True)
+    (database / "status").touch()
+    check("installs", run(dpkg(root, "--install", *packages), 60, env))
+    check("is installed", run(dpkg(root, "--audit"), 20, env), lambda out: out == "")
+
+
+def use(options, root, work, env):
+    """What is installed, as users and embedders use it."""
+    multiarch = must(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], 20, env=env).strip()
+    usr, libdir = root / "usr", f"lib/{multiarch}"
+    in_its_place(usr, libdir, options.version)
+    commands_work(usr, libdir, options.version, work, env)
+    env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # this one alone
+    options.libdir = libdir
+    for name in ("usher", "usher-locks"):
+        c_consumer(options.cc, name, usr / libdir, work, env)
+    cmake_consumer(options, usr, work / "consumer", env)
+    examples(options, usr, usr / "share/doc/libusher-dev/examples", work / "examples", env)
+
+
+def remove(root, env):
+    check("is removed", run(dpkg(root, "--purge", *NAMES), 60, env))
+    left = [f for f in all_files(root) if f != "dpkg.log" and not f.startswith("var/lib/dpkg/")]
+    expect("nothing is left", not left and not (root / "usr").exists(), left)
+    about_us = [f for f in all_files(root / "var" / "lib" / "dpkg") if any(f.startswith(f"info/{name}") for name in NAMES)]
+    expect("nor in the package database", not about_us, about_us)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tree", required=True)
@@ -105,57 +164,18 @@ def main():
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("USHER_", "DEB_", "PKG_CONFIG_", "DPKG_")) and
            k not in ("LD_PRELOAD", "DESTDIR", "MAKEFLAGS", "MFLAGS")}
-    env["PATH"] += ":/usr/sbin:/sbin"  # dpkg insists on the programs there
+    env["PATH"] += ":/usr/sbin:/sbin"  # dpkg needs programs that are there
     env["LC_ALL"] = "C.UTF-8"
-
     with tempfile.TemporaryDirectory(prefix="usher-package-") as temporary:
         out, root, work = (Path(temporary).resolve() / name for name in ("out", "root", "work"))
         work.mkdir()
-        told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 350,
-                     env=dict(env, DEB_BUILD_OPTIONS="noopt", USHER_LOCKS="steady;twa;mcscr;c-bo-mcs;pthread",
-                              DEBFULLNAME=MAINTAINER[0], DEBEMAIL=MAINTAINER[1]))
+        packages = build_packages(options, out, env)
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
-        packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
-        expect("the packages that we know", [f.name.split("_")[0] for f in packages] == NAMES, packages)
-        expect("make deb says how to install them", f"apt install {' '.join(map(str, packages))}\n" in told, told)
-        by_name = dict(zip(NAMES, packages))
-        fields = [must(["dpkg-deb", "-f", by_name["usher"], field], 20, env=env) for field in ("Depends", "Recommends")]
-        expect("what draws is recommended, no more", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
-        expect("what reads debug information is installed, too", "libdw1" in fields[0], fields)
-        of_dev = must(["dpkg-deb", "-f", by_name["libusher-dev"], "Depends"], 20, env=env)
-        expect("libusher-dev needs its own libusher-locks0", f"libusher-locks0 (= {options.version})" in of_dev, of_dev)
-        expect("no program needs cairo: the module alone", not programs_with_cairo(by_name["usher"], work, env),
-               programs_with_cairo(by_name["usher"], work, env))
-        for package in packages:
-            maintainer = must(["dpkg-deb", "-f", package, "Maintainer"], 20, env=env).strip()
-            expect(f"{package.name}: DEBFULLNAME and DEBEMAIL", maintainer == "{} <{}>".format(*MAINTAINER), maintainer)
-            check(f"{package.name} has the project's version", run(["dpkg-deb", "-f", package, "Version"], 20, env),
-                  lambda found: found.strip() == options.version)
+        check_fields(options, packages, work, env)
         clean_by_lintian(out, env)
-
-        database = root / "var" / "lib" / "dpkg"
-        for folder in ("info", "updates", "triggers"):
-            (database / folder).mkdir(parents=True)
-        (database / "status").touch()
-        check("installs", run(dpkg(root, "--install", *packages), 60, env))
-        check("is installed", run(dpkg(root, "--audit"), 20, env), lambda out: out == "")
-
-        multiarch = must(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], 20, env=env).strip()
-        usr, libdir = root / "usr", f"lib/{multiarch}"
-        in_its_place(usr, libdir, options.version)
-        commands_work(usr, libdir, options.version, work, env)
-        env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # this one alone
-        options.libdir = libdir
-        for name in ("usher", "usher-locks"):
-            c_consumer(options.cc, name, usr / libdir, work, env)
-        cmake_consumer(options, usr, work / "consumer", env)
-        examples(options, usr, usr / "share/doc/libusher-dev/examples", work / "examples", env)
-
-        check("is removed", run(dpkg(root, "--purge", *NAMES), 60, env))
-        left = [f for f in all_files(root) if f != "dpkg.log" and not f.startswith("var/lib/dpkg/")]
-        expect("nothing is left", not left and not usr.exists(), left)
-        about_us = [f for f in all_files(database) if any(f.startswith(f"info/{name}") for name in NAMES)]
-        expect("nor in the package database", not about_us, about_us)
+        install(packages, root, env)
+        use(options, root, work, env)
+        remove(root, env)
     print(f"{len(failures)} failures, {time.monotonic() - start:.0f} s")
     return 1 if failures else 0
 

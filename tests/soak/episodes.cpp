@@ -1,5 +1,5 @@
-// Episodes: short stories on objects of their own, with a few threads of their own. As nobody else takes part, each knows
-// exactly who must be woken: these waits are strict.
+// Episodes: short scenarios on objects and with a few threads of their own. No other thread takes part, so each episode knows exactly
+// which waiters must be woken: these waits are strict.
 #include <sched.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ void pause_a_little(self& me) {
   }
 }
 
-/// Looks again and again until it is so.
+/// Polls until the condition holds.
 template <class Condition>
 void await(self& me, const char* what, const void* object, int size, Condition&& condition) {
   if (condition()) return;
@@ -39,7 +39,7 @@ void await(self& me, const char* what, const void* object, int size, Condition&&
   }
 }
 
-/// Directly, or by a signal's handler in that thread, which may be one that waits for this very unit.
+/// Posts directly, or in a signal handler of that thread, which may itself be waiting for this unit.
 void post_somehow(self& me, sem_t* sem, pthread_t in) {
   me.count(op_post);
   sigval value;
@@ -53,7 +53,7 @@ patience_of_wait mostly_endless(self& me) {
   return way < 6 ? patience_of_wait::endless : way < 8 ? patience_of_wait::far : patience_of_wait::near;
 }
 
-/// A mutex, a condition and who waits: what several episodes need.
+/// A mutex, a condition variable and counts of the waiters: what several episodes need.
 struct scene {
   explicit scene(self& me) : clock(some_clock(me)), cond_page(me.random) {
     lock.make(me.random);
@@ -67,7 +67,7 @@ struct scene {
   std::atomic<int> waiting{0}, tokens{0}, out{0};  // change with the mutex held
 };
 
-/// With the mutex held; returns with it held. A cancelled one leaves by its guard.
+/// Made with the mutex held. Unless `normal` is set, its destructor does what a cancelled waiter must do, and unlocks.
 class leaves_when_cancelled {
  public:
   leaves_when_cancelled(self& me, scene& s) : me_(me), scene_(s) {}
@@ -143,54 +143,81 @@ void destroy_conditions(self& me) {
 
 // ---- cancelled waiters -----------------------------------------------------------------------------------------------
 
+namespace {
+
+/// What a waiter on a condition does: it takes one token. Cancelled, it leaves by the guard.
+void take_a_token(self& who, scene& s, std::atomic<int>& arrived, std::atomic<int>& taken) {
+  const patience_of_wait p = who.random.percent(70) ? patience_of_wait::endless : patience_of_wait::far;
+  s.lock.enter(who, strict);
+  s.waiting.fetch_add(1);
+  arrived.fetch_add(1);
+  {
+    leaves_when_cancelled guard(who, s);
+    while (s.tokens.load() == 0) {
+      guard.given_away = true;
+      wait_on(who, s.cond(), s.clock, s.lock, p, strict);
+      guard.given_away = false;
+    }
+    guard.normal = true;
+  }
+  s.waiting.fetch_sub(1);
+  s.tokens.fetch_sub(1);
+  taken.fetch_add(1);
+  s.lock.leave(who);
+}
+
+/// n tokens, with n signals or a broadcast, inside the critical section or after it.
+void put_tokens(self& me, scene& s, int n, bool broadcast) {
+  s.lock.enter(me, strict);
+  s.tokens.fetch_add(n);
+  const bool inside = me.random.percent(50);
+  auto signal = [&] {
+    if (broadcast) {
+      MUST(pthread_cond_broadcast(s.cond()));
+    } else {
+      for (int i = 0; i < n; ++i) MUST(pthread_cond_signal(s.cond()));
+    }
+  };
+  if (inside) signal();
+  s.lock.leave(me);
+  if (!inside) signal();
+  me.count(op_signal);
+}
+
+void cancel(team& waiters, int victim, std::vector<int>& cancelled) {
+  waiters.cancel(victim);
+  cancelled.push_back(victim);
+}
+bool is_among(int victim, const std::vector<int>& cancelled) {
+  return std::find(cancelled.begin(), cancelled.end(), victim) != cancelled.end();
+}
+
+/// The number of those that the cancellation ended. A victim may not have begun to wait: then it acts upon the request first.
+int join(team& waiters, const std::vector<int>& cancelled) {
+  int ended = 0;
+  for (int victim : cancelled) ended += waiters.join(victim) ? 1 : 0;
+  return ended;
+}
+
+}  // namespace
+
 void cancel_condition_waiters(self& me) {
   scene s(me);
   const int number = me.random.between(2, 6);
   std::atomic<int> arrived{0}, taken{0};
-  team waiters(me);
-  for (int i = 0; i < number; ++i) {
-    waiters.start([&](self& who) {
-      const patience_of_wait p = who.random.percent(70) ? patience_of_wait::endless : patience_of_wait::far;
-      s.lock.enter(who, strict);
-      s.waiting.fetch_add(1);
-      arrived.fetch_add(1);
-      {
-        leaves_when_cancelled guard(who, s);
-        while (s.tokens.load() == 0) {
-          guard.given_away = true;
-          wait_on(who, s.cond(), s.clock, s.lock, p, strict);
-          guard.given_away = false;
-        }
-        guard.normal = true;
-      }
-      s.waiting.fetch_sub(1);
-      s.tokens.fetch_sub(1);
-      taken.fetch_add(1);
-      s.lock.leave(who);
-    });
-  }
-  if (me.random.percent(80))
+  const auto await_arrivals = [&] {
     await(me, "helpers that are to wait on a condition", s.cond(), sizeof(pthread_cond_t),
           [&] { return arrived.load() == number; });
+  };
+  team waiters(me);
+  for (int i = 0; i < number; ++i) waiters.start([&](self& who) { take_a_token(who, s, arrived, taken); });
+  if (me.random.percent(80)) await_arrivals();
   pause_a_little(me);
 
   int put = 0;
-  auto give = [&](int n, bool broadcast) {
-    s.lock.enter(me, strict);
-    s.tokens.fetch_add(n);
+  const auto give = [&](int n, bool broadcast) {
     put += n;
-    const bool inside = me.random.percent(50);
-    auto tell = [&] {
-      if (broadcast) {
-        MUST(pthread_cond_broadcast(s.cond()));
-      } else {
-        for (int i = 0; i < n; ++i) MUST(pthread_cond_signal(s.cond()));
-      }
-    };
-    if (inside) tell();
-    s.lock.leave(me);
-    if (!inside) tell();
-    me.count(op_signal);
+    put_tokens(me, s, n, broadcast);
   };
   std::vector<int> cancelled;
   const int events = me.random.between(1, number + 1);
@@ -198,24 +225,16 @@ void cancel_condition_waiters(self& me) {
     const int way = me.random.below(10);
     if (way < 5) {
       const int victim = me.random.below(number);
-      if (std::find(cancelled.begin(), cancelled.end(), victim) == cancelled.end()) {
-        waiters.cancel(victim);
-        cancelled.push_back(victim);
-      }
+      if (!is_among(victim, cancelled)) cancel(waiters, victim, cancelled);
     } else if (way < 9) {
       give(1, me.random.percent(10));
     } else {
-      MUST(pthread_cond_broadcast(s.cond()));  // for nothing
+      MUST(pthread_cond_broadcast(s.cond()));  // without a token
     }
     if (me.random.percent(30)) pause_a_little(me);
   }
-  int ended_by_it = 0;
-  for (int victim : cancelled) {
-    // Also one that has not begun to wait: cancellation that is pending is looked at first.
-    ended_by_it += waiters.join(victim) ? 1 : 0;
-  }
-  await(me, "helpers that are to wait on a condition", s.cond(), sizeof(pthread_cond_t),
-        [&] { return arrived.load() == number; });
+  const int ended_by_it = join(waiters, cancelled);
+  await_arrivals();
   // No cancelled waiter may have taken a signal with it.
   await(me, "waiters on a condition that are owed a token", s.cond(), sizeof(pthread_cond_t),
         [&] { return s.tokens.load() == 0 || s.waiting.load() == 0; });
@@ -234,35 +253,59 @@ void cancel_condition_waiters(self& me) {
   me.made_progress();
 }
 
-void cancel_semaphore_waiters(self& me) {
-  page semaphore_page(me.random);
-  sem_t* const sem = semaphore_page.at<sem_t>();
-  MUST(sem_init(sem, 0, 0) == 0 ? 0 : errno);
-  const int number = me.random.between(2, 6);
-  std::atomic<int> arrived{0}, taken{0};
-  std::atomic<int> waiting_now{0};
+namespace {
+
+/// A semaphore on a page of its own, and its waiters.
+struct semaphore_scene {
+  explicit semaphore_scene(self& me) : where(me.random), sem(where.at<sem_t>()) {
+    MUST(sem_init(sem, 0, 0) == 0 ? 0 : errno);
+  }
+  int value() const {
+    int v = 0;
+    MUST(sem_getvalue(sem, &v));
+    return v;
+  }
+  void destroy() {
+    MUST(sem_destroy(sem) == 0 ? 0 : errno);
+    where.vanish();
+  }
+
+  page where;
+  sem_t* const sem;
+  std::atomic<int> arrived{0}, taken{0}, waiting{0};
+};
+
+/// What a waiter on a semaphore does: it takes one unit, or is cancelled.
+void take_one(self& who, semaphore_scene& s) {
   struct leaving {
     std::atomic<int>& n;
     ~leaving() { n.fetch_sub(1); }
   };
+  const patience_of_wait p = who.random.percent(70) ? patience_of_wait::endless : patience_of_wait::far;
+  s.waiting.fetch_add(1);
+  s.arrived.fetch_add(1);
+  leaving l{s.waiting};
+  take_unit(who, s.sem, p, strict);
+  s.taken.fetch_add(1);
+}
+
+}  // namespace
+
+void cancel_semaphore_waiters(self& me) {
+  semaphore_scene s(me);
+  const int number = me.random.between(2, 6);
+  const auto await_arrivals = [&] {
+    await(me, "helpers that are to wait on a semaphore", s.sem, sizeof *s.sem,
+          [&] { return s.arrived.load() == number; });
+  };
   team waiters(me);
-  for (int i = 0; i < number; ++i) {
-    waiters.start([&](self& who) {
-      const patience_of_wait p = who.random.percent(70) ? patience_of_wait::endless : patience_of_wait::far;
-      waiting_now.fetch_add(1);
-      arrived.fetch_add(1);
-      leaving l{waiting_now};
-      take_unit(who, sem, p, strict);
-      taken.fetch_add(1);
-    });
-  }
-  if (me.random.percent(80))
-    await(me, "helpers that are to wait on a semaphore", sem, sizeof *sem, [&] { return arrived.load() == number; });
+  for (int i = 0; i < number; ++i) waiters.start([&](self& who) { take_one(who, s); });
+  if (me.random.percent(80)) await_arrivals();
   pause_a_little(me);
 
   int posted = 0;
-  auto give = [&] {
-    post_somehow(me, sem, pthread_self());
+  const auto give = [&] {
+    post_somehow(me, s.sem, pthread_self());
     ++posted;
   };
   std::vector<int> cancelled;
@@ -270,10 +313,8 @@ void cancel_semaphore_waiters(self& me) {
   for (int e = 0; e < events; ++e) {
     const int victim = me.random.below(number);
     const int way = me.random.below(10);
-    const bool already = std::find(cancelled.begin(), cancelled.end(), victim) != cancelled.end();
-    if (way < 5 && !already) {
-      waiters.cancel(victim);
-      cancelled.push_back(victim);
+    if (way < 5 && !is_among(victim, cancelled)) {
+      cancel(waiters, victim, cancelled);
     } else if (way < 9) {
       give();
     } else if (waiters.tid(victim) != 0) {
@@ -281,27 +322,20 @@ void cancel_semaphore_waiters(self& me) {
     }
     if (me.random.percent(30)) pause_a_little(me);
   }
-  int ended_by_it = 0;
-  for (int victim : cancelled) ended_by_it += waiters.join(victim) ? 1 : 0;
+  const int ended_by_it = join(waiters, cancelled);
   me.count(op_cancel, ended_by_it);
-  auto value = [&] {
-    int v = 0;
-    MUST(sem_getvalue(sem, &v));
-    return v;
-  };
-  await(me, "helpers that are to wait on a semaphore", sem, sizeof *sem, [&] { return arrived.load() == number; });
-  // In glibc 2.36 a thread that both a post wakes and a cancellation hits takes the wake-up with it: so many units may lie
-  // there while others sleep.
+  await_arrivals();
+  // In glibc 2.36 a thread that is woken by a post and cancelled at once takes the wake-up with it: so many units may be left while
+  // others sleep.
   const int swallowed = set.full ? 0 : ended_by_it;
-  await(me, "waiters on a semaphore that has units", sem, sizeof *sem,
-        [&] { return value() <= swallowed || waiting_now.load() == 0; });
-  for (int n = waiting_now.load(); n > 0; --n) give();
+  await(me, "waiters on a semaphore that has units", s.sem, sizeof *s.sem,
+        [&] { return s.value() <= swallowed || s.waiting.load() == 0; });
+  for (int n = s.waiting.load(); n > 0; --n) give();
   waiters.join_all();
-  REQUIRE(taken.load() + ended_by_it == number && posted == taken.load() + value(),
-          "%d waiters: %d cancelled, %d took a unit; %d units posted, %d left", number, ended_by_it, taken.load(),
-          posted, value());
-  MUST(sem_destroy(sem) == 0 ? 0 : errno);
-  semaphore_page.vanish();
+  REQUIRE(s.taken.load() + ended_by_it == number && posted == s.taken.load() + s.value(),
+          "%d waiters: %d cancelled, %d took a unit; %d units posted, %d left", number, ended_by_it, s.taken.load(),
+          posted, s.value());
+  s.destroy();
   me.made_progress();
 }
 
@@ -317,7 +351,7 @@ void cancel_asynchronously(self& me) {
   team waiters(me);
   for (int i = 0; i < number; ++i) {
     waiters.start([&](self& who) {
-      // No signals: what they would interrupt is not made for this.
+      // No signals: their handlers are not safe against asynchronous cancellation.
       sigset_t all;
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -341,7 +375,7 @@ void cancel_asynchronously(self& me) {
   }
   await(me, "helpers that are to wait", s.cond(), sizeof(pthread_cond_t), [&] { return arrived.load() == number; });
   for (int i = 0; i < number; ++i) {
-    s.lock.enter(me, strict);  // who has arrived and does not hold the mutex has given it away in his wait
+    s.lock.enter(me, strict);  // a waiter that has arrived releases the mutex in its wait only
     s.lock.leave(me);
     for (int times = 0; times < 2; ++times) {
       await(me, "a helper that is to sleep", s.cond(), sizeof(pthread_cond_t), [&] { return asleep(waiters.tid(i)); });

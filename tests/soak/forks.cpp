@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "shared.hpp"
 
 namespace soak {
@@ -110,8 +112,8 @@ struct held_ones {
 
 int fork_here(self& me, shared_objects& shared, const held_ones& held);
 
-/// All that a child does; its exit status is 0, or `fail` ends it.
-void child(self& me, shared_objects& shared, const held_ones& held) {
+/// What the forking thread held: the child may unlock it.
+void use_what_was_held(self& me, const held_ones& held) {
   for (guarded* c : held.cells) {
     if (!may_unlock_in_child(*c)) continue;
     phase("unlock of a mutex that the forking thread held");
@@ -129,16 +131,18 @@ void child(self& me, shared_objects& shared, const held_ones& held) {
     phase("new threads at a condition");
     new_threads_wait(me, *b);
   }
+}
+
+/// Mutexes that the forking thread did not hold, and semaphores.
+void use_the_others(self& me, shared_objects& shared, const held_ones& held) {
   for (guarded& c : shared.cells) {
-    bool mine = false;
-    for (guarded* h : held.cells) mine = mine || h == &c;
-    if (mine) continue;
+    if (std::find(held.cells.begin(), held.cells.end(), &c) != held.cells.end()) continue;
     phase("a mutex that the forking thread did not hold");
     const int code = pthread_mutex_trylock(c.mutex());
     REQUIRE(code == 0 || code == EBUSY, "trylock in a child gave %s", code_name(code));
-    if (code != 0) continue;  // a thread of the parent's has it, for ever
+    if (code != 0) continue;  // a thread of the parent has it, for ever
     MUST(pthread_mutex_unlock(c.mutex()));
-    // It was free, so it is good for every use. What it counts may be half done: its owner may just have been leaving.
+    // It was free, so every use must work. Its count is not checked: the owner may just have been leaving, in the middle of an update.
     MUST(pthread_mutex_lock(c.mutex()));
     MUST(pthread_mutex_unlock(c.mutex()));
   }
@@ -146,9 +150,39 @@ void child(self& me, shared_objects& shared, const held_ones& held) {
     phase("new threads at a semaphore");
     new_threads_take(me, s);
   }
+}
+
+/// A fork of the fork, which holds `own`. Meanwhile threads of the child wait that the grandchild does not have.
+void fork_again(self& me, shared_objects& shared, box& own) {
+  phase("a fork of the fork");
+  own.lock.enter(me, strict);
+  held_ones holds;
+  holds.boxes.push_back(&own);
+  team waiters(me);
+  counted_semaphore s;
+  s.sem.place(me.random);
+  MUST(sem_init(s.sem.get(), 0, 0) == 0 ? 0 : errno);
+  for (int i = 0; i < 2; ++i)
+    waiters.start([&](self& who) {
+      take_unit(who, s.sem.get(), patience_of_wait::endless, strict);
+      own.lock.enter(who, strict);
+      own.lock.leave(who);
+    });
+  MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
+  nap(me.random.below(500) * microsecond);
+  const int status = fork_here(me, shared, holds);
+  REQUIRE(status == 0, "a grandchild ended with status %#x while at: %s", status, note()->phase[1].load());
+  MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
+  own.lock.leave(me);
+  waiters.join_all();
+}
+
+/// All that a child does. Its exit status is 0, or `fail` ends it.
+void child(self& me, shared_objects& shared, const held_ones& held) {
+  use_what_was_held(me, held);
+  use_the_others(me, shared, held);
   {
     phase("objects of its own");
-    std::vector<held_ones> nothing;
     box own;
     own.lock.make(me.random);
     own.clock = CLOCK_MONOTONIC;
@@ -156,30 +190,7 @@ void child(self& me, shared_objects& shared, const held_ones& held) {
     make_cond(own.cond.get(), own.clock, me.random);
     new_threads_wait(me, own);
     new_threads_lock(me, own.lock);
-    if (in_child.load() == 1 && me.random.percent(40)) {
-      phase("a fork of the fork");
-      own.lock.enter(me, strict);
-      held_ones holds;
-      holds.boxes.push_back(&own);
-      // Threads of the child's that the grandchild does not have wait meanwhile.
-      team waiters(me);
-      counted_semaphore s;
-      s.sem.place(me.random);
-      MUST(sem_init(s.sem.get(), 0, 0) == 0 ? 0 : errno);
-      for (int i = 0; i < 2; ++i)
-        waiters.start([&](self& who) {
-          take_unit(who, s.sem.get(), patience_of_wait::endless, strict);
-          own.lock.enter(who, strict);
-          own.lock.leave(who);
-        });
-      MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
-      nap(me.random.below(500) * microsecond);
-      const int status = fork_here(me, shared, holds);
-      REQUIRE(status == 0, "a grandchild ended with status %#x while at: %s", status, note()->phase[1].load());
-      MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
-      own.lock.leave(me);
-      waiters.join_all();
-    }
+    if (in_child.load() == 1 && me.random.percent(40)) fork_again(me, shared, own);
   }
   phase("the end");
 }
@@ -208,7 +219,7 @@ int fork_here(self& me, shared_objects& shared, const held_ones& held) {
 }  // namespace
 
 void fork_a_child(self& me, shared_objects& shared) {
-  // One at a time, and not too often: they are much dearer than all else.
+  // One at a time, and not too often: a fork costs much more than the other operations.
   if (now() - shared.last_fork.load() < 15 * millisecond || shared.forking.exchange(true)) return;
   held_ones held;
   const int share = me.random.below(101);

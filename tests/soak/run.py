@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the soak on the C library as it is, then under every plain-named lock of the catalogue, with waiters in FIFO order and
-mostly the other way round, each time with a fresh seed and under a time limit from outside. Prints a table as it goes, and
-for each failure what the program said and the command that repeats it. Exit status 1 if anything failed."""
+mostly in LIFO order, each time with a fresh seed and under a time limit from outside. Prints a line for each run, and
+for each failure the program's output and the command that repeats it. Exit status 1 if anything failed."""
 
 import argparse
 import json
@@ -17,13 +17,13 @@ import harness  # noqa: E402
 from harness import die  # noqa: E402
 
 C_LIBRARY = "(C library)"
-ORDERS = {"fifo": "1", "lifo": "0.001"}  # chance that a waiter goes to the tail of the line
+ORDERS = {"fifo": "1", "lifo": "0.001"}  # probability that a waiter is appended at the tail
 COLUMNS = ["mutex", "cond", "sem", "item", "cancel", "short-lived", "fork", "thread", "eintr", "handler-post"]
 QUICK_SEEDS = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
 
 
 def command_of(build, program, lock, order, seed, seconds, options):
-    """As it is run, and as one would type it to run it again."""
+    """The words and variables of the run, and the command line that repeats it."""
     soak = [str(program), "--seed", str(seed), "--seconds", f"{seconds:g}", "--patience", f"{options.patience:g}"]
     if options.threads:
         soak += ["--threads", str(options.threads)]
@@ -45,7 +45,7 @@ def numbers(outcome):
         return None
 
 
-def main():
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--program", help="the soak (in the build folder's bin)")
@@ -58,21 +58,22 @@ def main():
     parser.add_argument("--parts", help="only these kinds of traffic; soak --help names them")
     parser.add_argument("--patience", type=float, default=30, help="seconds in which an owed wake-up must come (30)")
     parser.add_argument("--quick", action="store_true", help="one short run a lock, with fixed seeds and one random")
-    options = parser.parse_args()
+    return parser.parse_args()
 
-    build = harness.Build(options.build)
-    program = Path(options.program).resolve() if options.program else build.folder / "bin" / "soak"
-    build.need(program, build.usher, build.library)
-    known = harness.plain_locks(build)
-    locks = [C_LIBRARY] + known
-    if options.locks:
-        locks = [C_LIBRARY if name == "c-library" else name for name in options.locks.split(",") if name]
-        for name in locks:
-            if name != C_LIBRARY and name not in known:
-                die(f"unknown lock '{name}': c-library, {', '.join(known)}")
+
+def chosen_locks(options, known):
+    if not options.locks:
+        return [C_LIBRARY] + known
+    locks = [C_LIBRARY if name == "c-library" else name for name in options.locks.split(",") if name]
+    for name in locks:
+        if name != C_LIBRARY and name not in known:
+            die(f"unknown lock '{name}': c-library, {', '.join(known)}")
+    return locks
+
+
+def plan(options, locks):
+    """What is to be run: (lock, order, seed, seconds)."""
     per_lock = options.seconds_per_lock or (1.0 if options.quick else options.seconds / len(locks))
-
-    # What is to be run: (lock, order, seed, seconds).
     fresh = random.SystemRandom()
     runs = []
     for i, lock in enumerate(locks):
@@ -88,16 +89,30 @@ def main():
         runs.append((fresh.choice(locks[1:] or locks), fresh.choice(list(ORDERS)), fresh.randrange(1, 1 << 32), per_lock))
         if runs[-1][0] == C_LIBRARY:
             runs.pop()
+    return runs
 
-    heading = ["lock", "order", "seed", "s"] + [f"{c}/s" for c in COLUMNS] + ["result"]
-    widths = [max(11, max(len(x) for x in locks)), 5, 10, 4] + [max(7, len(c) + 2) for c in COLUMNS] + [6]
 
-    def line(cells):
-        return "  ".join(c.ljust(w) if i < 2 or i == len(widths) - 1 else c.rjust(w)
-                         for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
+class Table:
+    """Printed line by line, as the runs end."""
 
+    def __init__(self, locks):
+        self.widths = [max(11, max(len(x) for x in locks)), 5, 10, 4] + [max(7, len(c) + 2) for c in COLUMNS] + [6]
+        self.line(["lock", "order", "seed", "s"] + [f"{c}/s" for c in COLUMNS] + ["result"])
+
+    def line(self, cells):
+        print("  ".join(c.ljust(w) if i < 2 or i == len(self.widths) - 1 else c.rjust(w)
+                        for i, (c, w) in enumerate(zip(cells, self.widths))).rstrip(), flush=True)
+
+
+def main():
+    options = parse_options()
+    build = harness.Build(options.build)
+    program = Path(options.program).resolve() if options.program else build.folder / "bin" / "soak"
+    build.need(program, build.usher, build.library)
+    locks = chosen_locks(options, harness.plain_locks(build))
+    runs = plan(options, locks)
     print(f"{len(runs)} runs, {sum(r[3] for r in runs):.0f} s and what each needs to come to its end", flush=True)
-    print(line(heading), flush=True)
+    table = Table(locks)
     failures, start = [], time.monotonic()
     for lock, order, seed, seconds in runs:
         words, variables, typed = command_of(build, program, lock, order, seed, seconds, options)
@@ -106,7 +121,7 @@ def main():
         rates = numbers(outcome)
         ok = outcome.ok and rates is not None
         cells = [f"{rates[c]:.0f}" if rates else "-" for c in COLUMNS]
-        print(line([lock, order, str(seed), f"{seconds:.0f}"] + cells + ["ok" if ok else "FAILED"]), flush=True)
+        table.line([lock, order, str(seed), f"{seconds:.0f}"] + cells + ["ok" if ok else "FAILED"])
         if not ok:
             why = outcome.trouble() if not outcome.ok else "it did not say what it did"
             failures.append(typed)
