@@ -85,7 +85,7 @@ struct plan {
   std::string kind = "normal";
 };
 
-/// What lies behind one mutex: it is written in every section, and is its own witness.
+/// The data that a mutex guards: every section writes it, and the counts show a failure of exclusion.
 struct guarded {
   std::uint64_t state = 1, sections = 0, owner_changes = 0;
   long last_owner = -1;
@@ -112,7 +112,7 @@ struct alignas(line_pair) record {
   std::atomic<std::uint64_t> longest{0};
 };
 
-/// Pages that nobody has touched, again and again.
+/// Pages that have not been touched before: page faults in the critical section.
 class fresh_pages {
  public:
   explicit fresh_pages(bool wanted) {

@@ -29,7 +29,7 @@ def work():
         job = jobs.get()
         if hashlib.sha256(block).digest() != expected:
             wrong.append("a digest")
-        done[job] += 1  # nobody else has this job
+        done[job] += 1  # no other thread has this job
         with lock:
             total += 1
         mine += 1

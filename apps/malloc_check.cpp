@@ -1,5 +1,5 @@
 // A checker for allocators, for running a preloaded allocator on top of our mutexes: threads fill blocks with
-// a pattern, pass them on through shared slots, and whoever takes a block out verifies it, resizes it or
+// a pattern, pass them on through shared slots, and the thread that takes a block out verifies it, resizes it or
 // frees it. An allocator whose lock lets two threads in hands out overlapping blocks, and the patterns show
 // it.
 #include <cstdint>

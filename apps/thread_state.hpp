@@ -39,7 +39,7 @@ class thread_state {
   int file_;
 };
 
-/// How many could run of those who have yet to come through this round.
+/// The number of runnable threads among those that have not finished this round.
 template <class States>
 long runnable(const States& states, long number) {
   return std::count_if(states.begin(), states.end(), [number](const auto& state) {

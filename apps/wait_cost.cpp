@@ -1,5 +1,5 @@
-// What condition variables and semaphores cost: calls that nobody waits for, the way of a turn from one thread to another
-// and back, and a semaphore that is used as a lock. Natively, under the preload, and, for the first sort, as the subject of
+// What condition variables and semaphores cost: calls without a waiter, a turn from one thread to another
+// and back, and a semaphore that is used as a lock. Natively, under the preload, and, for calls without a waiter, under
 // an instruction counter (--quiet: then two runs differ in nothing but the number of operations).
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
-# Several sources in a translation unit: most of the compiler's work would be the headers and templates that all of them need. A
-# mistake is said with its file and line all the same. USHER_UNITY=OFF is for those who change one file again and again. Not for
-# what ships and is counted in instructions: gcc decides by the translation unit what it puts in line.
+# Several sources in one translation unit: otherwise most of the compiler's work is the headers and templates that all of them need. An
+# error still has its own file and line. USHER_UNITY=OFF suits repeated changes of one file. Not for libusher.so and the locks, whose
+# instructions are counted: gcc decides about inlining by the translation unit.
 option(USHER_UNITY "Several sources in one translation unit: less work for a build from nothing" ON)
 mark_as_advanced(USHER_UNITY)
 

@@ -243,7 +243,7 @@ def slowest_order(r):
 
 
 def best(point, get, show=three_digits):
-    """The least over the rounds: nobody else is in the way, so noise only adds. `>`: there was no time for all."""
+    """The minimum over the rounds: without contention, noise only adds. `>`: the time did not suffice for all."""
     if point is None:
         return ""
     if not point["rounds"]:

@@ -135,7 +135,7 @@ def peak_at(lock):
 
 
 def wait_if_any(p, lock):
-    """Lockmeter's mean wait is over those who wait."""
+    """Lockmeter's mean wait is over the waiters."""
     return p(lock, 8, "wait_ns.mean") / (1 - p(lock, 8, "found_free") / p(lock, 8, "admissions"))
 
 

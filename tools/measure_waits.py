@@ -304,7 +304,7 @@ def herd(runner):
     return [p.as_json() for p in everything], [("A herd", text, heading, rows)]
 
 
-# ---- the second file: whom a signal wakes ---------------------------------------------------------------------------
+# ---- the second file: which waiter a signal wakes ---------------------------------------------------------------------------
 
 def queue(runner):
     """M8."""

@@ -161,7 +161,7 @@ def free(p, lock):
 
 
 def waits_if_any(p, lock):
-    """Lockmeter's mean wait is over those who wait."""
+    """Lockmeter's mean wait is over the waiters."""
     return p(lock, 8, "wait_ns.mean") / (1 - free(p, lock))
 
 

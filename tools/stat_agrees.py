@@ -30,7 +30,7 @@ RESULT = TREE / "results" / "stat" / "agreement.json"
 PAGE = TREE / "docs" / "stat.md"
 LIMIT = 180
 SAMPLES = 150
-# Between the program and the wait: frames of these are nobody's place.
+# Frames of these lie between the program and the wait: they are no place of the program.
 BETWEEN = re.compile(r"^(libc|libstdc\+\+|libpthread|ld-linux|libusher|vgpreload|\[vdso)")
 # The C++ library's, in line.
 WRAPPERS = re.compile(r"(gthr-default|std_mutex|unique_lock|mutex|invoke)(\.h)?:")

@@ -99,7 +99,7 @@ class Case:
 # The TWA paper's options (extended version, figure 10); 100,000 keys as in its LevelDB test.
 ROCKSDB = ("--num=100000 --cache_size=100000 --cache_numshardbits=0 --compression_type=none --mmap_read=true "
            "--mmap_write=true --sync=false --verify_checksum=false --seed=1")
-# No disk in what is measured, nobody to log in, and reachable only through the scratch folder.
+# No disk in the measured part, no login, and reachable only through the scratch folder.
 MARIADB = ("--no-defaults --user={user} --skip-networking --skip-grant-tables --innodb-log-file-size=16M "
            "--innodb-flush-log-at-trx-commit=0")
 OLTP = "sysbench oltp_read_write --mysql-user=root --table-size=10000"

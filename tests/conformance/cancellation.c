@@ -89,7 +89,7 @@ static void inner_handler(void* argument) {
   struct scene* scene = argument;
   CHECK_NUMBER(scene->handlers, 0);
   if (!scene->wait->on_semaphore) {
-    // It is held again, by this thread: by nobody else to take, and ours to give.
+    // This thread holds it again: no other thread can take it, and this one may release it.
     CHECK_CODE(elsewhere(thread_trylock, &scene->mutex), EBUSY);
     CHECK_OK(pthread_mutex_unlock(&scene->mutex));
   }
@@ -134,7 +134,7 @@ static void await_entered(struct scene* scene) {
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
 
-// Nothing is left of a cancelled wait: the next signal or post is somebody else's.
+// Nothing is left of a cancelled wait: the next signal or post goes to another thread.
 static void check_left(struct scene* scene) {
   CHECK_NUMBER(scene->handlers, 2);
   CHECK_NUMBER(scene->woken, 0);
@@ -312,7 +312,7 @@ CASE_FOR(no_cancellation_points, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(scene.woken, 1);
 }
 
-// Posting and signalling to those who sleep is none either.
+// Nor is a post or a signal to sleeping threads.
 static void* wake_while_cancelled(void* argument) {
   struct scene* scene = argument;
   flag_set(&scene->done, 1);

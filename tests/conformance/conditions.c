@@ -1,4 +1,4 @@
-// Condition variables: what the calls answer, who wakes up, deadlines, cancellation, destruction.
+// Condition variables: results of the calls, wake-ups, deadlines, cancellation, destruction.
 #include "kinds.h"
 
 #include <sys/resource.h>
@@ -123,7 +123,7 @@ static void await_waiting(struct gate* gate, int count) {
   }
 }
 
-// -- nobody waits --
+// -- without waiters --
 
 CASE_FOR(signal_without_waiter, struct condition_kind, kind, condition_kinds) {
   pthread_cond_t condition;
@@ -294,7 +294,7 @@ CASE(waits_with_another_mutex_held) {
   join_thread(thread);
 }
 
-// One condition with one mutex after another: allowed as long as nobody waits in between.
+// One condition with one mutex after another: allowed as long as no thread waits in between.
 CASE(one_condition_many_mutexes) {
   struct gate gates[11];
   for (int i = 0; i < 11; ++i) {
@@ -335,7 +335,7 @@ CASE(two_conditions_one_mutex) {
   CHECK_OK(pthread_cond_destroy(&gate.condition));
 }
 
-// A signal goes to one who waited when it was sent, not to one who came to wait afterwards.
+// A signal goes to a thread that waited when it was sent, not to one that began to wait afterwards.
 struct latecomer {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -376,7 +376,7 @@ CASE(signal_is_not_for_latecomers) {
 
 // -- deadlines --
 
-// A wait whose time is over gives the mutex away all the same, to those who want it.
+// A wait whose deadline has passed still releases the mutex.
 static void* lock_once(void* argument) {
   struct gate* gate = argument;
   flag_set(&gate->thread_id, (int)gettid());
@@ -477,7 +477,7 @@ CASE(clockwait_bad_clock) {
   unlock_gate(&gate);
 }
 
-// The time is up but somebody else has the mutex: the wait goes on until it is free, whatever that takes.
+// The deadline has passed but another thread owns the mutex: the wait continues until the mutex is free.
 static void* time_out_late(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -560,7 +560,7 @@ CASE(broadcast_to_fifty) {
   for (int i = 0; i < 50; ++i) join_thread(threads[i]);
 }
 
-// -- what only Usher promises: first in, first out, nobody woken in vain, nobody woken to queue again --
+// -- guarantees of Usher alone: FIFO, no futile wake-up, no wake-up that only queues for the mutex --
 
 struct line_up {
   pthread_mutex_t mutex;
@@ -579,7 +579,7 @@ static void* stand_in_line(void* argument) {
   CHECK_OK(pthread_mutex_lock(&line->mutex));
   flag_add(&line->waiting, 1);
   const struct timespec deadline = later(now(line->wait->clock), 60000);
-  // Once and not in a loop: whoever comes out has been meant.
+  // Once and not in a loop: a thread that returns was selected.
   CHECK_OK(line->wait->call(&line->condition, &line->mutex, &deadline));
   line->order[line->out] = me->number;
   flag_add(&line->out, 1);
@@ -862,7 +862,7 @@ CASE(signal_at_the_deadline) {
   }
 }
 
-// Every second waiter gives up; the signals after that are all for those who stay.
+// Every second waiter times out; the signals after that are all for the remaining ones.
 static void* give_up_or_stay(void* argument) {
   struct in_line* me = argument;
   struct line_up* line = me->line;
@@ -957,8 +957,8 @@ CASE(broadcast_at_the_deadline) {
   }
 }
 
-// Three give up, all at the same time, and behind them in the line stands one who waits without a limit. The only
-// signal comes at that moment: who says that the time was over has not had it.
+// Three waiters time out at the same time, and behind them in the list is one that waits without a deadline. The only
+// signal is sent at that moment: a waiter that returns ETIMEDOUT has not consumed it.
 struct exodus {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -995,7 +995,7 @@ static void* stand_behind(void* argument) {
     flag_add(&exodus->waiting, 1);
     while (exodus->tokens == 0) CHECK_OK(pthread_cond_wait(&exodus->condition, &exodus->mutex));
     --exodus->tokens;
-    flag_add(&exodus->patient_served, 1);  // first: who sees that a token was taken asks next who took it
+    flag_add(&exodus->patient_served, 1);  // first: a thread that sees a token taken next reads by which one
     flag_add(&exodus->served, 1);
     CHECK_OK(pthread_mutex_unlock(&exodus->mutex));
   }
@@ -1191,7 +1191,7 @@ struct cancelled_wait {
 static void check_handler(void* argument) {
   struct cancelled_wait* scene = argument;
   flag_add(&scene->in_handler, 1);
-  // The mutex is held here: nobody else gets it, and we may release it.
+  // This thread holds the mutex: no other can acquire it, and this one may release it.
   CHECK_CODE(elsewhere(thread_trylock, &scene->mutex), EBUSY);
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
@@ -1253,7 +1253,7 @@ CASE_FOR(waiter_is_cancelled, struct wait_call, wait, wait_calls) {
   cancel_with_each_kind(&condition_kinds[0], wait);
 }
 
-// A cancelled waiter takes the mutex like everybody else: not while another thread has it.
+// A cancelled waiter acquires the mutex like every other thread: not while it is held.
 CASE_FOR(cancelled_waiter_waits_for_the_mutex, struct wait_call, wait, wait_calls) {
   struct cancelled_wait scene;
   make_scene(&scene, &all_kinds[0], wait);
@@ -1779,7 +1779,7 @@ static void mutex_is_in_use(struct gate* gate) {
   CHECK_OK(pthread_mutex_destroy(&gate->mutex));
 }
 
-// Undefined by POSIX, and answered by the C library: nobody holds the mutex, but a thread waits with it.
+// Undefined by POSIX, but defined by the C library: no thread holds the mutex, and a thread waits with it.
 CASE_FOR(mutex_destroyed_while_a_thread_waits, struct mutex_kind, kind, all_kinds) {
   struct gate gate;
   make_gate(&gate, kind, &condition_kinds[0]);

@@ -24,7 +24,7 @@ static void make_world(const struct mutex_kind* kind) {
   make_semaphore(&world.empty, 0);
 }
 
-// -- those who are there when it ends --
+// -- threads that wait when the process ends --
 
 static void* wait_for_ever(void* argument) {
   const long way = (long)(intptr_t)argument;
@@ -411,7 +411,7 @@ CASE(data_destructors_of_cancelled) {
   }
 }
 
-// Threads that die with something held or owed: the others get it when somebody gives it.
+// Threads that end while they hold something or are owed something: the others get it when it is released.
 static void* die_holding(void* argument) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   CHECK_SUCCESS(sem_wait(&world.semaphore));

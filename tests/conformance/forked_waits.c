@@ -1,5 +1,5 @@
-// Conditions and semaphores and new processes. Those who wait in the parent do not exist in the child: a signal
-// or post there must reach threads that do, and counts of waiters must not mislead anybody.
+// Conditions and semaphores in forked processes. The waiters of the parent do not exist in the child: a signal
+// or post there must reach threads of the child, whatever the inherited counts of waiters say.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -48,7 +48,7 @@ static void use_semaphore(struct place* place, bool threads) {
   const struct timespec past = {0, 0}, soon = later(now(CLOCK_REALTIME), 2);
   CHECK_ERROR(sem_timedwait(&place->semaphore, &past), ETIMEDOUT);
   CHECK_ERROR(sem_timedwait(&place->semaphore, &soon), ETIMEDOUT);
-  // Posts stay for those who ask: nobody waits.
+  // Posts stay for later callers: no thread waits.
   for (int i = 1; i <= 6; ++i) {
     CHECK_SUCCESS(sem_post(&place->semaphore));
     CHECK_NUMBER(value_of(&place->semaphore), i);
@@ -392,7 +392,7 @@ CASE_FOR(condition_under_load, struct fork_way, way, fork_ways) {
   for (int i = 0; i < 4; ++i) join_thread(threads[i]);
 }
 
-// -- who forks --
+// -- forks by waiters, signallers and handlers --
 
 // Not the first thread, which itself waits; in the child it is a ghost like others.
 struct everything {
@@ -525,7 +525,7 @@ static void fork_in_wait(const struct semaphore_wait* wait, int flags) {
 CASE_FOR(handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, 0);
 }
-// Here the kernel goes on with the sleep, and nobody in the child hears of it.
+// Here the kernel continues the sleep, and no thread of the child learns of it.
 CASE_FOR(restarting_handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, SA_RESTART);
 }

@@ -69,7 +69,7 @@ const struct timed_call timed_calls[3] = {
 bool answered_by_the_c_library(const char* function) {
   const char* lock = getenv("USHER_LOCK");
   if (lock && strncmp(lock, "pthread", 7) == 0) return true;
-  // Where something lies that nobody replaces, there lies the C library.
+  // The object of a function that no library replaces is the C library.
   Dl_info here, there;
   void* address = dlsym(RTLD_DEFAULT, function);
   CHECK(address != NULL && dladdr(address, &here) != 0);

@@ -17,7 +17,7 @@ enum { without_attribute = -1, untouched_attribute = -2, by_initialiser = -3 };
 
 extern const struct mutex_kind all_kinds[11];      ///< every way to make one
 extern const struct mutex_kind main_kinds[4];      ///< normal, recursive, errorcheck, adaptive: for dear cases
-extern const struct mutex_kind careless_kinds[7];  ///< those that do not look who calls
+extern const struct mutex_kind careless_kinds[7];  ///< those that do not check the owner
 
 /// Makes a mutex of that kind over memory that holds rubbish.
 void make_mutex(pthread_mutex_t* mutex, const struct mutex_kind* kind);

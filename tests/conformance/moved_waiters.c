@@ -85,7 +85,7 @@ static void* hold_again_and_again(void* argument) {
   return NULL;
 }
 
-// Others never leave the mutex alone; whoever was signalled gets it all the same.
+// Other threads use the mutex all the time; signalled threads acquire it nevertheless.
 CASE(signalled_among_threads_that_keep_the_mutex_busy) {
   struct scene s;
   open_scene(&s);

@@ -109,7 +109,7 @@ static void* relock(void* argument) {
   return NULL;
 }
 
-// A thread that locks a normal mutex twice is stuck, until somebody else unlocks it.
+// A thread that locks a normal mutex twice waits until another thread unlocks it.
 CASE_WHERE(self_deadlock, struct mutex_kind, kind, all_kinds, !kind->checks) {
   struct relocker relocker = {.thread_id = 0};
   make_mutex(&relocker.mutex, kind);
@@ -385,7 +385,7 @@ CASE_FOR(clocklock_bad_clock, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// -- errno is nobody's business --
+// -- no call changes errno --
 
 enum { marker = 4711 };
 
@@ -500,7 +500,7 @@ CASE_FOR(five_thousand_at_once, struct mutex_kind, kind, all_kinds) {
   free(mutexes);
 }
 
-// Mutexes that lie next to each other and next to other data: nobody writes beyond their forty bytes.
+// Adjacent mutexes, and other data beside them: no call writes beyond their forty bytes.
 CASE_FOR(neighbours_untouched, struct mutex_kind, kind, all_kinds) {
   struct {
     unsigned char front[64];

@@ -167,7 +167,7 @@ CASE_FOR(exclusion_half_impatient, struct mutex_kind, kind, main_kinds) {
 }
 
 CASE(exclusion_on_one_cpu) {
-  // One CPU for all: whoever waits must let the owner run.
+  // One CPU for all: a waiter must let the owner run.
   cpu_set_t allowed, one;
   CHECK(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
   CPU_ZERO(&one);
@@ -276,7 +276,7 @@ static void* time_out(void* argument) {
   return (void*)(intptr_t)pthread_mutex_clocklock(argument, CLOCK_MONOTONIC, &deadline);
 }
 
-// Those who gave up in the middle of a queue must not take the turn of those before and after them.
+// A waiter that timed out in the middle of a queue must not take the turn of a waiter before or after it.
 CASE_FOR(given_up_in_the_queue, struct mutex_kind, kind, main_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -327,7 +327,7 @@ struct walker {
   int rounds, number;
 };
 
-// Hand over hand: the next is locked before the last is released, so nobody overtakes.
+// Hand over hand: the next is locked before the last is released, so no thread overtakes.
 static void* walk(void* argument) {
   struct walker* walker = argument;
   for (int round = 0; round < walker->rounds; ++round) {
@@ -471,7 +471,7 @@ CASE_FOR(thread_exits_holding, struct mutex_kind, kind, careless_kinds) {
   for (int round = 0; round < 50; ++round) {
     CHECK_OK(elsewhere(thread_lock, &mutex));
     CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
-    // The dead thread's record may be somebody else's by now.
+    // The record of the ended thread may belong to another thread by now.
     pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
     struct holder holder;
     hold(&holder, &other);
@@ -822,7 +822,7 @@ struct sharer {
   int* unmapped;
 };
 
-// The textbook reference count: whoever takes it to zero unlocks, destroys and unmaps. The other's unlock may
+// The textbook reference count: the thread that takes it to zero unlocks, destroys and unmaps. The other's unlock may
 // not have come back by then, and must not look at the mutex any more.
 static void* drop_reference(void* argument) {
   struct sharer* sharer = argument;

@@ -1,5 +1,5 @@
 // Mutexes and new processes. A child is a copy of the thread that forked; the other threads, and with them
-// those that queued on a mutex, do not exist there: ghosts, to whom nothing may be handed over.
+// those that queued on a mutex, do not exist there: the lock must not be handed to their nodes.
 #include "kinds.h"
 
 #include <spawn.h>
@@ -254,7 +254,7 @@ CASE_FOR(generations_with_ghosts, struct mutex_kind, kind, careless_kinds) {
   descend(&arena, 4);
 }
 
-// Free at the time of the fork or held by some thread, nobody knows: when the child gets it, it must be
+// It is not known whether a thread held it at the fork. If the child acquires it, it must be
 // usable.
 CASE_FOR(fork_under_load, struct mutex_kind, kind, main_kinds) {
   static struct arena arena;
@@ -435,7 +435,7 @@ static void ring(struct shop* shop, int waiting) {
   CHECK_OK(pthread_mutex_unlock(&shop->mutex));
 }
 
-// Ghosts wait on the condition; a broadcast in the child reaches those who exist.
+// Threads of the parent wait on the condition; a broadcast in the child reaches the threads of the child.
 CASE(condition_after_fork) {
   static struct shop shop = {.mutex = PTHREAD_MUTEX_INITIALIZER, .bell = PTHREAD_COND_INITIALIZER};
   pthread_t ghosts[3], threads[3];

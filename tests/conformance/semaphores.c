@@ -1,4 +1,4 @@
-// Semaphores: what the calls answer, who wakes up, deadlines, handlers, destruction, other processes.
+// Semaphores: results of the calls, wake-ups, deadlines, handlers, destruction, other processes.
 #include "semaphore_calls.h"
 
 #include <fcntl.h>
@@ -350,7 +350,7 @@ CASE(sixty_four_at_once) {
   }
 }
 
-// A value that is there is there for all who wait from then on, and posts beyond the waiters stay.
+// A positive value serves all later waits, and posts beyond the number of waiters stay.
 CASE(surplus_stays) {
   struct place place;
   make_place(&place, &semaphore_waits[0], 0);
@@ -365,7 +365,7 @@ CASE(surplus_stays) {
   CHECK_ERROR(sem_trywait(&place.semaphore), EAGAIN);
 }
 
-// -- nothing is lost, nobody too many --
+// -- no post lost, no thread too many --
 
 // Posts from several threads at once to threads that all sleep, and then silence: nobody comes by later who would
 // notice what the posters have left to one another.
@@ -552,7 +552,7 @@ static void* give_up_soon(void* argument) {
     CHECK(result == 0 || errno == ETIMEDOUT);
     scene->taken += result == 0;
     CHECK(flag_comes(&scene->posted, i + 1));
-    // Lost if nobody has it.
+    // It is lost if no thread has it.
     if (result != 0) CHECK_SUCCESS(sem_trywait(&scene->semaphore));
     CHECK_NUMBER(value_of(&scene->semaphore), 0);
     flag_set(&scene->finished, i + 1);
@@ -576,7 +576,7 @@ CASE(post_at_the_deadline) {
   join_thread(thread);
 }
 
-// The same with another who waits without a limit: the one that gave up has not used up the other's wake.
+// The same with another thread that waits without a deadline: the waiter that timed out has not consumed its wake-up.
 struct rivals {
   sem_t semaphore;
   int through, stop;
@@ -673,14 +673,14 @@ CASE(post_while_others_give_up) {
   for (int i = 0; i < 3; ++i) join_thread(threads[i]);
 }
 
-// -- destruction: who has come out of the wait may do away with the semaphore --
+// -- destruction: a thread that has returned from the wait may destroy the semaphore --
 
 // The poster may still be on its way out of its call then. A late read or write is a crash when the page is
 // gone, a late write a changed byte when it has become something else.
 struct farewell {
   const char* name;
   int waiters;      ///< the last of them destroys
-  bool by_trywait;  ///< which sees the post as soon as anybody can
+  bool by_trywait;  ///< which sees the post at the earliest moment
   bool keep;        ///< the memory becomes something else instead of nothing
   int shared;
 };

@@ -571,7 +571,7 @@ struct stage {
 struct leaves_word {
   stage& at;
   ~leaves_word() {
-    // Destroyed before the lock below it: nobody else has the mutex yet.
+    // Destroyed before the lock below it: no other thread knows the mutex yet.
     if (at.way < 3) CHECK(!std::async(std::launch::async, [this] { return at.mutex.try_lock(); }).get());
     ++at.guards;
   }

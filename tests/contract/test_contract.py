@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""What lacks a part of a contract is told so in one line: for every requirement of a platform, a way of waiting and a lock, and for every
-ability of which only some platforms have it, a small source lacks just that. The first error of each compiler must name it. An
-older language is refused by every header, before anything else is said. And no header has a warning for those who embed it, whatever they
-ask for."""
+"""A type that lacks a part of a contract is refused with one line: for every requirement of a platform, a way of waiting and a lock, and for every
+ability that only some platforms have, a small source lacks just that one. The first error of each compiler must name it. Every header
+refuses an older language in its first error. And no header has a warning, whatever warnings an embedding project asks for."""
 
 import argparse
 import concurrent.futures
@@ -111,7 +110,7 @@ ELSEWHERE = {
 }
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
                      "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
-# What a header might be compiled with in somebody's project. (Not by g++, which looks at templates when it makes code of them: src/catalog
+# The warnings that an embedding project may ask for. (Not by g++, which checks templates when it instantiates them: src/catalog
 # has the flag, and the install test for all headers.)
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror"]
 EMBEDS = """

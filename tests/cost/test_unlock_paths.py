@@ -105,7 +105,7 @@ class UnlockPaths(unittest.TestCase):
         locked, names = self.unlock("twa_id", "spin")
         self.assertEqual(locked, [])
         self.assertLessEqual(names, {STATE}, "calls nothing")
-        # Where it parks the hand-over is an exchange: it must learn whether somebody sleeps on the word.
+        # In parking forms the hand-over is an exchange: its old value tells whether a waiter sleeps on the word.
         self.assertGreaterEqual(len(self.unlock("twa_id", "park")[0]), 1)
 
     def test_twa_staged_leaves_the_array_alone(self):

@@ -194,7 +194,7 @@ TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
   const machine all = known_machine("t7-2");  // its exchange is such a loop
   machine m = all;
   m.keeps_for_retry = false;
-  // They do where all threads come at once, and then nobody gets away from the word. One after another they find a queue.
+  // They do if all threads arrive at once, for then no thread leaves the word. If threads arrive one after another they find a queue.
   const auto mcs = [](const machine& on, unsigned threads) {
     return run(on, {"mutexbench", "mcs-spin", threads, 1000, {}, 3, "", true}).throughput;
   };
@@ -392,7 +392,7 @@ TEST(ingredients, without_migration_threads_stay_where_they_began) {
 TEST(ingredients, without_time_slices_a_thread_too_many_does_no_harm) {
   const machine all = known_machine("x5-2");
   machine m = all;
-  m.os->slice = cycles{1} << 39;  // whoever spins keeps its CPU
+  m.os->slice = cycles{1} << 39;  // a spinning thread keeps its CPU
   const setting s{"mutexbench", "ticket-spin", 73, 10000, {}, 1};
   EXPECT_LT(run(all, s).throughput, 0.2 * throughput(all, "ticket-spin", 72)) << "who comes next has no CPU";
   EXPECT_NEAR(run(m, s).throughput, throughput(m, "ticket-spin", 72), 0.1);

@@ -117,7 +117,7 @@ TEST(metrics, mttr_counts_the_others) {
   EXPECT_EQ(workloads::working_set(std::span(paper).first(6), 6), 3);
 }
 
-// ---- overtakings, counted by a look at all who wait ------------------------------------------------------------------------------
+// ---- bypasses, counted by a comparison with all waiters ------------------------------------------------------------------------------
 
 /// What the meter did once, and must still say.
 class scan {
@@ -211,7 +211,7 @@ TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
         expected.doorway(t, order);
       }
       if (inside >= 0) {
-        seen.doorway(&seen, unsigned(inside), now);  // who is in has no place any more
+        seen.doorway(&seen, unsigned(inside), now);  // an admitted thread has left the order
         expected.doorway(unsigned(inside), now);
       }
     }

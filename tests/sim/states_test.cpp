@@ -2,7 +2,7 @@
 // a cohort stays with one node or does not, by the order in which it releases its two locks.
 //
 // With T threads, a hand-over of h between threads that are awake, L to one that sleeps (wake-up, system calls, switch), and a
-// spin budget of S: nobody sleeps where (T-1)·h < S, and once all sleep they go on doing so where (T-1)·L > S.
+// spin budget of S: no thread sleeps if (T-1)·h < S; once all sleep, they continue to if (T-1)·L > S.
 #include <gtest/gtest.h>
 
 #include <cinttypes>
@@ -54,7 +54,7 @@ struct history {
   double sleeps_an_operation(std::uint64_t from, std::uint64_t to) const {
     return sum(sleeps, from, to) / sum(operations, from, to);
   }
-  /// The first part from then on in which nobody sleeps; the end: none.
+  /// The first part from then on in which no thread sleeps; the end if there is none.
   std::uint64_t awake_again(std::uint64_t from) const {
     std::size_t i = from / part_ns;
     while (i < sleeps.size() && (operations[i] == 0 || sleeps[i] != 0)) i++;
@@ -157,8 +157,8 @@ TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
 }
 
 TEST(restricting_that_parks, goes_to_and_fro) {
-  // The few who circulate sleep if a passive one takes longer to wake than they spin. One wake-up that is quick ends that, the next
-  // who must be woken, because the queue was empty, begins it again.
+  // The circulating threads sleep if a passive one takes longer to wake than they spin. One quick wake-up ends that; the next wake-up,
+  // needed because the queue was empty, begins it again.
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;

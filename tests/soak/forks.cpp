@@ -1,5 +1,5 @@
-// A fork while the other threads hold, wait and are queued everywhere. The child has one thread; what that one held is in
-// order there, what nobody held is free, and everything serves the child's own new threads.
+// A fork while the other threads hold locks, wait and are queued. The child has one thread. What that thread held is
+// consistent there, what no thread held is free, and every object works for new threads of the child.
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

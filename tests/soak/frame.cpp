@@ -236,7 +236,7 @@ page::page(random_source& random) : offset_(8 * random.below(500)), way_(random.
 }
 
 void page::vanish() {
-  // The usual way; a way in which nobody else's next page comes to lie there; and one that shows who writes.
+  // Unmap; protect, so that no later mapping gets the address; or overwrite, which shows a later write.
   if (way_ == 0) {
     munmap(base_, page_size);
   } else if (way_ == 1) {

@@ -62,7 +62,7 @@ struct shared_objects {
   shared_objects(random_source& random, int threads);
   void finish();  // all threads are gone: the counts must add up
 
-  /// Whether one more thread may wait without a deadline: some must stay who do something.
+  /// Whether one more thread may wait without a deadline: some must stay that make progress.
   bool may_block();
 
   int threads;
@@ -84,13 +84,13 @@ void post_from_handler(shared_objects& shared);
 /// How things stand when the traffic is to end.
 struct standing {
   int waiters = 0;
-  const char* owed = nullptr;  // what an object has, although somebody waits for it
+  const char* owed = nullptr;  // what an object has although a thread waits for it
   const void* object = nullptr;
   long units = 0;
   int owed_waiters = 0;
 };
 standing look_at(shared_objects& shared);
-/// Gives all who wait what they wait for.
+/// Gives all waiters what they wait for.
 void release_waiters(self& me, shared_objects& shared);
 
 }  // namespace soak

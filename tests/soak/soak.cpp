@@ -109,7 +109,7 @@ void* watch(void*) {
   while (!all_done.load()) {
     nap(50 * millisecond);
     const std::int64_t at = now();
-    // The whole process, or the machine, may have been stopped: that is nobody's fault in here.
+    // The whole process, or the machine, may have been stopped: no error of a lock then.
     const std::int64_t asleep_myself = at - looked - 2 * second;
     looked = at;
     long sum = 0;

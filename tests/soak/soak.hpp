@@ -1,4 +1,4 @@
-// What the soak's parts share: random numbers, threads that a watchdog sees, mutexes that check who is inside.
+// What the soak's parts share: random numbers, threads that a watchdog sees, mutexes that check exclusion.
 //
 // The soak is a plain pthread program that has never heard of Usher: everything it asks for, POSIX promises.
 #pragma once
@@ -62,7 +62,7 @@ extern std::atomic<long> totals[operations];
 
 /// A thread as the watchdog sees it. Slots are reused, never freed.
 struct watched {
-  std::atomic<int> tid{0};  // of the kernel; 0: nobody's
+  std::atomic<int> tid{0};  // of the kernel; 0: none
   std::atomic<const char*> what{nullptr};
   std::atomic<const void*> object{nullptr};
   std::atomic<int> object_size{0};
@@ -147,7 +147,7 @@ bool asleep(int tid);
 
 // ---- failing ---------------------------------------------------------------------------------------------------------
 
-/// Says why, who waits on what, and with which seed to repeat it; then aborts (a forked child exits with 3).
+/// Prints the reason, every wait with its object, and the seed that repeats the run; then aborts (a forked child exits with 3).
 [[noreturn]] void fail(const char* file, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
 #define FAIL(...) ::soak::fail(__FILE__, __LINE__, __VA_ARGS__)
 #define REQUIRE(condition, ...)          \
@@ -190,7 +190,7 @@ class placed {
   T* at_ = nullptr;
 };
 
-/// A page of its own for one object, which goes away, or is made rubbish that nobody may touch any more.
+/// One object on a page of its own, which is unmapped or overwritten when the object's life ends.
 class page {
  public:
   explicit page(random_source& random);
@@ -234,14 +234,14 @@ class guarded {
 
   pthread_mutex_t* mutex() const { return mutex_.get(); }
   kind which() const { return kind_; }
-  /// When nobody is inside.
+  /// Without a thread in the critical section.
   void check_count() const;
 
  private:
   placed<pthread_mutex_t> mutex_;
   kind kind_ = kind::normal;
   std::atomic<int> owner_{0};    // atomic, so that a broken lock is reported and not undefined
-  long entered_ = 0, seen_ = 0;  // plain on purpose: read when somebody enters, written when he leaves
+  long entered_ = 0, seen_ = 0;  // plain on purpose: read at enter(), written at leave()
   std::atomic<long> expected_{0};
 };
 

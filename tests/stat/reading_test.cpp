@@ -163,7 +163,8 @@ TEST_F(reading, destroyed_objects_are_in_the_sums_only) {
   EXPECT_NEAR(r.seen.waiting.total, 0.008, 1e-9);
   EXPECT_TRUE(r.seen.waiting_is_hidden);
   EXPECT_NEAR(r.seen.holding.total, 5000 * 300e-9, 1e-9);
-  EXPECT_NEAR(r.seen.held_share.value_or(0), 0.2, 1e-9);  // of the process's time: nobody knows how long they lived
+  EXPECT_NEAR(r.seen.held_share.value_or(0), 0.2,
+              1e-9);  // of the process's time: the lives of the threads are not known
 }
 
 TEST_F(reading, what_was_never_used_is_no_row) {

@@ -117,7 +117,7 @@ TEST(rules, uncontended) {
               r.seen.waiting_is_hidden = true;
               r.seen.threads.clear();
             }),
-            "cool");  // nobody knows
+            "cool");  // unknown
   EXPECT_NE(rule_of([&](row& r) {
               none(r);
               r.seen.waiting.count = 1;  // a call that timed out, even

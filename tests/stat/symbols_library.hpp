@@ -11,7 +11,7 @@ using asks = void* (*)();
 
 /// An exported function that calls.
 call exported(asks who);
-/// The same, by a function that nobody outside can see.
+/// The same, by a function that is not exported.
 call by_hidden(asks who);
 
 extern int exported_data[8];

@@ -66,7 +66,7 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   void* address = address_of(reference->function);
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
-  // And all versions to one and the same function, the one that everybody else gets; but the library exports a few condition
+  // And all versions to one function, the one that all other callers are bound to; but the library exports a few condition
   // functions twice, once with a version.
   if (strncmp(reference->symbol, "pthread_cond_", 13) != 0) CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
 }

@@ -263,7 +263,7 @@ CASE(the_patient_are_not_kept_out) {
   for (int i = 0; i < 6; ++i) join_thread(threads[i]);
 }
 
-// -- unlocks that belong to nobody, among threads that do it right --
+// -- unlocks by threads that do not own the mutex, among threads that do --
 
 static void* unlock_out_of_turn(void* argument) {
   struct rush* rush = argument;

@@ -9,7 +9,7 @@
 #include <limits.h>
 
 /// The C library counts a mutex's users at offset 12; a lock of ours keeps its timed waiters there: none
-/// here. To be asked while the mutex is held, once, and nobody waits.
+/// here. To be called once, while the mutex is held and no thread waits.
 static inline bool is_the_c_librarys(const pthread_mutex_t* mutex) {
   return mutex->__data.__nusers != 0;
 }

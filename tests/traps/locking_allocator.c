@@ -1,5 +1,5 @@
 // To be preloaded: a heap of the simplest sort behind one pthread mutex, as allocators have it. It is needed
-// before anybody's constructor, by the loader itself. When a lock allocates, the allocator is entered while
+// before all constructors, by the loader itself. When a lock allocates, the allocator is entered while
 // it is inside, and says so.
 #define _GNU_SOURCE
 #include <errno.h>

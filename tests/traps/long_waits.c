@@ -25,7 +25,7 @@ static long my_switches(void) {
   return r.ru_nvcsw;
 }
 
-/// Sleeps while it holds: whoever can have the mutex then is for the library to say, not for the machine.
+/// Sleeps while it holds the mutex: the library then decides the next owner, not the machine's timing.
 static void* use_again_and_again(void* argument) {
   struct scene* s = argument;
   for (bool over = false; !over;) {
@@ -187,7 +187,7 @@ static void* get_in(void* argument) {
   return NULL;
 }
 
-// The mutex goes from one of them to the next; nobody sleeps through a release until the deadline.
+// Each unlock gives the mutex to the next waiter: no waiter sleeps until its deadline although the mutex was released.
 CASE(deadlines_that_are_met) {
   struct crowd c = {.switches = 0};
   pthread_mutex_init(&c.mutex, NULL);

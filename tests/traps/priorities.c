@@ -1,7 +1,7 @@
 // The order of sleeping waiters with real-time priorities: POSIX has sem_post unblock the highest priority first, and of
 // several the thread that has waited longest; on mutexes and condition variables the scheduling policy decides.
 //
-// All threads share one CPU, so that nobody comes by awake. Where the machine gives no real-time priorities, the cases
+// All threads share one CPU, so that no running thread barges in. Where the machine gives no real-time priorities, the cases
 // `…/nice` show the order: run with USHER_FAKE_PRIORITIES=nice, by which a priority is 19 less the nice value.
 #include "cases.h"
 

@@ -37,7 +37,7 @@ FORKS = (("hand_over", "ghosts/fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 
-# Whose mutexes let those who sleep in by priority; semaphores and condition variables do it under every lock.
+# Locks whose mutexes admit sleeping waiters by priority. Semaphores and condition variables do so under every lock.
 SERVE_BY_PRIORITY = {"loiter", "loiter-barging", "loiter-cull", "loiter-eager", "loiter-numa"}
 
 FAMILIES = {
@@ -135,7 +135,7 @@ def symbols():
     check("thread_local_storage_is_small", size < 1024, f"{size} bytes of initial-exec storage")
 
     run_cases("bindings", "bindings", environment("loiter", [LIB]))
-    # As the loader sees it: nobody but the library itself gets a function of these families from the C library.
+    # By the record of the loader: no object but the library itself is bound to a function of these families in the C library.
     status, out, err = run([BIN / "environment", "--threads", "2"],
                            environment("loiter", [LIB], LD_DEBUG="bindings"), 60)
     bound, missed = 0, []
@@ -286,7 +286,7 @@ def under_lock(lock):
     for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
     alone(lock)
-    # The others ask for what locks promise that hand over to those who have waited long.
+    # The other cases need a lock that hands over to waiters which have waited long.
     others = "deadlines_that_pass", "deadlines_that_are_met"
     hands_over = lock.startswith("loiter") and lock not in ("loiter-barging", "loiter-store")
     every = [] if hands_over else [word for name in others for word in ("--only", name)]

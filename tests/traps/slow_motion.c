@@ -69,7 +69,7 @@ static void* come_by_trylock(void* unused) {
   return unused;
 }
 
-// Those who still wait may well look at the mutex meanwhile, and find it gone: they look again later. The thread that
+// Threads that still wait may read the mutex meanwhile and find it gone: they read again later. The thread that
 // unlocks does not come here; its faults go to the process that traces it.
 static void look_again(int number, siginfo_t* info, void* context) {
   (void)context;
@@ -133,7 +133,7 @@ static void trace(pid_t child) {
     }
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
     ++steps;
-    // Whoever can come now shall come now. Once somebody has, there is nothing to wait for.
+    // A thread that can acquire the mutex here shall do so now; once one has, this loop does not wait.
     if (!flag_get(&stage->gone)) usleep(flag_get(&stage->taken) ? 200 : 20);
   }
   CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);

@@ -144,7 +144,7 @@ TEST_P(every_lock, hand_over_hand) {
 
 TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
   if (is_beyond_posix()) GTEST_SKIP() << "not one of ours";
-  // The owner overwrites the lock with garbage: whoever unlocked before must not look any more. (A test that
+  // The owner overwrites the lock with garbage: the thread that unlocked before must not read it any more. (A test that
   // fails sometimes if it is wrong; the real evidence is the argument in each header.)
   for (int i = 0; i < 200; i++) {
     auto s = std::make_unique<storage>();

@@ -1,4 +1,4 @@
-// The locks of "Malthusian Locks" and the wider Fairlock: who comes in when, by their words.
+// The locks of "Malthusian Locks" and the wider Fairlock: the order of admission, shown by their words.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <time.h>
@@ -157,7 +157,7 @@ TEST(loiter_parts, a_mark_that_a_plain_store_has_wiped_out_costs_a_look) {
     while ((word(l, 0) & asleep) == 0) std::this_thread::yield();
     set_outer(l, held);  // as an unlock and the next lock do that have not seen the mark
   }
-  set_outer(l, 0);  // the same, without the next lock: nobody wakes the standby
+  set_outer(l, 0);  // the same, without the next lock: no thread wakes the standby
   const auto begin = std::chrono::steady_clock::now();
   while (!in && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) std::this_thread::yield();
   EXPECT_TRUE(in);

@@ -132,7 +132,7 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(tail(), no_node);
 }
 
-/// In MCSg+ nobody puts π back: there are two groups only if another guest comes in between. T1 and T2, G2, T3 and T4, in
+/// In MCSg+ no thread stores π again: there are two groups only if another guest arrives in between. T1 and T2, G2, T3 and T4, in
 /// this order; then the first guest leaves. Returns with T1 and T3 about to try again.
 template <class Lock>
 struct two_groups {
@@ -935,7 +935,7 @@ TEST(cohort, runs_end_tkt_mcsg_plus_plus) {
   runs_end(any_lock::make<cohort<scripted, by_script, ticket, mcsg_plus_plus, 3>>());
 }
 
-/// As long as somebody waits in the node, 64 hand-overs and not one more or less (Table 2: "threshold 64").
+/// As long as a thread waits in the node, 64 hand-overs, no more and no less (Table 2: "threshold 64").
 void passes_64_times(any_lock lock) {
   actor far(1);
   lock.lock();
@@ -978,7 +978,7 @@ TEST(cohort, passes_64_times_ptl_tkt) {
   passes_64_times(any_lock::make<c_ptl_tkt<scripted, by_script>>());
 }
 
-/// Who waits for nobody hands over to nobody: the global lock is free after an unlock without waiters in the node.
+/// An unlock without waiters in the node releases the global lock.
 TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
   c_mcs_mcs<scripted, by_script> lock{};
   actor far(1);
@@ -990,7 +990,7 @@ TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
   EXPECT_TRUE(far.ended());
 }
 
-/// G14, §6.3: a guest has to do with the global lock only, and is in the way of nobody's local lock.
+/// G14, §6.3: a guest uses the global lock only, and delays no local lock.
 void guests_go_straight_to_the_global_lock(any_lock lock) {
   const auto* const begin = static_cast<const unsigned char*>(lock.address());
   const auto only_global = [&](const actor& a) {

@@ -1,4 +1,4 @@
-// Who comes in when: arrival and admission as the platform's hooks see them, or by the locks' own words.
+// The order of admission: as the platform's hooks for arrival and admission record it, or by the locks' own words.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// The ticket family: who waits where, what an unlock touches, what is where in the array, numbers that wrap; and of those
-// locks that are too large for the tables of every_lock_test what it says of the others.
+// The ticket family: the words that waiters watch, the words that an unlock touches, places in the array, numbers that wrap. For locks
+// that are too large for the tables of every_lock_test: what that test shows of the others.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ static_assert(sizeof(partitioned_ticket<native, stp>) == 9 * 128 && sizeof(ander
 static_assert(sizeof(awn<native, stp>) == 8 + 64 * 8);
 static_assert(sizeof(twa_private<native, stp>) == 8 + 4 * 4096);
 
-// ---- who waits where
+// ---- the words that waiters watch
 
 /// A lock's word as the trace names it.
 const void* word_at(const void* lock, std::size_t byte) {
@@ -345,7 +345,7 @@ TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
     EXPECT_LT(static_cast<const std::atomic<std::uint32_t>*>(*slots.rbegin()) - usher_process_state.waiting_array,
               std::ptrdiff_t(size));
   }
-  cpus = 0;  // nobody has asked
+  cpus = 0;  // as before the first call
   EXPECT_EQ(native::cpus(), really);
   EXPECT_EQ(cpus, really);
 }

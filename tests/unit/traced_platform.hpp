@@ -1,5 +1,5 @@
-// The hardware with a record of who does what to which word, for the spinning forms of locks: so that a test can say where
-// everybody waits, and stop a thread before an operation.
+// The native platform with a record of each thread's operations on words, for the spinning forms of locks. A test can tell which word
+// each thread watches, and stop a thread before an operation.
 #pragma once
 
 #include <chrono>

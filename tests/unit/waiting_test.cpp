@@ -1,4 +1,4 @@
-// The condition variable and the semaphore that C++ programs embed: what they promise, and the order of those who wait.
+// The condition variable and the semaphore that C++ programs embed: their guarantees, and the order of their waiters.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,7 +123,7 @@ TYPED_TEST(conditions, notify_all_reaches_all_and_the_variable_may_go) {
         c->notify_all();
         EXPECT_TRUE(c->close());
         void* const gone = c.release();
-        std::memset(gone, 0xff, sizeof *c);  // nobody touches it any more
+        std::memset(gone, 0xff, sizeof *c);  // no thread may touch it from now on
         ::operator delete(gone);
       }
     }
@@ -144,7 +144,7 @@ TYPED_TEST(conditions, waits_end_in_time) {
   EXPECT_FALSE(c.wait_for(lock, 1ms, [] { return false; }));
   EXPECT_TRUE(c.wait_for(lock, std::chrono::hours::max(), [] { return true; }));
   EXPECT_TRUE(lock.owns_lock());
-  c.notify_one();  // nobody
+  c.notify_one();  // without a waiter
   c.notify_all();
 }
 

@@ -91,7 +91,7 @@ try:
 except threading.BrokenBarrierError:
     patience["barrier"] = True
 
-# An event that opens for everybody, futures that depend on each other, and timers.
+# An event that all threads wait for, futures that depend on each other, and timers.
 opened, passed = threading.Event(), threading.Semaphore(0)
 guests = [threading.Thread(target=lambda: (opened.wait(30), passed.release())) for _ in range(threads)]
 for t in guests:
@@ -106,7 +106,7 @@ with concurrent.futures.ThreadPoolExecutor(threads) as pool:
     jobs = min(each, 200)
     squares = sum(f.result(30) for f in concurrent.futures.as_completed([pool.submit(pow, n, 2) for n in range(jobs)]))
     mapped = list(pool.map(lambda n: len(zlib.compress(block)) + n, range(20)))
-    # One that waits holds a thread of the pool: only where there is another for whom it waits for.
+    # A waiting job occupies a thread of the pool: so it waits only if another thread runs the job that it waits for.
     chained = pool.submit(lambda: pool.submit(lambda: 41).result(30) + 1).result(30) if threads > 1 else 42
 
 checks = {

@@ -104,7 +104,7 @@ void signals() {
   signal_figures.say("timeouts", gave_up);
 }
 
-// -- two signals for one waiter: the second, too, finds nobody --
+// -- two signals for one waiter: the second finds no waiter --
 
 namespace {
 pthread_mutex_t twice_mutex = PTHREAD_MUTEX_INITIALIZER;

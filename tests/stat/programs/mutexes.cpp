@@ -46,7 +46,7 @@ void one_hot() {
   account* all = open_accounts();
   constexpr int threads = 4, hot_rounds = 150, cold_rounds = 2;
   in_threads(threads, [all](int self) {
-    for (int i = 0; i < cold_rounds * accounts; ++i)  // nobody else uses these
+    for (int i = 0; i < cold_rounds * accounts; ++i)  // no other thread uses these
       if (const int mine = i % accounts; mine % threads == self && mine != hot_account) pay_into(all[mine]);
     for (int i = 0; i < hot_rounds; ++i) {
       pay_into_hot(all[hot_account]);
@@ -110,7 +110,7 @@ void held_over_sleep() {
   });
 }
 
-// -- a thread that starves: others, one for each CPU, watch for its release, and whoever sleeps finds it taken --
+// -- a thread that starves: others, one for each CPU, poll for the release, and a woken thread finds the mutex taken --
 
 namespace {
 pthread_mutex_t greedy_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -284,7 +284,8 @@ void kinds() {
   meet(adaptive_mutex, adaptive_figures, 20, 0);
   meet(checking_mutex, checking_figures, 20, 0);
   pthread_mutex_lock(&checking_mutex);
-  for (int i = 0; i < 7; ++i) check(pthread_mutex_lock(&checking_mutex) == EDEADLK);  // nobody had it oftener for that
+  for (int i = 0; i < 7; ++i)
+    check(pthread_mutex_lock(&checking_mutex) == EDEADLK);  // a refused call is no acquisition
   pthread_mutex_unlock(&checking_mutex);
   check(pthread_mutex_unlock(&checking_mutex) == EPERM);
   checking_figures.took(0, 0);
@@ -325,7 +326,7 @@ void tries() {
   tried_figures.say("acquisitions", 501);
 }
 
-// -- locks that nobody waits for --
+// -- locks without waiters --
 
 namespace {
 pthread_mutex_t idle_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -57,7 +57,7 @@ void made_and_destroyed() {
   contend(3, 20, 1 * ms);
 }
 
-/// 10^5 of the heap's at once, which nobody initialises or destroys.
+/// 10^5 mutexes on the heap at once, without init or destroy.
 void many_at_once() {
   constexpr std::size_t all = 100000;
   contend(3, 20, 1 * ms);
@@ -181,7 +181,7 @@ void handler_posts() {
   const itimerval each{{0, 1000}, {0, 1000}}, never{};
   std::atomic<long> all{-1};
   in_threads(3, [&](int self) {
-    if (self == 0) {  // the only one who is interrupted
+    if (self == 0) {  // the only thread that is interrupted
       pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
       setitimer(ITIMER_REAL, &each, nullptr);
       for (const std::int64_t end = now() + 200 * ms; now() < end;) {
