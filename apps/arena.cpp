@@ -1,9 +1,9 @@
-// The arena's own program: plain pthread calls, measured under the C library's mutex and, by the preload, under others.
-// One run is one point: threads that take one of some mutexes, work for a while with it, and for a while without it
-// (tools/arena.py has the list of points, gives a library and a time limit, and compares). Prints one line of JSON.
+// The arena's own program: plain pthread calls, measured under the C library's mutex and, with the preload, under other locks.
+// One run is one point: each thread locks one of several mutexes, works with it, and works without it
+// (tools/arena.py has the list of points, sets library and time limit, and compares). Prints one line of JSON.
 //
-// Work is a number of steps, not a time: so a section has the same instructions under every lock, and a thread that loses
-// its CPU in one does not find it over when it comes back. `--what calibrate` says what a step takes here.
+// Work is a number of steps, not a time: a section executes the same instructions under every lock, and a thread that is
+// preempted in one still has to finish it. `--what calibrate` prints the time of a step.
 //
 // What a thread measures beside its work is the same under every lock: the time-stamp counter once an operation, after the
 // unlock, and once more before the lock where there is work outside. A wait is the time from one to the other: from

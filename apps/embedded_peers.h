@@ -1,5 +1,5 @@
-// Timing loops over other people's locks that are best, or only, compiled as C: n uncontended pairs each, in
-// line where their library offers it.
+// Timing loops over locks of other libraries that are compiled as C: n uncontended pairs each, inlined if the library
+// offers it.
 #ifndef USHER_WORKLOADS_EMBEDDED_PEERS_H
 #define USHER_WORKLOADS_EMBEDDED_PEERS_H
 

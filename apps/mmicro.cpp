@@ -1,6 +1,6 @@
 // mmicro, as in "Malthusian Locks" (§6.5): each thread allocates 1000 blocks of 1000 bytes and zeroes them, then frees
-// them all, again and again. Made for an allocator whose one lock goes through pthread: the C library's own does not, a
-// preloaded jemalloc with one arena does. A block that is not its owner's alone shows when it is freed.
+// them all, again and again. Made for an allocator whose one lock is a pthread mutex: the C library's is not, a
+// preloaded jemalloc with one arena is. A block that two threads have shows when it is freed.
 #include <cstdlib>
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
-// Command lines and failure for the workload programs. Small on purpose: these programs run under an
-// instruction counter and a dozen times in a row, so they start with nothing but what they need.
+// Command lines and failure of the workload programs. Small on purpose: these programs run under an
+// instruction counter and a dozen times in a row, so their start must be short.
 #pragma once
 
 #include <charconv>
@@ -15,8 +15,8 @@ namespace workloads {
 
 inline const char* program_name = "workload";
 
-/// One line on stderr, then out. Not exit(): other threads may still be running, and exit() would destroy
-/// under them.
+/// Prints one line on stderr and ends the process. Not by exit(): other threads may still run, and destructors must not run under
+/// them.
 [[noreturn]] inline void fail(const std::string& why, int status = 1) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", program_name, why.c_str());

@@ -1,4 +1,4 @@
-// A thread's line in /proc, which says whether it could run.
+// A thread's state in /proc: whether it is runnable.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ namespace workloads {
 
 class thread_state {
  public:
-  std::atomic<long> through{0};  ///< the last round in which it has had the mutex again: then it is no part of the herd
+  std::atomic<long> through{0};  ///< the last round in which it has acquired the mutex again
 
   explicit thread_state(pid_t thread) {
     const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";

@@ -1,4 +1,4 @@
-# The one reader of src/catalog/catalog.list here (for Python: tools/catalog.py), and what makes one source file a lock.
+# The only reader of src/catalog/catalog.list in CMake (in Python: tools/catalog.py), and the generation of one source file a lock.
 #
 #   usher_read_catalog(<names> <headers> <types> [<headings>])
 #       the columns of the list, as lists: foreach(name header type IN ZIP_LISTS names headers types), and the headings that

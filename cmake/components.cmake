@@ -1,5 +1,5 @@
-# usher_component(<name> <description> [NEEDS <name>] [DEFAULT <value>]): the option USHER_BUILD_<name>. On by default where Usher
-# is built by itself, unless it needs what is off. Switched on without what it needs: one line.
+# usher_component(<name> <description> [NEEDS <name>] [DEFAULT <value>]): the option USHER_BUILD_<name>. On by default if Usher
+# is the top-level project, unless it needs a component that is off. Switched on without that: an error of one line.
 function(usher_component name description)
   cmake_parse_arguments(ARG "" "NEEDS;DEFAULT" "" ${ARGN})
   set(default ${PROJECT_IS_TOP_LEVEL})

@@ -1,4 +1,4 @@
-# What all components share of the installation: the headers, the CMake package `usher` and usher.pc; README.md says how to use
+# The common part of the installation: the headers, the CMake package `usher` and usher.pc; README.md says how to use
 # them. The rest is installed where it is built.
 include(CMakePackageConfigHelpers)
 install(DIRECTORY include/usher DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")

@@ -1,5 +1,5 @@
-# What the components need and Usher does not bring, looked for only where the component is built. Whatever is missing is said at
-# once, a line each.
+# The packages that components need, searched for only if the component is built. All missing ones are reported together,
+# a line each.
 set(usher_missing)
 
 # usher_need(<component> <what> <Debian package> <whether it was found>)

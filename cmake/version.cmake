@@ -1,4 +1,4 @@
-# usher_version: what include/usher/version.h says, for project(). Its numbers must say the same.
+# usher_version: the version in include/usher/version.h, for project(). Its text and its numbers must agree.
 set(version_header ${CMAKE_CURRENT_LIST_DIR}/../include/usher/version.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${version_header})
 file(READ ${version_header} version_text)

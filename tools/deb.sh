@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the Debian packages of this tree into a folder, and says how to install them: tools/deb.sh FOLDER [JOBS].
-# debian/ says what they are, but for two things that the tree says already: the version (include/usher/version.h), and the packages
-# that are needed to build (packages.txt). DEBFULLNAME and DEBEMAIL, where they are set, say whose the packages are.
+# Builds the Debian packages of this tree into a folder, and prints how to install them: tools/deb.sh FOLDER [JOBS].
+# debian/ defines them, except for the version (include/usher/version.h) and the packages that the build needs (packages.txt).
+# DEBFULLNAME and DEBEMAIL, if set, name the maintainer.
 set -eu
 tree=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make demo` shows: `usher try` on three real programs, two locks beside the C library's. Half a minute at most for each.
+# The demonstration of `make demo`: `usher try` on three real programs, two locks beside the C library's. Half a minute at most for each.
 set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make demo" >&2; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages of packages.txt that are missing, with apt-get, as root or with sudo, and says what and
-# why. Sections of packages.txt begin with `# -- NAME`; with arguments, installs those whose NAME contains one of them,
+# Installs the Debian packages of packages.txt that are missing, with apt-get, as root or with sudo, and prints them with the
+# reason. Sections of packages.txt begin with `# -- NAME`; with arguments, installs those whose NAME contains one of them,
 # without, the sections `to build`, `to test and measure`, `package` (tested, too) and `the demo`.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
-"""The groups of measure_waits.py that say how large certain faults are: signalled, held, deadlines, broadcast. Each is a
-function that measures and one that makes tables of what was measured, beside what was measured before."""
+"""The groups of measure_waits.py that measure the size of known faults: signalled, held, deadlines, broadcast. Each has a
+function that measures and one that makes tables, with an earlier measurement beside."""
 
 import statistics
 

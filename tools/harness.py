@@ -1,5 +1,5 @@
-"""What the demo, the compatibility tests and the measurements share: running a program under an outside time limit in a
-process group of its own, and saying where a measurement was taken."""
+"""For the demo, the compatibility tests and the measurements: running a program under an outside time limit in a
+process group of its own, and the provenance of a measurement."""
 
 import datetime
 import os
@@ -25,13 +25,13 @@ PASS_THROUGH = ["pthread", "pthread-adaptive"]
 
 
 def die(message, status=2):
-    """One clear line, and out."""
+    """Prints one line and ends the program."""
     print(f"{Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
     sys.exit(status)
 
 
 class Build:
-    """A build folder, and where things lie in it."""
+    """A build folder and the places of its files."""
 
     def __init__(self, folder):
         self.folder = Path(folder).resolve()
@@ -61,7 +61,7 @@ def plain_locks(build):
 
 
 def clean_environment(extra=None):
-    """Ours without what would select a lock behind a test's back."""
+    """This environment without the variables that select a lock."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
     env["LC_ALL"] = "C"
     env.update(extra or {})

@@ -1,8 +1,8 @@
-"""Published numbers that nothing was set by: no number of a machine's file, no parameter of a program, no constant of a lock. Used by
+"""Published numbers that were used for no calibration: not for a machine's file, a program's parameter or a lock's constant. Used by
 held_out.py.
 
-A number that a key of a machine was set for names that key: as long as the machine's file marks it `fitted`, the number is shown among
-those that are not held out. So is one that the program was set by (`spent`).
+A number to which a key of a machine was fitted names that key: as long as the machine's file marks the key `fitted`, the number is shown
+among those that are not held out. So is a number to which the program was fitted (`spent`).
 """
 
 from dataclasses import dataclass, field

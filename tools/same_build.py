@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether two builds are the same but for where their sources lie: for commits that move and rename.
+"""Whether two builds are the same, wherever their sources lie: for commits that move and rename.
 
   tools/same_build.py --build build/release --record before.json     what a build is, exactly
   tools/same_build.py --build build/release --compare before.json    the same, or what differs

@@ -3,8 +3,8 @@
 A figure is a number of one run (one seed, one jitter) over all points of the row; `holds` judges its median. A figure without it
 is reported and not judged; so is one that a number of the machine was set for. "As good as" is within 10 %, as in the ledger.
 
-Where what a machine does is not known, or a program's waiters may spin for longer or shorter, a row has several *forms*, each of which
-runs everything and is judged for itself.
+If a property of a machine is not known, or a program's waiters may spin for longer or shorter, a row has several *forms*. Each form
+runs everything and is judged by itself.
 """
 
 from dataclasses import dataclass, field

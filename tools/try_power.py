@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `usher try` can see: runs the simulated trials (tests/unit/contest_power.cpp), writes results/try-power.jsonl, draws
+"""The power of `usher try`: runs the simulated trials (tests/unit/contest_power.cpp), writes results/try-power.jsonl, draws
 results/try-power.svg and puts the tables into docs/measurements/try-itself.md. Deterministic; about a minute."""
 
 import argparse

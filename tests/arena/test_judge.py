@@ -1,4 +1,4 @@
-"""How the arena judges, with made-up runs: nothing is measured."""
+"""The arena's judgement, with made-up runs: nothing is measured."""
 
 import itertools
 import math

@@ -1,5 +1,5 @@
-"""tools/arena.py from outside: three points for a moment, resumed; what it refuses; a packed folder. What is measured in so
-short a time is of no interest. Argument: the build folder."""
+"""tools/arena.py from outside: three short points, resumed; refused options; a packed folder. The figures of so
+short a time are not used. Argument: the build folder."""
 
 import json
 import subprocess

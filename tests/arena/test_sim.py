@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The arena on simulated machines: what is run, what is not run again, and which lock is the best one of a point."""
+"""The arena on simulated machines: the runs, results that are not run again, and the best lock of a point."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-// The native world: what it counts, where it puts threads and blocks, whether it sees that a lock does not exclude.
+// The native world: its counts, the places of threads and blocks, and that it detects a lock without exclusion.
 #include <gtest/gtest.h>
 
 #include <filesystem>

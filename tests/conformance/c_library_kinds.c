@@ -1,5 +1,5 @@
-// Mutexes that ask for what only the C library and the kernel can give: robust, priority-inheriting,
-// priority-protected, process-shared. They must go on working under another lock's name, untouched.
+// Mutexes with abilities of the C library and the kernel alone: robust, priority-inheriting,
+// priority-protected, process-shared. They must work unchanged under the name of another lock.
 #include "kinds.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
-// Cancellation of threads that wait for a condition or a semaphore: when it acts, what the clean-up handlers
-// find, and that no wake is lost with the thread that was to have it.
+// Cancellation of threads that wait for a condition or a semaphore: when it takes effect, the state in clean-up
+// handlers, and that no wake-up is lost with a cancelled thread.
 #include "kinds.h"
 #include "semaphore_calls.h"
 

@@ -1,4 +1,4 @@
-// The end of a process and of its threads: others still wait or work then, and what runs last (handlers,
+// The end of a process and of its threads. Other threads still wait or work then, and the last code (handlers,
 // destructors, the destructors of thread-specific data) locks, waits and posts.
 #include "kinds.h"
 #include "semaphore_calls.h"

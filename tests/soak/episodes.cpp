@@ -74,7 +74,7 @@ class leaves_when_cancelled {
   ~leaves_when_cancelled() {
     if (normal) return;
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
-    // As a cleanup handler: the mutex is this thread's again.
+    // As in a cleanup handler: this thread holds the mutex again.
     if (given_away) scene_.lock.ours_again(me_);
     scene_.waiting.fetch_sub(1);
     me_.count(op_cancel);
@@ -406,7 +406,7 @@ void short_lived_semaphores(self& me) {
     page where;
     std::atomic<int> done{0};
   };
-  // Kept, so that a page that was made rubbish is looked at when all is over.
+  // Kept to the end, where overwritten pages are checked.
   std::vector<std::unique_ptr<completion>> all;
   for (int i = 0; i < rounds; ++i) all.push_back(std::make_unique<completion>(me));
   team waiters(me);
@@ -477,7 +477,7 @@ void short_lived_mutexes(self& me) {
       busy.fetch_sub(1);
     });
   }
-  // One stops here and there, perhaps between the store that frees a mutex and whatever else unlocking does.
+  // Signals stop one of them now and then, perhaps between the store that releases a mutex and the rest of the unlock.
   for (int i = 0; i < 300 && busy.load() > 0; ++i) {
     if (const int tid = users.tid(me.random.below(number)); tid != 0) signal_thread(tid, signothing);
     spin_for(me.random.below(20) * microsecond);

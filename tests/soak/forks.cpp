@@ -14,7 +14,7 @@ namespace soak {
 
 namespace {
 
-/// Where a child is: the parent looks there when it must say what went wrong.
+/// The phase of a child: the parent prints it when the child fails.
 struct progress_note {
   std::atomic<const char*> phase[3];
 };

@@ -1,4 +1,4 @@
-// Threads, the watchdog's list, failing, time, and the objects that check themselves.
+// Threads, the watchdog's list, failures, time, and the objects that check themselves.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ void team::cancel(int i) {
 bool team::join(int i) {
   member& m = *members_[i];
   if (!m.joined) {
-    waiting w(owner_, "pthread_join of a helper", &m.thread, loose);  // what the helper waits for is seen at the helper
+    waiting w(owner_, "pthread_join of a helper", &m.thread, loose);  // the wait of the helper has an entry of its own
     void* result = nullptr;
     MUST(pthread_join(m.thread, &result));
     m.joined = true;
@@ -359,7 +359,7 @@ bool guarded::try_enter(self& me) {
 }
 
 void guarded::enter(self& me, strictness s) {
-  // One in eight by other calls; the last resort is the plain one.
+  // One in eight by other calls, which may fail; then by the plain one.
   if (me.random.below(8) == 0 && try_enter(me)) return;
   waiting w(me, "pthread_mutex_lock", mutex(), s);
   MUST(pthread_mutex_lock(mutex()));

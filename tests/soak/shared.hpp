@@ -1,4 +1,4 @@
-// What all threads of a round share, and what the forked children find.
+// The objects that all threads of a round share, and that forked children use.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,8 @@ struct box {
   guarded lock;
   placed<pthread_cond_t> cond;
   clockid_t clock = CLOCK_REALTIME;
-  std::atomic<long> tokens{0};  // both change with the mutex held; atomic, because the main thread looks
+  std::atomic<long> tokens{
+      0};  // both change with the mutex held; atomic, because the main thread reads them without it
   std::atomic<int> waiters{0};
   std::atomic<long> put{0}, taken{0};
 };
@@ -33,10 +34,10 @@ struct bounded_queue {
   std::deque<item> items;
   std::atomic<int> length{0}, waiting_producers{0}, waiting_consumers{0};
   std::atomic<long> pushed{0}, popped{0};
-  std::vector<long> made, seen;  // by producer; what one has made is its own, what was seen is under the mutex
+  std::vector<long> made, seen;  // by producer; `made` belongs to the producer, `seen` is guarded by the mutex
 };
 
-/// A semaphore with books.
+/// A semaphore with counts of its units.
 struct counted_semaphore {
   placed<sem_t> sem;
   std::atomic<long> posted{0}, taken{0};  // `posted` includes the initial value
@@ -81,7 +82,7 @@ struct shared_objects {
 void post(self& me, counted_semaphore& s);
 void post_from_handler(shared_objects& shared);
 
-/// How things stand when the traffic is to end.
+/// The state of the objects when the traffic is to end.
 struct standing {
   int waiters = 0;
   const char* owed = nullptr;  // what an object has although a thread waits for it

@@ -1,9 +1,9 @@
-// Mixed random traffic over everything that libusher.so takes over, for as long as asked, and the books are checked. A plain
+// Mixed random traffic over all functions that libusher.so replaces, for a given time, with checked counts. A plain
 // pthread program, which knows nothing of Usher: it must pass on the C library as it is.
 //
-// Time goes in rounds. In a round up to 32 threads do random things with mutexes, conditions and semaphores that they
-// share, and act short episodes on objects of their own. At its end no new traffic begins. Then whoever waits for something
-// that is there must get it within the patience, for nobody competes any more: what remains is a lost wake-up. All others
+// Time is divided into rounds. In a round up to 32 threads use shared mutexes, conditions and semaphores at random, and run
+// short episodes on objects of their own. At its end no new traffic begins. A thread that waits for something that is available
+// must then get it within the patience, for no thread competes any more: otherwise a wake-up was lost. All other waiters
 // are released, and every count must add up.
 #include <errno.h>
 #include <getopt.h>
@@ -45,7 +45,7 @@ void on_post_this(int, siginfo_t* info, void*) {
   errno = code;
 }
 
-/// A thread that stops for a while wherever it is: what lies between two of its instructions becomes long.
+/// Stops the interrupted thread for a while between two of its instructions, which makes races likely.
 void on_nothing(int) {
   static std::atomic<unsigned> turn{0};
   spin_for(turn.fetch_add(1, std::memory_order_relaxed) % 4 * 15 * microsecond);
@@ -73,7 +73,7 @@ void install_handlers() {
   action.sa_sigaction = on_post_this;
   action.sa_flags = SA_SIGINFO;
   MUST(sigaction(sigpost_this(), &action, nullptr) == 0 ? 0 : errno);
-  // Not for the main thread, which a process's signals would go to first, nor for the watchdog.
+  // Blocked in the main thread, which signals to the process would reach first, and in the watchdog.
   const sigset_t ours = our_signals();
   MUST(pthread_sigmask(SIG_BLOCK, &ours, nullptr));
 }
@@ -128,7 +128,7 @@ void* watch(void*) {
       std::int64_t from = w.since.load();
       if (!is_strict && ended == 0) continue;
       if (!is_strict) from = std::max(from, ended);
-      // Waiting without a deadline on what is shared ends when the main thread says so, which looks after it itself.
+      // A wait without a deadline on a shared object ends when the main thread releases it; the main thread checks those itself.
       if (!is_strict && strncmp(what, "pthread_cond", 12) == 0) continue;
       if (!is_strict && strncmp(what, "sem_", 4) == 0) continue;
       if (at - from > set.patience && w.what.load() == what && w.since.load() <= from)
@@ -145,7 +145,7 @@ pthread_key_t key;
 pthread_mutex_t exits_mutex = PTHREAD_MUTEX_INITIALIZER;
 long exits = 0, starts = 0;
 
-/// A key's destructor: the thread is nearly gone, and locks once more.
+/// A key's destructor: the thread locks once more at its end.
 void at_exit(void*) {
   MUST(pthread_mutex_lock(&exits_mutex));
   exits = exits + 1;
@@ -282,7 +282,7 @@ void start(worker& w, std::uint64_t seed) {
   w.thread = start_thread(work, &w);
 }
 
-/// Joins those that have finished; how many run.
+/// Joins the threads that have ended; the number that still run.
 int reap(self& me, std::deque<worker>& workers, bool restart) {
   int running = 0;
   for (worker& w : workers) {

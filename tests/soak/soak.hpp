@@ -1,6 +1,6 @@
 // What the soak's parts share: random numbers, threads that a watchdog sees, mutexes that check exclusion.
 //
-// The soak is a plain pthread program that has never heard of Usher: everything it asks for, POSIX promises.
+// The soak is a plain pthread program and knows nothing of Usher: it needs only what POSIX guarantees.
 #pragma once
 
 #include <errno.h>
@@ -42,13 +42,13 @@ class random_source {
 enum operation {
   op_mutex,        // acquired
   op_timed_out,    // of a mutex
-  op_cond,         // waits that ended, in whichever way
+  op_cond,         // waits that ended, by any cause
   op_signal,       // and broadcasts
   op_sem,          // units taken
   op_post,         // outside of signal handlers
   op_item,         // through a bounded queue
   op_cancel,       // waiters cancelled
-  op_short_lived,  // objects whose memory went at once
+  op_short_lived,  // objects whose memory was released at once
   op_fork,
   op_thread,
   op_interrupted,  // EINTR
@@ -83,15 +83,15 @@ class self {
   void made_progress() { seen->progress.fetch_add(1, std::memory_order_relaxed); }
 
   random_source random;
-  const int name;  // another one for every thread there ever was
+  const int name;  // unique among all threads of the run
   watched* seen;
 
  private:
   long counts_[operations] = {};
 };
 
-/// While it lives, the watchdog knows that this thread waits. `strict`: the wait must end within the patience whatever
-/// the others do. Else a lock that knows no fairness may keep it waiting for as long as there is traffic.
+/// During its life the watchdog knows that this thread waits. `strict`: the wait must end within the patience whatever
+/// the other threads do. Otherwise a lock without fairness may delay the thread as long as there is traffic.
 enum strictness { loose, strict };
 class waiting {
  public:
@@ -175,7 +175,7 @@ void nap(std::int64_t ns);
 
 // ---- objects ---------------------------------------------------------------------------------------------------------
 
-/// Room for a T at an address that is no better aligned than T demands, and that begins as rubbish.
+/// Memory for a T, filled with garbage, at an address that is aligned as T demands and no better.
 template <class T>
 class placed {
  public:
@@ -201,7 +201,7 @@ class page {
   T* at() const {
     return reinterpret_cast<T*>(base_ + offset_);
   }
-  /// The object is no more.
+  /// The end of the object's life.
   void vanish();
 
  private:
@@ -213,11 +213,11 @@ class page {
 enum class kind { normal, recursive, error_checking, adaptive };
 extern const char* const kind_names[4];
 
-/// Makes a mutex of that kind in one of the ways there are, over whatever is there.
+/// Makes a mutex of that kind in one of several ways, over the present bytes.
 void make_mutex(pthread_mutex_t* mutex, kind k, random_source& random);
 void make_cond(pthread_cond_t* cond, clockid_t clock, random_source& random);
 
-/// A mutex that checks that one thread at a time is inside. Counts how often it was entered.
+/// A mutex that checks exclusion and counts its acquisitions.
 class guarded {
  public:
   void make(random_source& random);
@@ -228,7 +228,7 @@ class guarded {
   void enter(self& me, strictness s = loose);
   bool try_enter(self& me);
   void leave(self& me);
-  /// For waiting on a condition variable, and for cleanup handlers: the mutex was given away or is ours again.
+  /// Around a wait on a condition variable, and in cleanup handlers: the mutex was released, or is held by this thread again.
   void given(self& me);
   void ours_again(self& me);
 
@@ -248,7 +248,7 @@ class guarded {
 /// pthread_cond_wait, timedwait or clockwait with a deadline far off or near; the mutex is `lock`'s. False: timed out.
 enum class patience_of_wait { endless, far, near };
 bool wait_on(self& me, pthread_cond_t* cond, clockid_t clock, guarded& lock, patience_of_wait p, strictness s);
-/// sem_wait and its kin until there is a unit or, if `near`, the deadline has passed.
+/// sem_wait, timedwait or clockwait until there is a unit or, if `near`, the deadline has passed.
 bool take_unit(self& me, sem_t* sem, patience_of_wait p, strictness s);
 
 // ---- the parts -------------------------------------------------------------------------------------------------------

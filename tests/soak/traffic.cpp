@@ -1,4 +1,4 @@
-// What workers do with the objects that they all share.
+// The actions of workers on the shared objects.
 #include <sched.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace soak {
 
 namespace {
 
-/// Inside of a mutex: mostly nothing.
+/// The critical section of a mutex: mostly empty.
 void dwell(self& me) {
   const int way = me.random.below(100);
   if (way < 70) return;
@@ -27,7 +27,7 @@ patience_of_wait some_patience(self& me, bool may_block) {
   return patience_of_wait::near;
 }
 
-/// While a thread waits without a deadline that will come.
+/// During a wait whose deadline, if any, is far off.
 class blocker {
  public:
   blocker(self& me, shared_objects& shared)
@@ -42,7 +42,7 @@ class blocker {
   const bool granted_;
 };
 
-/// Tells that there are n more of something. Each makes one waiter go on, so n signals or a broadcast.
+/// Signals n new items. Each serves one waiter, so n signals or a broadcast.
 void announce(self& me, pthread_cond_t* cond, int n) {
   if (me.random.percent(n == 1 ? 15 : 40)) {
     MUST(pthread_cond_broadcast(cond));
@@ -169,7 +169,7 @@ bool shared_objects::may_block() {
 
 namespace {
 
-/// What a thread that holds a mutex may see of it.
+/// Checks by the thread that holds the mutex.
 void look_inside(self& me, guarded& cell) {
   pthread_mutex_t* const m = cell.mutex();
   const timespec past = {1, 0};
@@ -221,7 +221,7 @@ void use_cells(self& me, shared_objects& shared) {
     dwell(me);
     if (me.random.percent(10)) look_inside(me, a);
     if (first + 1 < count && me.random.percent(10)) {
-      // In order, so no deadlock; let go in either.
+      // Locked in one order, so without deadlock; unlocked in either.
       guarded& b = shared.cells[static_cast<std::size_t>(me.random.between(first + 1, count - 1))];
       b.enter(me);
       dwell(me);
@@ -265,7 +265,7 @@ void use_boxes(self& me, shared_objects& shared, int) {
     b.waiters.fetch_add(1);
     while (b.tokens.load() == 0 && in_time) in_time = wait_on(me, b.cond.get(), b.clock, b.lock, p, loose);
     b.waiters.fetch_sub(1);
-    // Who timed out may have been signalled at the same time: it looks again, as every program must.
+    // A waiter that timed out may have been signalled at the same time: it checks again, as every program must.
     if (b.tokens.load() > 0) {
       b.tokens.fetch_sub(1);
       b.taken.fetch_add(1);

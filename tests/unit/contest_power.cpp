@@ -1,4 +1,4 @@
-// What `usher try` can see: simulated trials of locks that are no better than the C library's, and of one that is. A JSON
+// The power of `usher try`: simulated trials of locks that are no better than the C library's, and of one that is. A JSON
 // object a line, for tools/try_power.py.
 #include <cstdio>
 #include <cstdlib>
@@ -13,14 +13,14 @@ namespace {
 using simulated::machine_noise;
 using usher::cli::contest;
 
-constexpr std::size_t candidates = 4;  // of trials in which there is something to see
+constexpr std::size_t candidates = 4;  // of trials with a faster lock
 
 struct tally {
   int right = 0, wrong = 0;
   double rounds = 0, runs = 0;  ///< until the choice, of trials with the right winner; altogether, of all trials
 };
 
-/// Which candidate should win is given by its number; of none, by a number that there is none of.
+/// The number of the candidate that should win; a number beyond the candidates: none.
 tally count(const std::vector<double>& gains, std::size_t best, std::size_t budget, machine_noise& machine,
             int trials) {
   const contest fresh(gains.size());

@@ -291,7 +291,7 @@ TEST(mcscr, the_eldest_get_their_turn) {
 // ---- LOITER
 // ----------------------------------------------------------------------------------------------------------
 
-/// Two threads pass the lock between them without a pause; a third must still get in.
+/// Two threads pass the lock between them without a pause; a third must still acquire it.
 template <class Lock>
 void an_impatient_standby_is_handed_the_lock() {
   Lock lock{};
@@ -350,7 +350,7 @@ void timed_waiting() {
   m.unlock();
   late.join();
 
-  // Against threads that never leave the lock alone.
+  // Against threads that use the lock all the time.
   std::atomic<bool> stop{false};
   long counter = 0, timed = 0;
   {

@@ -1,5 +1,5 @@
-// Who is served first among sleepers with real-time priorities. The priorities are the tests' own, but for those of the
-// kernel where it gives them.
+// The order of service among sleeping waiters with real-time priorities. The priorities are the tests' own, except in the tests of
+// the kernel's.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -27,7 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The hardware, where a thread says itself which priority it has.
+/// The native platform, with a priority that the thread sets itself.
 struct ranked : native {
   static inline thread_local std::uint32_t rank = 0;
   static std::uint32_t thread_id() { return rank + 1; }

@@ -1,6 +1,6 @@
-// What locks promise of order and progress, as far as it can be seen without luck: that the promises agree with each other, and
-// that a thread gets on whatever others do. For the latter a script lets the others do the worst: before each operation of the
-// thread the words change, so that a compare-and-swap which expects what a load has seen fails each time.
+// The guarantees of locks about order and progress, as far as a deterministic test can show them: the guarantees agree with each other,
+// and a thread makes progress whatever other threads do. For progress a script plays the worst case: before each operation of the
+// thread the words change, so that every compare-and-swap which expects a loaded value fails.
 #include <gtest/gtest.h>
 
 #include "scripted.hpp"
@@ -56,9 +56,10 @@ TEST(promises, agree_with_each_other) {
 
 constexpr unsigned many = 200;
 
-/// An actor comes to a lock that is held. Before each of its operations the script frees the lock or takes it again, until it
-/// cannot: then the actor is past its doorway, or has the lock. How many operations it has done until then; `many`: it has not got
-/// there. Where it pauses both are done, so that what it has just seen is so again when it goes on and not when it writes.
+/// An actor arrives at a held lock. Before each of its operations the script releases the lock or acquires it again, until it
+/// cannot: then the actor is past its doorway, or owns the lock. The number of its operations until then; `many`: it does not get
+/// there. While the actor pauses the script does both, so that a value which the actor has read is there again when it continues, and
+/// has changed when it writes.
 template <class Lock>
 unsigned operations_to_doorway() {
   Lock l{};
@@ -110,7 +111,7 @@ TEST(doorway, of_compare_and_swap_is_not_bounded) {
 
 // ---- behind the doorway
 
-/// A millisecond goes by at each look at the clock.
+/// Each reading of the clock advances it by a millisecond.
 struct hours : scripted {
   static std::uint64_t now() { return clock += 1000000; }
   static inline std::uint64_t clock = 0;
@@ -139,7 +140,7 @@ TEST(behind_the_doorway, steadys_standby_says_that_it_is_impatient) {
 constexpr std::uint64_t microsecond = 1000, ask_after = 1000 * microsecond, hand_off_after = 4000 * microsecond;
 constexpr std::uint32_t asleep = 4, impatient = 8, handed = 16;  // of the first word: the header
 
-/// Some time goes by at each look at the clock. How the standby sleeps is noted.
+/// Each reading of the clock advances it. Records how the standby sleeps.
 struct watched : scripted {
   static inline std::uint64_t clock = 0, look = 0;
   static inline unsigned slept = 0, slept_impatient = 0;  ///< for a limited time
@@ -153,9 +154,8 @@ struct watched : scripted {
 };
 using steady_by_script = steady<watched, waiting<watched, waiting_kind::park>>;
 
-/// Others do the worst to a standby, and the rest by chance: before each of its operations the lock is freed, taken or left alone,
-/// but
-/// never left free where it has just seen that, nor handed over while it is awake.
+/// The worst case for a standby, otherwise random: before each of its operations the lock is released, acquired or left alone. It is
+/// never left free when the standby has just read that it is free, and not handed over while the standby is awake.
 struct barging {
   steady_by_script lock{};
   actor standby;
@@ -265,8 +265,8 @@ TEST(steady_bound, the_lock_is_not_handed_to_one_that_sleeps_before_4_ms) {
   EXPECT_EQ(watched::slept_impatient, 0u);
 }
 
-/// Two actors wait for a lock that the script has. The second is far, and wants into a slot of the array that other locks' threads
-/// change before each of its operations. Meanwhile the lock comes to the first, and the second must take note.
+/// Two actors wait for a lock that the script owns. The second is a distant waiter and tries to register in a slot of the array, which
+/// threads of other locks change before each of its operations. Meanwhile the first acquires the lock, and the second must notice it.
 template <class Lock, class Tag, class Change>
 void leaves_the_array(Change change) {
   auto& slot = scripted::table<Tag>()[waiting_array::hash(2 * ticket_words::one, 0) & (Tag::size - 1)];

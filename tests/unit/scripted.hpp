@@ -1,11 +1,11 @@
-// A platform on which a script says whose turn it is: each of its threads stops before every operation on shared memory and
-// goes on when it is told to, alone. So a test plays the interleaving that a figure draws, and looks at the words after each
+// A platform on which a script schedules the threads: each of its threads stops before every operation on shared memory and
+// continues, alone, when the script resumes it. A test so plays the interleaving of a figure and checks the words after each
 // step. The thread that runs the script is never stopped.
 //
 //     actor t1(node), t2(node);
 //     t1.start([&] { lock.lock(); });        // stops before its first operation
 //     t1.until_changed(tail);                // one operation after the other, up to and with the one that changes `tail`
-//     t1.run();                              // until it has ended, or has looked at a word and must wait
+//     t1.run();                              // until it has ended, or has read a word and must wait
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class actor {
     stopped_.acquire();
   }
 
-  /// One operation, and what the thread does on its own after it.
+  /// One operation, and the thread's local computation after it.
   void step() {
     ASSERT_FALSE(ended_) << "actor " << number_;
     waits_ = false;
@@ -203,7 +203,7 @@ struct scripted : scripted_words {
     actor::before_operation();
   }
 
-  /// Sleeps for one turn: waking for no reason is allowed.
+  /// Sleeps for one turn: spurious wake-ups are allowed.
   template <class Word>
   static void park(const Word&, decltype(std::declval<Word>().load()), std::uint32_t) {
     actor::must_wait();

@@ -1,4 +1,4 @@
-// Locks between processes: real ones, forked and executed, which have the region at different addresses.
+// Locks between real processes, forked and executed, which map the region at different addresses.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -123,7 +123,7 @@ using every_mutex = testing::Types<of_mcs, of_mcsg, of_mcsg_plus, of_mcsg_plus_p
                                    mutex_of<mcsg_plus_plus, waiting_kind::park>, mutex_of<k42_tls, waiting_kind::park>,
                                    mutex_of<clh, waiting_kind::park>, mutex_of<mcsg, waiting_kind::park>>;
 
-/// What a program that is executed does with the lock that it is told.
+/// The work of an executed program on the lock that is named to it.
 template <class... Mutexes>
 bool work_by_number(testing::Types<Mutexes...>, unsigned which, int fd, unsigned me) {
   unsigned i = 0;

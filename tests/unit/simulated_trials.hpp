@@ -1,4 +1,4 @@
-// Trials as `usher try` makes them, of programs whose speed is known, on machines whose noise is made up or recorded.
+// Trials as `usher try` makes them, of programs with known speed, on machines with synthetic or recorded noise.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace simulated {
 
 using random_bits = std::mt19937_64;
 
-/// What a machine adds to the logarithm of a run's time, run after run.
+/// The noise of a machine: what it adds to the logarithm of each run's time.
 class machine_noise {
  public:
   machine_noise() = default;
@@ -65,7 +65,7 @@ class linear_drift final : public machine_noise {
   std::size_t run_ = 0;
 };
 
-/// A machine whose speed wanders: clock, temperature, neighbours.
+/// A machine whose speed drifts: clock, temperature, neighbours.
 class random_walk final : public machine_noise {
  public:
   random_walk(double deviation, double step) : normal_(0, deviation), step_(0, step) {}
@@ -77,7 +77,7 @@ class random_walk final : public machine_noise {
   double place_ = 0;
 };
 
-/// Every so many runs one takes a third longer, which may keep time with the order of the runs.
+/// One run in every so many takes a third longer, perhaps in step with the order of the runs.
 class periodic final : public machine_noise {
  public:
   periodic(double deviation, std::size_t period) : normal_(0, deviation), period_(period) {}
@@ -89,8 +89,8 @@ class periodic final : public machine_noise {
   std::size_t period_, run_ = 0;
 };
 
-/// Runs that were recorded, in blocks of consecutive ones: each block is the rest of a series from somewhere in it, so that
-/// what one run has to do with the next stays.
+/// Recorded runs, in blocks of consecutive ones: each block is the rest of a series from a random place, so that the correlation of
+/// successive runs stays.
 class recorded final : public machine_noise {
  public:
   /// A series a line, each of them a name and run times in the order of the runs.
@@ -151,7 +151,7 @@ inline const std::vector<kind_of_noise>& kinds_of_noise() {
   return all;
 }
 
-/// What came out of a trial.
+/// The outcome of a trial.
 struct trial_end {
   usher::cli::contest contest;
   std::size_t rounds = 0, runs = 0;

@@ -134,7 +134,7 @@ TEST(twa, the_ten_steps) {
   ASSERT_TRUE(eventually([&] { return trace::watched_by(4) == at3; }));
   EXPECT_EQ(trace::watchers(grant), 1u);
 
-  // 6, 7, 8: T1 releases. It is stopped before it writes to the array: T2 has the lock by then, T3 does not stir.
+  // 6, 7, 8: T1 releases. It is stopped before it writes to the array: T2 owns the lock by then, T3 does nothing.
   std::binary_semaphore t1_may_notify{0};
   std::atomic<bool> at_array{false};
   trace::before_write([&](const event& e) {
@@ -148,7 +148,7 @@ TEST(twa, the_ten_steps) {
   EXPECT_EQ(trace::watchers(grant), 0u);
   t1_may_notify.release();
 
-  // 9, 10: T3 goes to watch grant, T4 stays.
+  // 9, 10: T3 begins to watch grant, T4 stays.
   ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == grant; }));
   EXPECT_EQ(trace::watched_by(4), at3);
   EXPECT_EQ(trace::watchers(grant), 1u);

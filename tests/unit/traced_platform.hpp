@@ -161,7 +161,7 @@ struct traced : native {
     return word.load(order);
   }
 
-  // Nobody sleeps.
+  // No waiter sleeps.
   template <class T>
   static void park(const traced_atomic<T>&, std::type_identity_t<T>, std::uint32_t) {}
   static void park_for(const traced_atomic<std::uint32_t>&, std::uint32_t, std::uint32_t, std::uint64_t) {}

@@ -435,7 +435,7 @@ TEST_F(unwind, threads_at_once) {
   EXPECT_EQ(status, 0);
 }
 
-/// A module takes another one's place: the same addresses, other frames. What was known of the former must not be used.
+/// A module replaces another one at the same addresses, with other frames. The rules of the former must not be used.
 TEST_F(unwind, module_in_the_place_of_another) {
   using function = void(void (*)(void*), void*);
   void* places[2];

@@ -1,5 +1,5 @@
-"""Python processes that share semaphores, and forks among threads. multiprocessing's locks are named semaphores, which are the
-C library's business and pass through the functions that we take over; its queues have a thread with a condition variable
+"""Python processes that share semaphores, and forks among threads. multiprocessing's locks are named semaphores, which belong to the
+C library and pass through the functions that libusher.so replaces; its queues have a thread with a condition variable
 in each process. Arguments: threads, operations in all. Prints "ok"."""
 
 import concurrent.futures
