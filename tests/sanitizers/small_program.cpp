@@ -88,7 +88,7 @@ int main(int count, char** words) {
   sem_init(&letters, 0, 0);
   std::vector<std::thread> threads;
   for (int me = 0; me < team; ++me) threads.emplace_back(work, me, conditions);
-  // What is written before a post is there after the wait that it ends.
+  // Data written before a post is visible after the wait that it ends.
   long read = 0;
   std::thread reader([&read] {
     while (sem_wait(&letters) != 0) {

@@ -1,5 +1,5 @@
-// How long a thread waits at most under steady, where the others take the lock again as fast as they can: on simulated machines of one to
-// three NUMA nodes, below what the header says.
+// The longest wait under steady while other threads acquire the lock again as fast as they can: on simulated machines
+// of one to three NUMA nodes it is below the bound in the header.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,12 +30,13 @@ using sleeping = Lock<simulated, waiting<simulated, waiting_kind::spin_then_park
 template <template <class, class> class Lock>
 using parking = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 
-/// ns: a turn of the standby, with a hold of so many. Polling and wake-ups are chance: 100 µs for all of them is far above what they take.
+/// ns: a turn of the standby, with a hold of so many. Times of polling and wake-ups are random: 100 µs for all of
+/// them is far above their sum.
 std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }
 
-/// With at most so many threads before it: the header.
+/// With at most so many threads before it: the bound in the header.
 std::uint64_t bound(unsigned before, std::uint64_t hold, unsigned nodes) {
   const std::uint64_t turns = (before + 1) * a_turn(hold), home = 4 * millisecond;
   return nodes == 1 ? turns : nodes == 2 ? turns + a_turn(hold) + home : nodes * (turns + home);
@@ -149,7 +150,7 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   return {s.on().to_ns(longest.locking), s.on().to_ns(longest.requeued)};
 }
 
-/// A requeued thread stays asleep for 1 ms or one hold at the most, and then waits as one that comes then.
+/// A requeued thread stays asleep for at most 1 ms or one hold, and waits like a new arrival from then on.
 template <class Lock>
 void requeued_threads_are_soon_as_others() {
   for (const unsigned others : {1u, 4u, 6u})

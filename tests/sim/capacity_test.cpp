@@ -1,4 +1,4 @@
-// Caches, TLBs and memory channels: what fits is found again, what does not is not.
+// Caches, TLBs and memory channels: data that fits is found again, data beyond the capacity is not.
 #include "sim/cache.hpp"
 
 #include <gtest/gtest.h>

@@ -32,8 +32,8 @@ struct shared_words {
   simulated_plain<std::uint32_t> tokens, waiting;
 };
 
-/// Takers wait until all tokens are there and each has had one; a poster hands them out under the mutex, and holds that for a while
-/// after each. How often a thread slept.
+/// Takers wait until all tokens are there and each has had one. A poster hands them out under the mutex and holds it
+/// for a while after each. Returns how often a thread slept.
 template <class Mutex>
 std::uint64_t voluntary_switches(bool all_at_once, std::uint64_t seed) {
   constexpr unsigned takers = 6, rounds = 20;
@@ -76,7 +76,8 @@ using bare = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 template <template <class, class> class Lock>
 using requeueing = requeue_mutex<simulated, bare<Lock>>;
 
-/// Under ten seeds: where all are notified at once and the lock restricts, either may sleep less under one of them.
+/// Over ten seeds: if all are notified at once and the lock restricts concurrency, either variant may sleep less
+/// under one seed.
 template <class Mutex>
 std::uint64_t sleeps(bool all_at_once) {
   std::uint64_t sum = 0;

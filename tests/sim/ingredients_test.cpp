@@ -1,5 +1,5 @@
-// What breaks when an ingredient of the model is left out, as in docs/simulation.md: with it off the effect is there, with it on it
-// is not. A claim that rests on an ingredient shows here.
+// What goes wrong when an ingredient of the model is left out, as in docs/simulation.md: each test shows a wrong
+// effect that appears with the ingredient off and not with it on. A claim that rests on an ingredient is shown here.
 #include <gtest/gtest.h>
 
 #include <algorithm>

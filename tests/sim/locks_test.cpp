@@ -90,8 +90,8 @@ TEST(simulated_locks_repeat, same_seed_same_counts) {
 }
 
 TEST(simulated_locks_repeat, the_same_on_every_build) {
-  // The sum over threads of operations times a power, of one run: changes when the engine or the lock does, and then on
-  // purpose. Not with the compiler, the optimisation, or where memory is.
+  // The sum over threads of operations times a power, of one run. It changes on purpose only, with the engine or the
+  // lock, and not with the compiler, the optimisation or addresses.
   const machine m = read_machine(folder + "/x5-2.toml");
   const result r = at(m, "ticket-spin", 8, 1);
   std::uint64_t sum = 0;
@@ -105,7 +105,8 @@ TEST(simulated_locks_order, fifo_locks_let_nobody_overtake) {
     if (l->kind == waiting_kind::spin && l->traits->fifo) {
       const result r = at(m, l->name, 12, 1);
       EXPECT_GT(r.admissions, 500u) << l->name;
-      // An arrival may take longer than what is taken for one moment: qspinlock's is a loop of compare-and-swap.
+      // An arrival may take longer than the tolerance for simultaneous ones: qspinlock's is a loop of
+      // compare-and-swap.
       EXPECT_LE(r.bypasses, r.admissions / 500) << l->name;
     }
   const result unfair = at(m, "ttas-spin", 12, 1);

@@ -1,4 +1,4 @@
-// What is wrong with a machine's file is said in one line that names the file and the key.
+// An error in a machine's file is reported with one line that names the file and the key.
 #include "sim/machine.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string text_of(const std::string& file) {
 
 class machine_file : public testing::Test {
  protected:
-  /// What reading says of the x5-2 with one text changed.
+  /// The message for the x5-2 with one text changed.
   std::string complaint(const std::string& text, const std::string& instead) {
     std::string all = text_of(folder + "/x5-2.toml");
     const std::size_t at = all.find(text);

@@ -1,4 +1,4 @@
-// What the meter says of histories that one can count by hand.
+// The meter's figures for histories that can be counted by hand.
 #include "sim/meter.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A machine so simple that one knows what a program must cost on it, and a word that its threads share.
+// A machine so simple that the cost of a program on it is known, and a word that its threads share.
 #pragma once
 
 #include "sim/engine.hpp"
@@ -6,7 +6,8 @@
 
 namespace usher::sim {
 
-/// Round numbers, no chance: another core's line of the same socket is 200 cycles away, of the other one 2000.
+/// Round numbers without a random part: a line of another core of the socket is 200 cycles away, of the other socket
+/// 2000.
 inline machine plain_machine() {
   machine m;
   m.name = "plain";

@@ -1,4 +1,4 @@
-// Every benchmark program on every machine that can run it, and what must hold of its answers.
+// Every benchmark program on every machine that can run it, and properties of the results.
 #include <gtest/gtest.h>
 
 #include <numeric>

@@ -1,4 +1,5 @@
-// Whether a run had settled, from how its operations are spread; and that threads come one after another.
+// Whether a run had settled, judged by the distribution of its operations over time; and that threads begin one after
+// another.
 #include "sim/settling.hpp"
 
 #include <gtest/gtest.h>

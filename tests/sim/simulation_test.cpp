@@ -1,4 +1,4 @@
-// The machine's parts, by programs so small that one knows what they must cost.
+// The machine's parts, by programs so small that their cost is known.
 #include "sim/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -368,8 +368,8 @@ TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
   EXPECT_GT(retries(m)[0], 200u) << "the other has the line by now";
 }
 
-/// Two strands of a core own both words. The one's compare-and-swap finds 1; the other then writes 2 and says so. Whoever has read
-/// that must not read 1 again.
+/// Two hardware threads of a core own both words. The compare-and-swap of one finds 1; the other then writes 2 and
+/// sets a flag. A thread that has read the flag must not read 1 again.
 TEST(simulation, what_a_failed_compare_and_swap_found_is_not_read_after_what_is_newer) {
   machine m = plain();
   m.strands = 2;
@@ -464,7 +464,7 @@ TEST(chance, exponential_has_its_mean) {
 }
 
 TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
-  // Not the one that the word has when the waiter goes on: a spin loop that has read a value goes on with that.
+  // Not the value of the word when the waiter continues: a spin loop continues with the value that it has read.
   machine m = plain();
   m.leave = 500;
   m.home = 0;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t us = 1000, ms = 1000 * us;  // in ns
 
-/// A CPU wakes from whatever sleep as from a short one.
+/// A CPU wakes from every sleep as from a short one.
 machine without_deep_sleep(std::map<std::string, std::string> changes = {}) {
   changes["scheduler.idle_after"] = changes["scheduler.idle_exit"] = "[]";
   return known_machine("x5-2", changes);
@@ -210,8 +210,8 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 }
 
 TEST(cohort, whoever_is_released_first_is_there_first) {
-  // Where the local lock is released first, its next holder tries the global one while the store that frees it is on its way to
-  // the other nodes; the other way round they race, and with a queue lock there is no race.
+  // If the local lock is released first, its next owner tries the global one while the store that releases it travels
+  // to the other nodes. In the other order these race; with a queue lock there is no race.
   const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);

@@ -20,7 +20,8 @@ machine plain() {
   return m;
 }
 
-/// How long it takes until `n` stores are written, to lines that another core of the socket has; with one that hits between each two.
+/// The time until `n` stores are written to lines that another core of the socket has; with a store that hits between
+/// each two.
 cycles written_after(machine m, unsigned n, bool calls_between) {
   simulation s(m, 1);
   std::vector<word*> words;
@@ -80,7 +81,8 @@ TEST(stores, wait_where_the_buffer_is_full) {
   EXPECT_GE(began[3] - began[0], 190u) << "until the first is written";
 }
 
-/// Others must see stores in the order of the program, whichever line comes first: the first store's is the far one.
+/// Other cores must see stores in program order, whichever line arrives first: here the line of the first store is
+/// the distant one.
 TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
   for (const ownership asks : {ownership::in_turn, ownership::ahead, ownership::ahead_until_a_hit})
     for (const unsigned reader : {0u, 1u, 2u, 3u}) {
@@ -103,7 +105,7 @@ TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
         s.add_thread(reader == 0 || reader == 2 ? 3 : reader, [&] {
           for (unsigned i = 0; i < 400; i++) {
             s.compute(100 + s.chance().below(50));
-            // Read against the order of writing: what is newer first.
+            // Read in reverse order: the newest first.
             const auto c = again.load(relaxed), b = near.load(relaxed), a = far.load(relaxed);
             wrong += (c > b || b > a) ? 1 : 0;
           }

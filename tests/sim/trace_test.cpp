@@ -1,4 +1,4 @@
-// The log of a run: that it changes nothing, that it names what threads touch, and what it shows of TWA's hand-over.
+// The log of a run: it changes nothing, it names the words that threads touch, and it shows TWA's hand-over.
 #include "sim/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(trace, shows_who_sleeps_and_who_has_which_cpu) {
   };
   for (const what w : {what::sleeps, what::wakes, what::ready, what::gets_cpu, what::loses_cpu})
     EXPECT_GT(count(w), 0) << int(w);
-  // Whoever sleeps does nothing before it has a CPU again.
+  // A sleeping thread does nothing before it has a CPU again.
   std::vector<bool> sleeps(6);
   for (const entry& e : t.entries()) {
     if (e.does == what::sleeps) sleeps[e.thread] = true;
@@ -230,7 +230,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   EXPECT_EQ(store.before, 0u);
   EXPECT_EQ(store.after, 2u);
   EXPECT_EQ(store.to_others, std::vector<unsigned>{1});
-  // 7 and 8: T2 sees it and is in; T1 increments the slot of number 2. Which of the two is first is not said.
+  // 7 and 8: T2 reads it and owns the lock; T1 increments the slot of number 2. Their order is not specified.
   const std::size_t after_6 = from_;
   EXPECT_TRUE(next("7", of(1, what::looks, "lock+4")).goes_on);
   next("7", of(1, what::enters));

@@ -1,7 +1,6 @@
-// Trap: memory from the heap. Allocators lock through us, so a lock that allocates comes back to itself. To
-// be run with one of the two preloaded allocators: counting_allocator.c counts what a thread allocates while
-// it is told to, locking_allocator.c protects its heap by a pthread mutex and ends the process when it is
-// entered twice.
+// Trap: memory from the heap. Allocators lock through libusher.so, so a lock that allocates re-enters itself. To be
+// run with one of the two preloaded allocators: counting_allocator.c counts the allocations of a thread while it is
+// told to; locking_allocator.c protects its heap by a pthread mutex and ends the process when it is entered twice.
 #include "kinds.h"
 
 #include "library_in_use.h"

@@ -66,12 +66,12 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   void* address = address_of(reference->function);
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
-  // And all versions to one function, the one that all other callers are bound to; but the library exports a few condition
-  // functions twice, once with a version.
+  // All versions must be bound to one function, the one that all other callers are bound to. The library exports a
+  // few condition functions twice, once with a version.
   if (strncmp(reference->symbol, "pthread_cond_", 13) != 0) CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
 }
 
-// What it is for: the lock of one version keeps out the trylock of another.
+// The purpose: the lock of one version excludes the trylock of another.
 struct pair {
   const char* name;
   void (*lock)(void);
@@ -94,7 +94,7 @@ CASE_FOR(versions_exclude_each_other, struct pair, pair, pairs) {
   CHECK_CODE(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &past), ETIMEDOUT);
 }
 
-// And the post of one version is there for the wait of another.
+// The post of one version serves the wait of another.
 struct semaphore_calls {
   const char* name;
   void (*post)(void);
@@ -140,7 +140,7 @@ CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_cal
 }
 #endif
 
-// Names that are the C library's business stay with it.
+// Names that belong to the C library stay with it.
 struct left_alone {
   const char* name;
 };

@@ -21,7 +21,8 @@ constexpr embedded_functions functions_of{
 
 }  // namespace
 
-// TWA has its process-wide waiting array, MCS its queue nodes, named by numbers: both must be one for all.
+// TWA uses a process-wide waiting array, MCS queue nodes that are named by numbers: each must exist once for all
+// objects.
 extern "C" __attribute__((visibility("default"))) const embedded_functions* embedded_twa() {
   return &functions_of<usher::mutex<usher::twa>>;
 }

@@ -25,7 +25,7 @@ struct relay {
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {
-    // In step, so that they do meet.
+    // In step, so that they meet.
     flag_add(&relay->ready[i], 1);
     for (int spins = 0; flag_get(&relay->ready[i]) < sharers; ++spins)
       if (spins > 200) sched_yield();
@@ -53,7 +53,7 @@ CASE_FOR(unmapped_right_after, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(relay.unmapped, pages);
 }
 
-// The waiter is asleep when the owner unlocks: the slow way out, with a wake in it.
+// The waiter sleeps when the owner unlocks: the slow path, with a wake-up.
 struct pair {
   struct object* object;
   int thread_id;
@@ -220,7 +220,7 @@ static void* wait_a_second(void* argument) {
   return NULL;
 }
 
-// Eight that never leave it alone, four with a second's patience each time: all of them get it, every time.
+// Eight threads use the mutex all the time, four try with a second's patience: these acquire it every time.
 CASE_FOR(a_second_is_enough, struct mutex_kind, kind, main_kinds) {
   static struct rush rush;
   make_mutex(&rush.mutex, kind);
@@ -280,7 +280,7 @@ CASE_FOR(ticket_stays_in_step, struct mutex_kind, kind, careless_kinds) {
   make_mutex(&rush.mutex, kind);
   long expected = 0;
   for (int round = 0; round < 20; ++round) {
-    // Several too many, while it is free.
+    // Several surplus unlocks while it is free.
     for (int i = 0; i < 1 + round % 5; ++i) CHECK_OK(pthread_mutex_unlock(&rush.mutex));
     CHECK_OK(pthread_mutex_trylock(&rush.mutex));
     CHECK_CODE(elsewhere(thread_trylock, &rush.mutex), EBUSY);
@@ -330,8 +330,8 @@ static int handler_runs;
 
 static void lock_another(int number) {
   (void)number;
-  // Not allowed by POSIX, but what a sampling profiler's handler does; a mutex of its own, so that it can't
-  // be held by the code it interrupts. A queue node per thread instead of per wait would break here.
+  // Not allowed by POSIX, but done in the handlers of sampling profilers. The mutex is the handler's own, so the
+  // interrupted code cannot hold it. A queue node per thread instead of per wait would fail here.
   const int saved = errno;
   if (pthread_mutex_trylock(&in_handler) == 0) {
     flag_add(&handler_runs, 1);

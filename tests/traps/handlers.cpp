@@ -191,7 +191,8 @@ struct thread {
 void trace(pid_t child) {
   thread t{child};
   if (!t.stops()) return;  // skipped, or it has said why not
-  // Once in single steps, to see where it comes by. Then once more for each place, with a breakpoint there.
+  // First in single steps, to find the addresses on the path. Then once more for each address, with a breakpoint
+  // there.
   std::vector<std::uintptr_t> places;
   while (!flag_get(&shared->ended)) {
     if (std::find(places.begin(), places.end(), t.at()) == places.end()) places.push_back(t.at());

@@ -111,8 +111,8 @@ CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->
   _exit(0);
 }
 
-// Threads that wait on a condition do not exist in a child; to destroy it there is no reason to wait for them. (The
-// C library does wait, for ever.)
+// Threads that wait on a condition do not exist in a child, so its destruction there need not wait for them. (In the
+// C library it waits for ever.)
 static void* wait_for_ever(void* argument) {
   struct {
     pthread_mutex_t mutex;
@@ -250,7 +250,7 @@ static void* check_held_word(void* argument) {
   return NULL;
 }
 
-// Whoever is inside sees the word set, however the lock came to it.
+// Each owner reads the word as set, in whichever way it acquired the lock.
 CASE(first_word_set_through_hand_over) {
   static struct shared_mutex shared;
   make_mutex(&shared.mutex, &all_kinds[0]);

@@ -91,7 +91,7 @@ struct address_space {
 };
 static const struct address_space address_spaces[] = {{"200_MiB", 200 << 20}, {"32_MiB", 32 << 20}};
 
-// Started under a limit on its address space, as by `ulimit -v`: what a library reserves counts.
+// Started with a limited address space, as by `ulimit -v`: the library's reservations count.
 CASE_FOR(started_with_little_address_space, struct address_space, space, address_spaces) {
   const bool with_library = getenv("USHER_LIB") && getenv("LD_PRELOAD");
   const pid_t child = fork();
@@ -280,7 +280,7 @@ static void* lock_hoard(void* argument) {
 static void* unlock_hoard(void* argument) {
   const struct hoard* hoard = argument;
   const int count = hoard->to - hoard->from;
-  // 7919 is prime and no divisor of the counts: every one once, in a scattered order.
+  // 7919 is prime and no divisor of the counts: each mutex once, in a scattered order.
   for (int i = 0; i < count; ++i)
     CHECK_OK(pthread_mutex_unlock(&hoard->mutexes[hoard->from + (int)((long)i * 7919 % count)]));
   return NULL;

@@ -70,7 +70,7 @@ static void* use_after_load(void* argument) {
   return work(argument);
 }
 
-// A thread that is there already when the library comes: its thread-local storage was laid out without it.
+// A thread that exists before the library is loaded: its thread-local storage was laid out without it.
 static int loaded;
 static void* wait_and_use(void* argument) {
   await_flag(&loaded, 1);

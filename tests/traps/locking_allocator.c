@@ -93,7 +93,7 @@ void free(void* pointer) {
 
 void* calloc(size_t number, size_t size) {
   void* block = malloc(number * size);
-  // Through a volatile, or the compiler makes one call of calloc of these two: this one.
+  // Through a volatile: otherwise the compiler makes one call of calloc of these two, a call of this function.
   void* (*volatile fill)(void*, int, size_t) = memset;
   return fill(block, 0, number * size);
 }
@@ -118,7 +118,7 @@ int posix_memalign(void** block, size_t alignment, size_t size) {
   return 0;
 }
 
-// As allocators do it: the heap is in order in the child.
+// As allocators do: the heap is consistent in the child.
 static void before_fork(void) {
   enter();
 }

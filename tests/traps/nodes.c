@@ -79,7 +79,7 @@ static void* lock_and_end(void* mutex) {
   return NULL;
 }
 
-// Time of CPUs: how long threads take to begin and end, by the clock, depends on what else runs.
+// CPU time: the elapsed time of thread creation depends on the other load.
 static double end_some(pthread_mutex_t* all, int count) {
   const struct timespec begin = now(CLOCK_PROCESS_CPUTIME_ID);
   for (int i = 0; i < count; ++i) in_new_thread(lock_and_end, &all[i]);
@@ -151,7 +151,7 @@ static void check_nodes(pthread_mutex_t* const* all, int count) {
   }
 }
 
-// Deep enough that the nodes which are held at all these forks together are more than there are.
+// Deep enough that the nodes held at all these forks together exceed the number of nodes.
 CASE(generations_that_fork_with_locks_held) {
   enum { deep = 56, many = 20000 };
   pthread_mutex_t* all = new_mutexes(many);
@@ -259,7 +259,8 @@ CASE_FOR(handler_that_returns_holding, struct interrupted_call, call, interrupte
   int status, count = 0, hit = 0;
   CHECK(waitpid(child, &status, 0) == child);
   if (WIFEXITED(status)) _exit(WEXITSTATUS(status));  // it has said why
-  // Once in single steps, to see where it comes by. Then once more for each place, with a breakpoint there.
+  // First in single steps, to find the addresses on the path. Then once more for each address, with a breakpoint
+  // there.
   while (!flag_get(&handler_stage->ended)) {
     const long place = place_of(child);
     int i = 0;

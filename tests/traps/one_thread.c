@@ -82,7 +82,7 @@ struct maker {
 static const struct maker makers[] = {
     {"pthread_create", make_by_pthread}, {"thrd_create", make_by_c11}, {"timer", make_by_timer}};
 
-/// One begins alone, and makes the others: with the mutex free, or while it has it.
+/// One thread begins alone and makes the others, with the mutex free or held.
 static void from_one_to_many(void) {
   be_alone();
   const struct maker* maker = &makers[counting.count++ % 3];
@@ -116,7 +116,7 @@ CASE_FOR(threads_come, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-/// What a C library may do: say it again when all threads have gone.
+/// A C library may set the flag again when all other threads have ended.
 CASE_FOR(threads_come_again, struct mutex_kind, kind, main_kinds) {
   be_alone();
   make_mutex(&counting.mutex, kind);
@@ -243,7 +243,7 @@ static pthread_mutex_t stepped;
 static volatile bool stepping, handler_locks;
 static volatile int steps, locked_steps, got;
 
-/// Whether the instruction there is an atomic operation, or as dear as one.
+/// Whether the instruction there is an atomic operation, or costs as much.
 static bool is_locked(const unsigned char* code) {
   bool rex = true;
   while (rex) {  // prefixes
@@ -313,7 +313,8 @@ static void step_through(const struct mutex_kind* kind, bool locks) {
   CHECK_OK(try_elsewhere(&stepped));
 }
 
-// Only where USHER_PLAIN_ALONE says that the lock has an uncontended word: the C library's trylock is locked all the same.
+// Only where USHER_PLAIN_ALONE says that the lock has an uncontended word: the C library's trylock has a locked
+// instruction even there.
 CASE_FOR(nothing_is_locked, struct mutex_kind, kind, all_kinds) {
   be_alone();
   if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");

@@ -85,7 +85,7 @@ static const char* read_of(int thread_id, const char* file, char* line, size_t s
   return line;
 }
 
-// Asleep in the kernel, and in a futex: where the kernel does not say in what, asleep is enough.
+// Asleep in the kernel, and in a futex call; where the kernel does not show the call, asleep is enough.
 static void await_futex(int thread_id) {
   char line[512];
   for (const double limit = seconds() + 5;; usleep(300)) {
@@ -99,7 +99,7 @@ static void await_futex(int thread_id) {
   }
 }
 
-/// All come and fall asleep, one after the other.
+/// All arrive one after the other; each sleeps before the next one arrives.
 static void assemble(const struct policy* policy, thread_body body, pthread_t* threads) {
   scene.policy = policy;
   const bool fakes = getenv("USHER_FAKE_PRIORITIES") != NULL;

@@ -79,7 +79,7 @@ void* work(void* argument) {
   const auto* me = static_cast<worker*>(argument);
   scene& at = *me->at;
   for (int i = 0; i < me->rounds; ++i) {
-    // Locked through one object, released through the other as often as not.
+    // Locked through one object, released through the other half of the time.
     const embedded_functions* in = at.functions[me->number % 2];
     const embedded_functions* out = at.functions[(me->number + i) % 2];
     flag_add(&at.waiting, 1);

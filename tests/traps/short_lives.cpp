@@ -26,7 +26,8 @@ struct scene {
   int arrived = 0, done = 0;
 };
 
-// One goes upwards and one downwards through all mutexes of a generation. Each begins with one that is held, and they meet.
+// One thread walks upwards and one downwards through all mutexes of a generation. Each begins with a held one, and
+// they meet.
 void worker(scene& s, bool upwards) {
   for (int g = 1; g <= generations; ++g) {
     while (flag_get(&s.generation) < g) sched_yield();

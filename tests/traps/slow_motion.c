@@ -91,7 +91,7 @@ static void unlock_under_trace(const struct comers* comers, const struct mutex_k
   if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) skip_case("may not trace its own child");
   pthread_mutex_t* mutex = mutex_on_stage();
   make_mutex(mutex, kind);
-  // What happens only the first time shall not be part of it.
+  // First-time work (symbol binding, page faults) must not be part of it.
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(mutex));
     CHECK_OK(pthread_mutex_unlock(mutex));
@@ -133,7 +133,7 @@ static void trace(pid_t child) {
     }
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
     ++steps;
-    // A thread that can acquire the mutex here shall do so now; once one has, this loop does not wait.
+    // A thread that can acquire the mutex shall do so at this point. Once one has, this loop does not wait.
     if (!flag_get(&stage->gone)) usleep(flag_get(&stage->taken) ? 200 : 20);
   }
   CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);
