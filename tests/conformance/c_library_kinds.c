@@ -95,7 +95,7 @@ CASE_FOR(special_timed, struct special, special, specials) {
   make(mutex, special);
   for (int i = 0; i < 3; ++i) {
     note("%s", timed_calls[i].name);
-    // The C library of that time did not know how to wait for PI on the monotonic clock: whatever it says.
+    // The C library of that time cannot wait for a PI mutex on the monotonic clock: any result is accepted.
     if (special->protocol == INHERIT && timed_calls[i].clock == CLOCK_MONOTONIC) continue;
     const struct timespec past = later(now(timed_calls[i].clock), -1000);
     CHECK_OK(timed_calls[i].call(mutex, &past));
@@ -207,7 +207,7 @@ CASE_WHERE(owner_dies, struct special, special, specials, special->robust == ROB
     CHECK_OK(lock_somehow(mutex, way));
     CHECK_OK(pthread_mutex_unlock(mutex));
   }
-  // Never made consistent: lost, until it is made anew.
+  // Never made consistent: unusable until it is initialised again.
   for (int way = 0; way < 4; ++way) {
     note("lost, way %d", way);
     in_new_thread(lock_and_die, mutex);

@@ -126,7 +126,7 @@ static void* wait_with_handlers(void* argument) {
   return NULL;
 }
 
-// Who is in the wait has let go of the mutex.
+// A thread in the wait has released the mutex.
 static void await_entered(struct scene* scene) {
   await_flag(&scene->waiting, 1);
   if (scene->wait->on_semaphore) return;
@@ -529,8 +529,8 @@ CASE_FOR(crowd_is_cancelled, struct waiting, wait, waits) {
 
 // -- destruction --
 
-// All have been woken, cancelled or have timed out: the condition may go, whatever they have still to do. That
-// the mutex is held is what keeps them from having done it.
+// When all waiters have been woken or cancelled, or have timed out, the condition may be destroyed, although they
+// still have to return: they cannot while the mutex is held.
 struct doomed {
   pthread_mutex_t mutex;
   pthread_cond_t* condition;

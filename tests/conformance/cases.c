@@ -257,7 +257,7 @@ void check_child(const char* file, int line, pid_t child, int status) {
 static void run_case(const struct test_case* one) {
   one->body(one->argument);
   fflush(NULL);
-  // Not exit(): what a case leaves behind (threads that still wait) must not decide its outcome.
+  // Not exit(): threads that a case leaves behind, still waiting, must not decide its outcome.
   _exit(0);
 }
 

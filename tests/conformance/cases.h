@@ -131,8 +131,8 @@ static inline int flag_add(int* flag, int value) {
 /// Waits, sleeping, until the flag has at least that value.
 void await_flag(const int* flag, int at_least);
 
-/// The same for five seconds at most, closer and without sleep at first: false when the flag did not come. For
-/// what would otherwise hang when a wake is lost, and for loops of many short rounds.
+/// The same for five seconds at most, with a finer poll and without sleep at first; false if the flag was not set.
+/// For cases that would otherwise hang when a wake-up is lost, and for loops of many short rounds.
 bool flag_comes(const int* flag, int at_least);
 
 // -- time --

@@ -250,7 +250,7 @@ CASE_FOR(returns_with_the_mutex, struct wait_call, wait, wait_calls) {
 }
 
 CASE_FOR(needs_the_mutex, struct wait_call, wait, wait_calls) {
-  // The kinds that know their owner refuse to let go of a mutex the caller does not hold.
+  // The kinds that know their owner refuse to release a mutex that the caller does not hold.
   for (int i = 0; i < 11; ++i) {
     if (!all_kinds[i].checks) continue;
     note("mutex %s", all_kinds[i].name);
@@ -807,8 +807,8 @@ CASE_FOR(bounded_buffer_timed, struct mutex_kind, kind, main_kinds) {
   bounded_buffer(kind, 600, true);
 }
 
-// A signal at the very moment a timed waiter gives up: if that waiter says it timed out, it has not used up
-// the signal, and the one that waits without a limit gets it.
+// A signal at the moment at which a timed waiter times out: if that waiter returns ETIMEDOUT, it has not consumed the
+// signal, and the waiter without a deadline gets it.
 struct near_miss {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -903,7 +903,7 @@ CASE_FOR(timed_out_in_the_middle_of_the_queue, struct wait_call, wait, timed_wai
       CHECK_OK(pthread_mutex_unlock(&line.mutex));
     }
     CHECK(flag_comes(&line.out, 5));
-    // One that was to give up may have got a token; then one that stays waits for another.
+    // A waiter that was to time out may have got a token; then a remaining one waits for another token.
     CHECK_OK(pthread_mutex_lock(&line.mutex));
     line.tokens += 5;
     CHECK_OK(pthread_cond_broadcast(&line.condition));
@@ -1091,7 +1091,7 @@ static void* wait_on_doomed(void* argument) {
   ++doomed->waiting;
   const struct timespec deadline = later(now(CLOCK_REALTIME), 60000);
   int code = 0;
-  // After the gate is open the condition is gone: the test comes before the wait.
+  // After the gate has opened the condition is destroyed: the test precedes the wait.
   while (!doomed->open && code == 0) {
     code = doomed->waiting % 2 ? pthread_cond_wait(doomed->condition, doomed->mutex)
                                : pthread_cond_timedwait(doomed->condition, doomed->mutex, &deadline);
@@ -1268,7 +1268,7 @@ CASE_FOR(cancelled_waiter_waits_for_the_mutex, struct wait_call, wait, wait_call
   CHECK_NUMBER(scene.in_handler, 1);
 }
 
-// A request that was there before the wait is acted upon, even if a wake comes too.
+// A request from before the wait takes effect, even if a wake-up arrives too.
 CASE_FOR(cancelled_before_it_waits, struct wait_call, wait, wait_calls) {
   for (int round = 0; round < 5; ++round) {
     struct cancelled_wait scene;

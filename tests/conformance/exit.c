@@ -82,7 +82,7 @@ static void start_detached(thread_body body, void* argument) {
 
 // -- what runs last --
 
-// Uses what the others use, at the same time.
+// Uses the same objects as the others, at the same time.
 static void use_the_world(void) {
   for (int i = 0; i < 40; ++i) {
     CHECK_OK(pthread_mutex_lock(&world.mutex));
@@ -250,7 +250,7 @@ static void* work_without_main(void* argument) {
     CHECK_SUCCESS(sem_post(&world.semaphore));
   }
   flag_add(&world.stop, 1);
-  // The last sees the others' work done, and what the first thread left.
+  // The last thread sees the results of the others and of the first thread.
   if (main_thread) {
     CHECK(flag_comes(&world.stop, 4));
     CHECK_SUCCESS(sem_wait(&world.empty));
@@ -315,8 +315,8 @@ static void destroy_data(void* data) {
   CHECK_SUCCESS(sem_wait(&world.semaphore));
   linger(world.count);
   CHECK_SUCCESS(sem_post(&world.semaphore));
-  // Two threads meet here and wait for each other, the one by the condition and the other by the semaphore. (Not in
-  // the further rounds, where a thread might be left alone with itself.)
+  // Two threads meet here and wait for each other, one by the condition and the other by the semaphore. (Not in the
+  // further rounds, in which a thread might be without a partner.)
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   if (*rounds != 3) {
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
@@ -433,7 +433,7 @@ CASE(threads_end_while_they_hold) {
     CHECK_ERROR(sem_timedwait(&world.semaphore, &soon), ETIMEDOUT);
     pthread_t waiter = start_thread(thread_lock_unlock, &world.mutex);
     usleep(300);
-    // Undefined for the mutex, and done all the same.
+    // Undefined for the mutex, but common.
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
     CHECK_SUCCESS(sem_post(&world.semaphore));
     CHECK_OK((int)(intptr_t)join_thread(waiter));

@@ -38,7 +38,7 @@ static void* go_through(void* argument) {
 
 // Alone first, then with threads of its own, one post for each.
 static void use_semaphore(struct place* place, bool threads) {
-  // Whatever comes first is the first to notice that this is another process.
+  // Each of these calls, if it is the first, must notice that this is another process.
   static int uses;
   if (uses++ % 2 == 0)
     for (int i = 0; i < 2; ++i) CHECK_SUCCESS(sem_post(&place->semaphore));
@@ -270,10 +270,10 @@ static void use_shop(struct shop* shop, bool threads, bool by_signals) {
   for (int i = 0; i < 4; ++i) join_thread(own[i]);
 }
 
-// In a child the C library's condition waits for ghosts in its turn: all that a program can do there is to make it
-// anew. Ours can be used as it is.
+// In a child the C library's pthread_cond_destroy waits for waiters that exist in the parent only; a program can only
+// initialise the condition again. Under Usher it can be used as it is.
 static void condition_generations(struct shop* shop, const struct fork_way* way, int generations, bool ours) {
-  // The mutex is held, so that no ghost is in the middle of it.
+  // The mutex is held, so that no thread of the parent is in its critical section.
   CHECK_OK(pthread_mutex_lock(&shop->mutex));
   const pid_t child = way->fork();
   CHECK(child >= 0);
@@ -594,8 +594,8 @@ CASE(handler_forks_in_condition_wait) {
   }
 }
 
-// The handler of a thread that has been signalled, and perhaps has got the mutex already, forks. So does that of one that
-// waits on a process-shared condition with its own mutex.
+// A signal handler forks, in a thread that has been signalled and may already own the mutex; and in one that waits on
+// a process-shared condition with its own mutex.
 struct signalled {
   pthread_mutex_t mutex;
   pthread_cond_t condition;

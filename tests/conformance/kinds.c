@@ -39,7 +39,7 @@ const struct mutex_kind careless_kinds[7] = {
 void make_mutex(pthread_mutex_t* mutex, const struct mutex_kind* kind) {
   memset(mutex, 0xa5, sizeof *mutex);
   if (kind->type == by_initialiser) {
-    // A copy of the initialiser is what a static object, a struct assignment and a memcpy all come to.
+    // A copy of the initialiser: the result of a static object, a struct assignment and a memcpy.
     memcpy(mutex, kind->initialiser, sizeof *mutex);
   } else if (kind->type == without_attribute) {
     CHECK_OK(pthread_mutex_init(mutex, NULL));

@@ -31,7 +31,7 @@ struct timed_call {
 extern const struct timed_call timed_calls[3];
 
 /// Whether this function is the C library's, bound directly or because USHER_LOCK names the C library's own mutexes.
-/// What Usher alone promises cannot be asked for then: such cases are skipped on the C library.
+/// Cases of guarantees that only Usher gives are skipped on the C library.
 bool answered_by_the_c_library(const char* function);
 #define SKIP_ON_THE_C_LIBRARY(function) \
   if (answered_by_the_c_library(function)) skip_case("the C library does not promise this of %s", function)
@@ -47,7 +47,7 @@ int elsewhere(thread_body body, pthread_mutex_t* mutex);
 /// 0 when the mutex was free (and is free again): asked by another thread, so that it holds for every kind.
 int try_elsewhere(pthread_mutex_t* mutex);
 
-/// A thread that holds a mutex until it is told to let go.
+/// A thread that holds a mutex until let_go().
 struct holder {
   pthread_mutex_t* mutex;
   pthread_t thread;

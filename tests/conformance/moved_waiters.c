@@ -53,7 +53,7 @@ static void* signal_after_a_timed_lock(void* argument) {
   return NULL;
 }
 
-// The signalling thread came with a deadline, and others queue for the mutex when it unlocks.
+// The signalling thread acquired the mutex with a deadline, and others queue for the mutex when it unlocks.
 CASE(signal_by_a_thread_with_a_deadline) {
   for (int round = 0; round < 4; ++round) {
     struct scene s;

@@ -169,7 +169,7 @@ CASE_FOR(unlock_free, struct mutex_kind, kind, all_kinds) {
   const int expected = kind->checks ? EPERM : 0;
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < round; ++i) CHECK_CODE(pthread_mutex_unlock(&mutex), expected);
-    // It still is a mutex: one gets in, the next does not, and it can be had again.
+    // It still is a mutex: one thread acquires it, the next does not, and it can be acquired again.
     CHECK_OK(pthread_mutex_lock(&mutex));
     CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
     pthread_t waiter = start_thread(thread_lock_unlock, &mutex);

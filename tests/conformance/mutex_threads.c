@@ -243,7 +243,8 @@ static void* hammer(void* argument) {
   return NULL;
 }
 
-// Under eight threads that never leave it alone the mutex may never be seen free; a second is still enough.
+// With eight threads that use it all the time the mutex may never be read as free; a deadline of a second still
+// suffices.
 CASE_FOR(timed_lock_gets_through, struct timed_call, timed, timed_calls) {
   static struct guarded guarded;
   static struct worker workers[8];
@@ -501,7 +502,7 @@ CASE_FOR(thread_exits_holding_with_queue, struct mutex_kind, kind, careless_kind
   CHECK_OK(try_elsewhere(&mutex));
 }
 
-// The checking kinds stay held for ever; a thread that comes later is not taken for the dead owner.
+// The checking kinds stay held for ever; a later thread is not taken for the dead owner.
 CASE_FOR(exited_owner, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);

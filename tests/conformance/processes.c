@@ -52,7 +52,7 @@ static void stop_crowd(struct crowd* crowd) {
   for (int i = 0; i < crowd->count; ++i) join_thread(crowd->threads[i]);
 }
 
-// What a child does with a mutex that is free there: alone first, then with threads of its own.
+// A child uses a mutex that is free there: first alone, then with threads of its own.
 static void use_in_child(struct arena* arena) {
   arena->inside = 0;
   for (int i = 0; i < 20; ++i) work_once(arena);
@@ -102,9 +102,9 @@ CASE_FOR(fork_while_free, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// Held by the forking thread: held in the child too, and the child may release it. Not so the kinds that look
-// who calls: the child's thread has another number than the owner, and all it can do is to make the mutex
-// anew.
+// Held by the forking thread: held in the child too, and the child may release it. This does not hold for the kinds
+// that check the owner: the child's thread has another number than the owner, and can only initialise the mutex
+// again.
 CASE_FOR(fork_while_held, struct mutex_kind, kind, all_kinds) {
   struct arena arena = {.count = 0};
   make_mutex(&arena.mutex, kind);
@@ -128,8 +128,8 @@ CASE_FOR(fork_while_held, struct mutex_kind, kind, all_kinds) {
   CHECK_OK(try_elsewhere(&arena.mutex));
 }
 
-// Held by another thread: in the child it stays held, its data may be in any state. To make it anew is the
-// way out.
+// Held by another thread: in the child it stays held and its data may be in any state. The child can only initialise
+// it again.
 CASE_FOR(fork_while_held_by_another, struct mutex_kind, kind, all_kinds) {
   struct arena arena = {.count = 0};
   make_mutex(&arena.mutex, kind);

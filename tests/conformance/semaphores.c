@@ -188,7 +188,7 @@ CASE_WHERE(times_out_in_time, struct semaphore_wait, wait, semaphore_waits, wait
     const double took = seconds() - start;
     if (took < least) least = took;
   }
-  // A busy machine comes late, but not every time.
+  // A busy machine returns late, but not every time.
   note("the quickest of five took %.3f s", least);
   CHECK(least < 0.1);
 }
@@ -367,8 +367,8 @@ CASE(surplus_stays) {
 
 // -- no post lost, no thread too many --
 
-// Posts from several threads at once to threads that all sleep, and then silence: nobody comes by later who would
-// notice what the posters have left to one another.
+// Posts from several threads at once to threads that all sleep, and no call after that: no later thread repairs what
+// the posters have left to one another.
 struct volley {
   sem_t semaphore;
   int rounds, asleep, round, through, posted;
@@ -621,7 +621,7 @@ CASE(timed_and_untimed_together) {
   for (int i = 0; i < 4; ++i) join_thread(threads[i]);
 }
 
-// One waits without a limit; others give up, all at the same time; the only post comes at that moment.
+// One thread waits without a deadline; others time out, all at the same time; the only post happens at that moment.
 struct exodus {
   sem_t semaphore;
   int rounds, waiting, taken, given_up, ready;
@@ -800,7 +800,7 @@ CASE_FOR(handler_interrupts, struct semaphore_wait, wait, semaphore_waits) {
     pthread_t thread = start_thread(wait_until_interrupted, &place);
     await_flag(&place.waiting, 1);
     await_asleep(place.thread_id);
-    // A signal that comes before it sleeps is none of the wait's.
+    // A signal before the sleep does not concern the wait.
     for (int i = 0; i < 2000 && !flag_get(&place.interrupted); ++i) {
       pthread_kill(thread, SIGUSR1);
       usleep(i < 5 ? 100 : 1000);
@@ -888,7 +888,7 @@ static void post_in_handler(int number) {
   flag_add(&handled, 1);
 }
 
-// The handler posts what its own thread waits for: that one comes back, by EINTR or with the semaphore.
+// The handler posts the semaphore that its own thread waits for: the wait returns, with EINTR or with the semaphore.
 static void* wait_for_own_handler(void* argument) {
   struct place* place = argument;
   flag_set(&place->thread_id, (int)gettid());
@@ -935,7 +935,7 @@ static void* wait_and_post_in_storm(void* argument) {
   struct storm* storm = argument;
   long posts = 0, waits = 0;
   for (int i = 0; !flag_get(&storm->stop); ++i) {
-    // More waits than posts: the rest comes from the handlers.
+    // More waits than posts: the handlers make the rest.
     errno = 0;
     const struct semaphore_wait* wait = &semaphore_waits[i % 4];
     const struct timespec deadline = microseconds_later(now(wait->clock), 300);
@@ -985,7 +985,7 @@ CASE_FOR(storm_of_posting_handlers, struct storm_way, way, storm_ways) {
   CHECK_NUMBER(value_of(&storm.semaphore), given - storm.waits);
 }
 
-// A timer's signals come to a thread in any of the calls; the thread counts what it has got.
+// A timer's signals interrupt a thread in any of the calls; the thread counts its units.
 CASE(storm_of_a_timer) {
   static struct place place;
   make_place(&place, &semaphore_waits[0], 0);

@@ -74,7 +74,7 @@ CASE(std_shared_timed_mutex) {
   exclude<std::shared_timed_mutex>();
 }
 
-// Readers together, writers alone.
+// Readers together, writers exclusively.
 template <class Mutex>
 void read_and_write() {
   Mutex mutex;
@@ -107,7 +107,7 @@ CASE(std_readers_and_writers) {
 }
 
 CASE(std_mutex_in_reused_memory) {
-  // It says neither hello nor goodbye: what was there before must not matter, zeroes do.
+  // Neither init nor destroy is called: the previous bytes must not matter, zeroes must be a free mutex.
   alignas(std::mutex) static unsigned char memory[sizeof(std::mutex)];
   for (int round = 0; round < 100; ++round) {
     std::memset(memory, 0xa5, sizeof memory);
@@ -635,7 +635,7 @@ CASE(cancellation_runs_destructors_in_every_wait) {
   }
 }
 
-// Catching all and throwing it again is what programs do that do not know better.
+// Many programs catch everything and rethrow.
 void* catch_all(void* argument) {
   stage& at = *static_cast<stage*>(argument);
   try {

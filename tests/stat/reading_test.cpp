@@ -1,4 +1,4 @@
-// From records to rows: what belongs together, what is summed, scaled and left unknown; circles.
+// From records to rows: grouping, sums, scaling, unknown values; circles.
 #include <gtest/gtest.h>
 
 #include <numeric>

@@ -72,7 +72,7 @@ report judged(std::vector<row> rows, const std::function<void(report&)>& change 
   return r;
 }
 
-/// The verdict of a mutex, or of what it has been changed into.
+/// The verdict of a mutex that `change` has changed.
 row verdict(const std::function<void(row&)>& change, row r = mutex()) {
   change(r);
   return judged({r}).rows[0];

@@ -1,4 +1,4 @@
-// Names of this test's own functions and objects, by a record that says what is mapped here.
+// Names of this test's own functions and objects, by a record with the mappings of this process.
 #include "stat/symbols.hpp"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ class modules_record {
     std::memcpy(view_.text() + slot.path, m.path.data(), m.path.size());
     slot.ready = 1;
   }
-  /// All that is mapped here; the library as if it were another file.
+  /// All mappings of this process; the library under the name of another file.
   void add_own(
       std::uint32_t process, const std::function<void(mapped&)>& change_library = [](mapped&) {}) {
     for (mapped m : own_mappings()) {

@@ -1,4 +1,4 @@
-// Records and names that a test makes up: what a program would have written, and what its addresses would be called.
+// Synthetic records and names: the record that a program would have written, and the names of its addresses.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// An allocator behind one mutex, as some are: what is recorded there is recorded inside malloc. Prints as planted does.
+// An allocator behind one mutex, as some are: its waits are recorded inside malloc. Prints as planted does.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -24,7 +24,7 @@ class tally {
  public:
   explicit tally(const char* name);
 
-  /// A call that got it: when it began, and when it returned.
+  /// A call that acquired it: when it began, and when it returned.
   void took(std::int64_t called, std::int64_t returned);
   /// A call that waited, and did not get it.
   void waited(std::int64_t called, std::int64_t returned);

@@ -1,4 +1,4 @@
-// One wait of each sort that the library has probes for, the addresses of what is waited for, and nothing else: test_probes.py.
+// One wait of each sort that the library has probes for, and the addresses of the waited-for objects: test_probes.py.
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>

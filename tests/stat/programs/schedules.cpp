@@ -80,7 +80,7 @@ void late_signal() {
     pthread_mutex_lock(&late_mutex);
     const auto until = in(2 * ms);
     waits = 1;
-    // A thread that has no CPU may time out too late for what is asked.
+    // A thread without a CPU may time out later than the test allows.
     gave_up = pthread_cond_timedwait(&late, &late_mutex, &until) == ETIMEDOUT;
     if (!gave_up) late_figures.took(signalled_at, now());
     for (int i = 1; i <= rounds; ++i) {
