@@ -38,7 +38,7 @@ OTHERS = 0.15  # of all CPU time
 # ---- results ----------------------------------------------------------------------------------------------------------
 
 class Results:
-    """Files of JSON lines: sessions, which say where and with what, and their runs."""
+    """Files of JSON lines: sessions, with machine and libraries, and their runs."""
 
     def __init__(self, files):
         self.sessions, self.runs = {}, []
@@ -56,7 +56,7 @@ class Results:
                     self.runs.append(entry)
 
     def places(self):
-        """(processor, CPUs, C library) of the sessions, in the order in which they came."""
+        """(processor, CPUs, C library) of the sessions, in the order of the files."""
         return list(dict.fromkeys(place_of(s) for s in self.sessions.values()))
 
     def of(self, place, most_others=OTHERS):

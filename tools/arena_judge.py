@@ -99,7 +99,7 @@ class Comparison:
     rounds: int = 0
     throughput: Estimate = None
     cpu: Estimate = None              # CPU seconds for the same work
-    ratio_of_minima: float = 0        # of the fastest run of each: what uncontended calls are judged by
+    ratio_of_minima: float = 0        # of the fastest run of each, by which uncontended calls are judged
     switches: tuple = ()              # of operations, or a second: C library, lock; medians
     longest: tuple = ()               # seconds; the median over rounds of the longest wait of a run
     longest_ever: tuple = ()
@@ -153,7 +153,7 @@ def compare(point, lock, rounds, error, most_others=1.0):
     if not pairs:
         return result
     bases, others = zip(*pairs)
-    # A lock that got nothing done at all: as if it had done a thousandth of the C library's.
+    # A lock without one operation counts as a thousandth of the C library's.
     rates = [(b["rate"] or 1e-9, o["rate"] or (b["rate"] or 1e-9) / 1000) for b, o in pairs]
     result.throughput = estimate([o / b for b, o in rates], error)
     result.ratio_of_minima = max(o for _, o in rates) / max(b for b, _ in rates)

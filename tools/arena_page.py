@@ -1,4 +1,4 @@
-"""The arena's page: what the results say, between the markers of docs/measurements/arena.md; a heat map a lock, and README's picture."""
+"""The arena's page: the results, between the markers of docs/measurements/arena.md; a heat map a lock, and README's picture."""
 
 import math
 import os

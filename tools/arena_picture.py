@@ -7,7 +7,7 @@ from arena_judge import CONTROL
 
 THREADS = 8
 FEWEST = 8             # programs
-ERROR = 0.05           # of each interval: what a reader expects of an error bar, unlike the page's verdicts
+ERROR = 0.05           # of each interval, as usual for error bars; the page's verdicts are corrected for their number
 WIDTH, LEFT, RIGHT, ROW, TOP, FOOT = 560, 166, 66, 34, 74, 98  # pixels; read at half of the size, too
 TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6)
 LEVEL, GAIN, LOSS, NOISE = "#555555", "#0072b2", "#d55e00", "#b8b8b8"

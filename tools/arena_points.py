@@ -1,4 +1,4 @@
-"""The points of the arena: what is run, and why. One list, chosen, not the product of everything with everything.
+"""The points of the arena: the runs and their reasons. A chosen list, not the product of all settings.
 
 Sections and work outside are in nanoseconds here; `arena --what calibrate` says how many steps of work that is on the machine at
 hand. Real programs are the cases of try_cases.py and stat_cases.py."""
@@ -42,7 +42,7 @@ class Point:
     case: object = None         # a real program
     threads: int = 0            # of it
     two_libraries: bool = False  # also against the C library of another release
-    facts: object = None        # more figures: a function of what it wrote to stderr
+    facts: object = None        # more figures: a function of its standard error
 
 
 def bench(name, threads, reason, section=0, outside=0, group="mutexbench", extra=(), **more):
@@ -62,7 +62,7 @@ def app(name, program, reason, arguments, key="", pattern="", **more):
 
 
 CASES = {case.name: case for case in stat_cases.CASES}
-# db_bench counts the readers only: what a writer without a limit gains would look like a loss.
+# db_bench counts the readers only: the gain of a writer without a limit would look like a loss.
 CASES["rocksdb"] = dataclasses.replace(CASES["rocksdb"], command=CASES["rocksdb"].command + " --benchmark_write_rate_limit=2000000")
 CASES["jemalloc"] = dataclasses.replace(CASES["jemalloc"], environment=CASES["jemalloc"].environment | {
     "MALLOC_CONF": "narenas:1,tcache:false,stats_print:true,stats_print_opts:Jmd"})
@@ -204,7 +204,7 @@ def number_at(document, path):
 
 
 def figure(point, text):
-    """What a run's standard output says of a point: the figure that counts, and all that it says if it is JSON."""
+    """From a run's standard output: the figure that counts, and all figures if it is JSON."""
     if point.case:
         found = re.search(point.case.metric, text, re.M)
         return (float(found.group(1)) if found else None), {}

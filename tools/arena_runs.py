@@ -22,8 +22,8 @@ from harness import TREE, Build, Process, clean_environment, die
 
 PROGRAMS = ["arena", "wait_cost", "producer_consumer", "buffer_pool", "herd", "mmicro", "sqlite_shared", "leveldb_driver"]
 SCRIPTS = ["job_queue.py", "rand_array.pl"]  # of apps/
-CARRIED = "PACKED.json"                      # in a carried folder: what it was packed from
-CARRIED_LIBRARIES = "carried"                # of its lib/: what the programs of other packages need
+CARRIED = "PACKED.json"                      # in a carried folder: its origin
+CARRIED_LIBRARIES = "carried"                # of its lib/: libraries that programs of other packages need
 NOT_CARRIED = r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl))\.so\..*"  # the C library's own, and its loader
 TOO_LARGE = {"mariadbd"}                     # not one file: it needs its messages and tables, too
 ROOM = "opt/usher-arena"                     # in a root of another release
@@ -54,7 +54,7 @@ def library_digest(build):
 
 
 def finish(process, limit, wait=None):
-    """Its outcome; whatever interrupts us, it does not stay behind."""
+    """Its outcome. An interruption of this script ends it, too."""
     try:
         if wait:
             wait(process, limit)
@@ -297,7 +297,7 @@ def wait_until_ready(place, case, values, folder, process):
 
 
 def served(place, case, values, folder, process, limit):
-    """A server that runs already: its load's output, and what the server itself took."""
+    """For a server that runs already: its load's output, and the server's own usage."""
     load = None
     try:
         wait_until_ready(place, case, values, folder, process)
@@ -311,7 +311,7 @@ def served(place, case, values, folder, process, limit):
 
 
 def run_once(place, point, candidate, seconds, step_ns, quota=None):
-    """One run of one point: what it says of itself, or why it failed."""
+    """One run of one point: its figures, or why it failed."""
     length = duration(point, seconds)
     limit = 20 + 10 * length
     words = words_of(point, length, step_ns)

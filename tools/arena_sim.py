@@ -39,7 +39,7 @@ DECIDING = {"xeon-8260-8": 384, "epyc-9654-2": 384, "graviton4-2": 192}
 SHOWN = {"epyc-7003": 256, "graviton3": 64, "epyc-zen4-vm-2": 2, "x5-2": 72, "t7-2": 512, "t5": 128, "e7-4890": 240, "niagara-2": 64,
          "numa-q": 8, "opteron-6172": 48, "xeon-e7-8867l": 160, "xeon-e5-2680v2": 40, "xeon-e7-4830v3": 96}
 CPUS = DECIDING | SHOWN
-WITH_CACHE = ["t5", "epyc-zen4-vm-2"]  # the files that say what RandArray asks: how large the caches are
+WITH_CACHE = ["t5", "epyc-zen4-vm-2"]  # the machine files that have the cache sizes, which RandArray needs
 
 # A step is 9 cycles: 3 ns. Programs, their parameters, why, and whether machines that are only shown run it.
 PROGRAMS = [
@@ -62,7 +62,7 @@ THREADS = [1, 2, 4, 8, 16, 32, 64, 128]  # and half of the CPUs, all, and twice 
 THREADS_SHOWN = [2, 8]                   # and all, and twice as many
 SPINS = [5000, 20000]                    # ns; the longer one with 4, 32 and as many threads as CPUs, on machines that decide
 SEEDS = [1, 2, 3]
-NEAR = 1.03           # a default that is no further behind is not asked for waits: whatever lock is ahead counts
+NEAR = 1.03           # if the default is no further behind, waits are not simulated: any lock ahead counts
 FASTEST = 6
 SIFTED_THREADS = [4, 32]  # all locks run with so many threads, and as many as there are CPUs
 CONTENDERS = 4        # how many are confirmed, besides the default
@@ -223,10 +223,10 @@ class Arena:
         entries = [self.settled(case, lock, seed) for seed in self.seeds]
         return statistics.median(e["throughput"] for e in entries) if all(entries) else None
 
-    # ---- what comes of a point ----
+    # ---- results of a point ----
 
     def keeps_bound(self, case, default):
-        """A function that says of a lock whether its longest wait is within the bound; None if it cannot be known."""
+        """A function: whether the longest wait of a lock is within the bound; None if that is not known."""
         ms = min(max(BOUND_MS[0], case["threads"] * MS_A_THREAD), BOUND_MS[1])
         own = self.run(case, default, SEEDS[0], 1.25 * ms)
         if own is None:

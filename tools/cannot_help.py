@@ -42,7 +42,7 @@ class Case:
     instead: str
     build: str = ""
     needs: list = field(default_factory=list)  # (file or command, Debian package)
-    version: str = ""                          # prints what was tried: its first number
+    version: str = ""                          # prints the number of its tries first
     load: str = ""                             # of a server: the command that loads it and prints how many units it did
     unit: str = ""                             # of the operations, where they are no lock operations
 
@@ -142,7 +142,7 @@ def shell(text, folder):
 
 
 def recorded(case, build, folder):
-    """What the program printed, or its load; what usher stat said; the JSON."""
+    """The output of the program, or of its load; the output of usher stat; the JSON."""
     raw = folder / "stat.json"
     command = [str(build.usher), "stat", "--lock", "steady", "--json", str(raw), "-o", "/dev/null", "--"]
     process = Process(command + shlex.split(case.run.format(**values())), environment(), folder)
@@ -171,7 +171,7 @@ def calls_in(document):
 def run(case, build):
     with tempfile.TemporaryDirectory(prefix="usher-cannot-help-") as scratch:
         folder = Path(scratch)
-        folder.chmod(0o777)  # for what does not run as us
+        folder.chmod(0o777)  # for programs that run as another user
         if case.build:
             shell(case.build, folder)
         found = re.search(r"\d[\d.]*", shell(case.version, folder)) if case.version else None

@@ -35,7 +35,7 @@ def rows_named(cell):
 
 
 def verdict_of(row, simulated):
-    """What the row says itself, then what the simulated machine showed."""
+    """The verdict in the row, then those of the simulated machine."""
     names = rows_named(row["row"])
     shown = [(f"{name} " if len(names) > 1 else "") + simulated[name] for name in names if name in simulated]
     parts = [row["verdict"]] if "verdict" in row else []

@@ -61,7 +61,7 @@ class Setting:
         return env
 
     def run(self, command, env=None):
-        """Runs it to its end; what it printed."""
+        """Runs it to its end; returns its output."""
         outcome = harness.run(self.under(command), self.limit, self.environment(env), self.folder)
         if not outcome.ok:
             raise Failed(outcome.trouble(), report(outcome))
@@ -412,7 +412,7 @@ def parse_options():
 
 
 class Results:
-    """Of all runs: a cell for each program under each lock, and what is to be said of failures."""
+    """Of all runs: a cell for each program under each lock, and the messages about failures."""
 
     def __init__(self, build, options):
         self.build, self.options = build, options

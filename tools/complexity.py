@@ -65,7 +65,7 @@ class Tree:
             return
         kind = node.get("kind", "")
         if kind == "NamespaceDecl" and node.get("name") == "native_detail":
-            inside = "native"  # its parts, whatever they are called
+            inside = "native"  # its parts, by any name
         elif inside != "native" and kind in ("CXXRecordDecl", "ClassTemplateSpecializationDecl",
                                              "ClassTemplatePartialSpecializationDecl"):
             inside = node.get("name", "")
@@ -181,7 +181,7 @@ class Counter:
         return v
 
     def says_nothing(self, node):
-        """A declaration without code, or what `if constexpr` has left empty."""
+        """A declaration without code, or an `if constexpr` whose branch is empty."""
         kind = node.get("kind")
         if kind == "NullStmt":
             return True

@@ -58,7 +58,7 @@ def locked(owner, addresses):
     addresses = sorted(addresses)
     start = 0
     while start < len(addresses):
-        end = start  # one stretch of code, without what lies between two far functions
+        end = start  # one stretch of code, without the gap between distant functions
         while end + 1 < len(addresses) and addresses[end + 1] - addresses[end] < 4096:
             end += 1
         listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--start-address={addresses[start]:#x}",
@@ -110,7 +110,7 @@ def pair(build, lock, kind, folder):
 
 
 def compare(measured, recorded):
-    """What got dearer, and what got cheaper."""
+    """Lines for the counts that have grown, and for those that have shrunk."""
     worse, better = [], []
     for kind, locks in measured.items():
         for lock, now in locks.items():

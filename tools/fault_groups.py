@@ -8,7 +8,7 @@ FILE = "faults"
 TITLE = "Waits that were too long"
 # Where a point takes long: these and no others unless locks are named.
 NOTABLE = ["loiter", "mcs", "mcscr", "ticket", "twa", "fairlock", "clh"]
-LIMIT = 60  # seconds, of what may take for ever
+LIMIT = 60  # seconds, for runs that may not end
 
 
 def rounds_of(options, otherwise):
@@ -18,7 +18,7 @@ def rounds_of(options, otherwise):
 
 
 def document_of(runner):
-    """Reads a program's JSON and forgets what it says about itself."""
+    """Reads a program's JSON without its provenance."""
     def read(text):
         found = runner.document(text)
         if found is not None:
@@ -73,7 +73,7 @@ def cell(point, get, show=three_digits, spread=False):
 
 
 class Column:
-    """A heading and what a point has to say there; `compared`: beside what it said before."""
+    """A column: its heading and its value at a point; `compared`: with the earlier value beside."""
 
     def __init__(self, heading, text, compared=False):
         self.heading, self.text, self.compared = heading, text, compared
@@ -400,7 +400,7 @@ PROGRAMS = {"signalled": "signalled", "held": "held_locks", "deadlines": "deadli
 
 
 def page(groups, before, markdown, provenance_line):
-    """The page: each group beside what it was before, and then what was before, by itself."""
+    """The page: each group beside the earlier measurement, then the earlier measurement alone."""
     text = [f"# {TITLE}\n"]
 
     def add(group, tables, level):

@@ -145,7 +145,7 @@ class Process:
             outcome.seconds = time.monotonic() - self.start
             if backtrace:
                 outcome.backtrace = backtraces(self.popen.pid)
-        self.kill_group()  # also what the program left behind
+        self.kill_group()  # also processes that the program left behind
         _, status, usage = os.wait4(self.popen.pid, 0)
         self.popen.returncode = outcome.status = os.waitstatus_to_exitcode(status)
         os.close(self.handle)
@@ -185,7 +185,7 @@ def first_line(command):
 
 
 def commit():
-    """Of what is measured: that results have been written meanwhile does not make it another."""
+    """Of the measured code: changes in docs/ and results/ do not count."""
     name = first_line(["git", "describe", "--always", "--abbrev=12"])
     status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!results"], capture_output=True,
                             timeout=20, cwd=TREE)
@@ -256,7 +256,7 @@ def median_range(values, form="{:.2f}"):
 
 
 def counted(counts, most=6):
-    """{what: how often} in words, the most frequent first."""
+    """{name: count} in words, the most frequent first."""
     names = sorted(counts, key=lambda name: -counts[name])
     words = [name + (f" {counts[name]} times" if counts[name] > 1 else "") for name in names[:most]]
     rest = sum(counts[name] for name in names[most:])
@@ -281,7 +281,7 @@ def markdown(rows, heading):
 
 
 def between_markers(text, name, content):
-    """`text`, a page, with what lies between the markers of that name replaced."""
+    """`text`, a page, with new content between the markers of that name."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         die(f"the page must have one {begin} and, after it, one {end}", 1)

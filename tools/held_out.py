@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Published numbers that nothing was set by, and what is simulated of them: docs/held-out.md.
+"""Published numbers that were used for no calibration, and their simulation: docs/held-out.md.
 
 Runs `usher sim` (a few minutes), writes results/held-out.json with the hash of each machine file, and with --write-doc the page. A page is
 not written, and --check fails, where a machine's file is another than what was measured: measure again (make held-out).
@@ -206,7 +206,7 @@ def same_curve(curve, written, trial, machines):
 
 
 def same(result, machines):
-    """Whether what was written down is of what held_out_numbers.py has."""
+    """Whether the stored results are of the present held_out_numbers.py."""
     ids = {n.id for source in SOURCES for n in source.numbers}
     return ("runs" in result and result["commands"] == {name: shown(run) for name, run in RUNS.items()} and set(result["numbers"]) == ids
             and set(result["sentences"]) == {s.id for s in SENTENCES} and set(result["trials"]) == set(TRIALS)
@@ -282,7 +282,7 @@ def shares(factors):
 
 
 def judged_numbers(result, machines):
-    """Of each source what is held out, and what is not with the reason."""
+    """Of each source the numbers held out, and the others with the reason."""
     judged = []
     for source in SOURCES:
         kept, others = [], []
@@ -404,7 +404,7 @@ def share_texts(factors):
 
 
 def trial_tables(result):
-    """What the curves say with the machines as they are and in the trials: by lock, by machine, and of the order."""
+    """The curves' errors with the machines as they are and in the trials: by lock, by machine, and of the order of locks."""
     kinds = {"as the files are": result["curves"], **{name: result["trials"][name] for name in TRIALS}}
     head, line = " | ".join(kinds), "---|" * (len(kinds) + 2)
     lines = ["mctop's curves by lock and by machine, as the files are and in the trials: median factor (% within 1.25, 1.5 and 2).", "",

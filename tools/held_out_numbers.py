@@ -35,7 +35,7 @@ class Number:
     run: str
     unit: str = ""
     fitted: tuple = ()  # keys of the run's machine that were set for it, as the machine's file says
-    spent: str = ""  # why it is not held out, whatever the machine's file says
+    spent: str = ""  # why it is not held out, independent of the machine's file
 
 
 @dataclass
@@ -119,7 +119,7 @@ def stays_below_from(a, b):
 
 
 def drop_from(locks, limit=0.8):
-    """The number of threads above which even the best of the locks has less than so much of what it had at half as many."""
+    """The number of threads above which even the best lock has less than this share of its throughput at half as many."""
 
     def value(p):
         for t in p.counts():

@@ -80,7 +80,7 @@ class Runner:
         self.build, self.options = build, options
 
     def once(self, candidate, program, arguments, limit, read, prefix=()):
-        """(what it measured, None) or (None, why not)."""
+        """(its figures, None) or (None, why there are none)."""
         command = [*prefix, self.build.program(program), *arguments, *candidate.arguments]
         outcome = harness.run(command, limit=limit, env=candidate.environment(self.build))
         if outcome.ok:
@@ -465,14 +465,14 @@ def groups_in(file):
 
 
 def write_faults(options, before, measured):
-    """The same for the groups of faults, whose tables are made of all that is known: JSON alone, or with the page."""
+    """The same for the groups of faults, whose tables need all groups: JSON alone, or with the page."""
     file = Path(options.keep) if options.keep else Path(
         RESULTS if is_pages(options.out) else options.out, fault_groups.FILE + ".json")
     groups = {**(groups_in(file) if file.is_file() else {}), **measured}
     groups = {g: groups[g] for g in fault_groups.GROUPS if g in groups}
     if groups:
         document_text = json.dumps({"measurement": fault_groups.FILE, "groups": groups}, separators=(",", ":"))
-        # One point a line: what changes between two runs can be seen.
+        # One point a line, so that a diff shows the changed points.
         file.write_text(document_text.replace('{"candidate"', '\n{"candidate"') + "\n")
     if options.out and not options.keep:
         Path(options.out, fault_groups.FILE + ".md").write_text(

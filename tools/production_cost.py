@@ -31,7 +31,7 @@ RESULT = TREE / "results" / "production-cost.json"
 PAGE = TREE / "docs" / "production.md"
 LIMIT = 60       # seconds, for anything that is started
 MUTEXES, THREADS = 100_000, 1_000
-# How a program is started: what is added to its environment.
+# How a program is started: additions to its environment.
 WAYS = {"without": None, "no lock selected": "", "steady": "steady", "mcscr": "mcscr"}
 
 

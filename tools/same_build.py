@@ -60,7 +60,7 @@ def simulated_runs(build):
 
 
 def symbols(build):
-    """What `nm` says is defined and seen from outside, without addresses."""
+    """The exported definitions by `nm`, without addresses."""
     found = {}
     for path, *options in ((build.library, "-D"), (build.folder / "lib" / "libusher_locks.a", "-g")):
         out = subprocess.run(["nm", "--defined-only", *options, path], timeout=60, check=True, capture_output=True, text=True).stdout

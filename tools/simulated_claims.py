@@ -87,7 +87,7 @@ def commands_of(row):
 
 
 def forms_of(row):
-    """The names, and what each adds to the commands."""
+    """The names of the forms, and their additions to the commands."""
     return [{"name": f.name, "options": shlex.join(options_of(f))} for f in row.forms.all]
 
 
@@ -140,7 +140,7 @@ class Runner:
             points = json.loads(out.read_text())["points"]
         found = {}
         for p in points:
-            # Settings that are swept make different sweeps; here the jitter is told from the others by its place.
+            # Swept settings are sweeps of their own; the jitter is identified by its place in the list.
             place = min(range(len(jitters)), key=lambda i: abs(jitters[i] - p["jitter"]))
             found.setdefault((p["seed"], place), {})[(p["lock"], p["threads"])] = p
         self.done[tuple(words)] = found
@@ -207,7 +207,7 @@ def measured(row):
 
 
 def judge(row, result):
-    """For each form, of each figure what is to be shown and whether it is as wanted. What is wanted is the row's as it is now."""
+    """For each form, of each figure its values and whether they are as wanted, by the present row."""
     judged = []
     for form in result["forms"]:
         figures = []
@@ -238,7 +238,7 @@ def listed(names):
 
 
 def verdict_of(row, forms):
-    """One verdict where all forms agree. Else what holds with which, the best first."""
+    """One verdict if all forms agree. Otherwise the verdicts with their forms, the best first."""
     by_verdict = {}
     for form in forms:
         by_verdict.setdefault(verdict_of_form(form["figures"]), []).append(form["name"])
@@ -307,7 +307,7 @@ def settling_of(forms):
 
 
 def section_of(row, forms):
-    """What a row is, what ran, what was seen, as a section."""
+    """A section: the row, its commands, its figures."""
     lines = [f"### {row.id}", "", f"{row.title}. **{sentence(verdict_of(row, forms))}.** "
              f"{'Some runs had not settled. ' if any(f['unsettled'] for f in forms) else ''}[Each seed](../results/simulated/{row.id}.json).", "", "```sh"]
     lines += commands_of(row)

@@ -1,4 +1,4 @@
-"""What each row of the claims ledger runs on the simulated machine, and what must be seen. Used by simulated_claims.py.
+"""The rows of the claims ledger on the simulated machine: their runs and the wanted figures. Used by simulated_claims.py.
 
 A figure is a number of one run (one seed, one jitter) over all points of the row; `holds` judges its median. A figure without it
 is reported and not judged; so is one that a number of the machine was set for. "As good as" is within 10 %, as in the ledger.
@@ -28,7 +28,7 @@ class Sweep:
 
 @dataclass
 class Form:
-    """One way in which all sweeps of a row run. What a sweep says itself counts more."""
+    """Settings with which all sweeps of a row run. A sweep's own settings take precedence."""
 
     name: str = ""
     machine_settings: dict = field(default_factory=dict)
@@ -170,7 +170,7 @@ def hand_over(lock, of, threads=32, sweep=0):
 
 
 def looks_ratio(a, b, threads, sweep):
-    """How often waiters look at what they wait for, an operation."""
+    """Polls of waiters, an operation."""
     return lambda p: (p(a, threads, "looks", sweep) / p(a, threads, sweep=sweep)) / (p(b, threads, "looks", sweep) / p(b, threads, sweep=sweep))
 
 
@@ -184,7 +184,7 @@ KEYMAP = [32, 64, 128]
 LEADERS = [1, 2, 4, 8, 32]
 POOL = [1, 8, 64, 512, 4096, 8192]
 
-# What becomes of stores that a thread has not yet written to its cache: the files of the machines say which form is theirs, and from where.
+# The treatment of stores that are not yet in the cache: the machine files name their form and its source.
 STORES = Forms("forms of stores", [
     Form("in order", {"coherence.ownership_ahead": "no"}),
     Form("ahead until a hit", {"coherence.ownership_ahead": "until a hit"}),
@@ -205,7 +205,7 @@ def coherence_of(per_read, directory):
 
 OF_X5_2, OF_E7 = coherence_of(50, 280), coherence_of(55, 640)
 # The two lengths of a system call outside of the lock under which test-and-set finds it free 35.3 times in a hundred (F5):
-# `simulated_claims.py --fit-reflex` says them, and has to be asked anew where the NUMA-Q changes.
+# From `simulated_claims.py --fit-reflex`, which must run again when the NUMA-Q's file changes.
 REFLEX = Forms("lengths of a system call", [Form("short calls", settings={"work": 20000}), Form("long calls", settings={"work": 88000})])
 # How long a waiter spins that will sleep. The paper's 20000 cycles are 5555 ns on the T5; a round trip of a context switch, which it also
 # names as the limit, is longer.

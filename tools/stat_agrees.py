@@ -44,7 +44,7 @@ class Program:
     name: str
     title: str
     command: str
-    threshold: int = 10  # ms, for drd: what it calls a long hold
+    threshold: int = 10  # ms, for drd: its limit for a long hold
     needs: str = ""
 
 
@@ -118,7 +118,7 @@ class Usher(Tool):
         self.run(["setarch", "-R", str(self.build.usher), *self.words(program)[3:]], program=program)
         report = json.loads((self.folder / "stat.json").read_text())
         objects = [(one["waiting"]["total"], int(one.get("address", "0"), 16), row) for row in report["rows"]
-                   if row["kind"] == "mutex" for one in row["each"] or [row]]  # what was destroyed has no address
+                   if row["kind"] == "mutex" for one in row["each"] or [row]]  # a destroyed mutex has no address
         if not objects or max(one[0] for one in objects) <= 0:
             return None, None, report
         total = sum(one[0] for one in objects)
@@ -316,7 +316,7 @@ class Drd(Tool):
 
 
 def agrees(found, usher, row):
-    """By what two findings are the same mutex: its address, or the place at which it is waited for."""
+    """The identity of a mutex in findings: its address, or the place at which threads wait for it."""
     by = []
     if usher.address and found.address == usher.address:
         by.append("address")

@@ -29,7 +29,7 @@ from harness import TREE, Build, Process, between_markers, clean_environment, di
 from try_cases import Case, Failed, environment, kill_session, missing, versions, wrapped
 
 READY_WITHIN = 20  # seconds, for a server
-END_WITHIN = 30    # for a server that is told to end
+END_WITHIN = 30    # for a server to end
 
 # perl-lifo differs from perl under locks of ours only.
 TRIED = [case for case in try_cases.CASES if case.name != "perl-lifo"]
@@ -83,7 +83,7 @@ def await_ready(text, process, build, folder):
             raise Failed(f"not ready after {READY_WITHIN} s: `{text}`")
 
 
-# Says on stderr what CPU time the program took, without what looks on.
+# Prints on stderr the CPU time of the program without the observer.
 TIMED = ["sh", "-c", '"$@"; status=$?; echo "CPU time:" >&2; times >&2; exit $status', "sh"]
 
 
@@ -127,12 +127,12 @@ def run_once(case, prefix, threads, build, folder, options, with_cpu=False):
 
 
 def without_folder(text, folder):
-    """A result says nothing of the scratch folder, nor of where the tree lies."""
+    """A result without the paths of the scratch folder and of the tree."""
     return text.replace(str(folder) + "/", "").replace(str(TREE) + "/", "")
 
 
 def shortened(result):
-    """The first rows of a result, and of each row what has weight: Java's has two megabytes otherwise."""
+    """The first rows of a result, and of each row the parts that count: Java's has two megabytes otherwise."""
     for row in result["rows"]:
         for key, most in (("each", 5), ("waiters", 3), ("holders", 3), ("threads", 10)):
             if isinstance(row.get(key), list):
@@ -217,7 +217,7 @@ def ratio(row, way, base="without"):
 
 
 def cpu_ratio(row, way, base="without"):
-    """Work for a second of CPU time, of the medians: what others take of the CPUs is not in it."""
+    """Work for a second of CPU time, of the medians: independent of the CPU time of other processes."""
     def per_second(which):
         pairs = zip(row["figures"][which], row.get("cpu_seconds", {}).get(which, []))
         each = [(1 if row["lower"] else figure) / seconds for figure, seconds in pairs if seconds > 0]
@@ -283,7 +283,7 @@ PAIR_HEADING = ["kind", "way", "fastest ns", "more than the C library", "median 
 # ---- all cases -------------------------------------------------------------------------------------------------------
 
 def each_case(cases, build, options, work):
-    """`work(case, folder)` of each, prepared; what failed or was skipped is said again at the end."""
+    """`work(case, folder)` of each, prepared; failures and skipped cases are printed again at the end."""
     build.need(build.usher, build.library)
     failed, skipped = [], []
     for case in cases:
@@ -331,7 +331,7 @@ def cost_all(cases, build, options):
 # ---- the pages -------------------------------------------------------------------------------------------------------
 
 def shown(lines):
-    """Of a table what fits a page: the tables themselves, what is said of the first row, and the verdict."""
+    """The part of the output that fits a page: the tables, the lines about the first row, and the verdict."""
     blocks = [block for block in re.split(r"\n\s*\n", "\n".join(lines).strip()) if block.strip()]
     kept, detailed = [], False
     for block in blocks[1:]:  # the first is the command

@@ -71,7 +71,7 @@ class Case:
         return [package for _, package in self.needs + ([self.built] if self.built else []) + self.libraries if package]
 
     def trial(self, threads, options):
-        """The words of `usher try`, but for what only says where results go."""
+        """The words of `usher try`, without the names of output files."""
         v = self.values(threads, options.seconds)
         words = ["usher", "try"] + (["--locks", options.locks] if options.locks else [])
         words += ["--rounds", str(options.rounds)] if options.rounds else ["--budget", options.budget]
@@ -224,7 +224,7 @@ def missing(case, build):
 
 
 def versions(case):
-    """Debian's versions of what a case runs."""
+    """Debian's versions of the programs of a case."""
     found = {}
     for package in case.packages():
         try:
@@ -599,7 +599,7 @@ def machine_line(folder):
     documents = [d for case in CASES for d in load(case, folder).values()]
     if not documents:
         return "Not measured yet."
-    commits = {}  # by what else a result says of its place
+    commits = {}  # by the other provenance of a result
     for d in documents:
         m = d["machine"]
         length = f"{d['rounds']} rounds" if d["rounds"] else f"a budget of {d['budget']}"

@@ -113,7 +113,7 @@ def chart(rows):
 
 
 def put(text, name, lines):
-    """The page's text with what is between the two marks replaced."""
+    """The page's text with new content between the two marks."""
     marks = f"<!-- {name} -->", f"<!-- /{name} -->"
     found = re.search(f"{re.escape(marks[0])}.*?{re.escape(marks[1])}", text, re.DOTALL) or die(f"{PAGE.name} has no {marks[0]}")
     return text[:found.start()] + "\n".join([marks[0], *lines, marks[1]]) + text[found.end():]

@@ -37,7 +37,7 @@ def work(me):
                     with lock:
                         state["inside"] += 1
                         state["crowded"] = state["crowded"] or state["inside"] > 2
-                    # These let go of the interpreter's lock while they compute.
+                    # These release the interpreter's lock while they compute.
                     digest = hashlib.sha256(zlib.decompress(zlib.compress(block))).hexdigest()
                     with lock:
                         state["inside"] -= 1
@@ -67,7 +67,7 @@ for t in [postman] + team:
 for t in team + [postman]:
     t.join()
 
-# Waits with a time limit: those for nothing end at it, not before; those for something get it.
+# Waits with a time limit: without an item they end at the limit, not before; with an item they get it.
 start = time.monotonic()
 lock.acquire()
 patience = {

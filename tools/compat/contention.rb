@@ -47,7 +47,7 @@ summed = letters.times.sum { mail.pop }
 returned = team.sum(&:value)
 expected_sum = threads * (0...each).step(10).sum
 
-# Waiting that ends by itself, by a time limit, and by another thread's signal, before it.
+# Waits that end by their time limit, and waits that end before by another thread's signal.
 idle, idle_lock = ConditionVariable.new, Mutex.new
 timed_out = 0
 begin
@@ -67,7 +67,7 @@ sleeping = Thread.new { Queue.new.pop }
 Thread.pass until sleeping.status == "sleep"
 sleeping.kill.join
 
-# A child has the thread that called fork and can make others, whatever those of its parent were at.
+# A child has the thread that called fork and can start others, in whichever state those of its parent were.
 noise = Array.new(3) { Thread.new { loop { lock.synchronize { counter += 0 } } } }
 statuses = Array.new(3) do
   pid = fork do
