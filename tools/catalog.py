@@ -72,6 +72,13 @@ def ways(tree=TREE):
     return found
 
 
+def way_of(name, tree=TREE):
+    """The way of waiting of a form of a lock. Without a suffix it is spin_then_park."""
+    all_ways = ways(tree)
+    named = [way for way in all_ways if way.suffix and name.endswith(way.suffix) and name != way.suffix]
+    return named[0] if named else next(way for way in all_ways if not way.suffix)
+
+
 def family(name, tree=TREE):
     """The plain name of a form of a lock."""
     for suffix in [FULL_SUFFIX] + [way.suffix for way in ways(tree) if way.suffix]:

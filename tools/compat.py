@@ -474,8 +474,8 @@ class Results:
 def main():
     options = parse_options()
     build = Build(options.build)
-    known = plain_locks(build) + harness.PASS_THROUGH + ["none"]
-    locks = chosen(options.locks, known, "lock") if options.locks else plain_locks(build)
+    known = plain_locks() + harness.pass_through() + ["none"]
+    locks = chosen(options.locks, known, "lock") if options.locks else plain_locks()
     if locks != ["none"]:
         build.need(build.usher, build.library)
         check_preload(build, locks)

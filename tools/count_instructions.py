@@ -186,7 +186,7 @@ def main():
             die(f"{tool} is not installed")
     build = Build(options.build)
     build.need(build.library, build.program("pair_cost") or build.apps / "pair_cost")
-    known = plain_locks(build)
+    known = plain_locks()
     locks = options.locks.split(",") if options.locks else known
     for lock in locks:
         if lock not in known:

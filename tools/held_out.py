@@ -191,7 +191,7 @@ def measure(usher, machines):
     overtakes = {name: {"command": shown(run), "values": values_of(points_of(usher, run, settling), stays_below_from(*run.locks))}
                  for name, run in overtakes_of(machines).items()}
     print(f"{OVERTAKES.machine}, trials: {time.monotonic() - began:.0f} s", flush=True)
-    return {"commit": harness.commit(), "date": time.strftime("%Y-%m-%d"), "seconds": round(time.monotonic() - began), "machines": hashes(machines),
+    return {"commit": harness.commit(), "date": harness.day(), "seconds": round(time.monotonic() - began), "machines": hashes(machines),
             "runs": settling.runs, "unsettled": settling.unsettled, "commands": {name: shown(run) for name, run in RUNS.items()},
             "numbers": numbers, "sentences": sentences, "curves": curves, "trials": trials, "overtakes": overtakes}
 

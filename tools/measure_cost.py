@@ -78,7 +78,7 @@ def main():
     kinds = options.kinds.split(",")
     for kind in kinds:
         harness.pair_options(kind)
-    known = plain_locks(build) + harness.PASS_THROUGH
+    known = plain_locks() + harness.pass_through()
     chosen = options.locks.split(",") if options.locks else known
     for lock in chosen:
         if lock not in known and catalog.family(lock) not in known:

@@ -157,7 +157,7 @@ UNCONTENDED = {"signal": "`pthread_cond_signal`, no waiter", "broadcast": "`pthr
 
 def costs(runner):
     o = runner.options
-    candidates = [NATIVE, UNSELECTED] + [Candidate(lock, lock) for lock in harness.PASS_THROUGH + o.locks]
+    candidates = [NATIVE, UNSELECTED] + [Candidate(lock, lock) for lock in harness.pass_through() + o.locks]
     everything, rows = [], []
     batch = 20000 if o.quick else 200000
     for what, title in UNCONTENDED.items():
@@ -526,7 +526,7 @@ def groups_wanted(options):
 
 
 def choose_locks(options, build):
-    known = plain_locks(build)
+    known = plain_locks()
     options.locks_named = bool(options.locks)
     options.locks = options.locks.split(",") if options.locks else known
     for name in options.locks:

@@ -22,6 +22,7 @@ import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import catalog
 import claims
 import harness
 from simulated_rows import ROWS, Form
@@ -98,8 +99,8 @@ def in_form(sweep, form):
 
 
 def has_no_budget(lock):
-    """Its waiters spin, yield or sleep all the while, or park at once."""
-    return lock.endswith(("-spin", "-yield", "-sleep", "-park")) or lock == "null"
+    """Its waiters read no spin budget: they poll, yield or sleep all the time, or park at once."""
+    return lock == "null" or catalog.way_of(lock).limit != "spin"
 
 
 def parts_of(sweep):
@@ -183,7 +184,7 @@ def measure(usher, row):
             figures.append({"what": figure.what, "values": values, "unsettled": unsettled})
         forms.append({"name": form.name, "options": shlex.join(options_of(form)), **unsettled_of(sweeps), "figures": figures})
     return {"row": row.id, "commands": commands_of(row), "machines": hashes(row), "jitters": list(row.forms.jitters), "commit": harness.commit(),
-            "date": time.strftime("%Y-%m-%d"), "seconds": round(time.monotonic() - began, 1), "forms": forms}
+            "date": harness.day(), "seconds": round(time.monotonic() - began, 1), "forms": forms}
 
 
 def measured(row):

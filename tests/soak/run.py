@@ -109,7 +109,7 @@ def main():
     build = harness.Build(options.build)
     program = Path(options.program).resolve() if options.program else build.folder / "bin" / "soak"
     build.need(program, build.usher, build.library)
-    locks = chosen_locks(options, harness.plain_locks(build))
+    locks = chosen_locks(options, harness.plain_locks())
     runs = plan(options, locks)
     print(f"{len(runs)} runs, {sum(r[3] for r in runs):.0f} s and what each needs to come to its end", flush=True)
     table = Table(locks)
