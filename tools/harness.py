@@ -21,7 +21,6 @@ import catalog
 TREE = Path(__file__).resolve().parent.parent
 
 
-
 def die(message, status=2):
     """Prints one line and ends the program."""
     print(f"{Path(sys.argv[0]).stem}: {message}", file=sys.stderr)

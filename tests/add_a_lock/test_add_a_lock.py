@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Adds the example lock of CONTRIBUTING.md to a copy of the tree, by its header and its line in the catalogue and nothing
-else, and the example way of waiting, by its line in the table and nothing else; builds libusher.so, the catalogue that
-`usher list` prints, and the simulated locks there; finds all forms of the lock in both, the new way's among them, and the new way's form
-of a lock that was there before; runs a program under each. (The command itself is not built once more: it takes a minute, and has nothing of a lock's own.)"""
+else, and the example way of waiting, by its line in the table and nothing else. Builds libusher.so, the catalogue that
+`usher list` prints, and the simulated locks there. Finds all forms of the lock in both, also in the new way of waiting, and that form of
+an old lock; runs a program under each. (The command is not built: it takes a minute and contains no code of locks.)"""
 
 import argparse
 import os

@@ -3,7 +3,7 @@
 
 The C library is the reference: every case has to pass there, and every case that passes there has to pass under each
 lock. A few ask for what only Usher promises: they are skipped there, and must not fail under a lock. The programs know
-nothing of Usher; the library comes by LD_PRELOAD, the lock by USHER_LOCK.
+nothing of Usher: LD_PRELOAD names the library, USHER_LOCK the lock.
 
     run.py --programs DIR/mutex_calls …            the reference, then every lock of the catalogue
     run.py --lock twa --lock loiter --programs …   those locks only
@@ -33,11 +33,11 @@ AT_ONCE = 3  # programs: each sleeps for most of its time. Chosen, not measured
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 USHERS_PROMISE = "the C library does not promise"  # why a case is skipped on the C library, and there only
 
-# Cases in which a thread must get in among others that never leave the lock alone: a lock that lets waiters starve may
-# hang there. Pure LIFO does, now and then.
+# Cases in which a thread must acquire a lock that others use all the time: with a lock that lets waiters starve they may
+# hang. Pure LIFO does, now and then.
 MAY_STARVE = {"lifo": {"atfork_handlers_under_load"}}
 
-# Forks of one parent, so that every case already is a child; all others run in fresh images, as programs do.
+# Run in forks of one parent, so that every case already is a child; all others run in fresh images, as programs do.
 IN_FORKS = {"processes"}
 
 
@@ -55,7 +55,7 @@ def environment(lock, library):
 
 
 def run_program(program, lock, library):
-    """{case: (outcome, why)} of one program, the time it took, and what went wrong with the program as a whole."""
+    """{case: (outcome, why)} of one program, its time, and an error of the program as a whole."""
     command = [str(program)]
     if program.name not in IN_FORKS:
         command.append("--fresh")
@@ -141,7 +141,7 @@ def run_lock(lock, programs, reference, library):
 
 
 def library_is_loaded(library):
-    """A preload that cannot be loaded only warns, and all would pass on the C library."""
+    """A preload that cannot be loaded causes a warning only: all cases would pass on the C library."""
     maps = subprocess.run(["cat", "/proc/self/maps"], env=environment("pthread", library), capture_output=True,
                           text=True, timeout=20, check=False)
     return os.path.realpath(library) in maps.stdout and not maps.stderr

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""MCSg's release is MCS's (MCSg, Algorithm 1, line 21), instruction by instruction: compares what the compiler made of both.
+"""MCSg's release is MCS's (MCSg, Algorithm 1, line 21), instruction by instruction: compares the machine code of both.
 
-    same_release.py OBJECT SHARED   the compiled releases.cpp, and shared_locks.cpp: in that there is no thread-local storage"""
+    same_release.py OBJECT SHARED   the compiled releases.cpp, and shared_locks.cpp: the latter must have no thread-local storage"""
 
 import re
 import shutil

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the compiled unlocks of the ticket family do: how many locked operations there are in them, and whether they know
-of the process's waiting array. TWA (extended version), section 6: the unlock of TWA-ID has no atomic
+"""The machine code of the ticket family's unlocks: the number of locked operations, and whether it refers to the process's
+waiting array. TWA (extended version), section 6: the unlock of TWA-ID has no atomic
 read-modify-write; the unlock of TWA-Staged leaves the array alone.
 
-Looked at is the whole unlock: with all that it calls or jumps to, unlikely paths too."""
+The whole unlock is examined: with all that it calls or jumps to, unlikely paths too."""
 
 import collections
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What libusher-locks.so is to programs that were linked with it: its soname, the functions of usher.h and no others, the state of the
-process, the libraries that it needs. debian/libusher-locks0.symbols has the same list, with the release in which each came."""
+"""The interface of libusher-locks.so to programs that were linked with it: its soname, the functions of usher.h and no others, the state of the
+process, the libraries that it needs. debian/libusher-locks0.symbols has the same list, with the release that introduced each."""
 
 import argparse
 import re

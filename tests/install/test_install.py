@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Installs the build into a temporary prefix, moves the prefix, and uses what is there as an embedder or a user would: a
+"""Installs the build into a temporary prefix, moves the prefix, and uses it as an embedder or a user does: a
 C++ project that finds it by CMake, a C program that finds it by pkg-config, the usher command, and an executable with
 plugins that all embed locks, built by every pair of the compilers at hand."""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Builds the Debian packages as `make deb` does, but not optimised and with few locks, to save time; has lintian look them
-over; installs them into a folder of its own, with a package database of its own, so that it needs no root and leaves the
-system alone; uses what is there; and removes them again. Exit status 77: there are no tools to build packages with."""
+"""Builds the Debian packages as `make deb` does, but not optimised and with few locks, to save time; checks them with
+lintian; installs them into a folder of its own, with a package database of its own, so that it needs no root and leaves the
+system alone; uses them; and removes them again. Exit status 77: the tools that build packages are missing."""
 
 import argparse
 import gzip

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Programs that are built under AddressSanitizer or ThreadSanitizer run under `usher run`, as docs/preload.md describes it:
+"""Programs that are built with AddressSanitizer or ThreadSanitizer run under `usher run`, as docs/preload.md describes it:
 with the sanitizer's run-time library linked statically into the program as they are, else with LD_PRELOAD naming that
-library. They compute what they should, the sanitizer reports nothing that is not there, and does report what is. Exit
+library. Their results are right, and the sanitizer reports the planted errors and no others. Exit
 status 77: no compiler here has a sanitizer whose programs run."""
 
 import argparse

@@ -13,7 +13,7 @@ from pathlib import Path
 
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
 TESTS = ["order_test", "every_lock_test", "c_api_test"]
-LONG_TO_COMPILE = {"asan": ["order_test"]}  # left out where few locks are built: of an order there is nothing for it to see
+LONG_TO_COMPILE = {"asan": ["order_test"]}  # left out if few locks are built: an error of order is none of memory
 SKIPPED = 77
 
 
@@ -37,8 +37,8 @@ def must(command, limit, env):
 
 
 def launcher(compiler, flags, env):
-    """What is to stand before a program that is built so: nothing, or `setarch -R` where ThreadSanitizer finds that the
-    kernel spreads addresses more widely than it knows. None: such programs cannot be built, or do not run here."""
+    """The words before a sanitized program: none, or `setarch -R` if ThreadSanitizer does not support the kernel's address
+    randomisation. None: such programs cannot be built, or do not run here."""
     with tempfile.TemporaryDirectory(prefix="usher-sanitizers-") as folder:
         source, program = Path(folder, "nothing.cpp"), Path(folder, "nothing")
         source.write_text("int main() {}\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A simulated run is the same every time, with every compiler, at every address: what tests/sim/determinism.cpp prints, built
-twice, in several surroundings. And it reads nothing that was not written: valgrind's memcheck and the sanitizers say so."""
+"""A simulated run is the same every time, with every compiler, at every address: the output of tests/sim/determinism.cpp, built
+twice, in several surroundings. And it reads no uninitialised memory, by valgrind's memcheck and the sanitizers."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ class Determinism(unittest.TestCase):
     def in_all_surroundings(self, program):
         command = [program, OPTIONS["--machines"]]
         self.same("again", run(command))
-        # Stacks elsewhere, and what is not written full of something else.
+        # Stacks at other addresses, and other bytes in memory that is not written.
         self.same("with a larger environment", run(command, USHER_PADDING="x" * 70001))
         self.same("with memory full of 0x5a", run(command, MALLOC_PERTURB_="165"))
         if shutil.which("setarch"):
@@ -54,7 +54,7 @@ class Determinism(unittest.TestCase):
         self.in_all_surroundings(OPTIONS["--plain"])
 
     def test_threads_differ_and_seeds_count(self):
-        """That the comparison compares something: no two points are alike."""
+        """The comparison is effective: no two points are alike."""
         lines = [line.split(b":", 1)[1] for line in self.expected.splitlines()]
         self.assertEqual(len(set(lines)), len(lines))
 

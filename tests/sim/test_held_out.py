@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/held-out.md is what results/held-out.json makes it, and of the machines' files as they are; a page of others is refused."""
+"""docs/held-out.md agrees with results/held-out.json and with the machine files; a page of other files is refused."""
 
 import shutil
 import subprocess

@@ -1,7 +1,7 @@
-"""What the tests of `usher stat` share: running a planted program under it, and looking into what it says.
+"""For the tests of `usher stat`: runs a planted program under it and reads its report.
 
-USHER_BIN is the command, USHER_LIB the library, USHER_PROGRAMS the folder of the programs. They print what they know by
-their own counting and clock (programs/planted.hpp); lines that are asked for end in a comment `mark: some words`."""
+USHER_BIN is the command, USHER_LIB the library, USHER_PROGRAMS the folder of the programs. They print their own
+counts and times (programs/planted.hpp); lines that are asked for end in a comment `mark: some words`."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`usher stat` names the object, the source line and the verdict where contention was planted; counts are exact where they
+"""`usher stat` names the object, the source line and the verdict where contention was planted; counts are exact if they
 can be counted, times within 5 % of the program's own clock readings."""
 
 import concurrent.futures

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads back what usher stat writes for profilers, with readers that are not ours: Python's gzip and protoc; folded stacks by the
+"""Reads the profiles of usher stat with independent readers: Python's gzip and protoc; folded stacks by the
 grammar that flame graphs' scripts have, a line at a time."""
 
 import argparse

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Recording changes nothing: programs of other tests pass as they do without it, and what is recorded of them adds up.
+"""Recording changes nothing: programs of other tests pass as without it, and the sums of their records are consistent.
 
     test_recorded.py LIMIT CMD…    runs a command that starts programs under Usher, which then record
 
-USHER_BIN is the command, USHER_LIB the library. Those who choose the lock of a program (tests/conformance/run.py,
+USHER_BIN is the command, USHER_LIB the library. The scripts that choose the lock of a program (tests/conformance/run.py,
 tests/traps/run_traps.py) leave USHER_STAT as it is, and so their programs write into the record of CMD."""
 
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Known schedules: what `usher stat` says, against the program's own clock, where it once said something else."""
+"""Known schedules: the report of `usher stat` against the program's own clock, in cases in which it was once wrong."""
 
 import unittest
 

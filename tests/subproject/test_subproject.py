@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A project that gets this tree by FetchContent: by default it gets the headers, and nothing is looked for but threads; both
-libraries if it asks for them; and nothing of its own is changed. And what Usher says by itself where packages are missing."""
+"""A project that gets this tree by FetchContent: by default it gets the headers, and only threads are searched for; both
+libraries if it asks for them; and nothing of its own is changed. And the messages of Usher alone when packages are missing."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ def expect(what, ok, why=""):
 
 
 def looked_for(trace, tree):
-    """What the files of Usher look for."""
+    """The packages that the files of Usher search for."""
     found = []
     for line in trace.read_text().splitlines():
         step = json.loads(line)

@@ -29,9 +29,9 @@ LIB = os.environ.get("USHER_LIB", "")
 BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
 CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
-# Those that take nodes in various ways. Others have them from the same place, or have none.
+# Locks that take nodes in different ways. The others take them in one of these ways, or have none.
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
-# What a child must notice, through fork(): a raw clone() goes unnoticed there.
+# Cases in which a child must notice the fork, by fork() itself: without wiped memory a raw clone() is not noticed.
 FORKS = (("hand_over", "ghosts/fork"),
          ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
