@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t line = 64, step = 8;
 
-/// Of its own pair of lines on either side, so that nothing else is on those of the mutex.
+/// With a pair of lines of its own on either side, so that no other data shares the lines of the mutex.
 struct alignas(2 * line) room {
   unsigned char before[2 * line];
   unsigned char bytes[2 * line];
@@ -47,7 +47,7 @@ double run(pthread_mutex_t& mutex, long inside, long outside, double seconds) {
       done++;
       for (long i = outside == 0 ? 0 : long(x % std::uint32_t(outside)); i > 0; i--) x = next(x);
     }
-    all += done + (x == 0);  // xorshift is never 0: the loops count for something
+    all += done + (x == 0);  // xorshift is never 0: so the loops are not optimised away
   };
   std::thread a(thread, 1), b(thread, 2);
   const auto begin = std::chrono::steady_clock::now();

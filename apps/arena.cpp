@@ -5,8 +5,8 @@
 // Work is a number of steps, not a time: a section executes the same instructions under every lock, and a thread that is
 // preempted in one still has to finish it. `--what calibrate` prints the time of a step.
 //
-// What a thread measures beside its work is the same under every lock: the time-stamp counter once an operation, after the
-// unlock, and once more before the lock where there is work outside. A wait is the time from one to the other: from
+// The measurement costs the same under every lock: a thread reads the time-stamp counter once an operation, after the
+// unlock, and once more before the lock if there is work outside. A wait is the time between these: from
 // the call of lock to the return of unlock, the thread's own section included. No clock is read with the mutex held.
 #include <pthread.h>
 #include <sched.h>
@@ -54,7 +54,7 @@ void check(int error, const char* what) {
   return state;
 }
 
-/// The cheapest clock that there is; its unit is known when the run is over.
+/// The cheapest clock; its unit follows from the duration of the run.
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -106,7 +106,7 @@ struct alignas(line_pair) cell {
 
 enum phase : int { warming_up, measuring, over };
 
-/// What one thread did. It alone writes; the main thread looks.
+/// The counts of one thread. It alone writes; the main thread reads.
 struct alignas(line_pair) record {
   std::atomic<std::uint64_t> operations{0};
   std::atomic<std::uint64_t> longest{0};
@@ -259,7 +259,7 @@ int run_mutex(const plan& p) {
   std::_Exit(0);  // idle threads do not end
 }
 
-/// Not in line and one loop each, so that nothing but the two calls is in it.
+/// Not inlined, and one loop each, so that it contains the two calls only.
 [[gnu::noinline]] void lock_pairs(pthread_mutex_t& mutex, long count) {
   for (; count > 0; --count) {
     pthread_mutex_lock(&mutex);
@@ -273,7 +273,7 @@ int run_mutex(const plan& p) {
   }
 }
 
-/// Batches for as long as is asked; the fastest is what the calls cost, for noise only adds time.
+/// Batches for the given time; the fastest is the cost of the calls, for noise only adds time.
 int run_pairs(const plan& p, bool alone) {
   constexpr long batch = 20000;
   cell c;
@@ -317,7 +317,7 @@ int calibrate() {
   return 0;
 }
 
-/// A neighbour: threads that compute and know no mutex.
+/// A neighbour: threads that compute without a mutex.
 [[noreturn]] void be_busy(long threads) {
   const auto compute = [] {
     std::uint64_t state = 1;

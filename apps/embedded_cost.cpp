@@ -21,7 +21,7 @@ namespace {
 
 using workloads::field;
 
-/// Keeps the compiler from looking from one pair into the next.
+/// Keeps the compiler from optimising across pairs.
 inline void barrier() {
   asm volatile("" : : : "memory");
 }
@@ -51,7 +51,7 @@ struct candidate {
   double best = std::numeric_limits<double>::infinity();  // ns a pair
 };
 
-/// A lock's plain form, and the one that only spins: other libraries' spin locks are its like.
+/// A lock's plain form, and its spinning form, which compares with other libraries' spin locks.
 template <template <class, class> class Lock>
 void add(std::vector<candidate>& all, const std::string& name) {
   using usher::waiting_kind;
@@ -60,7 +60,7 @@ void add(std::vector<candidate>& all, const std::string& name) {
     all.push_back({name + "-spin", &pairs<usher::mutex<Lock, waiting_kind::spin>>});
 }
 
-/// Which of the others' locks each of ours is set beside, besides nsync_mu and std::mutex.
+/// The lock of another library that each of ours is compared with, besides nsync_mu and std::mutex.
 constexpr std::pair<std::string_view, std::string_view> closest[] = {
     {"tas-spin", "ck_fas"},
     {"ttas-spin", "tbb::spin_mutex"},

@@ -103,13 +103,13 @@ void* lock_unlock_and_end(void* mutex) {
   return nullptr;
 }
 
-/// Threads one after another, each with a mutex of its own. How many there was time for.
+/// Threads one after another, each with a mutex of its own. Returns how many the time sufficed for.
 std::size_t threads_that_end(mutexes& m, void* (*work)(void*)) {
   pthread_attr_t small;
   check(pthread_attr_init(&small), "pthread_attr_init");
   check(pthread_attr_setstacksize(&small, 64UL << 10), "pthread_attr_setstacksize");
   std::size_t done = 0;
-  // On one CPU: they run one after another, and what waking another CPU takes is no part of it.
+  // On one CPU: they run one after another, and the wake-up of another CPU is not measured.
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);

@@ -16,7 +16,7 @@ using workloads::fail;
 
 struct block {
   std::uint64_t size;   // of everything, this header included
-  std::uint64_t stamp;  // what the rest is filled with
+  std::uint64_t stamp;  // the fill of the rest
 };
 
 unsigned char fill_byte(std::uint64_t stamp, std::uint64_t place) {

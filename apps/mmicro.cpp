@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
       workloads::run_team(threads, limit, [&](long index, workloads::allowance& mine) {
         std::vector<void*> held;
         held.reserve(static_cast<std::size_t>(blocks));
-        // Counted by the block, and stopped between any two: under a slow lock a thousand of them take too long.
+        // Counted by the block, and stopped after any of them: under a slow lock a thousand take too long.
         bool more = true;
         while (more) {
           while (held.size() < static_cast<std::size_t>(blocks) && (more = mine.another())) {

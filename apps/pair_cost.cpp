@@ -16,7 +16,7 @@ namespace {
 
 using workloads::fail;
 
-/// Not in line, so that the loop is the same code for every kind and every caller.
+/// Not inlined, so that the loop is the same code for every kind and every caller.
 [[gnu::noinline]] void pairs(pthread_mutex_t& mutex, long iterations) {
   for (long i = 0; i < iterations; ++i) {
     pthread_mutex_lock(&mutex);

@@ -1,4 +1,4 @@
-// What the programs of apps/ write as JSON. Only report.cpp includes the JSON library: it takes the compiler longer than the rest of a
+// JSON output of the programs of apps/. Only report.cpp includes the JSON library: it takes the compiler longer than the rest of a
 // program.
 #pragma once
 
@@ -42,7 +42,7 @@ class field {
   nlohmann::json& place_;
 };
 
-/// What one run writes. It begins with what was run, when, where, and of which commit.
+/// The result of one run, with its provenance: command, date, machine, compiler, commit.
 class document {
  public:
   /// `kind`: the key under which the program's name stands.

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/metrics.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
@@ -58,7 +59,7 @@ inline void post(sem_t& semaphore) {
   if (sem_post(&semaphore) != 0) fail(std::string("sem_post: ") + std::strerror(errno));
 }
 
-/// One thread adds, any thread looks: no locked instruction, so that counting costs next to nothing.
+/// One thread adds, any thread reads: without a locked instruction, so that counting costs next to nothing.
 class counter {
  public:
   void add(std::uint64_t n = 1) { value_.store(get() + n, std::memory_order_relaxed); }
@@ -90,7 +91,7 @@ inline void sleep_seconds(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// How long a run goes on before it is measured.
+/// The time before the measured time.
 inline double warm_up(double seconds) {
   return std::min(0.5, seconds / 10);
 }
@@ -128,17 +129,7 @@ class admissions {
   /// The lock working set size (LWSS, Malthusian Locks): how many different threads there are among `window` successive admissions,
   /// on average over the windows that lie side by side. 0 if there is not one whole window.
   double distinct(std::size_t window) const {
-    std::vector<std::size_t> last_seen(1 << 16, 0);
-    std::size_t windows = 0, sum = 0;
-    for (std::size_t begin = 0; begin + window <= used_; begin += window) {
-      ++windows;
-      for (std::size_t i = begin; i < begin + window; ++i) {
-        if (last_seen[threads_[i]] == windows) continue;
-        last_seen[threads_[i]] = windows;
-        ++sum;
-      }
-    }
-    return windows > 0 ? static_cast<double>(sum) / static_cast<double>(windows) : 0;
+    return used_ < window ? 0 : usher::workloads::working_set({threads_.data(), used_}, window);
   }
 
  private:
@@ -168,7 +159,7 @@ inline void write_shares(field to, const std::vector<std::uint64_t>& counts) {
   to["largest"] = static_cast<double>(*std::max_element(counts.begin(), counts.end())) / equal;
 }
 
-/// The values that were seen of one quantity.
+/// Measured values of one quantity.
 struct samples {
   std::vector<double> values;
 

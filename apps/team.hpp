@@ -40,8 +40,8 @@ class allowance {
   const std::atomic<bool>& stop_;
 };
 
-/// Runs `work(index, allowance)` in `threads` threads that start together. What the harness itself waits on
-/// does not pass through pthread mutexes, so that only the program's own locks are measured and tested.
+/// Runs `work(index, allowance)` in `threads` threads that start together. The harness waits on no
+/// pthread object, so that only the program's own locks are measured and tested.
 inline team_result run_team(long threads, const budget& limit,
                             const std::function<void(long index, allowance&)>& work) {
   using clock = std::chrono::steady_clock;

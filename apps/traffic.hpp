@@ -7,7 +7,7 @@
 
 namespace workloads {
 
-/// Time that passes: by the clock, so that a lock has no part in how long it is; awake, or asleep.
+/// A time that a thread computes or sleeps through, by the clock: its length does not depend on the lock.
 struct span {
   double microseconds = 0;
   bool asleep = false;
@@ -31,7 +31,7 @@ inline bool is_asleep(const std::string& by, double microseconds) {
   return by == "sleep" || (by == "auto" && microseconds >= 1000);
 }
 
-/// Threads that hold the mutex for a time, let it go for a time, and so on while they are let.
+/// Threads that hold the mutex for a time and leave it for a time, again and again until they are paused or stopped.
 class traffic {
  public:
   traffic(checked_mutex& mutex, long users, span hold, span outside)
@@ -61,7 +61,7 @@ class traffic {
     }
     sleep_seconds(0.0002);
   }
-  /// Returns once one of them has had the mutex after that.
+  /// Returns once one of the users has acquired the mutex after that.
   void await_a_holder() {
     while (std::all_of(counts_.begin(), counts_.end(), [](const count& c) { return c.asks.load(); }))
       sleep_seconds(0.00002);

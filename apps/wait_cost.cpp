@@ -20,7 +20,7 @@ namespace {
 
 using workloads::fail;
 
-// ---- without company ----------------------------------------------------------------------------------------------
+// ---- without waiters ----------------------------------------------------------------------------------------------
 
 struct objects {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -28,7 +28,7 @@ struct objects {
   sem_t semaphore{};
 };
 
-// None in line, so that the loop is the same code for every caller.
+// Not inlined, so that the loop is the same code for every caller.
 [[gnu::noinline]] void signals(objects& o, long iterations) {
   for (long i = 0; i < iterations; ++i) pthread_cond_signal(&o.condition);
 }
@@ -51,7 +51,7 @@ struct objects {
   }
 }
 
-/// A condition variable is not used without its mutex: what a program pays that signals inside the critical section.
+/// A condition variable is used with its mutex: the cost for a program that signals inside the critical section.
 [[gnu::noinline]] void locked_signals(objects& o, long iterations) {
   for (long i = 0; i < iterations; ++i) {
     pthread_mutex_lock(&o.mutex);
@@ -82,7 +82,7 @@ double fastest(void (*loop)(objects&, long), objects& o, long iterations, long b
   return best / static_cast<double>(iterations);
 }
 
-// ---- with company ---------------------------------------------------------------------------------------------------
+// ---- with other threads -------------------------------------------------------------------------------------------
 
 /// One mutex, and a condition variable a thread.
 struct alignas(128) table_tennis {
