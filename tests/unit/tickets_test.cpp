@@ -421,7 +421,7 @@ INSTANTIATE_TEST_SUITE_P(narrow_locks, narrow,
                              {"twa32", any_lock::make<twa32<native, stp>>},
                              {"twa32_park", any_lock::make<twa32<native, park>>},
                          }),
-                         name_of);
+                         test::name_of);
 
 TEST_P(narrow, survives_2_to_the_17_acquisitions) {
   any_lock lock = GetParam().make();
@@ -530,7 +530,7 @@ INSTANTIATE_TEST_SUITE_P(large_locks, large,
                              {"twa_private_park", any_lock::make<twa_private<native, park>>},
                              {"awn_4_park", any_lock::make<basic_awn<native, park, 4>>},
                          }),
-                         name_of);
+                         test::name_of);
 
 TEST_P(large, serves_in_order_of_arrival_and_wakes_sleepers) {
   any_lock lock = GetParam().make();
