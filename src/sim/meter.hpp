@@ -37,7 +37,6 @@ class meter : public observer {
 
   // ---- from within: the thread has its place in the order; not every lock says so ----
   void doorway(const void* lock, unsigned thread, cycles now) override;
-  void admitted(const void*, unsigned, cycles) override {}
   void leader_too_late(cycles now) override { leaders_too_late_ += measured(now) ? 1 : 0; }
 
   // ---- afterwards ----

@@ -128,10 +128,6 @@ void simulated::doorway(const void* lock) {
   if (observer* const o = process::current().watched_by)
     o->doorway(lock, simulation::current().thread(), simulation::current().now());
 }
-void simulated::admitted(const void* lock) {
-  if (observer* const o = process::current().watched_by)
-    o->admitted(lock, simulation::current().thread(), simulation::current().now());
-}
 void simulated::leader_too_late() {
   if (observer* const o = process::current().watched_by) o->leader_too_late(simulation::current().now());
 }

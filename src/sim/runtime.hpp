@@ -15,7 +15,6 @@ class observer {
  public:
   virtual ~observer() = default;
   virtual void doorway(const void* lock, unsigned thread, cycles now) = 0;
-  virtual void admitted(const void* lock, unsigned thread, cycles now) = 0;
   /// The leader of a group has to queue up behind another group.
   virtual void leader_too_late(cycles now) = 0;
 };
