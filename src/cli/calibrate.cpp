@@ -100,7 +100,7 @@ void write_topology(machine_text& t, const native_machine& m, double mhz, const 
   t.number("sockets", m.sockets / complexes, sysfs);
   if (parts) t.number("complexes", complexes, fmt::format("{}: CPUs that share a last-level cache", sysfs));
   t.number("cores", m.cores * complexes, sysfs);
-  t.number("strands", m.strands, sysfs);
+  t.number("hardware_threads", m.hardware_threads, sysfs);
   t.factor("step", t.cycles(step.median), t.said(step, "a step of std::mt19937"));
 }
 
@@ -150,15 +150,15 @@ void write_coherence(machine_text& t, const native_machine& m, const core_costs&
     t.costs("memory", memory, "lines that nobody has");
   t.number("per_sharer", per_sharer, "assumed: the X5-2's");
   t.number("per_read", per_read, "assumed: the X5-2's");
-  t.cost("look", core.look, "once round a loop with PAUSE", 1);
-  t.cost("leave", core.mistake, "a branch that was predicted wrong");
+  t.cost("poll_period", core.look, "once round a loop with PAUSE", 1);
+  t.cost("exit_penalty", core.mistake, "a branch that was predicted wrong");
   t.factor("jitter", 0.3, "assumed: the X5-2's");
 }
 
-void write_strands(machine_text& t, const native_machine& m) {
-  if (m.strands < 2) return;
-  t.section("strands");
-  t.number("pipelines", 1, "assumed: the strands of a core share its units");
+void write_hardware_threads(machine_text& t, const native_machine& m) {
+  if (m.hardware_threads < 2) return;
+  t.section("hardware_threads");
+  t.number("pipelines", 1, "assumed: the hardware threads of a core share its units");
   const auto pair = m.siblings();
   std::optional<neighbour_costs> c;
   if (!pair.empty()) c = costs_of_neighbour(pair[0].number, pair[1].number);
@@ -184,14 +184,14 @@ void write_scheduler(machine_text& t, const native_machine& m) {
   else
     t.number("slice", t.whole(t.cycles(3e6)), "assumed: Linux, 3 ms");
   if (c.change.count != 0)
-    t.cost("change", c.change, "two threads of a CPU that wake each other, less their calls");
+    t.cost("context_switch", c.change, "two threads of a CPU that wake each other, less their calls");
   else
-    t.number("change", t.whole(t.cycles(1400)), "assumed: the X5-2's; it could not be measured here");
-  t.cost("call", c.call, "a futex call that wakes nobody");
+    t.number("context_switch", t.whole(t.cycles(1400)), "assumed: the X5-2's; it could not be measured here");
+  t.cost("syscall", c.call, "a futex call that wakes nobody");
   if (c.queue)
     t.cost("wake_queued", *c.queue, "a futex call that wakes a thread of the own CPU, which has to wait for it", 1,
-           call, "call");
-  t.number("polite_from", 32, "assumed: what Usher's locks do natively, include/usher/platform/native.hpp");
+           call, "syscall");
+  t.number("yields_after", 32, "assumed: what Usher's locks do natively, include/usher/platform/native.hpp");
   if (!c.wake) {
     const std::string alone = as_x5_2 + why_not(m);
     t.number("wake", t.whole(t.cycles(1100)), alone);
@@ -200,7 +200,7 @@ void write_scheduler(machine_text& t, const native_machine& m) {
     return;
   }
   t.cost("wake", c.wake->call, "a futex call that wakes a thread of another CPU, which had nothing to do", 0, call,
-         "call");
+         "syscall");
   const std::uint64_t least = t.whole(t.cycles(c.wake->least) - call - change);
   t.number("latency_least", least,
            t.said(c.wake->after, "from before that call until the thread runs") +
@@ -277,16 +277,17 @@ std::string calibrate(const std::string& command) {
   }
   machine_text t(mhz);
   write_topology(t, m, mhz, source, core.step);
-  if (!m.even) t.comment("Not all sockets have as many cores, or cores as many strands: the most are given.");
+  if (!m.even) t.comment("Not all sockets have as many cores, or cores as many hardware threads: the most are given.");
   unpin(m);
   if (const auto pair = m.pair_at(0); !pair.empty())
     if (const auto c = costs_of_neighbour(pair[0].number, pair[1].number); c && c->works.median > 1.15)
-      t.comment(fmt::format(
-          "CPUs {} and {} slow each other down to {:.2f} of the time: they may be strands of one core, whatever the "
-          "kernel says.",
-          pair[0].number, pair[1].number, c->works.median));
+      t.comment(
+          fmt::format("CPUs {} and {} slow each other down to {:.2f} of the time: they may be hardware threads of one "
+                      "core, whatever the "
+                      "kernel says.",
+                      pair[0].number, pair[1].number, c->works.median));
   write_coherence(t, m, core);
-  write_strands(t, m);
+  write_hardware_threads(t, m);
   write_scheduler(t, m);
   write_cache(t, m);
   unpin(m);

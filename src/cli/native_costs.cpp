@@ -632,7 +632,7 @@ array_costs costs_of_arrays(const native_machine& m) {
   // All cores of the first socket read parts of the array.
   std::vector<std::unique_ptr<partner>> readers;
   for (const native_cpu& p : m.cpus)
-    if (p.socket == 0 && p.strand == 0) readers.push_back(std::make_unique<partner>(p.number));
+    if (p.socket == 0 && p.hardware_thread == 0) readers.push_back(std::make_unique<partner>(p.number));
   constexpr std::size_t at_once = std::size_t{512} << 10;
   const std::size_t part = c.memory_bytes / readers.size() / at_once * at_once;
   std::size_t at = 0;

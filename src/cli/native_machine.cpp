@@ -83,18 +83,18 @@ native_machine look_around(const std::string& sysfs, const std::vector<unsigned>
   for (const bench::cpu& known : bench::cpus_of(sysfs, cpus)) {
     std::string folder = sysfs + "/cpu";
     const cache_of_cpu caches = caches_of(folder += std::to_string(known.id));
-    native_cpu c{known.id, known.socket, 0, 0, known.strand};
+    native_cpu c{known.id, known.socket, 0, 0, known.hardware_thread};
     c.socket = sockets.try_emplace({c.package, caches.shared_by}, unsigned(sockets.size())).first->second;
     auto& here = cores[c.socket];
     c.core = here.try_emplace(known.core, unsigned(here.size())).first->second;
     m.packages = std::max(m.packages, c.package + 1);
     m.sockets = std::max(m.sockets, c.socket + 1);
     m.cores = std::max(m.cores, c.core + 1);
-    m.strands = std::max(m.strands, c.strand + 1);
+    m.hardware_threads = std::max(m.hardware_threads, c.hardware_thread + 1);
     if (m.last.bytes == 0) m.last = caches.last, m.own = caches.own;
     m.cpus.push_back(c);
   }
-  m.even = m.cpus.size() == std::size_t{m.sockets} * m.cores * m.strands;
+  m.even = m.cpus.size() == std::size_t{m.sockets} * m.cores * m.hardware_threads;
   return m;
 }
 
@@ -108,7 +108,7 @@ std::vector<native_cpu> native_machine::pair_at(unsigned wanted) const {
 std::vector<native_cpu> native_machine::siblings() const {
   for (const native_cpu& a : cpus)
     for (const native_cpu& b : cpus)
-      if (a.socket == b.socket && a.core == b.core && a.strand < b.strand) return {a, b};
+      if (a.socket == b.socket && a.core == b.core && a.hardware_thread < b.hardware_thread) return {a, b};
   return {};
 }
 

@@ -16,16 +16,16 @@ struct native_cache {
 struct native_cpu {
   unsigned number = 0;  ///< the kernel's
   unsigned package = 0;
-  unsigned socket = 0;  ///< CPUs that share a last-level cache, counted from 0
-  unsigned core = 0;    ///< of the socket
-  unsigned strand = 0;  ///< of the core
+  unsigned socket = 0;           ///< CPUs that share a last-level cache, counted from 0
+  unsigned core = 0;             ///< of the socket
+  unsigned hardware_thread = 0;  ///< of the core
 };
 
 /// The CPUs that this process may use. A cache complex stands for a socket, as on machines whose packages have several.
 struct native_machine {
   std::vector<native_cpu> cpus;
-  unsigned sockets = 1, cores = 1 /* a socket, the most */, strands = 1 /* a core, the most */, packages = 1;
-  bool even = true;  ///< every socket has as many cores, every core as many strands
+  unsigned sockets = 1, cores = 1 /* a socket, the most */, hardware_threads = 1 /* a core, the most */, packages = 1;
+  bool even = true;  ///< every socket has as many cores, every core as many hardware threads
   bool hypervisor = false;
   native_cache last, own;  ///< bytes 0: not known
   std::string processor, vendor;
@@ -37,7 +37,7 @@ struct native_machine {
   }
   /// Two CPUs of different cores so far from each other; empty if there are none.
   std::vector<native_cpu> pair_at(unsigned distance) const;
-  /// Two strands of a core.
+  /// Two hardware threads of a core.
   std::vector<native_cpu> siblings() const;
 };
 

@@ -14,10 +14,10 @@ std::uint64_t mixed(std::uint64_t v) {
 
 }  // namespace
 
-capacity::cache::cache(std::uint64_t sets, unsigned ways)
+caches::cache::cache(std::uint64_t sets, unsigned ways)
     : ways_(ways), sets_(sets), power_of_two_(std::has_single_bit(sets)), tags_(sets * ways), by_(sets * ways) {}
 
-bool capacity::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) {
+bool caches::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) {
   const std::uint64_t number = mixed(line), set = power_of_two_ ? number & (sets_ - 1) : number % sets_;
   std::uint32_t* const tags = &tags_[set * ways_];
   std::uint16_t* const by = &by_[set * ways_];
@@ -36,10 +36,10 @@ bool capacity::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) 
   return hit;
 }
 
-capacity::capacity(const machine& m) : machine_(m), channels_free_(m.sockets) {}
+caches::caches(const machine& m) : machine_(m), channels_free_(m.sockets) {}
 
-void capacity::make_caches() {
-  const machine::cache& c = *machine_.capacity;
+void caches::make_caches() {
+  const machine::cache& c = *machine_.caches;
   const auto sets = [&](std::uint64_t bytes, unsigned ways) {
     return std::max<std::uint64_t>(1, bytes / (std::uint64_t{ways} * c.line) / sample_);
   };
@@ -49,13 +49,13 @@ void capacity::make_caches() {
   if (c.tlb_entries != 0) tlbs_.assign(machine_.all_cores(), cache(1, c.tlb_entries));
 }
 
-void capacity::check(const machine& m) {
-  if (!m.capacity) throw bad_machine(m.said() + ": arrays that compete for caches need a section [cache]");
+void caches::check(const machine& m) {
+  if (!m.caches) throw bad_machine(m.said() + ": arrays that compete for caches need a section [cache]");
 }
 
-capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {
+caches::block caches::make_block(std::uint64_t bytes, std::uint64_t page) {
   check(machine_);
-  const unsigned line = machine_.capacity->line;
+  const unsigned line = machine_.caches->line;
   if (page < large_page && sample_ != 1) {
     if (next_line_ != 0) throw std::logic_error("blocks on small pages come before those on large ones");
     sample_ = 1;
@@ -71,8 +71,8 @@ capacity::block capacity::make_block(std::uint64_t bytes, std::uint64_t page) {
 }
 
 /// Which of the levels has the line, afterwards all of them.
-capacity::level capacity::look_up(std::uint64_t line, unsigned cpu) {
-  const unsigned core = cpu / machine_.strands;
+caches::level caches::look_up(std::uint64_t line, unsigned cpu) {
+  const unsigned core = cpu / machine_.hardware_threads;
   counts_.loads += sample_;
   int displaced = -1;
   if (!private_.empty() && private_[core].look_up(line, cpu, displaced)) {
@@ -88,30 +88,29 @@ capacity::level capacity::look_up(std::uint64_t line, unsigned cpu) {
 
 /// The socket's channels serve misses one after another, those of a group of loads together: a miss waits for its latency, or for
 /// its turn.
-capacity::cost capacity::cost_of(std::uint64_t loads, std::uint64_t last, std::uint64_t misses, unsigned cpu,
-                                 cycles now) {
-  const machine::cache& c = *machine_.capacity;
+caches::cost caches::cost_of(std::uint64_t loads, std::uint64_t last, std::uint64_t misses, unsigned cpu, cycles now) {
+  const machine::cache& c = *machine_.caches;
   cost k{loads * c.access, (last + misses) * c.hit};
   if (misses == 0) return k;
-  cycles& free = channels_free_[cpu / machine_.strands / machine_.cores];
+  cycles& free = channels_free_[cpu / machine_.hardware_threads / machine_.cores];
   free = std::max(free, now) + misses * c.channel;
   k.stall += std::max(misses * c.miss, free - now);
   return k;
 }
 
-capacity::cost capacity::load(const block& b, std::uint64_t offset, unsigned cpu, cycles now) {
-  const machine::cache& c = *machine_.capacity;
+caches::cost caches::load(const block& b, std::uint64_t offset, unsigned cpu, cycles now) {
+  const machine::cache& c = *machine_.caches;
   const level l = look_up(b.first + offset / c.line, cpu);
   cost k = cost_of(1, l == level::last, l == level::memory, cpu, now);
   if (int nobody;
-      !tlbs_.empty() && !tlbs_[cpu / machine_.strands].look_up(b.first_page + offset / b.page, cpu, nobody)) {
+      !tlbs_.empty() && !tlbs_[cpu / machine_.hardware_threads].look_up(b.first_page + offset / b.page, cpu, nobody)) {
     counts_.tlb_misses++;
     k.stall += c.tlb_miss;
   }
   return k;
 }
 
-capacity::cost capacity::load_at_random(const block& b, std::uint64_t n, unsigned cpu, cycles now, random& chance) {
+caches::cost caches::load_at_random(const block& b, std::uint64_t n, unsigned cpu, cycles now, random& chance) {
   // The part of a sample that is left over is one or none, by chance.
   const std::uint64_t loads = n / sample_ + (chance.below(sample_) < n % sample_ ? 1 : 0);
   if (loads == 0) return cost_of(n, 0, 0, cpu, now);

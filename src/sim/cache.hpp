@@ -20,9 +20,9 @@
 
 namespace usher::sim {
 
-class capacity {
+class caches {
  public:
-  explicit capacity(const machine& m);
+  explicit caches(const machine& m);
 
   /// Throws bad_machine where the machine has no caches to compete for.
   static void check(const machine& m);

@@ -5,13 +5,13 @@
 
 namespace usher::sim {
 
-memory::memory(const machine& m, const arena& a) : machine_(m), arena_(a), fills_(m.all_cores()) {
+coherence::coherence(const machine& m, const arena& a) : machine_(m), arena_(a), fills_(m.all_cores()) {
   for (unsigned core = 0; core < m.all_cores(); core++) complexes_of_[core] = std::uint8_t(m.complex_of(core));
   for (unsigned i = 0; i < m.all_complexes(); i++)
     for (unsigned j = 0; j < m.all_complexes(); j++) distances_[i][j] = std::uint8_t(m.distance(i, j));
 }
 
-void memory::grow(std::size_t index) {
+void coherence::grow(std::size_t index) {
   // Outside of the arena: a word that is not simulated memory. Better to stop than to count nonsense.
   if (index >= (arena_.used() + line_bytes - 1) / line_bytes) std::abort();
   const std::size_t block = index / lines_a_block;
@@ -26,7 +26,7 @@ void memory::grow(std::size_t index) {
 }
 
 /// The complex that serves a read of a line that is clean.
-unsigned memory::supplier(const line& l, unsigned complex) const {
+unsigned coherence::supplier(const line& l, unsigned complex) const {
   if ((l.complexes >> complex & 1) != 0) return complex;
   switch (machine_.coherence) {
     case protocol::mesi:
@@ -43,7 +43,7 @@ unsigned memory::supplier(const line& l, unsigned complex) const {
 }
 
 /// There and back, of a line that some core has written.
-cycles memory::from_owner(const line& l, unsigned complex) const {
+cycles coherence::from_owner(const line& l, unsigned complex) const {
   const unsigned owner = complex_of(unsigned(l.owner));
   const cycles direct = machine_.dirty[distance(complex, owner)];
   if (!machine_.through_home || owner == complex || l.home == complex || l.home == owner) return direct;
@@ -53,7 +53,7 @@ cycles memory::from_owner(const line& l, unsigned complex) const {
   return direct + (detour > straight ? detour - straight : 0);
 }
 
-unsigned memory::copies(const line& l, unsigned complex) const {
+unsigned coherence::copies(const line& l, unsigned complex) const {
   unsigned n = 0;
   const unsigned cores = machine_.cores / machine_.complexes, end = (complex + 1) * cores;
   for (unsigned core = complex * cores; core < end;) {
@@ -65,7 +65,7 @@ unsigned memory::copies(const line& l, unsigned complex) const {
   return n;
 }
 
-cycles memory::one_way(line& l, unsigned core, bool write) {
+cycles coherence::one_way(line& l, unsigned core, bool write) {
   const unsigned here = complex_of(core);
   if (l.home == ~0u) l.home = machine_.home.value_or(here);
   if (l.owner != line::nobody) return l.owner == std::int32_t(core) ? 0 : from_owner(l, here) / 2;
@@ -74,11 +74,12 @@ cycles memory::one_way(line& l, unsigned core, bool write) {
   return l.shared_by(core) ? 0 : machine_.clean[distance(here, supplier(l, here))] / 2;
 }
 
-cycles memory::read(line& l, unsigned core, cycles t) {
+cycles coherence::read(line& l, unsigned core, cycles t) {
   const unsigned here = complex_of(core);
   if (l.owner == std::int32_t(core)) return std::max(t, l.written) + machine_.hit;
   if (l.shared_by(core)) {
-    if (fills_[core].which == &l && machine_.merges_fills) t = std::max(t, fills_[core].done);  // the other strand's
+    if (fills_[core].which == &l && machine_.merges_fills)
+      t = std::max(t, fills_[core].done);  // the other hardware thread's
     return t + machine_.hit;
   }
   cycles done;
@@ -116,7 +117,7 @@ cycles memory::read(line& l, unsigned core, cycles t) {
   return done;
 }
 
-void memory::upgrade(line& l, unsigned core, cycles t) {
+void coherence::upgrade(line& l, unsigned core, cycles t) {
   l.sharers = {};
   l.owner = std::int32_t(core);
   l.writer = std::int32_t(complex_of(core));
@@ -125,7 +126,7 @@ void memory::upgrade(line& l, unsigned core, cycles t) {
   l.supplier_free[complex_of(core)] = l.written;
 }
 
-memory::written memory::write(line& l, unsigned core, cycles t, bool modify) {
+coherence::written coherence::write(line& l, unsigned core, cycles t, bool modify) {
   const unsigned here = complex_of(core);
   const cycles own = modify ? machine_.modify : 1;
   cycles done = std::max(t, l.written), visible = done;

@@ -13,7 +13,7 @@
 //     write, others share it          an invalidation to each complex that has it, after the reads that wait there, and
 //                                     per_sharer for each copy; done when the last has answered
 //
-// A core has the line for all its strands, and a read that misses joins one of another strand that is under way.
+// A core has the line for all its hardware threads, and a read that misses joins one of another hardware thread that is under way.
 //
 // Callers go through an access in two steps, so that accesses are ordered by their arrival and not by their departure: first
 // one_way(), after which they let the simulation come to that time; then read() or write() with the time of departure.
@@ -49,9 +49,9 @@ struct line {
   void share(unsigned core) { sharers[core / 64] |= std::uint64_t{1} << core % 64; }
 };
 
-class memory {
+class coherence {
  public:
-  memory(const machine& m, const arena& a);
+  coherence(const machine& m, const arena& a);
 
   line& at(const void* word) {
     const std::size_t index = arena_.offset_of(word) / line_bytes, block = index / lines_a_block;

@@ -20,8 +20,8 @@ constexpr unsigned most_retries = 2;
 
 simulation::simulation(machine m, std::uint64_t seed)
     : machine_(std::move(m)),
-      memory_(machine_, arena_),
-      capacity_(machine_),
+      coherence_(machine_, arena_),
+      caches_(machine_),
       random_(seed),
       cpus_(machine_.cpus()),
       working_(machine_.all_cores()),
@@ -31,7 +31,7 @@ simulation::simulation(machine m, std::uint64_t seed)
   current_ = this;
 }
 
-/// Of a strand that works, where so many work (with it) and so many spin.
+/// Of a hardware thread that works, where so many work (with it) and so many spin.
 void simulation::find_paces() {
   for (unsigned work = 0; work < paces_.size(); work++)
     for (unsigned spin = 0; spin < paces_.size(); spin++) {
@@ -45,7 +45,7 @@ void simulation::find_paces() {
       } else {
         pace = std::max(pace, (1024 * (1 + others) + machine_.weight_of_spin * spin) / machine_.pipelines);
       }
-      instruction_paces_[work][spin] = machine_.strands_slow_all ? pace : 1024;
+      instruction_paces_[work][spin] = machine_.hardware_threads_slow_all ? pace : 1024;
     }
 }
 
@@ -65,7 +65,7 @@ void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgen
   t.body = std::move(body);
   t.urgent = urgent;
   t.cpu = cpu;
-  t.core = cpu / machine_.strands;
+  t.core = cpu / machine_.hardware_threads;
   t.socket = t.core / machine_.cores;
   t.context = fiber(std::allocator_arg, boost::context::fixedsize_stack(stack_bytes), [this, &t](fiber&&) {
     try {
@@ -262,7 +262,7 @@ bool simulation::load_as(const void* word, unsigned size) {
       t.forwarded = mine->value;
       return mine->at != buffered_store::step::written;
     }
-  line& l = memory_.at(word);
+  line& l = coherence_.at(word);
   if (t.again.until != 0) [[unlikely]] {
     if (keeps_for_retry(t, word, l)) {
       t.now += paced(t, machine_.hit);
@@ -273,8 +273,8 @@ bool simulation::load_as(const void* word, unsigned size) {
     }
     t.again.until = 0;
   }
-  if (memory::has(l, t.core)) {
-    t.now = memory_.read(l, t.core, t.now) - machine_.hit + paced(t, machine_.hit);
+  if (coherence::has(l, t.core)) {
+    t.now = coherence_.read(l, t.core, t.now) - machine_.hit + paced(t, machine_.hit);
     if constexpr (Traced) {
       trace_->at_line(l, t.core, begun);
       trace_->reads({t.id, word, size, t.now - begun});
@@ -287,7 +287,7 @@ bool simulation::load_as(const void* word, unsigned size) {
     sync();
   }
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
-  t.now = std::max(t.now, memory_.read(l, t.core, t.now - there) + late);
+  t.now = std::max(t.now, coherence_.read(l, t.core, t.now - there) + late);
   t.fetched = &l;
   t.fetched_at = t.now;
   if constexpr (Traced) trace_->reads({t.id, word, size, t.now - begun});
@@ -299,7 +299,7 @@ bool simulation::load_as(const void* word, unsigned size) {
 bool simulation::was_asked_for_with_load(const simulated_thread& t, const line& l) const {
   constexpr cycles window = 100;  // of a core's reordering: some 200 instructions
   return t.fetched == &l && t.now - t.fetched_at <= window && l.owner == line::nobody &&
-         l.fetched_by == std::int32_t(t.core) && memory::copies(l) <= 2 && !t.stores.pending();
+         l.fetched_by == std::int32_t(t.core) && coherence::copies(l) <= 2 && !t.stores.pending();
 }
 
 template <bool Traced>
@@ -309,13 +309,13 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   make_room_for_store();
   sync();
   counts_.events++;
-  line& l = memory_.at(word);
+  line& l = coherence_.at(word);
   if (machine_.load_then_store_at_once && was_asked_for_with_load(t, l)) [[unlikely]] {
-    memory_.upgrade(l, t.core, t.now);
+    coherence_.upgrade(l, t.core, t.now);
     announce(l, t.now);
   }
   if (l.owner == std::int32_t(t.core) && !t.stores.pending()) {
-    const auto w = memory_.write(l, t.core, std::max(t.now, t.stores.done), false);
+    const auto w = coherence_.write(l, t.core, std::max(t.now, t.stores.done), false);
     if constexpr (Traced) {
       trace_->at_line(l, t.core, t.now);
       trace_->writes({t.id, word, size, w.done - t.now}, value);
@@ -336,7 +336,7 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   t.now += noisy(there);
   sync();
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
-  const auto w = memory_.write(l, t.core, t.now - there, false);
+  const auto w = coherence_.write(l, t.core, t.now - there, false);
   if constexpr (Traced) trace_->writes({t.id, word, size, std::max(t.now, w.done + late) - begun}, value);
   t.now = std::max(t.now, w.done + late);
   announce(l, w.visible);
@@ -409,16 +409,16 @@ bool simulation::asks_ahead(simulated_thread& t, std::uint32_t number) {
   if (machine_.asks == ownership::ahead_until_a_hit)
     for (std::uint32_t n = q.next; n != number; n++)
       if (q.at(n + 1).after_hit) return false;
-  const line* const mine = &memory_.at(q.at(number).word);
+  const line* const mine = &coherence_.at(q.at(number).word);
   for (std::uint32_t n = q.next; n != number; n++)
-    if (&memory_.at(q.at(n).word) == mine) return false;
+    if (&coherence_.at(q.at(n).word) == mine) return false;
   return true;
 }
 
 void simulation::ask_for_ownership(simulated_thread& t, std::uint32_t number, cycles from) {
   buffered_store& e = t.stores.at(number);
   e.at = buffered_store::step::asks;
-  const cycles there = travel(memory_.at(e.word), e.core, true).there;
+  const cycles there = travel(coherence_.at(e.word), e.core, true).there;
   events_.push({from + noisy(there), std::uint32_t(random_.bits()), number, t.id, event_kind::commit});
 }
 
@@ -427,7 +427,7 @@ template <bool Traced>
 void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   store_queue& q = t.stores;
   buffered_store& e = q.at(number);
-  line& l = memory_.at(e.word);
+  line& l = coherence_.at(e.word);
   const bool mine = l.owner == std::int32_t(e.core);
   if (e.at == buffered_store::step::owns && !mine) {  // lost again, before its turn came
     counts_.lost_ahead++;
@@ -436,7 +436,7 @@ void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at)
   }
   const cycles there = mine ? 0 : travel(l, e.core, true).there;
   if constexpr (Traced) trace_->at_line(l, e.core, at);
-  const auto w = memory_.write(l, e.core, at - std::min(at, there), false);
+  const auto w = coherence_.write(l, e.core, at - std::min(at, there), false);
   e.done = std::max(w.done, at);
   if (q.next != number || q.done > e.done) {
     // The line is here before its turn: cores that had a copy have lost it, and may take the line back.
@@ -466,7 +466,7 @@ void simulation::write_next(simulated_thread& t) {
   store_queue& q = t.stores;
   buffered_store& e = q.at(q.next);
   if (e.at == buffered_store::step::waits) {
-    if (memory_.at(e.word).owner != std::int32_t(e.core))
+    if (coherence_.at(e.word).owner != std::int32_t(e.core))
       ask_for_ownership(t, q.next, q.done);
     else
       e.at = buffered_store::step::owns;
@@ -502,7 +502,7 @@ void simulation::modify_as(const void* word, unsigned size) {
   sync();
   counts_.events++;
   const cycles begun = t.now;
-  line& l = memory_.at(word);
+  line& l = coherence_.at(word);
   t.again.until = 0;
   journey way{0, 0};
   if (l.owner != std::int32_t(t.core)) {
@@ -513,7 +513,7 @@ void simulation::modify_as(const void* word, unsigned size) {
     }
   }
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
-  const auto w = memory_.write(l, t.core, t.now - way.there, true);
+  const auto w = coherence_.write(l, t.core, t.now - way.there, true);
   t.now = std::max(t.now, w.done + way.late);
   if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
   announce(l, w.visible);
@@ -531,7 +531,7 @@ void simulation::compare(const void* word, unsigned size) {
   if (again.until != 0) [[unlikely]] {
     drain();
     sync();
-    line& l = memory_.at(word);
+    line& l = coherence_.at(word);
     if (keeps_for_retry(t, word, l)) {
       again.until = 0;
       again.left--;
@@ -576,7 +576,7 @@ void simulation::announce(line& l, cycles visible) {
   for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[random_.below(std::uint32_t(i))]);
   for (const std::uint32_t id : w) {
     simulated_thread& t = *threads_[id];
-    const cycles period = paced_spinning(t, machine_.look);
+    const cycles period = paced_spinning(t, machine_.poll_period);
     const cycles when = std::max(visible, t.last_look) + random_.below(std::uint32_t(period + 1));
     push(when + noisy(travel(l, t.core, false).there), event_kind::look, t);
   }
@@ -587,10 +587,10 @@ template <bool Traced>
 void simulation::look_as(simulated_thread& t, cycles at) {
   counts_.looks++;
   line& l = *t.watched;
-  const auto [there, late] = memory::has(l, t.core) ? journey{0, 0} : travel(l, t.core, false);
+  const auto [there, late] = coherence::has(l, t.core) ? journey{0, 0} : travel(l, t.core, false);
   const cycles departed = at - std::min(at, there);
   if constexpr (Traced) trace_->at_line(l, t.core, at);
-  const cycles done = std::max(at, memory_.read(l, t.core, departed) + late);
+  const cycles done = std::max(at, coherence_.read(l, t.core, departed) + late);
   t.last_look = done;
   const bool goes_on = t.waits_for.holds(t.waits_for.context, t.waits_for.word);
   if constexpr (Traced) trace_->looks({t.id, t.waits_for.word, t.waits_for.size, done - departed}, goes_on);
@@ -600,7 +600,7 @@ void simulation::look_as(simulated_thread& t, cycles at) {
   }
   now_works(t);
   t.deadline = 0;
-  t.now = done + paced(t, machine_.leave);
+  t.now = done + paced(t, machine_.exit_penalty);
   push(t.now, event_kind::resume, t);
 }
 
@@ -632,8 +632,8 @@ bool simulation::spin(const condition& c, cycles limit) {
   t.timed_out = false;
   t.waits_for = c;
   t.last_look = t.now;
-  line& l = memory_.at(c.word);
-  const bool has = memory::has(l, t.core);
+  line& l = coherence_.at(c.word);
+  const bool has = coherence::has(l, t.core);
   if (has && c.holds(c.context, c.word)) {
     if (trace_ != nullptr) [[unlikely]] {
       trace_->at_line(l, t.core, t.now);
@@ -649,7 +649,7 @@ bool simulation::spin(const condition& c, cycles limit) {
   if (has)
     l.watchers.push_back(t.id);
   else
-    push(t.now + machine_.look, event_kind::look, t);
+    push(t.now + machine_.poll_period, event_kind::look, t);
   if (limit != 0) {
     t.deadline = t.now + limit;
     push(t.deadline, event_kind::expire, t);
@@ -669,18 +669,18 @@ void simulation::compute(cycles n) {
   t.now += n * slow / 1024;
 }
 
-void simulation::load(const capacity::block& b, std::uint64_t offset) {
+void simulation::load(const caches::block& b, std::uint64_t offset) {
   sync();
-  const capacity::cost c = capacity_.load(b, offset, me_->cpu, me_->now);
+  const caches::cost c = caches_.load(b, offset, me_->cpu, me_->now);
   compute(c.busy);
   me_->now += c.stall;
 }
 
-void simulation::load_at_random(const capacity::block& b, std::uint64_t n) {
+void simulation::load_at_random(const caches::block& b, std::uint64_t n) {
   constexpr std::uint64_t at_once = 100;  // others' loads come between
   for (; n != 0; n -= std::min(n, at_once)) {
     sync();
-    const capacity::cost c = capacity_.load_at_random(b, std::min(n, at_once), me_->cpu, me_->now, me_->chance);
+    const caches::cost c = caches_.load_at_random(b, std::min(n, at_once), me_->cpu, me_->now, me_->chance);
     compute(c.busy);
     me_->now += c.stall;
   }
@@ -707,21 +707,21 @@ void simulation::look(simulated_thread& t, cycles at) {
 // ---- scheduler -------------------------------------------------------------------------------------------------------
 
 void simulation::occupy(const simulated_thread& t, int by) {
-  auto& strands = t.does == activity::spins ? spinning_ : working_;
-  strands[t.core] += unsigned(by);
+  auto& hardware_threads = t.does == activity::spins ? spinning_ : working_;
+  hardware_threads[t.core] += unsigned(by);
 }
 
 void simulation::start(processor& p, simulated_thread& t, cycles at) {
   if (p.runs == nullptr) idle_cpus_--;
-  const cycles change = machine_.os ? machine_.os->change : 0;
+  const cycles context_switch = machine_.os ? machine_.os->context_switch : 0;
   if (trace_ != nullptr) [[unlikely]]
-    trace_->notes_cpu(trace::what::gets_cpu, t.id, at, t.cpu, change);
+    trace_->notes_cpu(trace::what::gets_cpu, t.id, at, t.cpu, context_switch);
   p.runs = &t;
-  p.slice_end = at + change + (machine_.os ? machine_.os->slice : 0);
+  p.slice_end = at + context_switch + (machine_.os ? machine_.os->slice : 0);
   t.on_cpu = true;
   t.on_cpu_since = at;
   t.epoch++;
-  t.now = at + change + t.owed;
+  t.now = at + context_switch + t.owed;
   t.owed = 0;
   if (t.does == activity::spins && t.deadline != 0 && t.now >= t.deadline) {
     t.does = activity::works;
@@ -804,7 +804,7 @@ simulation::processor* simulation::idle_for(const simulated_thread& t) {
   unsigned least = ~0u;
   for (unsigned c = 0; c < cpus_.size(); c++) {
     if (cpus_[c].runs != nullptr) continue;
-    const unsigned core = c / machine_.strands;
+    const unsigned core = c / machine_.hardware_threads;
     const unsigned load = 2 * (working_[core] + spinning_[core]) + unsigned(core / machine_.cores != t.socket);
     if (load < least) {
       least = load;
@@ -828,7 +828,7 @@ cycles simulation::to_awake(const simulated_thread& t, cycles now) {
 
 void simulation::move(simulated_thread& t, unsigned cpu) {
   t.cpu = cpu;
-  t.core = cpu / machine_.strands;
+  t.core = cpu / machine_.hardware_threads;
   t.socket = t.core / machine_.cores;
   counts_.migrations++;
   if (trace_ != nullptr) [[unlikely]]
@@ -865,7 +865,7 @@ void simulation::preempt(processor& p, cycles at) {
 void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   simulated_thread& t = *me_;
   if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
-  t.now += machine_.os->call;
+  t.now += machine_.os->syscall;
   drain();
   load(c.word, c.size);
   t.timed_out = false;
@@ -886,7 +886,7 @@ void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
 void simulation::nap(cycles n) {
   simulated_thread& t = *me_;
   if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
-  t.now += machine_.os->call;
+  t.now += machine_.os->syscall;
   drain();
   sync();
   counts_.voluntary++;
@@ -904,7 +904,7 @@ void simulation::wake(const void* key, std::uint32_t mask, int most) {
   simulated_thread& t = *me_;
   if (!machine_.os) return;  // nobody sleeps
   const machine::scheduler& os = *machine_.os;
-  t.now += os.call;
+  t.now += os.syscall;
   drain();
   sync();
   if (trace_ != nullptr) [[unlikely]]
@@ -934,10 +934,10 @@ void simulation::wake(const void* key, std::uint32_t mask, int most) {
 void simulation::yield() {
   simulated_thread& t = *me_;
   if (!machine_.os) {
-    t.now += machine_.look;
+    t.now += machine_.poll_period;
     return;
   }
-  t.now += machine_.os->call;
+  t.now += machine_.os->syscall;
   drain();
   sync();
   processor& p = cpus_[t.cpu];

@@ -87,13 +87,13 @@ class simulation {
   unsigned node() const { return machine_.node_of(me_->core); }
   random& chance() { return me_->chance; }
 
-  /// Computes. Other strands of the core slow it down.
+  /// Computes. Other hardware threads of the core slow it down.
   void compute(cycles n);
 
   /// Large arrays that are only read.
-  capacity::block make_block(std::uint64_t bytes, std::uint64_t page) { return capacity_.make_block(bytes, page); }
-  void load(const capacity::block& b, std::uint64_t offset);
-  void load_at_random(const capacity::block& b, std::uint64_t n);
+  caches::block make_block(std::uint64_t bytes, std::uint64_t page) { return caches_.make_block(bytes, page); }
+  void load(const caches::block& b, std::uint64_t offset);
+  void load_at_random(const caches::block& b, std::uint64_t n);
 
   /// The value is then read by the caller. True: it is forwarded(), the one that waits in the thread's own store buffer, or that
   /// a compare-and-swap has just found.
@@ -133,7 +133,7 @@ class simulation {
     cycles without_pipeline = 0;   ///< threads were ready and on a CPU, and others had the core's pipelines
   };
   const counts& counted() const { return counts_; }
-  const capacity::counts& capacity_counted() const { return capacity_.counted(); }
+  const caches::counts& cache_counts() const { return caches_.counted(); }
   /// How long threads have had CPUs, all together. May be asked in a call of at().
   cycles cpu_time(cycles now) const;
 
@@ -270,7 +270,7 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
-  /// What so many cycles of a core take while other strands want its pipelines, too.
+  /// What so many cycles of a core take while other hardware threads want its pipelines, too.
   cycles paced(const simulated_thread& t, cycles n) const {
     return n * instruction_paces_[working_[t.core]][spinning_[t.core]] / 1024;
   }
@@ -286,7 +286,7 @@ class simulation {
     cycles late;   ///< by how much the answer is
   };
   journey travel(line& l, unsigned core, bool write) {
-    const cycles one_way = memory_.one_way(l, core, write);
+    const cycles one_way = coherence_.one_way(l, core, write);
     if (machine_.ordered_by_arrival) [[likely]]
       return {one_way, 0};
     return by_departure(one_way);
@@ -314,15 +314,16 @@ class simulation {
 
   machine machine_;
   arena arena_;
-  memory memory_;
-  capacity capacity_;
+  coherence coherence_;
+  caches caches_;
   random random_;
   event_queue events_;
   std::vector<std::unique_ptr<simulated_thread>> threads_;
   std::vector<processor> cpus_;
-  std::vector<unsigned> working_, spinning_;  // strands of each core
-  static constexpr unsigned most_strands = 16;
-  std::array<std::array<std::uint32_t, most_strands + 2>, most_strands + 2> paces_{};  // by those two, in 1/1024
+  std::vector<unsigned> working_, spinning_;  // hardware threads of each core
+  static constexpr unsigned most_hardware_threads = 16;
+  std::array<std::array<std::uint32_t, most_hardware_threads + 2>, most_hardware_threads + 2>
+      paces_{};  // by those two, in 1/1024
   decltype(paces_) instruction_paces_{};
   std::vector<simulated_thread*> sleepers_;  // first come, first woken
   unsigned idle_cpus_ = 0, living_ = 0;

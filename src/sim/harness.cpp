@@ -51,17 +51,18 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
   if (where == placement::even) {
     // An equal part of the threads to each socket, the first ones to the first.
     const unsigned a_socket = (threads + m.sockets - 1) / m.sockets, k = thread % a_socket;
-    return ((thread / a_socket % m.sockets) * m.cores + k % m.cores) * m.strands + k / m.cores % m.strands;
+    return ((thread / a_socket % m.sockets) * m.cores + k % m.cores) * m.hardware_threads +
+           k / m.cores % m.hardware_threads;
   }
   if (where == placement::scattered) {
-    const unsigned strand = n / m.all_cores(), k = n % m.all_cores();
-    return ((k % m.sockets) * m.cores + k / m.sockets) * m.strands + strand;
+    const unsigned hardware_thread = n / m.all_cores(), k = n % m.all_cores();
+    return ((k % m.sockets) * m.cores + k / m.sockets) * m.hardware_threads + hardware_thread;
   }
-  // The used cores of all sockets, strand by strand, then the others.
-  const unsigned first = m.sockets * used * m.strands;
+  // The used cores of all sockets, hardware thread by hardware thread, then the others.
+  const unsigned first = m.sockets * used * m.hardware_threads;
   const unsigned part = n < first ? used : m.cores - used, skip = n < first ? 0 : used, k = n < first ? n : n - first;
-  const unsigned strand = k / (m.sockets * part), core = k % (m.sockets * part);
-  return (core / part * m.cores + skip + core % part) * m.strands + strand;
+  const unsigned hardware_thread = k / (m.sockets * part), core = k % (m.sockets * part);
+  return (core / part * m.cores + skip + core % part) * m.hardware_threads + hardware_thread;
 }
 
 /// Where the point's threads begin.
@@ -139,7 +140,7 @@ void disturb(world& w) {
 /// What is counted over the whole run, at one time.
 struct totals {
   simulation::counts s;
-  capacity::counts c;
+  caches::counts c;
   cycles cpu_time = 0;
 };
 
@@ -224,7 +225,7 @@ void check_point(const machine& m, const point& p) {
   const simulated_lock& lock = known_lock(p.lock);
   workloads::check_parameters(about, p.parameters);
   workloads::check_guests(p.parameters, p.threads, p.lock.c_str(), lock.lock_as_guest != nullptr);
-  if (about.arrays) capacity::check(m);
+  if (about.arrays) caches::check(m);
   workloads::check_exclusion(about, lock.name, *lock.traits);
   check_placement(m, p);
   check_time(m, p);
@@ -266,9 +267,9 @@ result run_point(const machine& asked, const point& p, trace* by) {
   world w(m, p.seed, p.threads, p.others, known_lock(p.lock), workloads::with_defaults(program.about, p.parameters),
           {warm_up_ns, p.run_ns}, p.watch && program.about.one_lock);
   if (p.spin_ns)
-    w.shared_process().limits.spin = std::uint32_t(*p.spin_ns);
+    w.shared_runtime().limits.spin = std::uint32_t(*p.spin_ns);
   else if (m.spin != 0)
-    w.shared_process().limits.spin = std::uint32_t(m.to_ns(m.spin));
+    w.shared_runtime().limits.spin = std::uint32_t(m.to_ns(m.spin));
   simulation& s = w.sim();
   if (by != nullptr) by->follow(s.shared(), m, w.begin());
   s.be_traced_by(by);
@@ -284,7 +285,7 @@ result run_point(const machine& asked, const point& p, trace* by) {
   const std::vector<std::uint64_t> arrivals = arrivals_ns(p);
   for (unsigned i = 0; i < p.threads; i++) {
     const unsigned cpu = cpu_of(m, placed, program.about.where, i, p.threads);
-    r.sockets.push_back(cpu / m.strands / m.cores);
+    r.sockets.push_back(cpu / m.hardware_threads / m.cores);
     s.add_thread(
         cpu,
         [&w, &body, i] {
@@ -295,7 +296,7 @@ result run_point(const machine& asked, const point& p, trace* by) {
   }
   for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
   totals first, last;
-  const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.capacity_counted(), s.cpu_time(now)}; };
+  const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.cache_counts(), s.cpu_time(now)}; };
   s.at(w.begin(), [&] {
     note(first, w.begin());
     if (by != nullptr) by->begins_with(s.what_threads_do());

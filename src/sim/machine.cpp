@@ -18,7 +18,7 @@ namespace {
 
 /// Beyond these the model's tables would not fit into memory, or its sums not into 32 bits.
 constexpr std::uint64_t most_cache_bytes = std::uint64_t{1} << 33, most_tlb_entries = 1 << 20,
-                        most_cache_lines = std::uint64_t{1} << 28, most_look = 1 << 20;
+                        most_cache_lines = std::uint64_t{1} << 28, most_poll_period = 1 << 20;
 
 /// Reads the keys of one section; each number is a table with value, source, and fitted where it was.
 class section {
@@ -199,7 +199,7 @@ T one_of(section& s, const char* key, std::initializer_list<std::pair<const char
   s.wrong(key, "is none of " + list + ": " + asked);
 }
 
-constexpr const char* sections[] = {"machine", "coherence", "strands", "scheduler", "cache"};
+constexpr const char* sections[] = {"machine", "coherence", "hardware_threads", "scheduler", "cache"};
 
 bool is_section(std::string_view name) {
   return std::find(std::begin(sections), std::end(sections), name) != std::end(sections);
@@ -284,7 +284,7 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
     s.get("mhz", m.mhz, 1, 100000);
     s.get("sockets", m.sockets, 1, most_sockets);
     s.get("cores", m.cores, 1, most_cores);
-    s.get("strands", m.strands, 1, 16);
+    s.get("hardware_threads", m.hardware_threads, 1, 16);
     s.get_if_there("complexes", m.complexes, 1, most_complexes);
     if (m.cores % m.complexes != 0)
       s.wrong("complexes", "do not have equal parts of the " + std::to_string(m.cores) + " cores");
@@ -319,8 +319,8 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
     s.get("per_sharer", m.per_sharer);
     s.get("per_read", m.per_read);
     s.get_if_there("directory", m.directory);
-    s.get("look", m.look, 1, most_look);
-    s.get("leave", m.leave);
+    s.get("poll_period", m.poll_period, 1, most_poll_period);
+    s.get("exit_penalty", m.exit_penalty);
     s.get_in_1024("jitter", m.jitter, 0, 10);
     s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
     if (s.has("ownership_ahead"))
@@ -333,34 +333,36 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
     if (s.has("home")) s.get("home", m.home.emplace(), 0, m.all_complexes() - 1);
     s.done();
   }
-  if (m.strands > 1) {
-    section s(file, "strands", need("strands"), m.fitted);
-    s.get("pipelines", m.pipelines, 1, m.strands);
+  if (m.hardware_threads > 1) {
+    section s(file, "hardware_threads", need("hardware_threads"), m.fitted);
+    s.get("pipelines", m.pipelines, 1, m.hardware_threads);
     if (m.pipelines == 1) {
       s.get_in_1024("slowed_by_work", m.slowed_by_work, 1, 16);
       s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
-      for (const char* key : {"weight_of_spin", "alone"}) idle(s, "strands", key, "pipelines", m.pipelines);
+      for (const char* key : {"weight_of_spin", "alone"}) idle(s, "hardware_threads", key, "pipelines", m.pipelines);
     } else {
       s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
       if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
-      for (const char* key : {"slowed_by_work", "slowed_by_spin"}) idle(s, "strands", key, "pipelines", m.pipelines);
+      for (const char* key : {"slowed_by_work", "slowed_by_spin"})
+        idle(s, "hardware_threads", key, "pipelines", m.pipelines);
     }
     s.done();
   } else {
     for (const auto& [key, text] : changes)
-      if (key.starts_with("strands."))
-        throw bad_machine(file + ": " + key + " has no effect: a core has one strand (machine.strands)");
+      if (key.starts_with("hardware_threads."))
+        throw bad_machine(file + ": " + key +
+                          " has no effect: a core has one hardware thread (machine.hardware_threads)");
   }
   if (const toml::table* table = find("scheduler")) {
     section s(file, "scheduler", *table, m.fitted);
     // Given one, for clang: within machine, scheduler and cache do not yet have their defaults.
     machine::scheduler& os = m.os.emplace(machine::scheduler{});
     s.get("slice", os.slice, 1);
-    s.get("change", os.change);
-    s.get("call", os.call);
+    s.get("context_switch", os.context_switch);
+    s.get("syscall", os.syscall);
     s.get("wake", os.wake);
     s.get_if_there("wake_queued", os.wake_queued, 1);
-    s.get_if_there("polite_from", os.polite_from);
+    s.get_if_there("yields_after", os.yields_after);
     s.get("latency_least", os.latency_least);
     s.get("latency_mean", os.latency_mean, os.latency_least);
     if (s.has("idle_after") || s.has("idle_exit")) {
@@ -377,7 +379,7 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
   }
   if (const toml::table* table = find("cache")) {
     section s(file, "cache", *table, m.fitted);
-    machine::cache& c = m.capacity.emplace(machine::cache{});
+    machine::cache& c = m.caches.emplace(machine::cache{});
     s.get("bytes", c.bytes, 1, most_cache_bytes);
     s.get("ways", c.ways, 1, 64);
     s.get("line", c.line, 16, 1024);

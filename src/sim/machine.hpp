@@ -39,7 +39,7 @@ struct machine {
   unsigned mhz = 0;
 
   // ---- topology ----
-  unsigned sockets = 1, cores = 1 /* a socket */, strands = 1 /* a core */;
+  unsigned sockets = 1, cores = 1 /* a socket */, hardware_threads = 1 /* a core */;
   unsigned complexes = 1;  ///< of a socket: cores that share a last-level cache
   unsigned nodes = 1;      ///< NUMA nodes of a socket, as locks and the system see them
   unsigned group = 0;      ///< sockets that are one hop apart; others are two. 0: all are one hop apart
@@ -55,12 +55,13 @@ struct machine {
   cycles hit = 0;     ///< a load that hits
   cycles modify = 0;  ///< what a read-modify-write takes beyond a store
   std::array<cycles, distances> clean{}, dirty{}, invalidate{}, memory{};
-  cycles per_sharer = 0;  ///< an invalidation, for each cache of the complex that has the line
-  cycles per_read = 0;    ///< what a complex is busy for when it supplies a line
-  cycles directory = 0;   ///< what a line's home is busy for with a request from a complex to another, or to memory
-  cycles look = 0;        ///< period of a spin loop
-  cycles leave = 0;       ///< from the load that ends a spin loop to the next instruction
-  unsigned store_entries = 1;  ///< stores of a strand that have retired and wait to be written; 0: it waits for each
+  cycles per_sharer = 0;    ///< an invalidation, for each cache of the complex that has the line
+  cycles per_read = 0;      ///< what a complex is busy for when it supplies a line
+  cycles directory = 0;     ///< what a line's home is busy for with a request from a complex to another, or to memory
+  cycles poll_period = 0;   ///< period of a spin loop
+  cycles exit_penalty = 0;  ///< from the load that ends a spin loop to the next instruction
+  unsigned store_entries =
+      1;  ///< stores of a hardware thread that have retired and wait to be written; 0: it waits for each
   ownership asks = ownership::in_turn;
   /// A store to a line that the same core has just read from another's cache, and that no third one has, makes no second journey: its
   /// request was sent with the load's.
@@ -69,22 +70,23 @@ struct machine {
   bool through_home = false;     ///< what another socket has is asked for by way of the line's home
   std::optional<unsigned> home;  ///< the complex at which all lines are at home; else where they were first used
 
-  // ---- strands of a core ----
+  // ---- hardware threads of a core ----
   unsigned pipelines = 1;
-  unsigned slowed_by_work = 1024;  ///< with one pipeline: computing takes so many 1/1024 while another strand works …
+  unsigned slowed_by_work =
+      1024;  ///< with one pipeline: computing takes so many 1/1024 while another hardware thread works …
   unsigned slowed_by_spin = 1024;  ///< … or only spins
-  unsigned weight_of_spin = 1024;  ///< with more pipelines: a spinning strand's part of one
-  unsigned alone = 1024;           ///< and a strand that is alone on its core computes so many 1/1024 as fast
+  unsigned weight_of_spin = 1024;  ///< with more pipelines: a spinning hardware thread's part of one
+  unsigned alone = 1024;           ///< and a hardware thread that is alone on its core computes so many 1/1024 as fast
 
   // ---- operating system; without it there is one thread a CPU at the most ----
   struct scheduler {
-    cycles slice = 0;        ///< how long a thread runs while others wait for its CPU
-    cycles change = 0;       ///< a context switch
-    cycles call = 0;         ///< a futex call, of the caller's time
-    cycles wake = 0;         ///< what waking costs the waker
-    cycles wake_queued = 0;  ///< … where the thread finds no idle CPU: it is in a queue at once then.
-                             ///< 0: as everywhere
-    cycles polite_from = 0;  ///< looks after which a waiter that will sleep offers its CPU between looks; 0: never
+    cycles slice = 0;           ///< how long a thread runs while others wait for its CPU
+    cycles context_switch = 0;  ///< a context switch
+    cycles syscall = 0;         ///< a futex call, of the caller's time
+    cycles wake = 0;            ///< what waking costs the waker
+    cycles wake_queued = 0;     ///< … where the thread finds no idle CPU: it is in a queue at once then.
+                                ///< 0: as everywhere
+    cycles yields_after = 0;    ///< looks after which a waiter that will sleep offers its CPU between looks; 0: never
     cycles latency_least = 0, latency_mean = 0;  ///< from the wake to when the thread may run
     /// A CPU that has been idle for idle_after[i] takes idle_exit[i] longer to begin.
     std::vector<cycles> idle_after{}, idle_exit{};
@@ -105,13 +107,13 @@ struct machine {
     unsigned tlb_entries = 0;  ///< of a core; 0: not modelled
     cycles tlb_miss = 0;
   };
-  std::optional<cache> capacity;
+  std::optional<cache> caches;
 
   // ---- what can be left out, to see what breaks without it (docs/simulation.md). No file does ----
-  bool ordered_by_arrival = true;  ///< misses; else by departure: the near ones have no advantage
-  bool keeps_for_retry = true;     ///< a compare-and-swap that failed and is tried again at once hits
-  bool merges_fills = true;        ///< a read joins another strand's that is under way; else it hits
-  bool strands_slow_all = true;    ///< instructions of locks, too; else only what programs compute
+  bool ordered_by_arrival = true;         ///< misses; else by departure: the near ones have no advantage
+  bool keeps_for_retry = true;            ///< a compare-and-swap that failed and is tried again at once hits
+  bool merges_fills = true;               ///< a read joins another hardware thread's that is under way; else it hits
+  bool hardware_threads_slow_all = true;  ///< instructions of locks, too; else only what programs compute
   bool random_refetch =
       true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
 
@@ -123,7 +125,7 @@ struct machine {
   unsigned all_cores() const { return sockets * cores; }
   unsigned all_complexes() const { return sockets * complexes; }
   unsigned all_nodes() const { return sockets * nodes; }
-  unsigned cpus() const { return all_cores() * strands; }
+  unsigned cpus() const { return all_cores() * hardware_threads; }
   unsigned complex_of(unsigned core) const { return core / (cores / complexes); }
   unsigned node_of(unsigned core) const { return core / (cores / nodes); }
   cycles from_ns(std::uint64_t ns) const { return ns * mhz / 1000; }

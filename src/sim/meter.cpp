@@ -13,35 +13,35 @@ meter::meter(const machine& m, unsigned threads, cycles begin, cycles end)
       by_coming_(threads),
       by_order_{waiting_line(threads), waiting_line(threads)} {}
 
-void meter::came(unsigned thread, cycles now) {
+void meter::arrived(unsigned thread, cycles now) {
   visitors_[thread] = {now, now};
   by_coming_.add(thread, now);
   by_order_[kind_of(thread)].add(thread, now);
 }
 
 void meter::doorway(const void* lock, unsigned thread, cycles now) {
-  if (lock != lock_ || thread >= visitors_.size() || visitors_[thread].came == nobody) return;
+  if (lock != lock_ || thread >= visitors_.size() || visitors_[thread].arrived == nobody) return;
   visitors_[thread].order = now;
   by_order_[kind_of(thread)].move(thread, now);
 }
 
-void meter::got_in(unsigned thread, unsigned socket, cycles now) {
+void meter::admitted(unsigned thread, unsigned socket, cycles now) {
   visitor& v = visitors_[thread];
   const visitor mine = v;
-  v.came = nobody;
+  v.arrived = nobody;
   by_coming_.remove(thread);
   by_order_[kind_of(thread)].remove(thread);
   held_since_ = now;
   if (!measured(now)) {
-    if (now > end_ && mine.came <= end_) late_.emplace_back(thread, mine.came);
+    if (now > end_ && mine.arrived <= end_) late_.emplace_back(thread, mine.arrived);
     return;
   }
   history_.push_back(std::uint16_t(thread));
   // Only now all are known who had come by then: a thread says that it comes before others have got as far, where it has only
   // computed since it last met anybody.
-  if (mine.came <= free_since_ || by_coming_.first() <= free_since_) hand_overs_.push_back(now - free_since_);
-  waits_.push_back(now - mine.came);
-  found_free_ += mine.came >= free_since_ ? 1 : 0;
+  if (mine.arrived <= free_since_ || by_coming_.first() <= free_since_) hand_overs_.push_back(now - free_since_);
+  waits_.push_back(now - mine.arrived);
+  found_free_ += mine.arrived >= free_since_ ? 1 : 0;
   between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;
   last_socket_ = socket;
   count_bypass(thread, mine.order);
@@ -56,7 +56,7 @@ void meter::count_bypass(unsigned thread, cycles order) {
   bypasses_among_[kind] += of_my_kind ? 1 : 0;
 }
 
-void meter::left(cycles now) {
+void meter::released(cycles now) {
   free_since_ = now;
   if (now > begin_ && held_since_ < end_) held_ += std::min(now, end_) - std::max(held_since_, begin_);
   if (measured(now)) holds_.push_back(now - held_since_);
@@ -79,8 +79,8 @@ durations meter::waits(const std::function<bool(unsigned)>& chosen) const {
   std::vector<std::uint64_t> values;
   for (std::size_t i = 0; i < history_.size(); i++)
     if (chosen(history_[i])) values.push_back(waits_[i]);
-  for (const auto& [thread, came] : late_)
-    if (chosen(thread)) values.push_back(end_ - came);
+  for (const auto& [thread, arrived] : late_)
+    if (chosen(thread)) values.push_back(end_ - arrived);
   return of(std::move(values));
 }
 

@@ -28,9 +28,9 @@ class meter : public observer {
   bool watches(const void* lock) const { return lock == lock_; }
 
   // ---- from around the lock ----
-  void came(unsigned thread, cycles now);
-  void got_in(unsigned thread, unsigned socket, cycles now);
-  void left(cycles now);
+  void arrived(unsigned thread, cycles now);
+  void admitted(unsigned thread, unsigned socket, cycles now);
+  void released(cycles now);
   void has_unlocked(cycles began, cycles now) {
     if (measured(now)) unlocks_.push_back(now - began);
   }
@@ -72,7 +72,7 @@ class meter : public observer {
   bool measured(cycles t) const { return t > begin_ && t <= end_; }
 
   struct visitor {
-    cycles came = nobody, order = nobody;
+    cycles arrived = nobody, order = nobody;
   };
 
   const machine& machine_;

@@ -149,8 +149,8 @@ struct simulated {
     auto& s = simulation::current();
     // No budget is without limit, however short: the engine takes 0 for that.
     const cycles limit = std::max<cycles>(1, s.on().from_ns(l.ns)),
-                 polite_from = s.on().os ? s.on().os->polite_from * s.on().look : 0;
-    if (polite_from != 0 && polite_from < limit) return await_then_yield(w, pred, o, polite_from, limit);
+                 yields_after = s.on().os ? s.on().os->yields_after * s.on().poll_period : 0;
+    if (yields_after != 0 && yields_after < limit) return await_then_yield(w, pred, o, yields_after, limit);
     awaited<T, Pred> a{pred, v};
     if (!s.spin(a.on(w), limit)) return std::nullopt;
     return a.seen;
@@ -182,7 +182,7 @@ struct simulated {
       if (pred(v)) return v;
     }
   }
-  /// A monitor instruction is a spin loop that does not disturb the core's other strands: a spinner here never looks before
+  /// A monitor instruction is a spin loop that does not disturb the core's other hardware threads: a spinner here never looks before
   /// the line is written. Its lighter weight is not modelled.
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
@@ -191,7 +191,7 @@ struct simulated {
   }
   static void backoff(std::uint64_t ns) {
     auto& s = simulation::current();
-    s.compute(std::max(s.on().look, s.on().from_ns(ns)));
+    s.compute(std::max(s.on().poll_period, s.on().from_ns(ns)));
   }
 
   // ---- sleeping ----
@@ -297,12 +297,12 @@ struct simulated {
   };
 
   template <class T, class Pred>
-  static std::optional<T> await_then_yield(const atomic<T>& w, Pred pred, std::memory_order o, cycles polite_from,
+  static std::optional<T> await_then_yield(const atomic<T>& w, Pred pred, std::memory_order o, cycles yields_after,
                                            cycles limit) {
     auto& s = simulation::current();
     const cycles end = s.now() + limit;
     awaited<T, Pred> a{pred, {}};
-    if (s.spin(a.on(w), polite_from)) return a.seen;
+    if (s.spin(a.on(w), yields_after)) return a.seen;
     while (s.now() < end) {
       s.yield();
       const T v = w.load(o);

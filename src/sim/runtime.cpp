@@ -24,7 +24,7 @@ constexpr std::size_t rounded(std::size_t bytes) {
 }  // namespace
 
 /// Of the thread whose it was at first: queue locks pass nodes on.
-std::string process::name_in_node(std::size_t offset) {
+std::string runtime::name_in_node(std::size_t offset) {
   using node = queue_node<simulated>;
   const std::size_t slot = offset / line_bytes, at = offset % line_bytes, nth = slot % nodes_a_thread;
   std::string name = thread_name(slot / nodes_a_thread) + "'s node";
@@ -43,7 +43,7 @@ std::string process::name_in_node(std::size_t offset) {
   }
 }
 
-process::process(simulation& s, unsigned threads) : kept_(threads), locals_used_(threads) {
+runtime::runtime(simulation& s, unsigned threads) : kept_(threads), locals_used_(threads) {
   arena& a = s.shared();
   for (unsigned i = 0; i < threads * nodes_a_thread; i++)
     slots_.push_back({::new (a.allocate(sizeof(queue_node<simulated>), line_bytes)) queue_node<simulated>(), false});
@@ -63,11 +63,11 @@ process::process(simulation& s, unsigned threads) : kept_(threads), locals_used_
   current_ = this;
 }
 
-process::~process() {
+runtime::~runtime() {
   current_ = nullptr;
 }
 
-node_handle process::take_node(unsigned thread) {
+node_handle runtime::take_node(unsigned thread) {
   for (unsigned i = thread * nodes_a_thread; i < (thread + 1) * nodes_a_thread; i++)
     if (!slots_[i].used) {
       slots_[i].used = true;
@@ -76,60 +76,60 @@ node_handle process::take_node(unsigned thread) {
   return no_node;
 }
 
-void* process::push_local(unsigned thread, std::size_t bytes) {
+void* runtime::push_local(unsigned thread, std::size_t bytes) {
   const std::size_t at = locals_used_[thread];
   if (at + rounded(bytes) > local_bytes) throw std::length_error("a simulated thread's stack is full");
   locals_used_[thread] = at + rounded(bytes);
   return locals_[thread] + at;
 }
 
-void process::pop_local(unsigned thread, std::size_t bytes) {
+void runtime::pop_local(unsigned thread, std::size_t bytes) {
   locals_used_[thread] -= rounded(bytes);
 }
 
 node_handle simulated::take_node() {
-  return process::current().take_node(simulation::current().thread());
+  return runtime::current().take_node(simulation::current().thread());
 }
 void simulated::give_node(node_handle h) {
-  process::current().give_node(h);
+  runtime::current().give_node(h);
 }
-node_handle simulated::cached_node() {
-  node_handle& kept = process::current().kept(simulation::current().thread());
+node_handle simulated::borrow_node() {
+  node_handle& kept = runtime::current().kept(simulation::current().thread());
   return kept != no_node ? std::exchange(kept, no_node) : take_node();
 }
-void simulated::cache_node(node_handle h) {
-  node_handle& kept = process::current().kept(simulation::current().thread());
+void simulated::keep_node(node_handle h) {
+  node_handle& kept = runtime::current().kept(simulation::current().thread());
   if (kept == no_node)
     kept = h;
   else
     give_node(h);
 }
 queue_node<simulated>& simulated::node(node_handle h) {
-  return process::current().node(h);
+  return runtime::current().node(h);
 }
 simulated_atomic<std::uint32_t>* simulated::table_of(table_kind k) {
-  return process::current().table(k);
+  return runtime::current().table(k);
 }
 std::uint32_t simulated::salt(const void* lock) {
   return std::uint32_t(simulation::current().shared().offset_of(lock) >> 3);
 }
 wait_limits simulated::limits() {
-  return process::current().limits;
+  return runtime::current().limits;
 }
 void* simulated::push_local(std::size_t bytes) {
-  void* const place = process::current().push_local(simulation::current().thread(), bytes);
+  void* const place = runtime::current().push_local(simulation::current().thread(), bytes);
   simulation::current().reuse(place, bytes);
   return place;
 }
 void simulated::pop_local(std::size_t bytes) {
-  process::current().pop_local(simulation::current().thread(), bytes);
+  runtime::current().pop_local(simulation::current().thread(), bytes);
 }
 void simulated::doorway(const void* lock) {
-  if (observer* const o = process::current().watched_by)
+  if (observer* const o = runtime::current().watched_by)
     o->doorway(lock, simulation::current().thread(), simulation::current().now());
 }
 void simulated::leader_too_late() {
-  if (observer* const o = process::current().watched_by) o->leader_too_late(simulation::current().now());
+  if (observer* const o = runtime::current().watched_by) o->leader_too_late(simulation::current().now());
 }
 
 }  // namespace usher::sim

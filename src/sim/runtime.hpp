@@ -19,15 +19,15 @@ class observer {
   virtual void leader_too_late(cycles now) = 0;
 };
 
-class process {
+class runtime {
  public:
   /// In the simulation's arena: nodes for so many threads, each node in a line of its own.
-  process(simulation& s, unsigned threads);
-  ~process();
-  process(const process&) = delete;
-  process& operator=(const process&) = delete;
+  runtime(simulation& s, unsigned threads);
+  ~runtime();
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
 
-  static process& current() { return *current_; }
+  static runtime& current() { return *current_; }
 
   node_handle take_node(unsigned thread);
   void give_node(node_handle h) { slots_[h - first_node].used = false; }
@@ -53,7 +53,7 @@ class process {
 
   static std::string name_in_node(std::size_t offset);
 
-  static inline process* current_ = nullptr;
+  static inline runtime* current_ = nullptr;
 
   std::vector<slot> slots_;
   std::vector<node_handle> kept_;

@@ -128,7 +128,7 @@ trace::entry* trace::add(what w, unsigned thread, cycles time, const void* word)
   e.does = w;
   if (word != nullptr) {
     e.place = arena_->name_of(word);
-    e.line = arena_->offset_of(word) / memory::line_bytes;
+    e.line = arena_->offset_of(word) / coherence::line_bytes;
   }
   return &e;
 }

@@ -16,26 +16,26 @@ void world::measured_lock::be_named(arena& a, unsigned number) const {
   a.name(state_, table_->size, arena::plus(number == 1 ? "lock" : "lock " + std::to_string(number)));
 }
 
-void world::measured_lock::get_in(void (*how)(void*)) {
+void world::measured_lock::acquire(void (*how)(void*)) {
   simulation& s = simulation::current();
   s.stores_privately();  // the return address
   if (s.traced() != nullptr) [[unlikely]]
-    return get_in_traced(how);
+    return acquire_traced(how);
   if (meter_ == nullptr) return how(state_);
-  meter_->came(s.thread(), s.now());
+  meter_->arrived(s.thread(), s.now());
   how(state_);
-  meter_->got_in(s.thread(), s.socket(), s.now());
+  meter_->admitted(s.thread(), s.socket(), s.now());
 }
 
-void world::measured_lock::get_in_traced(void (*how)(void*)) {
+void world::measured_lock::acquire_traced(void (*how)(void*)) {
   simulation& s = simulation::current();
-  const cycles came = s.now();
-  s.traced()->notes(trace::what::arrives, s.thread(), came, state_);
-  if (meter_ != nullptr) meter_->came(s.thread(), came);
+  const cycles arrived = s.now();
+  s.traced()->notes(trace::what::arrives, s.thread(), arrived, state_);
+  if (meter_ != nullptr) meter_->arrived(s.thread(), arrived);
   how(state_);
-  if (meter_ != nullptr) meter_->got_in(s.thread(), s.socket(), s.now());
+  if (meter_ != nullptr) meter_->admitted(s.thread(), s.socket(), s.now());
   since_ = s.now();
-  s.traced()->notes(trace::what::enters, s.thread(), since_, state_, since_ - came);
+  s.traced()->notes(trace::what::enters, s.thread(), since_, state_, since_ - arrived);
 }
 
 void world::measured_lock::unlock() {
@@ -45,7 +45,7 @@ void world::measured_lock::unlock() {
   if (s.traced() != nullptr) [[unlikely]]
     s.traced()->notes(trace::what::leaves, s.thread(), began, state_, began - since_);
   if (meter_ == nullptr) return table_->unlock(state_);
-  meter_->left(began);
+  meter_->released(began);
   table_->unlock(state_);
   meter_->has_unlocked(began, s.now());
 }
@@ -68,14 +68,14 @@ world::world(machine m, std::uint64_t seed, unsigned threads, unsigned others, c
     : table_(table),
       parameters_(std::move(parameters)),
       simulation_(std::move(m), seed),
-      process_(simulation_, threads + others),
+      runtime_(simulation_, threads + others),
       begin_(simulation_.on().from_ns(t.warm_up_ns)),
       end_(begin_ + simulation_.on().from_ns(t.run_ns)),
       operations_(threads),
       settling_(end_ - begin_, threads),
       meter_(simulation_.on(), threads, begin_, end_),
       watch_(watch) {
-  if (watch) process_.watched_by = &meter_;
+  if (watch) runtime_.watched_by = &meter_;
 }
 
 world::lock world::make_lock() {

@@ -18,21 +18,21 @@ namespace usher::sim {
 class world {
  public:
   using platform = simulated;
-  using block = capacity::block;
+  using block = caches::block;
 
   /// A lock of the catalogue in the run's memory, at the beginning of a sector of its own.
   class measured_lock {
    public:
     measured_lock(const simulated_lock& table, arena& a, meter* watched_by);
-    void lock() { get_in(table_->lock); }
-    void lock_as_guest() { get_in(table_->lock_as_guest); }
+    void lock() { acquire(table_->lock); }
+    void lock_as_guest() { acquire(table_->lock_as_guest); }
     void unlock();
     const void* state() const { return state_; }
     void be_named(arena& a, unsigned number) const;
 
    private:
-    void get_in(void (*how)(void* state));
-    void get_in_traced(void (*how)(void* state));
+    void acquire(void (*how)(void* state));
+    void acquire_traced(void (*how)(void* state));
 
     const simulated_lock* table_;
     void* state_;
@@ -106,7 +106,7 @@ class world {
 
   simulation& sim() { return simulation_; }
   meter& watched() { return meter_; }
-  process& shared_process() { return process_; }
+  runtime& shared_runtime() { return runtime_; }
   const std::vector<std::uint64_t>& operations() const { return operations_; }
   const settling& counted() const { return settling_; }
   cycles begin() const { return begin_; }
@@ -118,7 +118,7 @@ class world {
   const simulated_lock& table_;
   std::map<std::string, long> parameters_;
   simulation simulation_;
-  process process_;
+  runtime runtime_;
   cycles begin_, end_;
   std::vector<std::uint64_t> operations_;
   settling settling_;

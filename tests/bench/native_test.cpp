@@ -60,7 +60,7 @@ TEST(metrics, the_smallest_share) {
 
 class topology : public testing::Test {
  protected:
-  /// Two sockets of two cores of two strands, numbered as a kernel does that counts the first strands of all cores first;
+  /// Two sockets of two cores of two hardware threads, numbered as a kernel does that counts the first hardware threads of all cores first;
   /// sockets and cores with gaps.
   void SetUp() override {
     folder_ = std::filesystem::path(testing::TempDir()) / "usher-native-test-cpus";
@@ -96,7 +96,7 @@ TEST_F(topology, scattered_goes_round_the_sockets) {
   EXPECT_EQ(ids(placement::scattered, 10), (std::vector<unsigned>{0, 2, 1, 3, 4, 6, 5, 7, 0, 2}));
 }
 
-TEST_F(topology, compact_fills_sockets_and_second_strands_last) {
+TEST_F(topology, compact_fills_sockets_and_second_hardware_threads_last) {
   EXPECT_EQ(ids(placement::compact, 8), (std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 

@@ -17,10 +17,10 @@ from refusals import Refusals
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
 
-KEYS = {"machine": ["title", "mhz", "sockets", "cores", "strands", "step"],
-        "coherence": ["protocol", "hit", "modify", "clean", "dirty", "invalidate", "memory", "per_sharer", "per_read", "look",
-                      "leave", "jitter"],
-        "scheduler": ["slice", "change", "call", "wake", "wake_queued", "polite_from", "latency_least", "latency_mean"]}
+KEYS = {"machine": ["title", "mhz", "sockets", "cores", "hardware_threads", "step"],
+        "coherence": ["protocol", "hit", "modify", "clean", "dirty", "invalidate", "memory", "per_sharer", "per_read", "poll_period",
+                      "exit_penalty", "jitter"],
+        "scheduler": ["slice", "context_switch", "syscall", "wake", "wake_queued", "yields_after", "latency_least", "latency_mean"]}
 
 
 def sim(*arguments, on_one_cpu=False):

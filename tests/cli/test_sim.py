@@ -210,9 +210,9 @@ class Sim(Refusals, unittest.TestCase):
     @needs_charts
     def test_a_chart_over_a_number_of_the_machine(self):
         title, words = self.chart_of("mutexbench", "--ms", "0.1", "--locks", self.lock, "--threads", "4", "--vary",
-                                     "coherence.look=10,20,40")
+                                     "coherence.poll_period=10,20,40")
         self.assertIn("4 threads", title)
-        self.assertTrue(words.startswith("operations a microsecond; more is better; by coherence.look\n"), words)
+        self.assertTrue(words.startswith("operations a microsecond; more is better; by coherence.poll_period\n"), words)
         self.assertRegex(words, rf"{self.lock}: 10: .*, 20: .*, 40: ")
 
     @needs_charts

@@ -20,7 +20,7 @@ machine with_nodes(unsigned nodes) {
   machine m = known_machine("epyc-7003");
   m.sockets = nodes;
   m.cores = 4;
-  m.strands = 1;
+  m.hardware_threads = 1;
   m.complexes = 1;
   return m;
 }
@@ -46,7 +46,7 @@ std::uint64_t bound(unsigned before, std::uint64_t hold, unsigned nodes) {
 template <class Lock>
 std::uint64_t longest_wait(unsigned nodes, unsigned threads, std::uint64_t hold, std::uint64_t length) {
   simulation s(with_nodes(nodes), 1);
-  process p(s, threads);
+  runtime p(s, threads);
   Lock& lock = *::new (s.shared().allocate(sizeof(Lock), 128)) Lock{};
   const cycles end = s.on().from_ns(length);
   cycles longest = 0;
@@ -100,7 +100,7 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
     simulated_plain<std::uint32_t> token, waits;
   };
   simulation s(with_nodes(2), 1);
-  process p(s, others + 2);
+  runtime p(s, others + 2);
   auto& w = *s.shared().template make_array<words>(1, 128);
   const cycles end = s.on().from_ns(60 * millisecond);
   waits longest;

@@ -19,7 +19,7 @@ machine small() {
   machine m = known_machine("epyc-7003");
   m.sockets = 2;
   m.cores = 2;
-  m.strands = 1;
+  m.hardware_threads = 1;
   m.complexes = 1;
   m.os->slice = m.from_ns(100000);
   return m;
@@ -38,7 +38,7 @@ template <class Mutex>
 std::uint64_t voluntary_switches(bool all_at_once, std::uint64_t seed) {
   constexpr unsigned takers = 6, rounds = 20;
   simulation s(small(), seed);
-  process p(s, takers + 1);
+  runtime p(s, takers + 1);
   auto& w = *s.shared().template make_array<shared_words<Mutex>>(1, 128);
   unsigned taken = 0;
   for (unsigned t = 0; t < takers; t++)

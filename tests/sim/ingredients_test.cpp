@@ -141,12 +141,12 @@ TEST(ingredients, where_a_store_needs_no_journey_after_a_load_few_threads_unlock
   EXPECT_LT(ratio(16), 0.95) << "waiters' copies come between";
 }
 
-TEST(ingredients, where_strands_slow_only_what_programs_compute_more_of_them_cost_less) {
+TEST(ingredients, where_hardware_threads_slow_only_what_programs_compute_more_of_them_cost_less) {
   machine m = known_machine("t7-2");
   const auto at = [&](unsigned threads) { return run(m, {"mutexbench", "mcs-spin", threads, 1000, {}, 1}).throughput; };
   const auto drop = [&] { return at(512) / at(256); };
   const double all = drop();
-  m.strands_slow_all = false;
+  m.hardware_threads_slow_all = false;
   EXPECT_LT(all, drop() - 0.02);
 }
 
@@ -158,7 +158,7 @@ machine of_complexes() {
   m.sockets = 2;
   m.cores = 64;
   m.complexes = 8;
-  m.strands = 1;
+  m.hardware_threads = 1;
   m.clean = {50, 300, 560, 560, 560};
   m.dirty = {100, 330, 600, 600, 600};
   m.invalidate = {60, 280, 520, 520, 520};
@@ -291,7 +291,7 @@ std::vector<std::uint64_t> race(const machine& m) {
     simulation s(m, seed);
     auto& word = *::new (s.shared().allocate(128, 128)) simulated_atomic<std::uint32_t>();
     for (unsigned t = 0; t < threads; t++)
-      s.add_thread(t * m.strands, [&, t] {
+      s.add_thread(t * m.hardware_threads, [&, t] {
         while (s.now() < 3000000) {
           std::uint32_t free = 0;
           while (!word.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed)) {
@@ -326,7 +326,7 @@ TEST(ingredients, without_random_refetches_the_lowest_number_wins_races) {
 TEST(ingredients, without_shared_pipelines_spinners_are_free) {
   const machine all = known_machine("t5");
   machine m = all;
-  m.pipelines = m.strands;
+  m.pipelines = m.hardware_threads;
   const setting few{"mutexbench", "mcs-spin", 32, 1000, {{"cs", 50}, {"ncs", 1000}}, 1};
   setting many = few;
   many.threads = 128;
@@ -338,7 +338,7 @@ TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_co
   machine all = known_machine("t5");
   all.alone = 1024;  // a core to oneself is another gain
   machine m = all;
-  m.capacity->miss = m.capacity->channel = 0;
+  m.caches->miss = m.caches->channel = 0;
   const auto at = [](const machine& on, const char* lock, unsigned threads) {
     return run(on, {"randarray", lock, threads, 3000, {}, 1}).throughput;
   };

@@ -31,7 +31,7 @@ class every_simulated_lock : public testing::TestWithParam<const simulated_lock*
     machine m = read_machine(folder + "/epyc-7003.toml");
     m.sockets = 2;
     m.cores = 2;
-    m.strands = 1;
+    m.hardware_threads = 1;
     m.complexes = 1;
     m.os->slice = m.from_ns(100000);
     return m;
@@ -42,7 +42,7 @@ TEST_P(every_simulated_lock, lets_one_thread_in_at_a_time) {
   if (!lock_.traits->excludes) GTEST_SKIP() << "no lock";
   const unsigned threads = lock_.kind == waiting_kind::spin ? 4 : 12;
   simulation s(small(), 1);
-  process p(s, threads);
+  runtime p(s, threads);
   world::lock lock(lock_, s.shared(), nullptr);
   simulated_plain<std::uint32_t>& counter = *::new (s.shared().allocate(64, 64)) simulated_plain<std::uint32_t>();
   unsigned inside = 0;

@@ -65,10 +65,10 @@ TEST_F(machine_file, has_what_it_says) {
   EXPECT_EQ(m.jitter, 307u);
   ASSERT_TRUE(m.os.has_value());
   EXPECT_EQ(m.os->slice, m.from_ns(3000000));
-  EXPECT_FALSE(m.capacity.has_value());
+  EXPECT_FALSE(m.caches.has_value());
   EXPECT_EQ(m.step, 9u * 1024) << "where a file does not say";
   EXPECT_EQ(m.os->wake_queued, 0u);
-  EXPECT_EQ(m.os->polite_from, 0u);
+  EXPECT_EQ(m.os->yields_after, 0u);
   EXPECT_EQ(m.fitted, (std::vector<std::string>{"coherence.per_sharer", "coherence.per_read"}));
 }
 
@@ -85,7 +85,7 @@ TEST_F(machine_file, complaints_name_the_key) {
   EXPECT_NE(complaint("hit = { value = 4,", "hit = { value = 4.5,").find("coherence.hit is not a whole number"),
             std::string::npos);
   EXPECT_NE(complaint("look = {", "glance = {").find("look is missing"), std::string::npos);
-  EXPECT_NE(complaint("[strands]", "[threads]").find("[threads] is not known"), std::string::npos);
+  EXPECT_NE(complaint("[hardware_threads]", "[threads]").find("[threads] is not known"), std::string::npos);
   EXPECT_NE(complaint("\"MESIF\"", "\"MESIG\"").find("coherence.protocol"), std::string::npos);
   EXPECT_NE(
       complaint("jitter = { value = 0.3,", "jitter = { value = 11.0,").find("coherence.jitter is not between 0 and 10"),
@@ -131,10 +131,11 @@ TEST_F(machine_file, numbers_other_than_it_says) {
 
 TEST_F(machine_file, what_is_not_modelled) {
   const std::string file = folder + "/t5.toml";
-  EXPECT_EQ(read_machine(file, {{"cache.private_bytes", "0"}}).capacity->private_bytes, 0u);
-  EXPECT_EQ(read_machine(file, {{"cache.tlb_entries", "0"}}).capacity->tlb_entries, 0u);
-  const machine one = read_machine(
-      file, {{"strands.pipelines", "1"}, {"strands.slowed_by_work", "2.0"}, {"strands.slowed_by_spin", "1.5"}});
+  EXPECT_EQ(read_machine(file, {{"cache.private_bytes", "0"}}).caches->private_bytes, 0u);
+  EXPECT_EQ(read_machine(file, {{"cache.tlb_entries", "0"}}).caches->tlb_entries, 0u);
+  const machine one = read_machine(file, {{"hardware_threads.pipelines", "1"},
+                                          {"hardware_threads.slowed_by_work", "2.0"},
+                                          {"hardware_threads.slowed_by_spin", "1.5"}});
   EXPECT_EQ(one.pipelines, 1u);
   EXPECT_EQ(one.slowed_by_work, 2048u);
 }
@@ -162,12 +163,14 @@ TEST_F(machine_file, complaints_about_changes) {
   expect("x5-2", "coherence.per_read", "1\nhit = 3", "cannot be of several lines");
   expect("x5-2", "coherence.clean", "50", "must list 2 numbers: same socket, one hop");
   expect("x5-2", "coherence.clean", "[1, 2, 3, 4, 5, 6]", "lists 6 numbers: at most 5");
-  expect("x5-2", "coherence.look", "4294967295", "coherence.look is more than 1048576");
+  expect("x5-2", "coherence.poll_period", "4294967295", "coherence.poll_period is more than 1048576");
   expect("t5", "cache.bytes", "1099511627776", "cache.bytes is more than 8589934592");
   expect("t5", "cache.tlb_entries", "4294967295", "cache.tlb_entries is more than 1048576");
-  expect("t5", "strands.slowed_by_work", "2.0", "strands.slowed_by_work has no effect: strands.pipelines is 2");
-  expect("t5", "strands.pipelines", "1", "strands.slowed_by_work is missing");
-  expect("numa-q", "strands.alone", "1.5", "strands.alone has no effect: a core has one strand");
+  expect("t5", "hardware_threads.slowed_by_work", "2.0",
+         "hardware_threads.slowed_by_work has no effect: hardware_threads.pipelines is 2");
+  expect("t5", "hardware_threads.pipelines", "1", "hardware_threads.slowed_by_work is missing");
+  expect("numa-q", "hardware_threads.alone", "1.5",
+         "hardware_threads.alone has no effect: a core has one hardware thread");
 }
 
 TEST_F(machine_file, that_is_not_there) {

@@ -21,10 +21,10 @@ struct one_lock : testing::Test {
   meter seen{m, 4, 1000, 101000};
 
   static bool anybody(unsigned) { return true; }
-  void visit(unsigned thread, cycles came, cycles in, cycles out, unsigned socket = 0) {
-    seen.came(thread, came);
-    seen.got_in(thread, socket, in);
-    seen.left(out);
+  void visit(unsigned thread, cycles arrived, cycles in, cycles out, unsigned socket = 0) {
+    seen.arrived(thread, arrived);
+    seen.admitted(thread, socket, in);
+    seen.released(out);
     seen.has_unlocked(out, out + 5);
   }
 };
@@ -52,15 +52,15 @@ TEST_F(one_lock, before_and_after_does_not_count) {
 }
 
 TEST_F(one_lock, hand_over_and_overtaking) {
-  seen.came(0, 10000);
-  seen.got_in(0, 0, 10000);
-  seen.came(1, 11000);
-  seen.came(2, 30000);
-  seen.left(40000);
-  seen.got_in(2, 1, 40200);  // overtakes 1
-  seen.left(41000);
-  seen.got_in(1, 1, 41400);
-  seen.left(42000);
+  seen.arrived(0, 10000);
+  seen.admitted(0, 0, 10000);
+  seen.arrived(1, 11000);
+  seen.arrived(2, 30000);
+  seen.released(40000);
+  seen.admitted(2, 1, 40200);  // overtakes 1
+  seen.released(41000);
+  seen.admitted(1, 1, 41400);
+  seen.released(42000);
   EXPECT_EQ(seen.bypasses(), 1u);
   EXPECT_EQ(seen.hand_overs().count, 2u);
   EXPECT_EQ(seen.hand_overs().longest, 400u);
@@ -69,17 +69,17 @@ TEST_F(one_lock, hand_over_and_overtaking) {
 }
 
 TEST_F(one_lock, who_says_early_that_it_will_come_has_not_waited) {
-  seen.came(0, 10000);
-  seen.got_in(0, 0, 10100);
-  seen.came(1, 50000);  // a thread that only computes says so while 0 is in
-  seen.left(40000);
-  seen.got_in(1, 0, 50100);
+  seen.arrived(0, 10000);
+  seen.admitted(0, 0, 10100);
+  seen.arrived(1, 50000);  // a thread that only computes says so while 0 is in
+  seen.released(40000);
+  seen.admitted(1, 0, 50100);
   EXPECT_EQ(seen.found_free(), 2u);
   EXPECT_EQ(seen.hand_overs().count, 0u);
-  seen.came(2, 52000);
-  seen.came(3, 70000);
-  seen.left(60000);
-  seen.got_in(3, 0, 70100);  // free while 2 waited
+  seen.arrived(2, 52000);
+  seen.arrived(3, 70000);
+  seen.released(60000);
+  seen.admitted(3, 0, 70100);  // free while 2 waited
   EXPECT_EQ(seen.found_free(), 3u);
   EXPECT_EQ(seen.hand_overs().count, 1u);
   EXPECT_EQ(seen.hand_overs().longest, 10100u);
@@ -87,24 +87,24 @@ TEST_F(one_lock, who_says_early_that_it_will_come_has_not_waited) {
 
 TEST_F(one_lock, overtaking_within_a_kind) {
   seen.kinds({true, false, false, false});
-  seen.came(0, 10000);
-  seen.came(1, 20000);
-  seen.came(2, 30000);
-  seen.got_in(1, 0, 40000);  // of the other kind than 0
-  seen.left(40500);
-  seen.came(1, 41000);
-  seen.came(3, 60000);
-  seen.got_in(3, 0, 70000);  // overtakes all, of its kind as well
-  seen.left(70500);
+  seen.arrived(0, 10000);
+  seen.arrived(1, 20000);
+  seen.arrived(2, 30000);
+  seen.admitted(1, 0, 40000);  // of the other kind than 0
+  seen.released(40500);
+  seen.arrived(1, 41000);
+  seen.arrived(3, 60000);
+  seen.admitted(3, 0, 70000);  // overtakes all, of its kind as well
+  seen.released(70500);
   EXPECT_EQ(seen.bypasses(), 2u);
   EXPECT_EQ(seen.bypasses_among(false), 1u);
   EXPECT_EQ(seen.bypasses_among(true), 0u);
 }
 
 TEST_F(one_lock, who_comes_in_the_same_moment_is_not_overtaken) {
-  seen.came(0, 10000);
-  seen.came(1, 14000);
-  seen.got_in(1, 0, 15000);
+  seen.arrived(0, 10000);
+  seen.arrived(1, 14000);
+  seen.admitted(1, 0, 15000);
   EXPECT_EQ(seen.bypasses(), 0u);
 }
 
@@ -123,11 +123,11 @@ TEST(metrics, mttr_counts_the_others) {
 class scan {
  public:
   scan(unsigned threads, std::vector<bool> kinds) : order_(threads, nobody), kinds_(std::move(kinds)) {}
-  void came(unsigned thread, cycles now) { order_[thread] = now; }
+  void arrived(unsigned thread, cycles now) { order_[thread] = now; }
   void doorway(unsigned thread, cycles now) {
     if (order_[thread] != nobody) order_[thread] = now;
   }
-  void got_in(unsigned thread, bool measured) {
+  void admitted(unsigned thread, bool measured) {
     const cycles order = std::exchange(order_[thread], nobody);
     if (!measured) return;
     bool any = false, of_my_kind = false;
@@ -178,11 +178,11 @@ TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
           const unsigned t = away[i];
           away.erase(away.begin() + std::ptrdiff_t(i));
           waiting.push_back(t);
-          const cycles came = a_little_off();
-          seen.came(t, came);
-          expected.came(t, came);
+          const cycles arrived = a_little_off();
+          seen.arrived(t, arrived);
+          expected.arrived(t, arrived);
           if (chance.below(2) == 0) break;
-          const cycles order = came + chance.below(9000);
+          const cycles order = arrived + chance.below(9000);
           seen.doorway(&seen, t, order);
           expected.doorway(t, order);
           break;
@@ -193,14 +193,14 @@ TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
           const unsigned t = waiting[i];
           waiting.erase(waiting.begin() + std::ptrdiff_t(i));
           const cycles in = a_little_off();
-          seen.got_in(t, 0, in);
-          expected.got_in(t, in > begin && in <= end);
+          seen.admitted(t, 0, in);
+          expected.admitted(t, in > begin && in <= end);
           inside = int(t);
           break;
         }
         default:
           if (inside < 0) break;
-          seen.left(now);
+          seen.released(now);
           away.push_back(unsigned(inside));
           inside = -1;
       }

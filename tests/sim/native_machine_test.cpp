@@ -62,12 +62,12 @@ class native_machine_of : public testing::Test {
   const std::string root_ = testing::TempDir() + "usher-native-machine-test";
 };
 
-TEST_F(native_machine_of, two_sockets_with_strands) {
-  // Numbered as Linux does: first strands of all cores, then second ones.
+TEST_F(native_machine_of, two_sockets_with_hardware_threads) {
+  // Numbered as Linux does: first hardware threads of all cores, then second ones.
   const native_machine m = machine(12, [](unsigned c) { return place{c % 6 / 3, 0, c % 3}; });
   EXPECT_EQ(m.sockets, 2u);
   EXPECT_EQ(m.cores, 3u);
-  EXPECT_EQ(m.strands, 2u);
+  EXPECT_EQ(m.hardware_threads, 2u);
   EXPECT_EQ(m.packages, 2u);
   EXPECT_TRUE(m.even);
   EXPECT_EQ(m.last.bytes, 32u << 20);
@@ -80,9 +80,9 @@ TEST_F(native_machine_of, two_sockets_with_strands) {
   ASSERT_EQ(far.size(), 2u);
   EXPECT_NE(far[0].package, far[1].package);
   EXPECT_TRUE(m.pair_at(2).empty());
-  const auto strands = m.siblings();
-  ASSERT_EQ(strands.size(), 2u);
-  EXPECT_EQ(strands[1].number, strands[0].number + 6);
+  const auto hardware_threads = m.siblings();
+  ASSERT_EQ(hardware_threads.size(), 2u);
+  EXPECT_EQ(hardware_threads[1].number, hardware_threads[0].number + 6);
 }
 
 TEST_F(native_machine_of, packages_of_complexes) {
@@ -90,7 +90,7 @@ TEST_F(native_machine_of, packages_of_complexes) {
   EXPECT_EQ(m.sockets, 4u) << "a complex stands for a socket";
   EXPECT_EQ(m.packages, 2u);
   EXPECT_EQ(m.cores, 2u);
-  EXPECT_EQ(m.strands, 1u);
+  EXPECT_EQ(m.hardware_threads, 1u);
   EXPECT_TRUE(m.siblings().empty());
   for (const unsigned d : {0u, 1u, 2u}) {
     const auto pair = m.pair_at(d);

@@ -20,7 +20,7 @@ inline machine plain_machine() {
   m.dirty = {200, 2000, 2000};
   m.invalidate = {60, 600, 600};
   m.memory = {300, 3000, 3000};
-  m.look = 1;
+  m.poll_period = 1;
   return m;
 }
 

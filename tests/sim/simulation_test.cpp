@@ -22,7 +22,7 @@ machine plain() {
 machine with_scheduler() {
   machine m = plain();
   m.os = machine::scheduler{
-      .slice = 10000, .change = 100, .call = 50, .wake = 20, .latency_least = 500, .latency_mean = 500};
+      .slice = 10000, .context_switch = 100, .syscall = 50, .wake = 20, .latency_least = 500, .latency_mean = 500};
   return m;
 }
 
@@ -215,7 +215,7 @@ TEST(simulation, who_is_woken_for_a_cpu_that_is_taken_is_in_its_queue_at_once) {
 TEST(simulation, a_polite_waiter_lets_others_run) {
   for (const cycles polite : {0u, 10u}) {
     machine m = with_scheduler();
-    m.os->polite_from = polite;
+    m.os->yields_after = polite;
     m.os->migrate = false;
     simulation s(m, 1);
     word& w = shared_word(s);
@@ -293,9 +293,9 @@ TEST(simulation, threads_move_to_idle_cpus) {
   EXPECT_GE(s.counted().migrations, 1u);
 }
 
-TEST(simulation, strands_slow_each_other_down) {
+TEST(simulation, hardware_threads_slow_each_other_down) {
   machine m = plain();
-  m.strands = 2;
+  m.hardware_threads = 2;
   m.slowed_by_work = 2048;
   for (const unsigned other : {1u, 2u}) {  // of the same core, of another
     simulation s(m, 1);
@@ -368,11 +368,11 @@ TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
   EXPECT_GT(retries(m)[0], 200u) << "the other has the line by now";
 }
 
-/// Two hardware threads of a core own both words. The compare-and-swap of one finds 1; the other then writes 2 and
-/// sets a flag. A thread that has read the flag must not read 1 again.
+/// Two hardware threads of a core own both words. The one's compare-and-swap finds 1; the other then writes 2 and says so. Whoever has read
+/// that must not read 1 again.
 TEST(simulation, what_a_failed_compare_and_swap_found_is_not_read_after_what_is_newer) {
   machine m = plain();
-  m.strands = 2;
+  m.hardware_threads = 2;
   unsigned saw_it = 0;
   for (cycles after = 0; after < 60; after++) {
     simulation s(m, 1);
@@ -466,7 +466,7 @@ TEST(chance, exponential_has_its_mean) {
 TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
   // Not the value of the word when the waiter continues: a spin loop continues with the value that it has read.
   machine m = plain();
-  m.leave = 500;
+  m.exit_penalty = 500;
   m.home = 0;
   simulation s(m, 1);
   word& w = shared_word(s);
@@ -512,15 +512,15 @@ TEST(simulation, with_directories_an_owner_is_asked_by_way_of_the_home) {
   EXPECT_EQ(cost(m), 2000u) << "the reader's own socket is the home";
 }
 
-TEST(simulation, a_strand_alone_on_its_core_is_faster_where_pipelines_fuse) {
+TEST(simulation, a_hardware_thread_alone_on_its_core_is_faster_where_pipelines_fuse) {
   machine m = plain();
-  m.strands = 4;
+  m.hardware_threads = 4;
   m.pipelines = 2;
   m.alone = 1536;
-  const auto time = [&](unsigned strands) {
+  const auto time = [&](unsigned hardware_threads) {
     simulation s(m, 1);
     cycles time = 0;
-    for (unsigned i = 0; i < strands; i++)
+    for (unsigned i = 0; i < hardware_threads; i++)
       s.add_thread(i, [&] {
         const cycles begin = s.now();
         s.compute(3000);
@@ -532,7 +532,7 @@ TEST(simulation, a_strand_alone_on_its_core_is_faster_where_pipelines_fuse) {
   };
   EXPECT_NEAR(double(time(1)), 2000, 5);
   EXPECT_NEAR(double(time(2)), 3000, 5);
-  EXPECT_NEAR(double(time(4)), 6000, 5) << "four strands, two pipelines";
+  EXPECT_NEAR(double(time(4)), 6000, 5) << "four hardware threads, two pipelines";
 }
 
 TEST(simulation, calls_come_at_their_time_and_see_how_long_cpus_were_used) {

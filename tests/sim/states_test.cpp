@@ -64,7 +64,7 @@ struct history {
 
 history seen(const machine& m, const loop& p) {
   world w(m, p.seed, p.threads, 0, *find_simulated_lock(p.lock), {}, {1, p.run_ns}, false);
-  w.shared_process().limits.spin = std::uint32_t(p.spin_ns);
+  w.shared_runtime().limits.spin = std::uint32_t(p.spin_ns);
   simulation& s = w.sim();
   auto lock = w.make_lock();
   history h;
@@ -73,7 +73,7 @@ history seen(const machine& m, const loop& p) {
   const cycles stalls_at = m.from_ns(p.stalls_at);
   bool stalled = p.stall_ns == 0;
   for (unsigned i = 0; i < p.threads; i++)  // core by core
-    s.add_thread(i % m.all_cores() * m.strands + i / m.all_cores(), [&, i] {
+    s.add_thread(i % m.all_cores() * m.hardware_threads + i / m.all_cores(), [&, i] {
       world::thread t(w, i);
       while (!t.over()) {
         lock.lock();
@@ -140,9 +140,9 @@ TEST(fifo_that_parks, wakes_up_for_good_where_the_budget_covers_a_round_of_wake_
   EXPECT_GE(returns(6, 15 * us, m), 18 * ms) << "the end of the run";
   EXPECT_LT(returns(3, 10 * us, m), 2 * ms);
   EXPECT_GE(returns(3, 4 * us, m), 18 * ms);
-  const machine quick = without_deep_sleep({{"scheduler.call", "300"},
+  const machine quick = without_deep_sleep({{"scheduler.syscall", "300"},
                                             {"scheduler.wake", "600"},
-                                            {"scheduler.change", "600"},
+                                            {"scheduler.context_switch", "600"},
                                             {"scheduler.latency_least", "600"},
                                             {"scheduler.latency_mean", "1400"}});
   EXPECT_LT(returns(6, 6 * us, quick), 2 * ms) << "or where waking takes little";

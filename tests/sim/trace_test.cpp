@@ -31,7 +31,7 @@ machine two_cpus() {
   machine m = read_machine(folder + "/x5-2.toml");
   m.sockets = 1;
   m.cores = 2;
-  m.strands = 1;
+  m.hardware_threads = 1;
   m.os->slice = m.from_ns(50000);
   return m;
 }
@@ -83,7 +83,7 @@ TEST(trace, shows_who_sleeps_and_who_has_which_cpu) {
 
 TEST(trace, names) {
   simulation s(two_cpus(), 1);
-  process p(s, 3);
+  runtime p(s, 3);
   if (find_simulated_lock("twa-spin") == nullptr) GTEST_SKIP() << "a build without TWA";
   world::lock lock(*find_simulated_lock("twa-spin"), s.shared(), nullptr);
   lock.be_named(s.shared(), 1);
@@ -186,7 +186,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), slots count by four.
   machine m = read_machine(folder + "/x5-2.toml");
   simulation s(m, 1);
-  process p(s, 4);
+  runtime p(s, 4);
   world::lock lock(*find_simulated_lock("twa-spin"), s.shared(), nullptr);
   lock.be_named(s.shared(), 1);
   trace_.follow(s.shared(), m, 0);

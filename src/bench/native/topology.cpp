@@ -38,7 +38,7 @@ std::vector<cpu> cpus_of(const std::filesystem::path& folder, std::span<const un
       const bool same_core = same_socket && kernels[i].core == kernels[i - 1].core;
       c.socket = before.socket + (same_socket ? 0 : 1);
       c.core = same_core ? before.core : same_socket ? before.core + 1 : 0;
-      c.strand = same_core ? before.strand + 1 : 0;
+      c.hardware_thread = same_core ? before.hardware_thread + 1 : 0;
     }
     cpus.push_back(c);
   }
@@ -63,8 +63,8 @@ std::vector<cpu> usable_cpus() {
 std::vector<cpu> places(std::vector<cpu> cpus, workloads::placement where, unsigned threads) {
   const bool scattered = where == workloads::placement::scattered;
   std::sort(cpus.begin(), cpus.end(), [scattered](const cpu& a, const cpu& b) {
-    return scattered ? std::tie(a.strand, a.core, a.socket) < std::tie(b.strand, b.core, b.socket)
-                     : std::tie(a.strand, a.socket, a.core) < std::tie(b.strand, b.socket, b.core);
+    return scattered ? std::tie(a.hardware_thread, a.core, a.socket) < std::tie(b.hardware_thread, b.core, b.socket)
+                     : std::tie(a.hardware_thread, a.socket, a.core) < std::tie(b.hardware_thread, b.socket, b.core);
   });
   std::vector<cpu> chosen;
   if (where != workloads::placement::even) {

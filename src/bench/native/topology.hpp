@@ -11,9 +11,9 @@ namespace usher::bench {
 
 struct cpu {
   unsigned id = 0;
-  unsigned socket = 0;  ///< counted from 0 on, without gaps
-  unsigned core = 0;    ///< of the socket
-  unsigned strand = 0;  ///< of the core
+  unsigned socket = 0;           ///< counted from 0 on, without gaps
+  unsigned core = 0;             ///< of the socket
+  unsigned hardware_thread = 0;  ///< of the core
   bool operator==(const cpu&) const = default;
 };
 

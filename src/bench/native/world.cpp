@@ -99,10 +99,10 @@ world::lock world::make_lock() {
   return {table_, allocate(table_.size), std::exchange(metered_, false)};
 }
 
-void world::table_lock::get_in(void (*how)(void*)) {
-  const std::uint64_t came = native::now();
+void world::table_lock::acquire(void (*how)(void*)) {
+  const std::uint64_t arrived = native::now();
   how(state_);
-  thread::current_->waited(came, native::now());
+  thread::current_->waited(arrived, native::now());
 }
 
 void world::table_lock::note_hold() {
@@ -119,18 +119,18 @@ world::thread::thread(world& w, unsigned index, std::uint64_t seed)
 }
 
 /// A thread that was not in when the time was over has waited until then at least.
-void world::thread::waited(std::uint64_t came, std::uint64_t got_in) {
-  got_in_ = got_in;
+void world::thread::waited(std::uint64_t arrived, std::uint64_t admitted) {
+  admitted_ = admitted;
   const phase now = world_.phase_.load(std::memory_order_acquire);
-  if (now == phase::measured) return waits_.add(got_in - came);
+  if (now == phase::measured) return waits_.add(admitted - arrived);
   const std::uint64_t end = world_.ended_.load(std::memory_order_relaxed);
-  if (now == phase::before || came >= end) return;
-  waits_.add(std::min(got_in, end) - came);
-  waited_at_end_ = waited_at_end_ || got_in > end;
+  if (now == phase::before || arrived >= end) return;
+  waits_.add(std::min(admitted, end) - arrived);
+  waited_at_end_ = waited_at_end_ || admitted > end;
 }
 
-void world::thread::held_until(std::uint64_t left) {
-  if (world_.phase_.load(std::memory_order_relaxed) == phase::measured) holds_.add(left - got_in_);
+void world::thread::held_until(std::uint64_t released) {
+  if (world_.phase_.load(std::memory_order_relaxed) == phase::measured) holds_.add(released - admitted_);
 }
 
 // ---- the run ---------------------------------------------------------------------------------------------------------

@@ -79,15 +79,15 @@ class world {
     table_lock(const lock_table& t, void* state, bool metered)
         : lock_(t.lock), unlock_(t.unlock), lock_as_guest_(t.lock_as_guest), state_(state), metered_(metered) {}
 
-    void lock() { metered_ ? get_in(lock_) : lock_(state_); }
-    void lock_as_guest() { metered_ ? get_in(lock_as_guest_) : lock_as_guest_(state_); }
+    void lock() { metered_ ? acquire(lock_) : lock_(state_); }
+    void lock_as_guest() { metered_ ? acquire(lock_as_guest_) : lock_as_guest_(state_); }
     void unlock() {
       if (metered_) note_hold();
       unlock_(state_);
     }
 
    private:
-    void get_in(void (*how)(void* state));
+    void acquire(void (*how)(void* state));
     static void note_hold();
 
     void (*lock_)(void* state);
@@ -148,8 +148,8 @@ class world {
       use(sum);
     }
     std::uint32_t random() { return static_cast<std::uint32_t>(generator_()); }
-    void waited(std::uint64_t came, std::uint64_t got_in);
-    void held_until(std::uint64_t left);
+    void waited(std::uint64_t arrived, std::uint64_t admitted);
+    void held_until(std::uint64_t released);
 
     static thread_local thread* current_;
 
@@ -157,7 +157,7 @@ class world {
     const unsigned index_;
     std::uint64_t shared_steps_ = 0;
     std::mt19937 generator_;
-    std::uint64_t got_in_ = 0;
+    std::uint64_t admitted_ = 0;
     bool waited_at_end_ = false;
     histogram waits_, holds_;
     alignas(line_pair) std::atomic<std::uint64_t> count_{0};  // whoever looks on reads it

@@ -21,7 +21,7 @@ namespace usher::workloads {
 
 /// Which CPU the n-th thread begins on.
 enum class placement {
-  scattered,  ///< round the sockets, every core's first strand before any second: as a scheduler spreads threads
+  scattered,  ///< round the sockets, every core's first hardware thread before any second: as a scheduler spreads threads
   compact,    ///< socket after socket, CPUs of a core last
   even,       ///< an equal part of the threads to each socket, the first threads to the first
 };

@@ -13,24 +13,24 @@ machine small() {
   m.name = "small";
   m.sockets = 2;
   m.cores = 2;
-  m.strands = 2;
-  m.capacity = machine::cache{.bytes = 1024 * kib,
-                              .ways = 16,
-                              .line = 64,
-                              .private_bytes = 0,
-                              .private_ways = 8,
-                              .access = 10,
-                              .hit = 5,
-                              .miss = 100,
-                              .channel = 20,
-                              .tlb_entries = 8,
-                              .tlb_miss = 1000};
+  m.hardware_threads = 2;
+  m.caches = machine::cache{.bytes = 1024 * kib,
+                            .ways = 16,
+                            .line = 64,
+                            .private_bytes = 0,
+                            .private_ways = 8,
+                            .access = 10,
+                            .hit = 5,
+                            .miss = 100,
+                            .channel = 20,
+                            .tlb_entries = 8,
+                            .tlb_miss = 1000};
   return m;
 }
 
 /// Misses a load after a warm-up, by CPU 0.
 double miss_ratio(const machine& m, std::uint64_t bytes) {
-  capacity c(m);
+  caches c(m);
   random chance(1);
   const auto b = c.make_block(bytes, large);
   for (int i = 0; i < 2000; i++) c.load_at_random(b, 100, 0, 0, chance);
@@ -39,18 +39,18 @@ double miss_ratio(const machine& m, std::uint64_t bytes) {
   return double(c.counted().misses - before.misses) / double(c.counted().loads - before.loads);
 }
 
-TEST(capacity, what_fits_stays) {
+TEST(caches, what_fits_stays) {
   EXPECT_LT(miss_ratio(small(), 512 * kib), 0.003);
   EXPECT_NEAR(miss_ratio(small(), 2048 * kib), 0.5, 0.05);
   EXPECT_NEAR(miss_ratio(small(), 8192 * kib), 0.875, 0.03);
 }
 
-TEST(capacity, the_cache_is_not_fully_associative) {
+TEST(caches, the_cache_is_not_fully_associative) {
   EXPECT_GT(miss_ratio(small(), 960 * kib), 0.01) << "some sets have more lines than ways";
 }
 
-TEST(capacity, each_socket_has_its_own) {
-  capacity c(small());
+TEST(caches, each_socket_has_its_own) {
+  caches c(small());
   random chance(1);
   const auto b = c.make_block(512 * kib, large);
   for (int i = 0; i < 2000; i++) c.load_at_random(b, 100, 0, 0, chance);
@@ -59,8 +59,8 @@ TEST(capacity, each_socket_has_its_own) {
   EXPECT_GT(c.counted().misses - before, 900u);
 }
 
-TEST(capacity, tells_who_displaces_whose_lines) {
-  capacity c(small());
+TEST(caches, tells_who_displaces_whose_lines) {
+  caches c(small());
   random chance(1);
   const auto mine = c.make_block(512 * kib, large), theirs = c.make_block(8192 * kib, large);
   for (int i = 0; i < 2000; i++) c.load_at_random(mine, 100, 0, 0, chance);
@@ -70,22 +70,22 @@ TEST(capacity, tells_who_displaces_whose_lines) {
   EXPECT_GT(c.counted().own_displaced, 50000u) << "then its own";
 }
 
-TEST(capacity, a_private_cache_answers_first) {
+TEST(caches, a_private_cache_answers_first) {
   machine m = small();
-  m.capacity->private_bytes = 128 * kib;
-  capacity c(m);
+  m.caches->private_bytes = 128 * kib;
+  caches c(m);
   random chance(1);
   const auto b = c.make_block(64 * kib, large);
   for (int i = 0; i < 500; i++) c.load_at_random(b, 100, 0, 0, chance);
   const auto before = c.counted().private_hits;
-  const auto cost = c.load_at_random(b, 100, 1, 0, chance);  // the core's other strand
+  const auto cost = c.load_at_random(b, 100, 1, 0, chance);  // the core's other hardware thread
   EXPECT_EQ(c.counted().private_hits - before, 100u);
   EXPECT_EQ(cost.busy, 1000u);
   EXPECT_EQ(cost.stall, 0u);
 }
 
-TEST(capacity, a_miss_waits_for_memory_and_for_the_channels) {
-  capacity c(small());
+TEST(caches, a_miss_waits_for_memory_and_for_the_channels) {
+  caches c(small());
   const auto b = c.make_block(8 * 8192, 8192);  // small pages: every load is simulated
   EXPECT_EQ(c.load(b, 0, 0, 0).stall, 5u + 100u + 1000u) << "and the page was not in the TLB";
   EXPECT_EQ(c.load(b, 0, 0, 0).stall, 5u);
@@ -94,8 +94,8 @@ TEST(capacity, a_miss_waits_for_memory_and_for_the_channels) {
   EXPECT_EQ(last, 5u + 8 * 20u) << "eight misses at once: the channels are behind";
 }
 
-TEST(capacity, a_tlb_has_so_many_pages_and_no_more) {
-  capacity c(small());
+TEST(caches, a_tlb_has_so_many_pages_and_no_more) {
+  caches c(small());
   const auto b = c.make_block(16 * 8192, 8192);
   const auto walk = [&](int pages, unsigned cpu) {
     const auto before = c.counted().tlb_misses;
@@ -104,16 +104,16 @@ TEST(capacity, a_tlb_has_so_many_pages_and_no_more) {
   };
   EXPECT_EQ(walk(8, 0), 8u);
   EXPECT_EQ(walk(8, 0), 0u);
-  EXPECT_EQ(walk(8, 1), 0u) << "strands of a core share it";
+  EXPECT_EQ(walk(8, 1), 0u) << "hardware threads of a core share it";
   EXPECT_EQ(walk(8, 2), 8u) << "another core";
   walk(9, 0);
   EXPECT_EQ(walk(9, 0), 9u) << "the oldest goes: a ring that does not fit is never there";
 }
 
-TEST(capacity, a_machine_without_caches_says_so) {
+TEST(caches, a_machine_without_caches_says_so) {
   machine m = small();
-  m.capacity.reset();
-  capacity c(m);
+  m.caches.reset();
+  caches c(m);
   EXPECT_THROW(c.make_block(1, large), bad_machine);
 }
 
