@@ -144,6 +144,81 @@ struct totals {
   cycles cpu_time = 0;
 };
 
+totals totals_at(const world& w, cycles now) {
+  const simulation& s = w.sim();
+  return {s.counted(), s.cache_counts(), s.cpu_time(now)};
+}
+
+/// How long waiters that park poll first: as the point says, else the machine, else as natively.
+void set_spin_limit(world& w, const machine& m, const point& p) {
+  if (p.spin_ns)
+    w.shared_runtime().limits.spin = std::uint32_t(*p.spin_ns);
+  else if (m.spin != 0)
+    w.shared_runtime().limits.spin = std::uint32_t(m.to_ns(m.spin));
+}
+
+void tell_kinds(world& w, const program& program, unsigned threads) {
+  if (program.is_one_of_some == nullptr) return;
+  std::vector<bool> kinds(threads);
+  for (unsigned t = 0; t < threads; t++) kinds[t] = program.is_one_of_some(w, t);
+  w.watched().kinds(std::move(kinds));
+}
+
+/// Adds the point's threads and those of other processes. Returns the socket of each of the former.
+std::vector<unsigned> add_threads(world& w, const machine& m, const point& p, const program& program,
+                                  const std::function<void(world::thread&)>& body) {
+  simulation& s = w.sim();
+  const placing placed = read_placement(p.placement);
+  const std::vector<std::uint64_t> arrivals = arrivals_ns(p);
+  std::vector<unsigned> sockets;
+  for (unsigned i = 0; i < p.threads; i++) {
+    const unsigned cpu = cpu_of(m, placed, program.about.where, i, p.threads);
+    sockets.push_back(cpu / m.hardware_threads / m.cores);
+    s.add_thread(
+        cpu,
+        [&w, &body, i] {
+          world::thread t(w, i);
+          body(t);
+        },
+        false, m.from_ns(arrivals[i]));
+  }
+  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
+  return sockets;
+}
+
+void note_throughput(result& r, world& w, const machine& m, const point& p, const program& program) {
+  r.operations = w.operations();
+  std::uint64_t sum = 0;
+  for (const std::uint64_t n : r.operations) sum += n;
+  r.throughput = static_cast<double>(sum) / (static_cast<double>(p.run_ns) / 1000);
+  const double half_us = static_cast<double>(p.run_ns) / 2000;
+  r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
+  r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
+  // In a program with one lock each thread has operations. A thread without one may still wait for its CPU in a run that is
+  // shorter than the usual one; in a run of the usual length each thread had its CPU, and the lock excludes it.
+  const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) && p.run_ns < usual_run_ns(m, p) &&
+                         std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
+  r.settled = w.counted().settled() && arrivals_ns(p).back() <= r.warm_up_ns && !one_waits;
+}
+
+/// What was counted between the beginning and the end of the measured time.
+void note_totals(result& r, const world& w, const totals& first, const totals& last) {
+  const auto time = static_cast<double>(w.end() - w.begin());
+  r.voluntary = last.s.voluntary - first.s.voluntary;
+  r.involuntary = last.s.involuntary - first.s.involuntary;
+  r.migrations = last.s.migrations - first.s.migrations;
+  r.cpus_used = static_cast<double>(last.cpu_time - first.cpu_time) / time;
+  r.cpus_without_pipeline = static_cast<double>(last.s.without_pipeline - first.s.without_pipeline) / time;
+  r.loads = last.c.loads - first.c.loads;
+  r.private_hits = last.c.private_hits - first.c.private_hits;
+  r.misses = last.c.misses - first.c.misses;
+  r.own_displaced = last.c.own_displaced - first.c.own_displaced;
+  r.others_displaced = last.c.others_displaced - first.c.others_displaced;
+  r.tlb_misses = last.c.tlb_misses - first.c.tlb_misses;
+  r.events = w.sim().counted().events;
+  r.looks = w.sim().counted().looks;
+}
+
 void note_locks(result& r, world& w, const program& program) {
   const meter& m = w.watched();
   r.admissions = m.history().size();
@@ -263,76 +338,29 @@ result run_point(const machine& asked, const point& p, trace* by) {
   if (p.pinned && m.os) m.os->migrate = false;
 
   const double cpu_before = cpu_seconds();
-  const std::uint64_t warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
+  result r;
+  r.warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
   world w(m, p.seed, p.threads, p.others, known_lock(p.lock), workloads::with_defaults(program.about, p.parameters),
-          {warm_up_ns, p.run_ns}, p.watch && program.about.one_lock);
-  if (p.spin_ns)
-    w.shared_runtime().limits.spin = std::uint32_t(*p.spin_ns);
-  else if (m.spin != 0)
-    w.shared_runtime().limits.spin = std::uint32_t(m.to_ns(m.spin));
+          {r.warm_up_ns, p.run_ns}, p.watch && program.about.one_lock);
+  set_spin_limit(w, m, p);
   simulation& s = w.sim();
   if (by != nullptr) by->follow(s.shared(), m, w.begin());
   s.be_traced_by(by);
   const auto body = program.make(w);
-  if (program.is_one_of_some != nullptr) {
-    std::vector<bool> kinds(p.threads);
-    for (unsigned t = 0; t < p.threads; t++) kinds[t] = program.is_one_of_some(w, t);
-    w.watched().kinds(std::move(kinds));
-  }
-  result r;
-  r.warm_up_ns = warm_up_ns;
-  const placing placed = read_placement(p.placement);
-  const std::vector<std::uint64_t> arrivals = arrivals_ns(p);
-  for (unsigned i = 0; i < p.threads; i++) {
-    const unsigned cpu = cpu_of(m, placed, program.about.where, i, p.threads);
-    r.sockets.push_back(cpu / m.hardware_threads / m.cores);
-    s.add_thread(
-        cpu,
-        [&w, &body, i] {
-          world::thread t(w, i);
-          body(t);
-        },
-        false, m.from_ns(arrivals[i]));
-  }
-  for (unsigned i = 0; i < p.others; i++) s.add_thread((i * 7 + 3) % m.cpus(), [&w] { disturb(w); }, true);
+  tell_kinds(w, program, p.threads);
+  r.sockets = add_threads(w, m, p, program, body);
   totals first, last;
-  const auto note = [&s](totals& to, cycles now) { to = {s.counted(), s.cache_counts(), s.cpu_time(now)}; };
   s.at(w.begin(), [&] {
-    note(first, w.begin());
+    first = totals_at(w, w.begin());
     if (by != nullptr) by->begins_with(s.what_threads_do());
   });
-  s.at(w.end(), [&] { note(last, w.end()); });
+  s.at(w.end(), [&] { last = totals_at(w, w.end()); });
   s.run();
   if (by != nullptr) by->over();
 
-  r.operations = w.operations();
-  std::uint64_t sum = 0;
-  for (const std::uint64_t n : r.operations) sum += n;
-  r.throughput = static_cast<double>(sum) / (static_cast<double>(p.run_ns) / 1000);
-  const double half_us = static_cast<double>(p.run_ns) / 2000;
-  r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
-  r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
-  // Of programs with one lock all threads have operations: one that has none may wait for its CPU, and the others run as if alone.
-  // In a run of the usual length each had its CPU, and it is the lock that keeps it out.
-  const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) && p.run_ns < usual_run_ns(m, p) &&
-                         std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
-  r.settled = w.counted().settled() && arrivals.back() <= warm_up_ns && !one_waits;
+  note_throughput(r, w, m, p, program);
   if (p.watch && program.about.one_lock) note_locks(r, w, program);
-
-  const auto time = static_cast<double>(w.end() - w.begin());
-  r.voluntary = last.s.voluntary - first.s.voluntary;
-  r.involuntary = last.s.involuntary - first.s.involuntary;
-  r.migrations = last.s.migrations - first.s.migrations;
-  r.cpus_used = static_cast<double>(last.cpu_time - first.cpu_time) / time;
-  r.cpus_without_pipeline = static_cast<double>(last.s.without_pipeline - first.s.without_pipeline) / time;
-  r.loads = last.c.loads - first.c.loads;
-  r.private_hits = last.c.private_hits - first.c.private_hits;
-  r.misses = last.c.misses - first.c.misses;
-  r.own_displaced = last.c.own_displaced - first.c.own_displaced;
-  r.others_displaced = last.c.others_displaced - first.c.others_displaced;
-  r.tlb_misses = last.c.tlb_misses - first.c.tlb_misses;
-  r.events = s.counted().events;
-  r.looks = s.counted().looks;
+  note_totals(r, w, first, last);
   r.cpu_seconds = cpu_seconds() - cpu_before;
   return r;
 }

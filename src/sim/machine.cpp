@@ -16,11 +16,11 @@
 namespace usher::sim {
 namespace {
 
-/// Beyond these the model's tables would not fit into memory, or its sums not into 32 bits.
+/// Larger values would make the model's tables too large for memory, or its sums too large for 32 bits.
 constexpr std::uint64_t most_cache_bytes = std::uint64_t{1} << 33, most_tlb_entries = 1 << 20,
                         most_cache_lines = std::uint64_t{1} << 28, most_poll_period = 1 << 20;
 
-/// Reads the keys of one section; each number is a table with value, source, and fitted where it was.
+/// Reads the keys of one section. A number is a table of `value`, `source` and, if a figure was matched with it, `fitted`.
 class section {
  public:
   section(const std::string& file, const char* name, const toml::table& values, std::vector<std::string>& fitted)
@@ -29,7 +29,7 @@ class section {
   section(const section&) = delete;
   section& operator=(const section&) = delete;
 
-  [[noreturn]] void wrong(const std::string& key, const std::string& what) const {
+  [[noreturn]] void reject(const std::string& key, const std::string& what) const {
     throw bad_machine(file_ + ": " + name_ + "." + key + " " + what);
   }
 
@@ -41,7 +41,7 @@ class section {
   template <class T>
   void get(const char* key, T& to, std::uint64_t least = 0,
            std::uint64_t most = std::numeric_limits<std::uint32_t>::max()) {
-    if (!has(key)) wrong(key, "is missing");
+    if (!has(key)) reject(key, "is missing");
     get_if_there(key, to, least, most);
   }
   template <class T>
@@ -52,26 +52,26 @@ class section {
 
   /// A fraction or factor, in 1/1024.
   void get_in_1024(const char* key, unsigned& to, double least, double most) {
-    if (!has(key)) wrong(key, "is missing");
+    if (!has(key)) reject(key, "is missing");
     const toml::node& value = *value_of(key);
     const auto v = value.value<double>();
-    if (!v) wrong(key, "is not a number");
+    if (!v) reject(key, "is not a number");
     if (!(*v >= least && *v <= most)) {
       std::ostringstream bounds;
       bounds << "is not between " << least << " and " << most;
-      wrong(key, bounds.str());
+      reject(key, bounds.str());
     }
     to = static_cast<unsigned>(*v * 1024 + 0.5);
   }
 
-  /// For the distances that the machine has. More may be listed.
+  /// A cost for each distance that the machine has. The list may be longer than that.
   void get(const char* key, std::array<cycles, distances>& to, const machine& m) {
-    if (!has(key)) wrong(key, "is missing");
+    if (!has(key)) reject(key, "is missing");
     const toml::node& value = *value_of(key);
     const toml::array* list = value.as_array();
     const unsigned farthest = m.farthest();
     if (list != nullptr && list->size() > distances)
-      wrong(key, "lists " + std::to_string(list->size()) + " numbers: at most " + std::to_string(distances));
+      reject(key, "lists " + std::to_string(list->size()) + " numbers: at most " + std::to_string(distances));
     if (list == nullptr || list->size() <= farthest) {
       static constexpr std::array<const char*, distances> names{"same complex", "same socket", "one hop", "two hops",
                                                                 "three hops"};
@@ -79,7 +79,7 @@ class section {
       text += m.complexes > 1 ? "same complex, other complex" : "same socket";
       for (unsigned d = m.complexes > 1 ? 2 : 1; d <= farthest; d++)
         text += std::string(", ") + names[d + (m.complexes > 1 ? 0 : 1)];
-      wrong(key, text);
+      reject(key, text);
     }
     for (std::size_t i = 0; i < distances; i++)
       to[i] = number(key, *list->get(std::min(i, list->size() - 1)), 0, std::numeric_limits<std::uint32_t>::max());
@@ -88,16 +88,16 @@ class section {
   /// A list of any length.
   std::vector<cycles> list(const char* key) {
     const toml::array* list = value_of(key)->as_array();
-    if (list == nullptr) wrong(key, "is not a list");
+    if (list == nullptr) reject(key, "is not a list");
     std::vector<cycles> to;
     for (const toml::node& n : *list) to.push_back(number(key, n, 0, std::numeric_limits<std::uint32_t>::max()));
     return to;
   }
 
-  /// Hops between each two of n.
+  /// A symmetric matrix of the hops between n sockets.
   std::vector<std::vector<unsigned>> matrix(const char* key, unsigned n) {
     const auto bad = [&] {
-      wrong(key, "must be a list for each of the " + std::to_string(n) + " sockets, of its hops to each");
+      reject(key, "must be a list for each of the " + std::to_string(n) + " sockets, of its hops to each");
     };
     const toml::array* rows = value_of(key)->as_array();
     if (rows == nullptr || rows->size() != n) bad();
@@ -110,32 +110,32 @@ class section {
     }
     for (unsigned i = 0; i < n; i++)
       for (unsigned j = 0; j < i; j++)
-        if (to[i][j] != to[j][i]) wrong(key, "is not the same both ways");
+        if (to[i][j] != to[j][i]) reject(key, "is not the same both ways");
     return to;
   }
 
   std::string word(const char* key) {
-    if (!has(key)) wrong(key, "is missing");
+    if (!has(key)) reject(key, "is missing");
     const auto text = value_of(key, false)->value<std::string>();
-    if (!text) wrong(key, "is not a text");
+    if (!text) reject(key, "is not a text");
     return *text;
   }
 
   bool flag(const char* key, bool otherwise) {
     if (!has(key)) return otherwise;
     const auto value = value_of(key, false)->value<bool>();
-    if (!value) wrong(key, "is neither true nor false");
+    if (!value) reject(key, "is neither true nor false");
     return *value;
   }
 
-  /// Known, and without effect as the machine is.
-  void is_idle(const char* key) {
+  /// The key is valid but has no effect in this machine.
+  void allow_without_effect(const char* key) {
     known_.insert(key);
     asked_.insert(key);
   }
 
-  /// What nobody has asked for is a slip of the pen.
-  void done() const {
+  /// A key that was never read is a misspelt one.
+  void reject_unknown_keys() const {
     for (const auto& [key, value] : values_)
       if (!asked_.contains(std::string(key.str())) && !value.is_table())
         unknown(key);
@@ -148,7 +148,7 @@ class section {
     nearest_name nearest(key.str());
     for (const std::string& k : known_)
       if (k != key.str()) nearest.consider(k);
-    wrong(std::string(key.str()), "is not known" + did_you_mean(nearest.best()));
+    reject(std::string(key.str()), "is not known" + did_you_mean(nearest.best()));
   }
 
   const toml::node* value_of(const char* key, bool is_a_number = true) {
@@ -156,16 +156,16 @@ class section {
     const toml::node* node = values_.get(key);
     const toml::table* table = node->as_table();
     if (table == nullptr) {
-      if (is_a_number) wrong(key, "has no source: write { value = …, source = \"…\" }");
+      if (is_a_number) reject(key, "has no source: write { value = …, source = \"…\" }");
       return node;
     }
     for (const auto& [word, what] : *table)
       if (word != "value" && word != "source" && word != "fitted")
-        wrong(key, "has '" + std::string(word.str()) + "': only value, source and fitted are known");
+        reject(key, "has '" + std::string(word.str()) + "': only value, source and fitted are known");
     const toml::node* value = table->get("value");
-    if (value == nullptr) wrong(key, "has no value");
+    if (value == nullptr) reject(key, "has no value");
     const toml::node* source = table->get("source");
-    if (source == nullptr || !source->is_string() || source->as_string()->get().empty()) wrong(key, "has no source");
+    if (source == nullptr || !source->is_string() || source->as_string()->get().empty()) reject(key, "has no source");
     if (const toml::node* fit = table->get("fitted"); fit != nullptr && fit->value_or(false))
       fitted_.push_back(std::string(name_) + "." + key);
     return value;
@@ -173,11 +173,11 @@ class section {
 
   std::uint64_t number(const char* key, const toml::node& node, std::uint64_t least, std::uint64_t most) const {
     const auto v = node.value_exact<std::int64_t>();
-    if (!v) wrong(key, "is not a whole number");
-    if (*v < 0) wrong(key, "is negative");
+    if (!v) reject(key, "is not a whole number");
+    if (*v < 0) reject(key, "is negative");
     const auto n = static_cast<std::uint64_t>(*v);
-    if (n < least) wrong(key, "is less than " + std::to_string(least));
-    if (n > most) wrong(key, "is more than " + std::to_string(most));
+    if (n < least) reject(key, "is less than " + std::to_string(least));
+    if (n > most) reject(key, "is more than " + std::to_string(most));
     return n;
   }
 
@@ -196,16 +196,73 @@ T one_of(section& s, const char* key, std::initializer_list<std::pair<const char
     if (asked == name) return value;
     list += (list.empty() ? "" : ", ") + std::string(name);
   }
-  s.wrong(key, "is none of " + list + ": " + asked);
+  s.reject(key, "is none of " + list + ": " + asked);
 }
 
-constexpr const char* sections[] = {"machine", "coherence", "hardware_threads", "scheduler", "cache"};
+struct renamed_key {
+  const char *section, *before, *now;
+};
+
+/// Names up to 0.2, which are still read: docs/simulation.md, "Old names".
+constexpr renamed_key renamed_keys[] = {
+    {"machine", "strands", "hardware_threads"}, {"coherence", "look", "poll_period"},
+    {"coherence", "leave", "exit_penalty"},     {"scheduler", "change", "context_switch"},
+    {"scheduler", "call", "syscall"},           {"scheduler", "polite_from", "yields_after"},
+};
+constexpr const char *old_section = "strands", *section_of_threads = "hardware_threads";
+
+constexpr const char* sections[] = {"machine", "coherence", section_of_threads, "scheduler", "cache"};
 
 bool is_section(std::string_view name) {
   return std::find(std::begin(sections), std::end(sections), name) != std::end(sections);
 }
 
-/// In quotes if it is a bare word.
+/// The present name of section.key.
+std::string present_name(const std::string& key) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos) return key;
+  const std::string section = key.substr(0, dot), rest = key.substr(dot + 1);
+  if (section == old_section) return section_of_threads + ("." + rest);
+  for (const renamed_key& r : renamed_keys)
+    if (section == r.section && rest == r.before) return section + "." + r.now;
+  return key;
+}
+
+/// Moves the entry to its present name.
+void move_entry(toml::table& in, const char* before, const char* now, const std::string& file,
+                const std::string& what) {
+  if (in.contains(now)) throw bad_machine(file + ": " + what + " is the old name of " + now + ": give one of them");
+  in.insert(now, *in.get(before));
+  in.erase(before);
+}
+
+/// Gives all sections and keys their present names. `found` gets the old ones.
+void rename_old_keys(toml::table& all, const std::string& file, std::vector<std::string>& found) {
+  if (all.contains(old_section)) {
+    found.push_back(std::string("[") + old_section + "]");
+    move_entry(all, old_section, section_of_threads, file, found.back());
+  }
+  for (const renamed_key& r : renamed_keys)
+    if (toml::table* const section = all[r.section].as_table(); section != nullptr && section->contains(r.before)) {
+      found.push_back(std::string(r.section) + "." + r.before);
+      move_entry(*section, r.before, r.now, file, found.back());
+    }
+}
+
+/// The same for the changes that are asked for.
+std::map<std::string, std::string> with_present_names(const std::map<std::string, std::string>& changes,
+                                                      const std::string& file, std::vector<std::string>& found) {
+  std::map<std::string, std::string> renamed;
+  for (const auto& [key, text] : changes) {
+    const std::string now = present_name(key);
+    if (now != key) found.push_back(key);
+    if (!renamed.emplace(now, text).second)
+      throw bad_machine(file + ": " + now + " is set twice, also by its old name");
+  }
+  return renamed;
+}
+
+/// A bare word gets quotes.
 std::string as_toml(const std::string& text) {
   const auto is_word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == ' ';
@@ -216,19 +273,16 @@ std::string as_toml(const std::string& text) {
   return '"' + text + '"';
 }
 
-/// Puts the value in the place of the file's. One that the file does not have needs no source.
-void change(toml::table& all, const std::string& file, const std::string& key, const std::string& text) {
-  const std::size_t dot = key.find('.');
-  if (dot == std::string::npos || dot == 0 || dot + 1 == key.size())
-    throw bad_machine(file + ": '" + key + "' names no number: write section.key, as coherence.per_read");
-  const std::string name = key.substr(0, dot), rest = key.substr(dot + 1);
-  if (!is_section(name)) {
-    nearest_name nearest(name);
-    for (const char* s : sections) nearest.consider(s);
-    const std::string section(nearest.best());
-    throw bad_machine(file + ": section [" + name + "] of " + key + " is not known" +
-                      did_you_mean(section.empty() ? section : section + "." + rest));
-  }
+[[noreturn]] void reject_section(const std::string& file, const std::string& name, const std::string& key) {
+  nearest_name nearest(name);
+  for (const char* s : sections) nearest.consider(s);
+  const std::string section(nearest.best());
+  throw bad_machine(file + ": section [" + name + "] of " + name + "." + key + " is not known" +
+                    did_you_mean(section.empty() ? section : section + "." + key));
+}
+
+/// The value that a change asks for, under the key `value`.
+toml::table parsed_value(const std::string& file, const std::string& key, const std::string& text) {
   toml::table parsed;
   try {
     parsed = toml::parse("value = " + as_toml(text));
@@ -239,6 +293,17 @@ void change(toml::table& all, const std::string& file, const std::string& key, c
   if (parsed.size() != 1 || !parsed.contains("value"))
     throw bad_machine(file + ": " + key + " cannot be '" + text +
                       "': write a number, a list as [50, 240], true, false, or a word");
+  return parsed;
+}
+
+/// Replaces the file's value. A key that the file does not have needs no source.
+void change(toml::table& all, const std::string& file, const std::string& key, const std::string& text) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == key.size())
+    throw bad_machine(file + ": '" + key + "' names no number: write section.key, as coherence.per_read");
+  const std::string name = key.substr(0, dot), rest = key.substr(dot + 1);
+  if (!is_section(name)) reject_section(file, name, rest);
+  const toml::table parsed = parsed_value(file, key, text);
   if (!all.contains(name)) all.insert(name, toml::table{});
   toml::table* const section = all[name].as_table();
   if (section == nullptr) throw bad_machine(file + ": section [" + name + "] is missing");
@@ -250,6 +315,211 @@ void change(toml::table& all, const std::string& file, const std::string& key, c
   section->insert_or_assign(rest, std::move(to));
 }
 
+/// A parsed file with the changes that are asked for.
+class machine_reader {
+ public:
+  machine_reader(toml::table all, const std::string& file, const std::map<std::string, std::string>& changes);
+  machine read();
+
+ private:
+  void read_topology();
+  void read_coherence();
+  void read_hardware_threads();
+  void read_scheduler();
+  void read_cache();
+  void check_cache(const section& s) const;
+
+  const toml::table* find(const char* name) { return all_[name].as_table(); }
+  section open(const char* name) {
+    const toml::table* const table = find(name);
+    if (table == nullptr) throw bad_machine(file_ + ": section [" + name + "] is missing");
+    return {file_, name, *table, m_.fitted};
+  }
+  /// For a key that only has an effect with another value of the key `by`. A file may keep it; a change of it alone is refused.
+  void allow_without_effect(section& s, const std::string& of, const char* key, const char* by, std::uint64_t value) {
+    s.allow_without_effect(key);
+    if (changes_.contains(of + "." + key) && !changes_.contains(of + "." + by))
+      s.reject(key, "has no effect: " + of + "." + by + " is " + std::to_string(value));
+  }
+
+  toml::table all_;
+  const std::string& file_;
+  std::map<std::string, std::string> changes_;
+  machine m_;
+};
+
+machine_reader::machine_reader(toml::table all, const std::string& file,
+                               const std::map<std::string, std::string>& changes)
+    : all_(std::move(all)), file_(file) {
+  rename_old_keys(all_, file, m_.old_keys);
+  changes_ = with_present_names(changes, file, m_.old_keys);
+  for (const auto& [key, text] : changes_) change(all_, file, key, text);
+  for (const auto& [key, value] : all_)
+    if (!is_section(key.str())) throw bad_machine(file + ": section [" + std::string(key.str()) + "] is not known");
+  m_.name = std::filesystem::path(file).stem();
+  m_.file = file;
+}
+
+machine machine_reader::read() {
+  read_topology();
+  read_coherence();
+  read_hardware_threads();
+  read_scheduler();
+  read_cache();
+  return std::move(m_);
+}
+
+void machine_reader::read_topology() {
+  machine& m = m_;
+  section s = open("machine");
+  m.title = s.word("title");
+  s.get("mhz", m.mhz, 1, 100000);
+  s.get("sockets", m.sockets, 1, most_sockets);
+  s.get("cores", m.cores, 1, most_cores);
+  s.get("hardware_threads", m.hardware_threads, 1, 16);
+  s.get_if_there("complexes", m.complexes, 1, most_complexes);
+  if (m.cores % m.complexes != 0)
+    s.reject("complexes", "do not have equal parts of the " + std::to_string(m.cores) + " cores");
+  if (m.all_complexes() > most_complexes)
+    s.reject("complexes", "are more than " + std::to_string(most_complexes) + " in all");
+  s.get_if_there("nodes", m.nodes, 1, most_sockets);
+  if (m.cores % m.nodes != 0) s.reject("nodes", "do not have equal parts of the " + std::to_string(m.cores) + " cores");
+  if (m.all_nodes() > most_sockets) s.reject("nodes", "are more than " + std::to_string(most_sockets) + " in all");
+  s.get_if_there("group", m.group, 1, most_sockets);
+  if (s.has("hops")) {
+    if (m.group != 0) s.reject("hops", "and group say the same thing: give one of them");
+    m.hops = s.matrix("hops", m.sockets);
+  }
+  s.get_if_there("used_cores", m.used_cores, 1, m.cores);
+  m.fetch_add = s.flag("fetch_add", true);
+  m.swap = s.flag("swap", true);
+  if (s.has("step")) s.get_in_1024("step", m.step, 1, 1000);
+  if (m.all_cores() > most_cores) s.reject("cores", "make more than " + std::to_string(most_cores) + " in all");
+  s.reject_unknown_keys();
+}
+
+void machine_reader::read_coherence() {
+  machine& m = m_;
+  section s = open("coherence");
+  m.coherence = one_of<protocol>(s, "protocol",
+                                 {{"MESI", protocol::mesi}, {"MESIF", protocol::mesif}, {"MOESI", protocol::moesi}});
+  s.get("hit", m.hit, 1);
+  s.get("modify", m.modify);
+  s.get("clean", m.clean, m);
+  s.get("dirty", m.dirty, m);
+  s.get("invalidate", m.invalidate, m);
+  s.get("memory", m.memory, m);
+  s.get("per_sharer", m.per_sharer);
+  s.get("per_read", m.per_read);
+  s.get_if_there("directory", m.directory);
+  s.get("poll_period", m.poll_period, 1, most_poll_period);
+  s.get("exit_penalty", m.exit_penalty);
+  s.get_in_1024("jitter", m.jitter, 0, 10);
+  s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
+  if (s.has("ownership_ahead"))
+    m.asks = one_of<ownership>(
+        s, "ownership_ahead",
+        {{"no", ownership::in_turn}, {"until a hit", ownership::ahead_until_a_hit}, {"yes", ownership::ahead}});
+  if (s.has("load_then_store"))
+    m.load_then_store_at_once = one_of<bool>(s, "load_then_store", {{"one trip", true}, {"two trips", false}});
+  m.through_home = s.flag("through_home", false);
+  if (s.has("home")) s.get("home", m.home.emplace(), 0, m.all_complexes() - 1);
+  s.reject_unknown_keys();
+}
+
+void machine_reader::read_hardware_threads() {
+  machine& m = m_;
+  const std::string name = section_of_threads;
+  if (m.hardware_threads == 1) {
+    for (const auto& [key, text] : changes_)
+      if (key.starts_with(name + "."))
+        throw bad_machine(file_ + ": " + key + " has no effect: a core has one hardware thread (machine." + name + ")");
+    return;
+  }
+  section s = open(section_of_threads);
+  s.get("pipelines", m.pipelines, 1, m.hardware_threads);
+  if (m.pipelines == 1) {
+    s.get_in_1024("slowed_by_work", m.slowed_by_work, 1, 16);
+    s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
+    for (const char* key : {"weight_of_spin", "alone"}) allow_without_effect(s, name, key, "pipelines", m.pipelines);
+  } else {
+    s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
+    if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
+    for (const char* key : {"slowed_by_work", "slowed_by_spin"})
+      allow_without_effect(s, name, key, "pipelines", m.pipelines);
+  }
+  s.reject_unknown_keys();
+}
+
+void machine_reader::read_scheduler() {
+  if (find("scheduler") == nullptr) return;
+  section s = open("scheduler");
+  // clang needs the argument: inside `machine`, the default values of its nested structs' members are not known yet.
+  machine::scheduler& os = m_.os.emplace(machine::scheduler{});
+  s.get("slice", os.slice, 1);
+  s.get("context_switch", os.context_switch);
+  s.get("syscall", os.syscall);
+  s.get("wake", os.wake);
+  s.get_if_there("wake_queued", os.wake_queued, 1);
+  s.get_if_there("yields_after", os.yields_after);
+  s.get("latency_least", os.latency_least);
+  s.get("latency_mean", os.latency_mean, os.latency_least);
+  if (s.has("idle_after") || s.has("idle_exit")) {
+    if (!s.has("idle_after")) s.reject("idle_after", "is missing");
+    if (!s.has("idle_exit")) s.reject("idle_exit", "is missing");
+    os.idle_after = s.list("idle_after");
+    os.idle_exit = s.list("idle_exit");
+    if (os.idle_after.size() != os.idle_exit.size()) s.reject("idle_exit", "must be as long as idle_after");
+    if (!std::is_sorted(os.idle_after.begin(), os.idle_after.end())) s.reject("idle_after", "must grow");
+  }
+  s.get_if_there("spin", m_.spin, 1);
+  os.migrate = s.flag("migrate", true);
+  s.reject_unknown_keys();
+}
+
+void machine_reader::read_cache() {
+  if (find("cache") == nullptr) return;
+  section s = open("cache");
+  machine::cache& c = m_.caches.emplace(machine::cache{});
+  s.get("bytes", c.bytes, 1, most_cache_bytes);
+  s.get("ways", c.ways, 1, 64);
+  s.get("line", c.line, 16, 1024);
+  s.get_if_there("private_bytes", c.private_bytes, 0, most_cache_bytes);
+  if (c.private_bytes != 0)
+    s.get("private_ways", c.private_ways, 1, 64);
+  else
+    allow_without_effect(s, "cache", "private_ways", "private_bytes", 0);
+  s.get("access", c.access);
+  s.get("hit", c.hit);
+  s.get("miss", c.miss);
+  s.get("channel", c.channel);
+  s.get_if_there("tlb_entries", c.tlb_entries, 0, most_tlb_entries);
+  if (s.has("tlb_miss") && !s.has("tlb_entries")) s.reject("tlb_entries", "is missing");
+  if (c.tlb_entries != 0)
+    s.get("tlb_miss", c.tlb_miss);
+  else
+    allow_without_effect(s, "cache", "tlb_miss", "tlb_entries", 0);
+  check_cache(s);
+  s.reject_unknown_keys();
+}
+
+void machine_reader::check_cache(const section& s) const {
+  const machine::cache& c = *m_.caches;
+  if (c.bytes % (std::uint64_t{c.ways} * c.line) != 0) s.reject("bytes", "is no multiple of ways times line");
+  if (c.private_bytes % (std::uint64_t{c.private_ways} * c.line) != 0)
+    s.reject("private_bytes", "is no multiple of private_ways times line");
+  if (m_.all_complexes() * (c.bytes / c.line) > most_cache_lines) s.reject("bytes", "make more than 2^28 lines in all");
+  if (m_.all_cores() * (c.private_bytes / c.line) > most_cache_lines)
+    s.reject("private_bytes", "make more than 2^28 lines in all");
+  if (std::uint64_t{m_.all_cores()} * c.tlb_entries > most_cache_lines)
+    s.reject("tlb_entries", "are more than 2^28 in all");
+}
+
+/// What toml's parser reports, as one line.
+[[noreturn]] void reject_text(const std::string& name, const toml::parse_error& e) {
+  throw bad_machine(name + ": line " + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
+}
+
 }  // namespace
 
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes) {
@@ -257,157 +527,22 @@ machine read_machine(const std::string& file, const std::map<std::string, std::s
   try {
     all = toml::parse_file(file);
   } catch (const toml::parse_error& e) {
-    throw bad_machine(file + ": line " + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
+    reject_text(file, e);
   }
-  for (const auto& [key, text] : changes) change(all, file, key, text);
-  machine m;
-  m.name = std::filesystem::path(file).stem();
-  m.file = file;
-  const auto find = [&](const char* name) { return all[name].as_table(); };
-  const auto need = [&](const char* name) -> const toml::table& {
-    const toml::table* table = find(name);
-    if (table == nullptr) throw bad_machine(file + ": section [" + name + "] is missing");
-    return *table;
-  };
-  // Of a number that only counts where another is not 0, or has some value: a file may keep it, but to ask for it alone is a mistake.
-  const auto idle = [&](section& s, const std::string& of, const char* key, const char* by, std::uint64_t value) {
-    s.is_idle(key);
-    if (changes.contains(of + "." + key) && !changes.contains(of + "." + by))
-      s.wrong(key, "has no effect: " + of + "." + by + " is " + std::to_string(value));
-  };
-  for (const auto& [key, value] : all)
-    if (!is_section(key.str())) throw bad_machine(file + ": section [" + std::string(key.str()) + "] is not known");
+  return machine_reader(std::move(all), file, changes).read();
+}
 
-  {
-    section s(file, "machine", need("machine"), m.fitted);
-    m.title = s.word("title");
-    s.get("mhz", m.mhz, 1, 100000);
-    s.get("sockets", m.sockets, 1, most_sockets);
-    s.get("cores", m.cores, 1, most_cores);
-    s.get("hardware_threads", m.hardware_threads, 1, 16);
-    s.get_if_there("complexes", m.complexes, 1, most_complexes);
-    if (m.cores % m.complexes != 0)
-      s.wrong("complexes", "do not have equal parts of the " + std::to_string(m.cores) + " cores");
-    if (m.all_complexes() > most_complexes)
-      s.wrong("complexes", "are more than " + std::to_string(most_complexes) + " in all");
-    s.get_if_there("nodes", m.nodes, 1, most_sockets);
-    if (m.cores % m.nodes != 0)
-      s.wrong("nodes", "do not have equal parts of the " + std::to_string(m.cores) + " cores");
-    if (m.all_nodes() > most_sockets) s.wrong("nodes", "are more than " + std::to_string(most_sockets) + " in all");
-    s.get_if_there("group", m.group, 1, most_sockets);
-    if (s.has("hops")) {
-      if (m.group != 0) s.wrong("hops", "and group say the same thing: give one of them");
-      m.hops = s.matrix("hops", m.sockets);
-    }
-    s.get_if_there("used_cores", m.used_cores, 1, m.cores);
-    m.fetch_add = s.flag("fetch_add", true);
-    m.swap = s.flag("swap", true);
-    if (s.has("step")) s.get_in_1024("step", m.step, 1, 1000);
-    if (m.all_cores() > most_cores) s.wrong("cores", "make more than " + std::to_string(most_cores) + " in all");
-    s.done();
+machine read_machine_text(const std::string& text, const std::string& name,
+                          const std::map<std::string, std::string>& changes) {
+  toml::table all;
+  try {
+    all = toml::parse(text);
+  } catch (const toml::parse_error& e) {
+    reject_text(name, e);
   }
-  {
-    section s(file, "coherence", need("coherence"), m.fitted);
-    m.coherence = one_of<protocol>(s, "protocol",
-                                   {{"MESI", protocol::mesi}, {"MESIF", protocol::mesif}, {"MOESI", protocol::moesi}});
-    s.get("hit", m.hit, 1);
-    s.get("modify", m.modify);
-    s.get("clean", m.clean, m);
-    s.get("dirty", m.dirty, m);
-    s.get("invalidate", m.invalidate, m);
-    s.get("memory", m.memory, m);
-    s.get("per_sharer", m.per_sharer);
-    s.get("per_read", m.per_read);
-    s.get_if_there("directory", m.directory);
-    s.get("poll_period", m.poll_period, 1, most_poll_period);
-    s.get("exit_penalty", m.exit_penalty);
-    s.get_in_1024("jitter", m.jitter, 0, 10);
-    s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
-    if (s.has("ownership_ahead"))
-      m.asks = one_of<ownership>(
-          s, "ownership_ahead",
-          {{"no", ownership::in_turn}, {"until a hit", ownership::ahead_until_a_hit}, {"yes", ownership::ahead}});
-    if (s.has("load_then_store"))
-      m.load_then_store_at_once = one_of<bool>(s, "load_then_store", {{"one trip", true}, {"two trips", false}});
-    m.through_home = s.flag("through_home", false);
-    if (s.has("home")) s.get("home", m.home.emplace(), 0, m.all_complexes() - 1);
-    s.done();
-  }
-  if (m.hardware_threads > 1) {
-    section s(file, "hardware_threads", need("hardware_threads"), m.fitted);
-    s.get("pipelines", m.pipelines, 1, m.hardware_threads);
-    if (m.pipelines == 1) {
-      s.get_in_1024("slowed_by_work", m.slowed_by_work, 1, 16);
-      s.get_in_1024("slowed_by_spin", m.slowed_by_spin, 1, 16);
-      for (const char* key : {"weight_of_spin", "alone"}) idle(s, "hardware_threads", key, "pipelines", m.pipelines);
-    } else {
-      s.get_in_1024("weight_of_spin", m.weight_of_spin, 0, 1);
-      if (s.has("alone")) s.get_in_1024("alone", m.alone, 1, 16);
-      for (const char* key : {"slowed_by_work", "slowed_by_spin"})
-        idle(s, "hardware_threads", key, "pipelines", m.pipelines);
-    }
-    s.done();
-  } else {
-    for (const auto& [key, text] : changes)
-      if (key.starts_with("hardware_threads."))
-        throw bad_machine(file + ": " + key +
-                          " has no effect: a core has one hardware thread (machine.hardware_threads)");
-  }
-  if (const toml::table* table = find("scheduler")) {
-    section s(file, "scheduler", *table, m.fitted);
-    // Given one, for clang: within machine, scheduler and cache do not yet have their defaults.
-    machine::scheduler& os = m.os.emplace(machine::scheduler{});
-    s.get("slice", os.slice, 1);
-    s.get("context_switch", os.context_switch);
-    s.get("syscall", os.syscall);
-    s.get("wake", os.wake);
-    s.get_if_there("wake_queued", os.wake_queued, 1);
-    s.get_if_there("yields_after", os.yields_after);
-    s.get("latency_least", os.latency_least);
-    s.get("latency_mean", os.latency_mean, os.latency_least);
-    if (s.has("idle_after") || s.has("idle_exit")) {
-      if (!s.has("idle_after")) s.wrong("idle_after", "is missing");
-      if (!s.has("idle_exit")) s.wrong("idle_exit", "is missing");
-      os.idle_after = s.list("idle_after");
-      os.idle_exit = s.list("idle_exit");
-      if (os.idle_after.size() != os.idle_exit.size()) s.wrong("idle_exit", "must be as long as idle_after");
-      if (!std::is_sorted(os.idle_after.begin(), os.idle_after.end())) s.wrong("idle_after", "must grow");
-    }
-    s.get_if_there("spin", m.spin, 1);
-    os.migrate = s.flag("migrate", true);
-    s.done();
-  }
-  if (const toml::table* table = find("cache")) {
-    section s(file, "cache", *table, m.fitted);
-    machine::cache& c = m.caches.emplace(machine::cache{});
-    s.get("bytes", c.bytes, 1, most_cache_bytes);
-    s.get("ways", c.ways, 1, 64);
-    s.get("line", c.line, 16, 1024);
-    s.get_if_there("private_bytes", c.private_bytes, 0, most_cache_bytes);
-    if (c.private_bytes != 0)
-      s.get("private_ways", c.private_ways, 1, 64);
-    else
-      idle(s, "cache", "private_ways", "private_bytes", 0);
-    s.get("access", c.access);
-    s.get("hit", c.hit);
-    s.get("miss", c.miss);
-    s.get("channel", c.channel);
-    s.get_if_there("tlb_entries", c.tlb_entries, 0, most_tlb_entries);
-    if (s.has("tlb_miss") && !s.has("tlb_entries")) s.wrong("tlb_entries", "is missing");
-    if (c.tlb_entries != 0)
-      s.get("tlb_miss", c.tlb_miss);
-    else
-      idle(s, "cache", "tlb_miss", "tlb_entries", 0);
-    if (c.bytes % (std::uint64_t{c.ways} * c.line) != 0) s.wrong("bytes", "is no multiple of ways times line");
-    if (c.private_bytes % (std::uint64_t{c.private_ways} * c.line) != 0)
-      s.wrong("private_bytes", "is no multiple of private_ways times line");
-    if (m.all_complexes() * (c.bytes / c.line) > most_cache_lines) s.wrong("bytes", "make more than 2^28 lines in all");
-    if (m.all_cores() * (c.private_bytes / c.line) > most_cache_lines)
-      s.wrong("private_bytes", "make more than 2^28 lines in all");
-    if (std::uint64_t{m.all_cores()} * c.tlb_entries > most_cache_lines)
-      s.wrong("tlb_entries", "are more than 2^28 in all");
-    s.done();
-  }
+  machine m = machine_reader(std::move(all), name, changes).read();
+  m.name = name;
+  m.file.clear();
   return m;
 }
 

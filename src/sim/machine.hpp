@@ -117,7 +117,8 @@ struct machine {
   bool random_refetch =
       true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
 
-  std::vector<std::string> fitted;  ///< the keys that were set so that a figure came out
+  std::vector<std::string> fitted;    ///< the keys that were set so that a figure came out
+  std::vector<std::string> old_keys;  ///< keys and sections that were given by their old names
 
   /// As complaints name it.
   const std::string& said() const { return file.empty() ? name : file; }
@@ -157,9 +158,13 @@ struct bad_machine : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reads a machine's file. `changes`: section.key → the value in the place of the file's, as TOML has it or as a bare word
+/// Reads a machine's file. `changes` maps section.key to the value that replaces the file's, as TOML or as a bare word
 /// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); its source stays. Throws
 /// bad_machine.
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes = {});
+
+/// Reads a machine from the text of such a file. `name` is the machine's, also in errors.
+machine read_machine_text(const std::string& text, const std::string& name,
+                          const std::map<std::string, std::string>& changes = {});
 
 }  // namespace usher::sim

@@ -105,6 +105,7 @@ class world {
   // ---- for who runs the program ----
 
   simulation& sim() { return simulation_; }
+  const simulation& sim() const { return simulation_; }
   meter& watched() { return meter_; }
   runtime& shared_runtime() { return runtime_; }
   const std::vector<std::uint64_t>& operations() const { return operations_; }
