@@ -1,5 +1,5 @@
 // What the kernel says of CPUs and caches, read from trees made for the purpose.
-#include "cli/native_machine.hpp"
+#include "calibrate/native_machine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <functional>
 
-namespace usher::cli {
+namespace usher::calibrate {
 namespace {
 
 class native_machine_of : public testing::Test {
@@ -122,4 +122,4 @@ TEST(native_machine_here, has_the_cpus_of_this_process) {
 }
 
 }  // namespace
-}  // namespace usher::cli
+}  // namespace usher::calibrate

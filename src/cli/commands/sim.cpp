@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "bench/native/host.hpp"
-#include "cli/calibrate.hpp"
+#include "cli/commands/calibrate.hpp"
 #include "cli/commands/subcommand.hpp"
+#include "cli/commands/validate.hpp"
 #include "cli/process/files.hpp"
 #include "cli/process/near.hpp"
 #include "cli/sweep/machine_settings.hpp"
@@ -27,7 +28,6 @@
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/words.hpp"
-#include "cli/validate.hpp"
 #include "sim/harness.hpp"
 #include "sim/simulated_lock.hpp"
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "native_machine.hpp"
+#include "calibrate/native_machine.hpp"
 
-namespace usher::cli {
+namespace usher::calibrate {
 
 /// Of values, mostly nanoseconds.
 struct measured {
@@ -78,4 +78,4 @@ struct tlb_costs {
 /// Nothing where no number of pages stands out.
 std::optional<tlb_costs> costs_of_pages(unsigned cpu);
 
-}  // namespace usher::cli
+}  // namespace usher::calibrate

@@ -1,13 +1,11 @@
-#include "validate.hpp"
+#include "cli/commands/validate.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,7 +14,8 @@
 #include <vector>
 
 #include "bench/native/point.hpp"
-#include "calibrate.hpp"
+#include "calibrate/native_machine.hpp"
+#include "cli/commands/calibrate.hpp"
 #include "cli/commands/locks.hpp"
 #include "cli/process/files.hpp"
 #include "cli/process/process.hpp"
@@ -28,7 +27,6 @@
 #include "cli/text/progress.hpp"
 #include "cli/text/table.hpp"
 #include "cli/trial/statistics.hpp"
-#include "native_machine.hpp"
 #include "sim/harness.hpp"
 #include "sim/simulated_lock.hpp"
 
@@ -134,25 +132,9 @@ std::vector<compared_point> points_of(const validate_options& o, unsigned cpus) 
   return points;
 }
 
-/// Measured here and now.
+/// This computer, measured now.
 sim::machine calibrated(const machine_changes& changes) {
-  std::string name = (std::filesystem::temp_directory_path() / "usher-XXXXXX.toml").string();
-  const int file = mkstemps(name.data(), 5);
-  if (file < 0) throw std::runtime_error("validate: no temporary file can be made");
-  const std::string text = calibrate("usher sim validate");
-  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(file);
-  sim::machine m;
-  try {
-    if (!written) throw std::runtime_error("validate: a temporary file cannot be written");
-    m = sim::read_machine(name, changes);
-  } catch (...) {
-    std::filesystem::remove(name);
-    throw;
-  }
-  std::filesystem::remove(name);
-  m.name = "this computer";
-  return m;
+  return sim::read_machine_text(calibrated_machine_file("usher sim validate"), "this computer", changes);
 }
 
 ordered_json to_json(const std::vector<double>& values) {
@@ -162,7 +144,7 @@ ordered_json to_json(const std::vector<double>& values) {
 
 int carry_out(const validate_options& o, const find_machine_function& find) try {
   output_file json;
-  const native_machine here = look_around();
+  const calibrate::native_machine here = calibrate::look_around();
   const auto cpus = static_cast<unsigned>(here.cpus.size());
   const machine_settings settings = machine_settings_of(o.machine_settings);
   std::vector<compared_point> points = points_of(o, cpus);  // what is wrong with them is said at once
@@ -208,7 +190,7 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
 
   ordered_json all{{"benchmark", "mutexbench"},
                    {"date", now_in_words()},
-                   {"computer", {{"processor", here.processor}, {"cpus", cpus}, {"virtual", here.hypervisor}}},
+                   {"computer", {{"processor", cpu_name()}, {"cpus", cpus}, {"virtual", here.hypervisor}}},
                    {"machine", m.name},
                    {"machine_settings", to_json(settings)},
                    {"pinned", o.pinned},
@@ -244,7 +226,7 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
   all["pairs"] = locks.pairs;
   all["pairs_in_order"] = locks.same;
   fmt::print("mutexbench, operations a microsecond, median and range: {}, and simulated on {}; threads are {}\n{}",
-             here.processor, m.name, o.pinned ? "pinned" : "free",
+             cpu_name(), m.name, o.pinned ? "pinned" : "free",
              format_table({{"threads", true}, {"lock"}, {"native", true}, {"simulated", true}, {"error", true}}, rows,
                           terminal_width()));
   fmt::print("Within 10 %: {} of {}; within 25 %: {}. Others took {:.1f} % of the CPU time of the native runs.\n",

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::calibrate {
 
 struct native_cache {
   std::uint64_t bytes = 0;
@@ -28,7 +28,7 @@ struct native_machine {
   bool even = true;  ///< every socket has as many cores, every core as many hardware threads
   bool hypervisor = false;
   native_cache last, own;  ///< bytes 0: not known
-  std::string processor, vendor;
+  std::string vendor;
   std::string family, model;  ///< numbers, on x86; names of processors in virtual machines say little
 
   /// As sim::machine::distance().
@@ -45,9 +45,11 @@ native_machine look_around();
 /// Of these CPUs, by what the kernel says in this folder.
 native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus);
 
-/// False: the kernel refuses.
+/// Pins the calling thread. False: the kernel refuses.
 bool pin_to(unsigned cpu);
-/// Back to all CPUs that the process had.
+/// The calling thread may run on all of these CPUs again.
 void unpin(const native_machine& m);
+/// Whether the kernel pins threads at all. The calling thread is not pinned afterwards.
+bool can_pin(const native_machine& m);
 
-}  // namespace usher::cli
+}  // namespace usher::calibrate

@@ -1,29 +1,17 @@
-#include "calibrate.hpp"
+#include "calibrate/machine_file.hpp"
 
 #include <fmt/format.h>
-#include <sys/utsname.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdio>
-#include <memory>
 #include <numbers>
 #include <optional>
-#include <stdexcept>
 #include <vector>
 
-#include "cli/process/process.hpp"
-#include "cli/process/this_computer.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/output_file.hpp"
-#include "native_costs.hpp"
-#include "native_machine.hpp"
+#include "calibrate/native_costs.hpp"
 #include "sim/machine.hpp"
 
-namespace usher::cli {
+namespace usher::calibrate {
 namespace {
 
 /// Sections and keys of a machine's file. What is measured in nanoseconds becomes cycles.
@@ -85,12 +73,12 @@ std::string why_not(const native_machine& m) {
   return m.cpus.size() == 1 ? "with one CPU it cannot be measured" : "it could not be measured here";
 }
 
-void write_topology(machine_text& t, const native_machine& m, double mhz, const std::string& mhz_source,
-                    const measured& step) {
+void write_topology(machine_text& t, const native_machine& m, const std::string& processor, double mhz,
+                    const std::string& mhz_source, const measured& step) {
   t.section("machine");
   const std::string numbers =
       m.family.empty() || m.model.empty() ? "" : fmt::format(" (family {}, model {})", m.family, m.model);
-  t.plain("title", fmt::format("{}{}, {} CPU{} of a {} machine", m.processor, numbers, m.cpus.size(),
+  t.plain("title", fmt::format("{}{}, {} CPU{} of a {} machine", processor, numbers, m.cpus.size(),
                                m.cpus.size() == 1 ? "" : "s", m.hypervisor ? "virtual" : "real"));
   t.number("mhz", static_cast<std::uint64_t>(std::llround(mhz)), mhz_source);
   const char* const sysfs = "the kernel's topology in /sys";
@@ -102,6 +90,18 @@ void write_topology(machine_text& t, const native_machine& m, double mhz, const 
   t.number("cores", m.cores * complexes, sysfs);
   t.number("hardware_threads", m.hardware_threads, sysfs);
   t.factor("step", t.cycles(step.median), t.said(step, "a step of std::mt19937"));
+}
+
+/// Two cores that slow each other down may be hardware threads of one core on which a hypervisor runs two virtual CPUs.
+void note_slow_neighbours(machine_text& t, const native_machine& m) {
+  const auto pair = m.pair_at(0);
+  if (pair.empty()) return;
+  const auto c = costs_of_neighbour(pair[0].number, pair[1].number);
+  if (!c || c->works.median <= 1.15) return;
+  t.comment(fmt::format(
+      "CPUs {} and {} slow each other down to {:.2f} of the time: they may be hardware threads of one core, "
+      "whatever the kernel says.",
+      pair[0].number, pair[1].number, c->works.median));
 }
 
 void write_coherence(machine_text& t, const native_machine& m, const core_costs& core) {
@@ -211,7 +211,7 @@ void write_scheduler(machine_text& t, const native_machine& m) {
            "of the same: the mean of an exponential distribution with that median");
 }
 
-/// Of so many ways.
+/// A multiple of the size of all ways' lines of one set.
 std::uint64_t rounded_down(std::uint64_t bytes, const native_cache& c) {
   const std::uint64_t part = std::uint64_t{c.ways} * c.line;
   return bytes / part * part;
@@ -260,13 +260,11 @@ void write_cache(machine_text& t, const native_machine& m) {
 
 }  // namespace
 
-std::string calibrate(const std::string& command) {
-  const foreign_cpu others;
-  const native_machine m = look_around();
+std::string machine_file(const native_machine& m, const std::string& processor) {
   if (m.packages > sim::most_sockets || m.sockets > sim::most_complexes || m.sockets * m.cores > sim::most_cores)
     throw sim::bad_machine(fmt::format(
         "this machine has {} last-level caches with {} cores each, more than can be simulated", m.sockets, m.cores));
-  if (!pin_to(m.cpus.front().number)) complain("threads cannot be pinned to CPUs here: much will be assumed");
+  pin_to(m.cpus.front().number);
   const core_costs core = costs_of_core(m.cpus.front().number);
   double mhz = 1000;
   std::string source = "assumed: how to measure it on this processor is not known";
@@ -276,70 +274,16 @@ std::string calibrate(const std::string& command) {
                          1000 / core.cycle.high, 1000 / core.cycle.low);
   }
   machine_text t(mhz);
-  write_topology(t, m, mhz, source, core.step);
+  write_topology(t, m, processor, mhz, source, core.step);
   if (!m.even) t.comment("Not all sockets have as many cores, or cores as many hardware threads: the most are given.");
   unpin(m);
-  if (const auto pair = m.pair_at(0); !pair.empty())
-    if (const auto c = costs_of_neighbour(pair[0].number, pair[1].number); c && c->works.median > 1.15)
-      t.comment(
-          fmt::format("CPUs {} and {} slow each other down to {:.2f} of the time: they may be hardware threads of one "
-                      "core, whatever the "
-                      "kernel says.",
-                      pair[0].number, pair[1].number, c->works.median));
+  note_slow_neighbours(t, m);
   write_coherence(t, m, core);
   write_hardware_threads(t, m);
   write_scheduler(t, m);
   write_cache(t, m);
   unpin(m);
-
-  utsname system{};
-  uname(&system);
-  return fmt::format(
-             "# Made by `{}` on {}, {} {}.\n"
-             "# Others took {:.1f} % of the CPU time meanwhile. Cycles; a measured number is the median, and its range "
-             "that of single runs.\n\n",
-             command, now_in_words(), system.sysname, system.release, others.share() * 100) +
-         t.all().substr(1);
+  return t.all().substr(1);
 }
 
-namespace {
-
-struct calibrate_options {
-  std::string file;
-};
-
-int write_machine(const calibrate_options& o) try {
-  output_file to;
-  if (!to.open(o.file)) return cannot_start;
-  const std::string text = calibrate("usher sim calibrate" + (o.file.empty() ? "" : " -o " + o.file));
-  if (!to.wanted()) {
-    fmt::print("{}", text);
-    return 0;
-  }
-  return to.write(text) ? 0 : int{cannot_start};
-} catch (const sim::bad_machine& e) {
-  complain("{}", e.what());
-  return bad_usage;
-}
-
-constexpr const char* calibrate_notes =
-    R"(Measures the computer that it runs on, for up to 20 seconds, and writes a machine's file: CPUs, what cache lines
-cost that other CPUs have, what sleeping and waking takes, caches. Each number says where it comes from. What cannot be
-measured here is assumed, and says so. Others who use the CPUs meanwhile make it worse: how much they took is said.
-
-Examples:
-  usher sim calibrate -o here.toml
-  usher sim mutexbench --machine ./here.toml)";
-
-}  // namespace
-
-subcommand calibrate_command(CLI::App& sim) {
-  auto* sub = sim.add_subcommand("calibrate", "Measure this computer, and describe it as a machine");
-  auto o = std::make_shared<calibrate_options>();
-  sub->add_option("-o,--output", o->file, "Write the machine's file here (default: standard output)")->type_name("F");
-  sub->formatter(std::make_shared<help>("usher sim calibrate [OPTIONS]"));
-  sub->footer(calibrate_notes);
-  return {sub, [o](char**) { return write_machine(*o); }};
-}
-
-}  // namespace usher::cli
+}  // namespace usher::calibrate

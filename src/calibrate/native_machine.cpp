@@ -1,4 +1,4 @@
-#include "native_machine.hpp"
+#include "calibrate/native_machine.hpp"
 
 #include <sched.h>
 
@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "bench/native/topology.hpp"
-#include "cli/process/this_computer.hpp"
 
-namespace usher::cli {
+namespace usher::calibrate {
 namespace {
 
 std::string first_line(const std::string& file) {
@@ -73,7 +72,6 @@ native_machine look_around() {
 
 native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus) {
   native_machine m;
-  m.processor = cpu_name();
   m.vendor = cpuinfo("vendor_id");
   m.family = cpuinfo("cpu family");
   m.model = cpuinfo("model\t");
@@ -119,6 +117,12 @@ bool pin_to(unsigned cpu) {
   return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
+bool can_pin(const native_machine& m) {
+  const bool can = pin_to(m.cpus.front().number);
+  unpin(m);
+  return can;
+}
+
 void unpin(const native_machine& m) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -126,4 +130,4 @@ void unpin(const native_machine& m) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::calibrate

@@ -1,4 +1,4 @@
-#include "native_costs.hpp"
+#include "calibrate/native_costs.hpp"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -20,7 +20,7 @@
 #include <immintrin.h>
 #endif
 
-namespace usher::cli {
+namespace usher::calibrate {
 namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
@@ -680,4 +680,4 @@ std::optional<tlb_costs> costs_of_pages(unsigned cpu) {
   return std::nullopt;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::calibrate
