@@ -228,36 +228,32 @@ std::string present_name(const std::string& key) {
   return key;
 }
 
-/// Moves the entry to its present name.
-void move_entry(toml::table& in, const char* before, const char* now, const std::string& file,
-                const std::string& what) {
+/// Moves the entry to its present name. `what`: section and key, as the file has them.
+void move_entry(toml::table& in, const char* before, const char* now, const std::string& file, const std::string& what,
+                std::vector<std::string>& old) {
   if (in.contains(now)) throw bad_machine(file + ": " + what + " is the old name of " + now + ": give one of them");
   in.insert(now, *in.get(before));
   in.erase(before);
+  old.push_back(what + " (now " + now + ")");
 }
 
-/// Gives all sections and keys their present names. `found` gets the old ones.
-void rename_old_keys(toml::table& all, const std::string& file, std::vector<std::string>& found) {
-  if (all.contains(old_section)) {
-    found.push_back(std::string("[") + old_section + "]");
-    move_entry(all, old_section, section_of_threads, file, found.back());
-  }
+/// Gives all sections and keys their present names, and adds those that had old ones to `old`.
+void rename_old_keys(toml::table& all, const std::string& file, std::vector<std::string>& old) {
+  if (all.contains(old_section)) move_entry(all, old_section, section_of_threads, file, old_section, old);
   for (const renamed_key& r : renamed_keys)
-    if (toml::table* const section = all[r.section].as_table(); section != nullptr && section->contains(r.before)) {
-      found.push_back(std::string(r.section) + "." + r.before);
-      move_entry(*section, r.before, r.now, file, found.back());
-    }
+    if (toml::table* const section = all[r.section].as_table(); section != nullptr && section->contains(r.before))
+      move_entry(*section, r.before, r.now, file, std::string(r.section) + "." + r.before, old);
 }
 
 /// The same for the changes that are asked for.
 std::map<std::string, std::string> with_present_names(const std::map<std::string, std::string>& changes,
-                                                      const std::string& file, std::vector<std::string>& found) {
+                                                      const std::string& file, std::vector<std::string>& old) {
   std::map<std::string, std::string> renamed;
   for (const auto& [key, text] : changes) {
     const std::string now = present_name(key);
-    if (now != key) found.push_back(key);
+    if (now != key) old.push_back(key + " (now " + now + ")");
     if (!renamed.emplace(now, text).second)
-      throw bad_machine(file + ": " + now + " is set twice, also by its old name");
+      throw bad_machine(file + ": " + now + " is set twice, once by its old name");
   }
   return renamed;
 }

@@ -118,7 +118,7 @@ struct machine {
       true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
 
   std::vector<std::string> fitted;    ///< the keys that were set so that a figure came out
-  std::vector<std::string> old_keys;  ///< keys and sections that were given by their old names
+  std::vector<std::string> old_keys;  ///< that were given by names up to 0.2: "coherence.look (now …)"
 
   /// As complaints name it.
   const std::string& said() const { return file.empty() ? name : file; }

@@ -245,6 +245,7 @@ std::vector<numbered_point> points_of(const sim_options& o) {
   for (std::optional<varied_number>& v : varied) {
     variant.varied = std::move(v);
     const sim::machine m = find_machine(o.machine, changes_of(variant.settings, variant.varied));
+    if (points.empty()) warn_of_old_keys(m);
     const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
     for (const unsigned threads : o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads)) {
       p.threads = threads;

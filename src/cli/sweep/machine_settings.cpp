@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/text/messages.hpp"
+
 namespace usher::cli {
 
 namespace {
@@ -84,6 +86,17 @@ machine_changes changes_of(const machine_settings& settings, const std::optional
   for (const auto& [key, value] : settings) changes[key] = value.text;
   if (varied) changes[varied->key] = varied->value.text;
   return changes;
+}
+
+machine_changes changes_of(const ordered_json& point) {
+  std::optional<varied_number> varied;
+  if (const auto v = point.find("vary"); v != point.end()) varied = {v->at("key"), v->at("value")};
+  return changes_of(point.value("machine_settings", ordered_json::object()), varied);
+}
+
+void warn_of_old_keys(const sim::machine& m) {
+  if (m.old_keys.empty()) return;
+  warn("{}: old names, which the next release does not read: {}", m.said(), fmt::join(m.old_keys, ", "));
 }
 
 }  // namespace usher::cli

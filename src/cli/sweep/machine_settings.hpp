@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/machine.hpp"
+
 namespace usher::cli {
 
 /// As sim::read_machine() takes them.
@@ -27,5 +29,8 @@ std::vector<varied_number> varied_numbers(const std::string& text);
 machine_changes changes_of(const nlohmann::ordered_json& settings, const std::optional<varied_number>& varied);
 /// Of a point. Throws what JSON throws where its "machine_settings" and "vary" are something else.
 machine_changes changes_of(const nlohmann::ordered_json& point);
+
+/// One line where the machine's file or the changes have names up to 0.2.
+void warn_of_old_keys(const sim::machine& m);
 
 }  // namespace usher::cli
