@@ -150,8 +150,8 @@ void write_coherence(machine_text& t, const native_machine& m, const core_costs&
     t.costs("memory", memory, "lines that nobody has");
   t.number("per_sharer", per_sharer, "assumed: the X5-2's");
   t.number("per_read", per_read, "assumed: the X5-2's");
-  t.cost("poll_period", core.look, "once round a loop with PAUSE", 1);
-  t.cost("exit_penalty", core.mistake, "a branch that was predicted wrong");
+  t.cost("poll_period", core.poll, "once round a loop with PAUSE", 1);
+  t.cost("exit_penalty", core.misprediction, "a branch that was predicted wrong");
   t.factor("jitter", 0.3, "assumed: the X5-2's");
 }
 
@@ -176,21 +176,21 @@ void write_scheduler(machine_text& t, const native_machine& m) {
   std::optional<unsigned> other;
   if (!pair.empty()) other = pair[1].number;
   const scheduler_costs c = costs_of_scheduler(pair.empty() ? m.cpus.front().number : pair[0].number, other);
-  const double call = t.cycles(c.call.median), change = t.cycles(c.change.median);
+  const double call = t.cycles(c.syscall.median), change = t.cycles(c.context_switch.median);
 
   t.section("scheduler");
   if (c.slice)
     t.cost("slice", *c.slice, "two threads on one CPU: for how long one has it", 1);
   else
     t.number("slice", t.whole(t.cycles(3e6)), "assumed: Linux, 3 ms");
-  if (c.change.count != 0)
-    t.cost("context_switch", c.change, "two threads of a CPU that wake each other, less their calls");
+  if (c.context_switch.count != 0)
+    t.cost("context_switch", c.context_switch, "two threads of a CPU that wake each other, less their calls");
   else
     t.number("context_switch", t.whole(t.cycles(1400)), "assumed: the X5-2's; it could not be measured here");
-  t.cost("syscall", c.call, "a futex call that wakes nobody");
-  if (c.queue)
-    t.cost("wake_queued", *c.queue, "a futex call that wakes a thread of the own CPU, which has to wait for it", 1,
-           call, "syscall");
+  t.cost("syscall", c.syscall, "a futex call that wakes nobody");
+  if (c.wake_queued)
+    t.cost("wake_queued", *c.wake_queued, "a futex call that wakes a thread of the own CPU, which has to wait for it",
+           1, call, "syscall");
   t.number("yields_after", 32, "assumed: what Usher's locks do natively, include/usher/platform/native.hpp");
   if (!c.wake) {
     const std::string alone = as_x5_2 + why_not(m);
@@ -199,7 +199,7 @@ void write_scheduler(machine_text& t, const native_machine& m) {
     t.number("latency_mean", t.whole(t.cycles(5000)), alone);
     return;
   }
-  t.cost("wake", c.wake->call, "a futex call that wakes a thread of another CPU, which had nothing to do", 0, call,
+  t.cost("wake", c.wake->syscall, "a futex call that wakes a thread of another CPU, which had nothing to do", 0, call,
          "syscall");
   const std::uint64_t least = t.whole(t.cycles(c.wake->least) - call - change);
   t.number("latency_least", least,
