@@ -1,4 +1,4 @@
-// A machine as data: what machines/*.toml says, in cycles of its clock.
+// A simulated machine as data, read from a file as machines/*.toml. Times are cycles of its clock.
 #pragma once
 
 #include <algorithm>
@@ -14,113 +14,119 @@ namespace usher::sim {
 
 using cycles = std::uint64_t;
 
-/// Same complex; another of the same socket; one, two and three hops between sockets.
+/// The distances between two cores: same complex; another complex of the socket; one, two and three hops between
+/// sockets.
 inline constexpr unsigned distances = 5;
 inline constexpr unsigned most_sockets = 16, most_complexes = 64, most_cores = 512;
 inline constexpr unsigned most_store_entries = 64;
 
-/// Who supplies a line that several caches have.
+/// Which cache supplies a clean line that several caches have.
 enum class protocol {
-  mesi,   ///< its home
-  mesif,  ///< the nearest socket that has it
-  moesi,  ///< whoever wrote it last
+  mesi,   ///< the line's home
+  mesif,  ///< the nearest complex with a copy
+  moesi,  ///< the complex that wrote the line last
 };
 
-/// When a store that has retired asks for its line.
+/// When a retired store requests ownership of its line.
 enum class ownership : std::uint8_t {
-  in_turn,            ///< when all older ones are written
-  ahead,              ///< at once
-  ahead_until_a_hit,  ///< at once, unless a store that hit stands between it and an older one that still waits
+  in_turn,  ///< when all older stores are written
+  ahead,    ///< at once
+  /// At once, unless the store buffer has a store that hit between this one and an older one that still waits.
+  ahead_until_a_hit,
 };
 
 struct machine {
   std::string name, title;
-  std::string file;  ///< that it was read from
+  std::string file;  ///< the machine's file; empty if it was read from a text
   unsigned mhz = 0;
 
   // ---- topology ----
   unsigned sockets = 1, cores = 1 /* a socket */, hardware_threads = 1 /* a core */;
-  unsigned complexes = 1;  ///< of a socket: cores that share a last-level cache
-  unsigned nodes = 1;      ///< NUMA nodes of a socket, as locks and the system see them
-  unsigned group = 0;      ///< sockets that are one hop apart; others are two. 0: all are one hop apart
-  std::vector<std::vector<unsigned>> hops;  ///< between sockets, instead of groups
-  unsigned used_cores = 0;                  ///< of each socket, by threads that are placed compactly. 0: all
-  bool fetch_add = true, swap = true;       ///< else: loops of compare-and-swap
-  cycles spin = 0;                          ///< how long a waiter that parks spins first; 0: as natively, 5555 ns
-  unsigned step = 9 * 1024;  ///< of a std::mt19937, the programs' unit of work, in 1/1024. 9: measured for the
-                             ///< prototype (natively, twisting spread over the steps)
+  unsigned complexes = 1;  ///< per socket. A complex is the cores that share a last-level cache
+  unsigned nodes = 1;      ///< NUMA nodes per socket, as locks and the operating system see them
+  unsigned group = 0;  ///< sockets per group: one hop within a group, two between groups. 0: one hop between any two
+  std::vector<std::vector<unsigned>> hops;  ///< between sockets, instead of `group`
+  unsigned used_cores = 0;                  ///< cores per socket that a compact placement fills first. 0: all
+  bool fetch_add = true, swap = true;       ///< false: a loop of compare-and-swap instead
+  cycles spin = 0;                          ///< how long a waiter polls before it parks; 0: as natively, 5555 ns
+  /// Cycles of a step of std::mt19937, the programs' unit of work, in 1/1024. 9 was measured natively for the
+  /// prototype, with the cost of the twist spread over the steps.
+  unsigned step = 9 * 1024;
 
   // ---- coherence ----
   protocol coherence = protocol::mesif;
   cycles hit = 0;     ///< a load that hits
-  cycles modify = 0;  ///< what a read-modify-write takes beyond a store
+  cycles modify = 0;  ///< a read-modify-write, in addition to a store
   std::array<cycles, distances> clean{}, dirty{}, invalidate{}, memory{};
-  cycles per_sharer = 0;    ///< an invalidation, for each cache of the complex that has the line
-  cycles per_read = 0;      ///< what a complex is busy for when it supplies a line
-  cycles directory = 0;     ///< what a line's home is busy for with a request from a complex to another, or to memory
+  cycles per_sharer = 0;    ///< added to an invalidation for each copy in the complex
+  cycles per_read = 0;      ///< how long a complex is busy with supplying a line
+  cycles directory = 0;     ///< how long a line's home is busy with a request that goes to another complex or to memory
   cycles poll_period = 0;   ///< period of a spin loop
   cycles exit_penalty = 0;  ///< from the load that ends a spin loop to the next instruction
-  unsigned store_entries =
-      1;  ///< stores of a hardware thread that have retired and wait to be written; 0: it waits for each
+  /// Entries of a hardware thread's store buffer: retired stores that are not written yet. 0: the thread waits for each
+  /// store.
+  unsigned store_entries = 1;
   ownership asks = ownership::in_turn;
-  /// A store to a line that the same core has just read from another's cache, and that no third one has, makes no second journey: its
-  /// request was sent with the load's.
+  /// A store to a line that the same core has just loaded from another core's cache needs no second transfer if no
+  /// third core has a copy: ownership is requested together with the load.
   bool load_then_store_at_once = false;
-  unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of it
-  bool through_home = false;     ///< what another socket has is asked for by way of the line's home
-  std::optional<unsigned> home;  ///< the complex at which all lines are at home; else where they were first used
+  unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of that latency
+  bool through_home = false;     ///< requests to another socket go through the line's home
+  std::optional<unsigned> home;  ///< the home complex of all lines; else that of a line's first access
 
   // ---- hardware threads of a core ----
   unsigned pipelines = 1;
-  unsigned slowed_by_work =
-      1024;  ///< with one pipeline: computing takes so many 1/1024 while another hardware thread works …
-  unsigned slowed_by_spin = 1024;  ///< … or only spins
-  unsigned weight_of_spin = 1024;  ///< with more pipelines: a spinning hardware thread's part of one
-  unsigned alone = 1024;           ///< and a hardware thread that is alone on its core computes so many 1/1024 as fast
+  // Factors in 1/1024. With one pipeline: the time of a computation while another hardware thread of the core works, or
+  // only spins.
+  unsigned slowed_by_work = 1024;
+  unsigned slowed_by_spin = 1024;
+  unsigned weight_of_spin = 1024;  ///< with several pipelines: the share of one that a spinning hardware thread takes
+  unsigned alone = 1024;           ///< with several pipelines: the speed of a hardware thread that is alone on its core
 
-  // ---- operating system; without it there is one thread a CPU at the most ----
+  // ---- operating system; without this section a CPU has at most one thread ----
   struct scheduler {
     cycles slice = 0;           ///< how long a thread runs while others wait for its CPU
-    cycles context_switch = 0;  ///< a context switch
-    cycles syscall = 0;         ///< a futex call, of the caller's time
-    cycles wake = 0;            ///< what waking costs the waker
-    cycles wake_queued = 0;     ///< … where the thread finds no idle CPU: it is in a queue at once then.
-                                ///< 0: as everywhere
-    cycles yields_after = 0;    ///< looks after which a waiter that will sleep offers its CPU between looks; 0: never
-    cycles latency_least = 0, latency_mean = 0;  ///< from the wake to when the thread may run
-    /// A CPU that has been idle for idle_after[i] takes idle_exit[i] longer to begin.
+    cycles context_switch = 0;  ///< from one thread to another on a CPU
+    cycles syscall = 0;         ///< a futex call or a yield, of the caller's time
+    cycles wake = 0;            ///< a wake-up, of the waker's time in addition to `syscall`
+    cycles wake_queued = 0;     ///< the same where no CPU is idle and the thread is queued at once; 0: as `wake`
+    cycles yields_after = 0;    ///< polls after which a waiter that will park yields between polls; 0: never
+    cycles latency_least = 0, latency_mean = 0;  ///< from the wake-up until the thread may run
+    /// A CPU that has been idle for idle_after[i] needs idle_exit[i] more before it runs a thread.
     std::vector<cycles> idle_after{}, idle_exit{};
     bool migrate = true;
   };
   std::optional<scheduler> os;
 
-  // ---- capacity ----
+  // ---- cache capacity, for large arrays ----
   struct cache {
-    std::uint64_t bytes = 0;  ///< the last level of a complex
+    std::uint64_t bytes = 0;  ///< the last-level cache of a complex
     unsigned ways = 16, line = 64;
-    std::uint64_t private_bytes = 0;  ///< of a core, in front of it; 0: not modelled
+    std::uint64_t private_bytes = 0;  ///< the private cache of a core; 0: not modelled
     unsigned private_ways = 8;
-    cycles access = 0;         ///< what a load and the loop around it take of the pipeline
-    cycles hit = 0;            ///< a load that the last level answers waits for so long …
-    cycles miss = 0;           ///< … and one that memory answers for so much longer
-    cycles channel = 0;        ///< how long a miss keeps the socket's memory channels busy
-    unsigned tlb_entries = 0;  ///< of a core; 0: not modelled
+    cycles access = 0;         ///< pipeline time of a load and the loop around it
+    cycles hit = 0;            ///< stall of a load that hits the last-level cache
+    cycles miss = 0;           ///< stall of a load from memory, in addition to `hit`
+    cycles channel = 0;        ///< how long a miss occupies the socket's memory channels
+    unsigned tlb_entries = 0;  ///< per core; 0: not modelled
     cycles tlb_miss = 0;
   };
   std::optional<cache> caches;
 
-  // ---- what can be left out, to see what breaks without it (docs/simulation.md). No file does ----
-  bool ordered_by_arrival = true;         ///< misses; else by departure: the near ones have no advantage
-  bool keeps_for_retry = true;            ///< a compare-and-swap that failed and is tried again at once hits
-  bool merges_fills = true;               ///< a read joins another hardware thread's that is under way; else it hits
-  bool hardware_threads_slow_all = true;  ///< instructions of locks, too; else only what programs compute
-  bool random_refetch =
-      true;  ///< spinners look again at a random moment of their loop; else together, in the order of their numbers
+  // ---- ingredients of the model that tests switch off to show their effect (docs/simulation.md). No file sets them ----
+  bool ordered_by_arrival =
+      true;  ///< misses are served in order of arrival; else of departure: near cores have no advantage
+  bool keeps_for_retry = true;  ///< a compare-and-swap that is retried at once after a failure hits
+  bool merges_fills = true;     ///< a read waits for another hardware thread's fill of the line; else it hits at once
+  bool hardware_threads_slow_all =
+      true;  ///< sharing a core slows instructions of locks, too; else only work of programs
+  /// Spinners load the word again at random moments of their loops; else all at once, in the order of their numbers.
+  bool random_refetch = true;
 
-  std::vector<std::string> fitted;    ///< the keys that were set so that a figure came out
+  std::vector<std::string> fitted;    ///< keys that were fitted to a figure of a paper
   std::vector<std::string> old_keys;  ///< that were given by names up to 0.2: "coherence.look (now …)"
 
-  /// As complaints name it.
+  /// The machine's name in errors.
   const std::string& said() const { return file.empty() ? name : file; }
 
   unsigned all_cores() const { return sockets * cores; }
@@ -132,19 +138,19 @@ struct machine {
   cycles from_ns(std::uint64_t ns) const { return ns * mhz / 1000; }
   std::uint64_t to_ns(cycles c) const { return c * 1000 / mhz; }
 
-  /// Between sockets: 0 for the same one.
+  /// Hops between two sockets. 0: the same one.
   unsigned hops_between(unsigned a, unsigned b) const {
     if (a == b) return 0;
     if (!hops.empty()) return hops[a][b];
     return group == 0 || a / group == b / group ? 1 : 2;
   }
-  /// Between complexes, as the lists of costs are ordered: where a socket is one complex, there is nothing between the same and one
-  /// hop.
+  /// The index into the lists of costs for two complexes. Where a socket is one complex, the lists have no entry for
+  /// "another complex of the socket".
   unsigned distance(unsigned a, unsigned b) const {
     if (a == b) return 0;
     return hops_between(a / complexes, b / complexes) + (complexes > 1 ? 1 : 0);
   }
-  /// Of the list of costs.
+  /// The largest index into the lists of costs.
   unsigned farthest() const {
     unsigned most = complexes > 1 ? 1 : 0;
     for (unsigned c = 0; c < all_complexes(); c += complexes)
@@ -153,14 +159,14 @@ struct machine {
   }
 };
 
-/// What is wrong with a machine's file: one line that names the file and the key.
+/// An error in a machine's file: one line that names the file and the key.
 struct bad_machine : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// Reads a machine's file. `changes` maps section.key to the value that replaces the file's, as TOML or as a bare word
-/// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); its source stays. Throws
-/// bad_machine.
+/// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); its source stays.
+/// Throws bad_machine.
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes = {});
 
 /// Reads a machine from the text of such a file. `name` is the machine's, also in errors.
