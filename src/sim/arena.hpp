@@ -1,5 +1,5 @@
-// The memory of a simulated run: everything that threads share lies in it, so that a cache line is a place in the arena and
-// never an address of the process that simulates.
+// The memory of a simulated run. All objects that threads share lie in it, so that a cache line is an offset in the
+// arena, independent of the addresses of the simulating process.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ class arena {
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
 
-  /// Zeroed memory that is not given back before the end of the run. Throws std::bad_alloc.
+  /// Zeroed memory, which is freed at the end of the run. Throws std::bad_alloc.
   void* allocate(std::size_t bytes, std::size_t alignment);
 
-  /// An object that is never destroyed.
+  /// Makes an object that is never destroyed.
   template <class T, class... Arguments>
   T& make(Arguments&&... arguments) {
     return *::new (allocate(sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
   }
-  /// So many of them, all zero or default.
+  /// Makes n objects, value-initialised.
   template <class T>
   T* make_array(std::size_t n, std::size_t alignment = alignof(T)) {
     T* const first = static_cast<T*>(allocate(n * sizeof(T), alignment));
@@ -40,15 +40,15 @@ class arena {
     return std::size_t(reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(begin_));
   }
 
-  // ---- names, for people ----
+  // ---- names, for traces and errors ----
 
-  /// Of a word, by how far it lies from the beginning of its range.
+  /// Names a word of a range by its offset from the range's beginning.
   using namer = std::function<std::string(std::size_t offset)>;
-  /// A range that was allocated after all that have names.
+  /// Names a range, which must have been allocated after all ranges with names.
   void name(const void* begin, std::size_t bytes, namer names);
-  /// "lock+4"; what has no name is an offset in the arena.
+  /// "lock+4"; for a word without a name, its offset in the arena.
   std::string name_of(const void* word) const;
-  /// "lock+0", "lock+4".
+  /// A namer for "lock+0", "lock+4".
   static namer plus(std::string name);
 
  private:
@@ -57,7 +57,7 @@ class arena {
     namer names;
   };
 
-  static constexpr std::size_t most = std::size_t{1} << 30;  // reserved, not taken
+  static constexpr std::size_t most = std::size_t{1} << 30;  // reserved address space; pages are mapped on first use
   std::byte* begin_;
   std::size_t used_ = 0;
   std::vector<range> ranges_;

@@ -12,7 +12,7 @@ coherence::coherence(const machine& m, const arena& a) : machine_(m), arena_(a),
 }
 
 void coherence::grow(std::size_t index) {
-  // Outside of the arena: a word that is not simulated memory. Better to stop than to count nonsense.
+  // A word outside the arena is not simulated memory: a bug, and any count would be wrong.
   if (index >= (arena_.used() + line_bytes - 1) / line_bytes) std::abort();
   const std::size_t block = index / lines_a_block;
   if (block >= blocks_.size()) {
@@ -25,7 +25,7 @@ void coherence::grow(std::size_t index) {
   for (std::size_t i = 0; i < lines_a_block; i++) blocks_[block][i].supplier_free = &suppliers_[block][i * n];
 }
 
-/// The complex that serves a read of a line that is clean.
+/// The complex that supplies a clean line.
 unsigned coherence::supplier(const line& l, unsigned complex) const {
   if ((l.complexes >> complex & 1) != 0) return complex;
   switch (machine_.coherence) {
@@ -42,12 +42,12 @@ unsigned coherence::supplier(const line& l, unsigned complex) const {
   return nearest;
 }
 
-/// There and back, of a line that some core has written.
+/// The round trip for a line that a core owns.
 cycles coherence::from_owner(const line& l, unsigned complex) const {
   const unsigned owner = complex_of(unsigned(l.owner));
   const cycles direct = machine_.dirty[distance(complex, owner)];
   if (!machine_.through_home || owner == complex || l.home == complex || l.home == owner) return direct;
-  // A message's way is half of an invalidation's.
+  // A one-way message takes half of an invalidation's round trip.
   const auto way = [this](unsigned a, unsigned b) { return machine_.invalidate[distance(a, b)] / 2; };
   const cycles detour = way(complex, l.home) + way(l.home, owner), straight = way(complex, owner);
   return direct + (detour > straight ? detour - straight : 0);
@@ -79,7 +79,7 @@ cycles coherence::read(line& l, unsigned core, cycles t) {
   if (l.owner == std::int32_t(core)) return std::max(t, l.written) + machine_.hit;
   if (l.shared_by(core)) {
     if (fills_[core].which == &l && machine_.merges_fills)
-      t = std::max(t, fills_[core].done);  // the other hardware thread's
+      t = std::max(t, fills_[core].done);  // another hardware thread's read is under way
     return t + machine_.hit;
   }
   cycles done;
@@ -153,7 +153,7 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
       const cycles whole = machine_.invalidate[d], half = whole / 2;
       const cycles served = std::max(begun + half, l.supplier_free[s]);
       visible = std::max(visible, served);
-      // Where only the writer's own copy is left, its socket's directory alone is asked.
+      // If the writer's copy is the only one of its complex, the request goes to the directory there and no further.
       const cycles back = n != 0 || s != here ? whole - half : half / 2;
       done = std::max(done, served + machine_.per_sharer * n + back);
     }

@@ -1,22 +1,26 @@
-// Coherence: what an access to a cache line costs, and who has the line afterwards.
+// Coherence: what an access to a cache line costs, and which caches have the line afterwards.
 //
-// The model. A complex is the cores behind one last-level cache: a socket, or a part of one. A line has an owner that wrote it, or
-// cores that share it, in some complexes. An access that misses travels to whoever supplies the line, is served there in the order
-// of arrival, and travels back:
+// The model. A complex is the cores behind one last-level cache: a socket, or a part of one. A line has an owner, the
+// core that wrote it, or sharers: cores with a copy, in one or several complexes. An access that misses travels to the
+// supplier of the line, is served there in order of arrival, and travels back:
 //
-//     read, another core wrote it     dirty latency, not before that write is done. The owner keeps a copy
-//     read, this complex has it       clean latency. Each read keeps the complex's supplier busy for per_read: refetches queue
-//     read, other complexes have it   clean latency of the nearest (MESIF), of the home (MESI), of who wrote it last (MOESI)
-//     read or write, nobody has it    memory latency
-//     … on a machine with directories an owner in another complex is asked by way of the line's home
-//     … any request to another complex or to memory keeps the line's home busy for `directory`, an invalidation for each complex
-//     write, others share it          an invalidation to each complex that has it, after the reads that wait there, and
-//                                     per_sharer for each copy; done when the last has answered
+//     read, another core owns it        dirty latency, not before the owner's write is done. The owner keeps a copy
+//     read, this complex shares it      clean latency. Each read keeps the complex busy for per_read: refetches queue
+//     read, other complexes share it    clean latency from the nearest (MESIF), the home (MESI), the last writer's
+//                                       (MOESI)
+//     read or write, no cache has it    memory latency
+//     … with directories (through_home) a request to an owner in another complex goes through the line's home
+//     … any request to another complex or to memory keeps the line's home busy for `directory`; an invalidation does so
+//       once for each complex with a copy
+//     write, others share it            an invalidation to each complex with a copy, behind the reads that wait there,
+//                                       and per_sharer for each copy; done when the last complex has answered
 //
-// A core has the line for all its hardware threads, and a read that misses joins one of another hardware thread that is under way.
+// The hardware threads of a core share its copy of a line. A read that misses while another hardware thread's read of
+// the line is under way waits for that one.
 //
-// Callers go through an access in two steps, so that accesses are ordered by their arrival and not by their departure: first
-// one_way(), after which they let the simulation come to that time; then read() or write() with the time of departure.
+// Callers perform an access in two steps, so that accesses are ordered by arrival and not by departure: first
+// one_way(), after which they let the simulation advance by that time; then read() or write() with the time of
+// departure.
 #pragma once
 
 #include <algorithm>
@@ -35,15 +39,15 @@ struct line {
   static constexpr std::int32_t nobody = -1;
 
   std::array<std::uint64_t, most_cores / 64> sharers{};
-  std::int32_t owner = nobody;          ///< the core that wrote it, as long as it has it alone
+  std::int32_t owner = nobody;          ///< the core that wrote the line and has the only copy
   std::int32_t writer = nobody;         ///< the complex of the last write
-  std::int32_t fetched_by = nobody;     ///< the core that read it last of those that missed
-  std::uint32_t home = ~0u;             ///< the complex; set at the first access
-  std::uint64_t complexes = 0;          ///< those that have it
+  std::int32_t fetched_by = nobody;     ///< the core whose read missed last
+  std::uint32_t home = ~0u;             ///< a complex; set at the first access
+  std::uint64_t complexes = 0;          ///< bit mask of the complexes with a copy
   cycles written = 0;                   ///< when the last write was done
-  cycles home_free = 0;                 ///< when its home can take the next request
-  cycles* supplier_free = nullptr;      ///< of each complex
-  std::vector<std::uint32_t> watchers;  ///< threads that spin on it with a valid copy
+  cycles home_free = 0;                 ///< when the home can take the next request
+  cycles* supplier_free = nullptr;      ///< for each complex: when it can supply the line again
+  std::vector<std::uint32_t> watchers;  ///< threads that spin on the line with a valid copy
 
   bool shared_by(unsigned core) const { return (sharers[core / 64] >> core % 64 & 1) != 0; }
   void share(unsigned core) { sharers[core / 64] |= std::uint64_t{1} << core % 64; }
@@ -62,26 +66,26 @@ class coherence {
 
   static bool has(const line& l, unsigned core) { return l.owner == std::int32_t(core) || l.shared_by(core); }
 
-  /// From the core's socket to whoever decides when the access is served. 0 where nobody else is asked.
+  /// The latency from the core to the cache or home that orders the access. 0 where the core's own copy suffices.
   cycles one_way(line& l, unsigned core, bool write);
 
-  /// When the value is there. `t`: departure.
+  /// Returns when the core has the value. `t`: departure.
   cycles read(line& l, unsigned core, cycles t);
 
   struct written {
-    cycles done;     ///< the writer goes on
-    cycles visible;  ///< copies elsewhere are gone
+    cycles done;     ///< the writer continues
+    cycles visible;  ///< all other copies are invalid
   };
   written write(line& l, unsigned core, cycles t, bool modify);
 
-  /// How many cores have a copy.
+  /// The number of cores with a copy.
   static unsigned copies(const line& l) {
     unsigned n = 0;
     for (const std::uint64_t s : l.sharers) n += unsigned(std::popcount(s));
     return n;
   }
 
-  /// The core has a copy and gets the line for itself, at no cost: it asked for it before.
+  /// Makes a core that has a copy the owner, at no cost: ownership was requested with the load.
   void upgrade(line& l, unsigned core, cycles t);
 
   static constexpr std::size_t line_bytes = 64;
@@ -100,7 +104,7 @@ class coherence {
   unsigned supplier(const line& l, unsigned complex) const;
   cycles from_owner(const line& l, unsigned complex) const;
   unsigned copies(const line& l, unsigned complex) const;
-  /// When the line's home has taken a request that comes to it at that time; `messages`: that it sends for it.
+  /// When the line's home accepts a request that arrives at time t. `messages`: how many it sends for it.
   cycles at_home(line& l, cycles t, unsigned messages = 1) const {
     if (machine_.directory == 0) return t;
     t = std::max(t, l.home_free);
@@ -110,9 +114,9 @@ class coherence {
 
   const machine& machine_;
   const arena& arena_;
-  std::array<std::uint8_t, most_cores> complexes_of_{};  // asked at every access: not by division
+  std::array<std::uint8_t, most_cores> complexes_of_{};  // read at every access: a table is faster than a division
   std::array<std::array<std::uint8_t, most_complexes>, most_complexes> distances_{};
-  std::vector<std::unique_ptr<line[]>> blocks_;  // lines stay where they are
+  std::vector<std::unique_ptr<line[]>> blocks_;  // so that the address of a line does not change
   std::vector<std::unique_ptr<cycles[]>> suppliers_;
   std::vector<fill> fills_;
 };

@@ -1,4 +1,4 @@
-// What will happen, in the order of time; of events at the same time a random one comes first.
+// The events to come, in order of time. Events at the same time are in random order.
 #pragma once
 
 #include <cstddef>
@@ -11,25 +11,26 @@
 namespace usher::sim {
 
 enum class event_kind : std::uint8_t {
-  resume,  ///< a thread goes on
+  resume,  ///< a thread continues
   look,    ///< a spinning thread loads its word again
-  expire,  ///< a thread's limit of spinning or sleeping is over
-  commit,  ///< a buffered store is written
-  ready,   ///< a thread that was woken may run
-  slice,   ///< a CPU's time slice is over
-  call,    ///< somebody who looks on wants to know
+  expire,  ///< a thread's time limit for spinning or sleeping ends
+  commit,  ///< a buffered store's request arrives, or the store is written
+  ready,   ///< a woken thread may run
+  slice,   ///< a CPU's time slice ends
+  call,    ///< a function given to simulation::at()
 };
 
 struct event {
   cycles time;
-  std::uint32_t tie;  ///< of which the upper 23 bits count
-  std::uint32_t epoch;
-  std::uint32_t of;  ///< thread, CPU, or call
+  std::uint32_t tie;    ///< random; its upper 23 bits order events at the same time
+  std::uint32_t epoch;  ///< of the thread; for `commit`, the number of the store
+  std::uint32_t of;     ///< thread, CPU, or call
   event_kind kind;
 };
 
-/// A heap. An event's time and as much of its tie as there is room for are one number: one comparison a pair, and no branch that
-/// could not be foreseen. Behind the end stand events that never happen: there are always four to compare.
+/// A 4-ary heap. Time and the upper bits of the tie form one integer, so that a pair of events takes one comparison,
+/// without a branch to mispredict. The array behind the end is filled with events at the end of time, so that a node
+/// always has four children to compare.
 class event_queue {
  public:
   bool empty() const { return size_ == 0; }
@@ -40,7 +41,7 @@ class event_queue {
     rise(size_++, packed(e));
   }
 
-  /// False: there is none.
+  /// False: the queue is empty.
   bool pop(event& to) {
     if (size_ == 0) return false;
     to = unpacked(heap_[0]);
@@ -50,7 +51,7 @@ class event_queue {
     return true;
   }
 
-  /// The same as to push this one and to pop the first.
+  /// Equivalent to pushing e and popping the first event.
   event exchange(const event& e) {
     const entry mine = packed(e);
     if (size_ == 0 || mine.order < heap_[0].order) return e;
@@ -77,7 +78,7 @@ class event_queue {
     return {e.order >> tie_bits, 0, e.epoch, e.what >> kind_bits, event_kind(e.what & ((1u << kind_bits) - 1))};
   }
 
-  /// To its place, from a free one at the end.
+  /// Moves e up from a free place at the end to its place.
   void rise(std::size_t at, const entry& e) {
     while (at != 0) {
       const std::size_t above = (at - 1) / arity;
@@ -88,10 +89,12 @@ class event_queue {
     heap_[at] = e;
   }
 
-  /// The first place is free: the earlier ones move up, down to the end, where what comes from the end mostly belongs.
+  /// Fills the free first place: on the way down the earliest child moves up; then e rises from the free leaf, where an
+  /// event taken from the end of the heap mostly belongs.
   void refill(const entry& e) {
     const auto earlier = [this](std::size_t a, std::size_t b) {
-      return a + (b - a) * std::size_t((heap_[b].order - heap_[a].order) >> 63);  // a choice would become a branch
+      return a + (b - a) *
+                     std::size_t((heap_[b].order - heap_[a].order) >> 63);  // arithmetic: compilers make a branch of ?:
     };
     std::size_t at = 0;
     for (std::size_t below = 1; below < size_; below = arity * at + 1) {

@@ -1,4 +1,4 @@
-// The simulation's only source of chance: one seeded generator, integers only, so that a run is the same everywhere.
+// The simulation's only random numbers: a seeded generator of integers, so that a run is the same on every computer.
 #pragma once
 
 #include <bit>
@@ -23,8 +23,8 @@ class random {
   /// Uniform in [0, n), n > 0.
   std::uint32_t below(std::uint32_t n) { return std::uint32_t((bits() >> 32) * n >> 32); }
 
-  /// Exponentially distributed with this mean. −ln u by the position of the first one bit and a quadratic for the rest: within
-  /// 0.5 %.
+  /// Exponentially distributed with this mean. −ln u by the position of the first one bit and a quadratic for the rest:
+  /// within 0.5 %.
   std::uint64_t exponential(std::uint64_t mean) {
     const std::uint64_t u = bits() | 1;
     const int zeros = std::countl_zero(u);

@@ -1,4 +1,4 @@
-// Threads in the order of a time of each: who has waited longest is known without a look at all.
+// Threads ordered by a time each, so that the thread that has waited longest is found without a scan.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace usher::sim {
 
-/// A doubly linked list in an array. Most who come are the latest, and belong at the end; where clocks of threads differ, a little before.
+/// A doubly linked list in an array. An arriving thread mostly has the latest time and goes to the end; since the
+/// threads' clocks differ, some go a little before it.
 class waiting_line {
  public:
   explicit waiting_line(unsigned threads) : places_(threads) {}
@@ -22,14 +23,14 @@ class waiting_line {
     (after == none ? last_ : places_[after].before) = thread;
   }
 
-  /// It must be in the line.
+  /// The thread must be in the line.
   void remove(unsigned thread) {
     const place p = places_[thread];
     (p.before == none ? first_ : places_[p.before].after) = p.after;
     (p.after == none ? last_ : places_[p.after].before) = p.before;
   }
 
-  /// The thread's time is that now, most often a later one.
+  /// Changes the thread's time, mostly to a later one.
   void move(unsigned thread, std::uint64_t time) {
     if (thread == last_ && time >= places_[thread].time) {
       places_[thread].time = time;
@@ -39,7 +40,7 @@ class waiting_line {
     add(thread, time);
   }
 
-  /// The earliest time; later than all others where nobody is in the line.
+  /// The earliest time; `nobody`, which is later than any time, if the line is empty.
   std::uint64_t first() const { return first_ == none ? nobody : places_[first_].time; }
 
   static constexpr std::uint64_t nobody = ~std::uint64_t{0};
