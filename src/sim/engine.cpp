@@ -11,9 +11,9 @@ namespace usher::sim {
 namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
-constexpr cycles start_skew = 2000;  // threads do not begin in the same cycle
-/// How often a compare-and-swap hits that is tried again. One would be enough, but it compares with what was there when the first
-/// arrived, and others, whose turn comes later, have had their effect since.
+constexpr cycles start_skew = 2000;  // the largest random delay of a thread's beginning
+/// How often a compare-and-swap that is retried at once may hit. The first retry compares with the value that the
+/// failed one found when it *arrived*; accesses that arrived later have had their effect since. So it may fail once more.
 constexpr unsigned most_retries = 2;
 
 }  // namespace
@@ -31,7 +31,8 @@ simulation::simulation(machine m, std::uint64_t seed)
   current_ = this;
 }
 
-/// Of a hardware thread that works, where so many work (with it) and so many spin.
+/// Fills the tables of the slow-down of a working hardware thread, by the numbers of hardware threads of its core that
+/// work (itself included) and that spin.
 void simulation::find_paces() {
   for (unsigned work = 0; work < paces_.size(); work++)
     for (unsigned spin = 0; spin < paces_.size(); spin++) {
@@ -50,7 +51,7 @@ void simulation::find_paces() {
 }
 
 simulation::~simulation() {
-  threads_.clear();  // unwinds what has not ended
+  threads_.clear();  // unwinds the fibers of threads that have not ended
   current_ = nullptr;
 }
 
@@ -117,13 +118,13 @@ void simulation::run() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-// ---- events ----------------------------------------------------------------------------------------------------------
+// ---- events ---------------------------------------------------------------------------------------------------------
 
 void simulation::push(cycles t, event_kind k, const simulated_thread& of) {
   events_.push(event_of(t, k, of));
 }
 
-/// Carries this event and further ones out until one of them lets a thread go on. Null: there are none left.
+/// Executes this event and further ones until one of them resumes a thread, which is returned. Null: no event is left.
 simulation::simulated_thread* simulation::next(event e) {
   do {
     counts_.events++;
@@ -223,7 +224,7 @@ std::vector<std::string> simulation::what_threads_do() const {
 }
 
 std::string simulation::what_is_waited_for() const {
-  std::string text = "deadlock: nobody can go on";
+  std::string text = "deadlock: no thread can continue";
   for (const auto& t : threads_) {
     if (t->does == activity::ended) continue;
     text += "; thread " + std::to_string(t->id);
@@ -236,14 +237,14 @@ std::string simulation::what_is_waited_for() const {
   return text;
 }
 
-// ---- memory ----------------------------------------------------------------------------------------------------------
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 cycles simulation::noisy(cycles one_way) {
   if (machine_.jitter == 0 || one_way == 0) return one_way;
   return one_way + random_.exponential(one_way * machine_.jitter / 1024);
 }
 
-/// Served at once; what is random about the way comes after that.
+/// Orders accesses by departure: an access is served at once, and the random part of its latency is added afterwards.
 simulation::journey simulation::by_departure(cycles one_way) {
   return {0, noisy(one_way) - one_way};
 }
@@ -294,10 +295,11 @@ bool simulation::load_as(const void* word, unsigned size) {
   return false;
 }
 
-/// The store's address was known when the load missed, or soon after: the request for ownership went out with the load's. Only where
-/// nobody but the core that supplied the line has a copy besides: others would have to be told.
+/// Whether a store follows a load that missed so closely that its address was known when the load's request left, and
+/// ownership was requested with it. Only if no core but the supplier of the line has another copy: further copies need
+/// invalidations.
 bool simulation::was_asked_for_with_load(const simulated_thread& t, const line& l) const {
-  constexpr cycles window = 100;  // of a core's reordering: some 200 instructions
+  constexpr cycles window = 100;  // the reorder window of a core: some 200 instructions
   return t.fetched == &l && t.now - t.fetched_at <= window && l.owner == line::nobody &&
          l.fetched_by == std::int32_t(t.core) && coherence::copies(l) <= 2 && !t.stores.pending();
 }
@@ -343,7 +345,7 @@ bool simulation::store_as(void* word, std::uint64_t value, unsigned size) {
   return false;
 }
 
-/// The youngest store to any part of the word that others may not see yet.
+/// The youngest buffered store that overlaps the word and that other cores may not see yet.
 const simulation::buffered_store* simulation::buffered(simulated_thread& t, const void* word, unsigned size) {
   store_queue& q = t.stores;
   q.forget_until(t.now);
@@ -356,7 +358,7 @@ const simulation::buffered_store* simulation::buffered(simulated_thread& t, cons
   return nullptr;
 }
 
-/// A store to a part of what is loaded is not forwarded: the load waits until it is written.
+/// A store is forwarded only to a load of the same address and size; any other load waits until all stores are written.
 bool simulation::forwards(const buffered_store& e, const void* word, unsigned size) {
   if (e.word == word && e.size == size) return true;
   drain();
@@ -384,7 +386,7 @@ void simulation::make_room_for_store() {
   }
 }
 
-/// Of stores to one line the first asks.
+/// Of several buffered stores to one line the first requests ownership.
 void simulation::buffer_store(line& l, void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = *me_;
   store_queue& q = t.stores;
@@ -422,14 +424,15 @@ void simulation::ask_for_ownership(simulated_thread& t, std::uint32_t number, cy
   events_.push({from + noisy(there), std::uint32_t(random_.bits()), number, t.id, event_kind::commit});
 }
 
-/// A request for ownership has come to the owner or home of the line; or the time has come to write to a line that was fetched ahead.
+/// A request for ownership arrives at the owner or home of the line, or it is the turn of a store whose line was
+/// fetched ahead.
 template <bool Traced>
 void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   store_queue& q = t.stores;
   buffered_store& e = q.at(number);
   line& l = coherence_.at(e.word);
   const bool mine = l.owner == std::int32_t(e.core);
-  if (e.at == buffered_store::step::owns && !mine) {  // lost again, before its turn came
+  if (e.at == buffered_store::step::owns && !mine) {  // another core took the line before the store's turn
     counts_.lost_ahead++;
     ask_for_ownership(t, number, at);
     return;
@@ -439,7 +442,8 @@ void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at)
   const auto w = coherence_.write(l, e.core, at - std::min(at, there), false);
   e.done = std::max(w.done, at);
   if (q.next != number || q.done > e.done) {
-    // The line is here before its turn: cores that had a copy have lost it, and may take the line back.
+    // The line arrives before the store's turn: other cores have lost their copies, and may fetch the line again before
+    // the store is written.
     if constexpr (Traced) trace_->fetches_ahead({t.id, e.word, e.size, e.done - e.begun});
     counts_.fetched_ahead++;
     e.at = buffered_store::step::owns;
@@ -457,11 +461,11 @@ void simulation::commit_as(simulated_thread& t, std::uint32_t number, cycles at)
   if (q.awaited && q.next == q.awaited_until) {
     q.awaited = false;
     t.now = std::max(t.now, e.done);
-    if (t.on_cpu) push(t.now, event_kind::resume, t);  // else when it has its CPU again
+    if (t.on_cpu) push(t.now, event_kind::resume, t);  // else start() resumes it
   }
 }
 
-/// The store whose turn has come. Those behind it may have waited for that before they ask.
+/// Advances the store whose turn it is, and lets younger stores request ownership if they had to wait for this turn.
 void simulation::write_next(simulated_thread& t) {
   store_queue& q = t.stores;
   buffered_store& e = q.at(q.next);
@@ -478,7 +482,7 @@ void simulation::write_next(simulated_thread& t) {
     if (q.at(n).at == buffered_store::step::waits && asks_ahead(t, n)) ask_for_ownership(t, n, q.done);
 }
 
-/// Until all stores of the thread that are older than this one are written.
+/// Blocks the thread until all its stores before this number are written.
 void simulation::wait_for_stores(std::uint32_t until) {
   store_queue& q = me_->stores;
   q.awaited_until = until;
@@ -519,7 +523,8 @@ void simulation::modify_as(const void* word, unsigned size) {
   announce(l, w.visible);
 }
 
-/// The line came for the one that failed, and whoever is next in order is still waiting for it.
+/// Whether the core still has the line that the failed compare-and-swap fetched: the access that is next in order has
+/// not taken effect yet.
 bool simulation::keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const {
   return t.again.word == word && t.now <= t.again.until && l.owner != line::nobody && l.owner != std::int32_t(t.core) &&
          l.written > t.now;
@@ -550,8 +555,8 @@ void simulation::compare(const void* word, unsigned size) {
   modify(word, size);
 }
 
-/// A retry at once comes before the next in order can take the line away. The time is that of an access and of the way around a
-/// loop.
+/// A retry hits if it follows within the time of one more access and an iteration of the loop: until then the next
+/// access in order cannot take the line.
 void simulation::failed(const void* word, std::uint64_t value) {
   if (!machine_.keeps_for_retry) return;
   retry& r = me_->again;
@@ -560,7 +565,8 @@ void simulation::failed(const void* word, std::uint64_t value) {
   r.until = r.left != 0 ? me_->now + 2 * machine_.modify : 0;
 }
 
-/// The line is written: those who watch it look again, each when the loss of its copy and its loop let it.
+/// The line is written: each watcher loads the word again, after its copy is invalidated and at a random moment of its
+/// loop.
 void simulation::announce(line& l, cycles visible) {
   if (l.watchers.empty()) return;
   auto& w = l.watchers;
@@ -627,8 +633,8 @@ bool simulation::spin(const condition& c, cycles limit) {
   simulated_thread& t = *me_;
   t.again.until = 0;
   if (t.stores.pending() && buffered(t, c.word, c.size) != nullptr)
-    drain();  // the condition is asked of what others see
-  sync();     // the word may change before our time
+    drain();  // the condition is evaluated on the value that other cores see
+  sync();     // another thread may change the word at an earlier time
   t.timed_out = false;
   t.waits_for = c;
   t.last_look = t.now;
@@ -660,7 +666,7 @@ bool simulation::spin(const condition& c, cycles limit) {
 
 void simulation::compute(cycles n) {
   simulated_thread& t = *me_;
-  // Who only computes must not be far ahead of the others: its CPU may be taken from it.
+  // A thread that only computes must not run far ahead of the others, because it may be preempted.
   constexpr cycles far = 20000;
   if (machine_.os && t.now - t.synced > far) sync();
   cycles slow = paces_[working_[t.core]][spinning_[t.core]];
@@ -677,7 +683,7 @@ void simulation::load(const caches::block& b, std::uint64_t offset) {
 }
 
 void simulation::load_at_random(const caches::block& b, std::uint64_t n) {
-  constexpr std::uint64_t at_once = 100;  // others' loads come between
+  constexpr std::uint64_t at_once = 100;  // so that loads of other threads come between
   for (; n != 0; n -= std::min(n, at_once)) {
     sync();
     const caches::cost c = caches_.load_at_random(b, std::min(n, at_once), me_->cpu, me_->now, me_->chance);
@@ -686,7 +692,7 @@ void simulation::load_at_random(const caches::block& b, std::uint64_t n) {
   }
 }
 
-// What is done most often does not carry what is done for who looks on.
+// The most frequent operations are compiled twice, so that without a trace they contain no code for it.
 
 bool simulation::load(const void* word, unsigned size) {
   return trace_ == nullptr ? load_as<false>(word, size) : load_as<true>(word, size);
@@ -704,7 +710,7 @@ void simulation::look(simulated_thread& t, cycles at) {
   trace_ == nullptr ? look_as<false>(t, at) : look_as<true>(t, at);
 }
 
-// ---- scheduler -------------------------------------------------------------------------------------------------------
+// ---- scheduler ------------------------------------------------------------------------------------------------------
 
 void simulation::occupy(const simulated_thread& t, int by) {
   auto& hardware_threads = t.does == activity::spins ? spinning_ : working_;
@@ -739,7 +745,7 @@ void simulation::start(processor& p, simulated_thread& t, cycles at) {
   if (!p.queue.empty()) watch_slice(t.cpu);
 }
 
-/// Takes the CPU away from the thread.
+/// Takes the thread's CPU away.
 void simulation::stop(simulated_thread& t, cycles at) {
   if (t.does == activity::spins) stop_watching(t);
   if (trace_ != nullptr) [[unlikely]]
@@ -751,9 +757,9 @@ void simulation::stop(simulated_thread& t, cycles at) {
   t.epoch++;
 }
 
-/// The thread gives its CPU away and wants none.
+/// The thread sleeps or has ended: its CPU runs the next thread of its queue, or one of the longest other queue.
 void simulation::release_cpu(simulated_thread& t, cycles at) {
-  const activity does = std::exchange(t.does, activity::works);  // as which it had the CPU
+  const activity does = std::exchange(t.does, activity::works);  // occupy() counted it as working
   stop(t, at);
   t.does = does;
   t.owed = 0;
@@ -796,7 +802,8 @@ void simulation::make_ready(simulated_thread& t, cycles at) {
   }
 }
 
-/// The CPU it ran on, if that is idle; else of the idle ones one whose core does least, in its own socket if there is a choice.
+/// The CPU that the thread ran on, if that is idle; else the idle CPU whose core has the least work, preferably of the
+/// thread's socket.
 simulation::processor* simulation::idle_for(const simulated_thread& t) {
   if (cpus_[t.cpu].runs == nullptr) return &cpus_[t.cpu];
   if (idle_cpus_ == 0 || !machine_.os->migrate) return nullptr;
@@ -814,7 +821,7 @@ simulation::processor* simulation::idle_for(const simulated_thread& t) {
   return best;
 }
 
-/// How much longer waking takes because the CPU that the thread will have sleeps deeply.
+/// How much longer a wake-up takes because the CPU that the thread will get has been idle for long.
 cycles simulation::to_awake(const simulated_thread& t, cycles now) {
   const machine::scheduler& os = *machine_.os;
   if (os.idle_after.empty()) return 0;
@@ -835,7 +842,7 @@ void simulation::move(simulated_thread& t, unsigned cpu) {
     trace_->notes_cpu(trace::what::moves, t.id, t.now, cpu);
 }
 
-/// Somebody waits for the CPU: its slice will have an end.
+/// A thread is queued for the CPU: the running thread's slice gets an event for its end.
 void simulation::watch_slice(unsigned cpu) {
   processor& p = cpus_[cpu];
   if (p.slice_ends) return;
@@ -847,11 +854,11 @@ void simulation::end_slice(unsigned cpu, cycles at) {
   processor& p = cpus_[cpu];
   p.slice_ends = false;
   if (p.queue.empty()) return;
-  if (at < p.slice_end) return watch_slice(cpu);  // another thread has begun since
+  if (at < p.slice_end) return watch_slice(cpu);  // another thread has begun a slice since
   preempt(p, at);
 }
 
-/// The first in the queue has the CPU next.
+/// Gives the CPU to the first thread of its queue.
 void simulation::preempt(processor& p, cycles at) {
   simulated_thread& before = *p.runs;
   counts_.involuntary++;
@@ -870,7 +877,7 @@ void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   load(c.word, c.size);
   t.timed_out = false;
   if (!c.holds(c.context, c.word)) return;
-  // Nothing has happened since the word was looked at.
+  // No other event has happened since the word was loaded, so no wake-up can be lost.
   counts_.voluntary++;
   t.waits_for = c;
   t.mask = mask;
@@ -902,7 +909,7 @@ void simulation::nap(cycles n) {
 
 void simulation::wake(const void* key, std::uint32_t mask, int most) {
   simulated_thread& t = *me_;
-  if (!machine_.os) return;  // nobody sleeps
+  if (!machine_.os) return;  // without a scheduler no thread sleeps
   const machine::scheduler& os = *machine_.os;
   t.now += os.syscall;
   drain();
@@ -917,7 +924,7 @@ void simulation::wake(const void* key, std::uint32_t mask, int most) {
     }
     sleepers_.erase(sleepers_.begin() + std::ptrdiff_t(i));
     most--;
-    s.epoch++;  // a limit is void
+    s.epoch++;  // voids its time limit
     if (trace_ != nullptr) [[unlikely]]
       trace_->wakes(s.id);
     if (os.wake_queued != 0 && idle_for(s) == nullptr) {

@@ -1,14 +1,15 @@
-// One run of a simulated machine: its threads, its clock, its scheduler. Deterministic: everything follows from the machine
-// and the seed.
+// One run of a simulated machine: its threads, their clocks, the scheduler. Deterministic: the machine and the seed
+// determine the run.
 //
-// Each simulated thread is a fiber with a clock of its own. A thread runs on without a switch while its clock is the earliest;
-// else it queues an event and another goes on. So operations on shared words happen in the order of simulated time, each on
-// the real object, with a time that the memory model says.
+// Each simulated thread is a fiber with a clock of its own. A thread continues without a switch while its clock is the
+// earliest; else it queues an event, and the thread of the earliest event continues. So operations on shared words
+// happen in the order of simulated time, each on the real object; coherence.hpp says how long each takes.
 //
-// A spinning thread costs nothing: it is noted at the line that it watches, and looks again when that is written.
+// A spinning thread causes no events: it is registered as a watcher of the line, and loads the word again when the line
+// is written.
 //
-// With a scheduler section in the machine, threads share CPUs: time slices, run queues, sleeping, wake-ups that take a
-// random while, migration to idle CPUs. Without, each has a CPU of its own and may not sleep.
+// With a section [scheduler] in the machine's file, threads share CPUs: time slices, run queues, sleeping, wake-ups
+// with a random latency, migration to idle CPUs. Without it, each thread has a CPU of its own and may not sleep.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ namespace usher::sim {
 
 class trace;
 
-/// Nobody can go on. The text says who waits for what.
+/// No thread can continue. The text says which word each thread waits for.
 struct deadlock : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -60,21 +61,21 @@ class simulation {
   arena& shared() { return arena_; }
   const machine& on() const { return machine_; }
 
-  /// Adds a thread that begins on this CPU, about then; an urgent one, once woken, does not wait for the end of another's slice. One
-  /// that begins later is as one that is woken: it takes an idle CPU if its own is not. Throws bad_machine where the machine has no room
-  /// for it.
+  /// Adds a thread that begins on this CPU at about the time `begin`. An urgent thread, once woken, preempts another
+  /// one that is not. A thread with a `begin` other than 0 is scheduled as a woken one: on an idle CPU if its own is
+  /// busy. Throws bad_machine if there is no such CPU, or if it has a thread and the machine has no scheduler.
   void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false, cycles begin = 0);
 
-  /// Calls at that time, without cost. May be called before run() only.
+  /// Calls the function at that time, at no cost. Only before run().
   void at(cycles time, std::function<void()> call);
 
-  /// Somebody who wants to know each step; null: nobody.
+  /// Sets the trace that each step is reported to; null: none.
   void be_traced_by(trace* t) { trace_ = t; }
   trace* traced() const { return trace_; }
-  /// One text a thread.
+  /// What each thread does now, in words.
   std::vector<std::string> what_threads_do() const;
 
-  /// Until all threads have ended. Throws deadlock, and what a thread throws.
+  /// Runs until all threads have ended. Throws deadlock, and the exceptions of threads.
   void run();
 
   // ---- by the running thread ----
@@ -87,84 +88,88 @@ class simulation {
   unsigned node() const { return machine_.node_of(me_->core); }
   random& chance() { return me_->chance; }
 
-  /// Computes. Other hardware threads of the core slow it down.
+  /// Computes for n cycles, longer if other hardware threads of the core are busy.
   void compute(cycles n);
 
-  /// Large arrays that are only read.
+  /// Makes a large array that is only read.
   caches::block make_block(std::uint64_t bytes, std::uint64_t page) { return caches_.make_block(bytes, page); }
   void load(const caches::block& b, std::uint64_t offset);
   void load_at_random(const caches::block& b, std::uint64_t n);
 
-  /// The value is then read by the caller. True: it is forwarded(), the one that waits in the thread's own store buffer, or that
-  /// a compare-and-swap has just found.
+  /// The caller then reads the word. True: the value is forwarded() instead, from the thread's own store buffer or from
+  /// its last compare-and-swap, which failed.
   bool load(const void* word, unsigned size);
   std::uint64_t forwarded() const { return me_->forwarded; }
-  /// True: buffered, the value will be written later. Else it is for the caller to write it now.
+  /// True: the store is in the store buffer, and the simulation writes the word later. False: the caller writes the
+  /// word now.
   bool store(void* word, std::uint64_t value, unsigned size);
-  /// The caller then reads and writes.
+  /// A read-modify-write: the caller then reads and writes the word.
   void modify(const void* word, unsigned size);
-  /// The same for a compare-and-swap. Hits where it is the next try of one that failed; then the line is still here.
+  /// The same for a compare-and-swap. One that is retried at once after a failure hits, because the core still has the
+  /// line.
   void compare(const void* word, unsigned size);
-  /// It failed since it found that value.
+  /// The compare-and-swap failed because it found that value.
   void failed(const void* word, std::uint64_t value);
 
-  /// Spins until the condition holds (true), or for about so long. 0: without limit.
+  /// Spins until the condition holds (true) or the limit is over (false). 0: no limit.
   bool spin(const condition& c, cycles limit);
 
-  /// Sleeps if the condition holds, until somebody wakes it or so long. 0: without limit.
+  /// Sleeps if the condition holds, until a wake-up or the limit. 0: no limit.
   void sleep(const condition& c, std::uint32_t mask, cycles limit);
   void wake(const void* key, std::uint32_t mask, int most);
-  /// Sleeps for so long.
+  /// Sleeps for n cycles; no wake-up ends this.
   void nap(cycles n);
   void yield();
 
-  /// Stores to its stack or to other lines that nobody else has: a call, work of the program.
+  /// The thread stores to lines that no other core has, such as its stack: a function call, work of the program.
   void stores_privately() { me_->stores.hit_since = true; }
-  /// Before that memory becomes another object: stores to it that wait are written first, as the program's order wants.
+  /// To be called before the memory becomes another object: buffered stores to it are written first, in program order.
   void reuse(const void* begin, std::size_t bytes);
 
-  // ---- what happened ----
+  // ---- counts ----
 
   struct counts {
     std::uint64_t events = 0, fiber_switches = 0, looks = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
-    std::uint64_t fetched_ahead = 0,
-                  lost_ahead = 0;  ///< lines for stores that wait; of those, taken before the store's turn
-    cycles without_pipeline = 0;   ///< threads were ready and on a CPU, and others had the core's pipelines
+    /// Lines fetched for buffered stores; of those, lines lost before the store was written.
+    std::uint64_t fetched_ahead = 0, lost_ahead = 0;
+    /// Time in which threads on a CPU could not compute because other hardware threads had the pipelines.
+    cycles without_pipeline = 0;
   };
   const counts& counted() const { return counts_; }
   const caches::counts& cache_counts() const { return caches_.counted(); }
-  /// How long threads have had CPUs, all together. May be asked in a call of at().
+  /// The sum of the times that threads had CPUs. May be called by a function given to at().
   cycles cpu_time(cycles now) const;
 
  private:
   using fiber = boost::context::fiber;
   enum class activity : std::uint8_t { works, spins, sleeps, ended };
 
-  /// A store that has retired and waits to be written.
+  /// A retired store in the store buffer.
   struct buffered_store {
     enum class step : std::uint8_t {
-      waits,    ///< for older ones; ownership is not asked for yet
-      asks,     ///< the request is on its way to the line's owner or home
-      owns,     ///< the core had the line at `done`, and may have lost it again
-      written,  ///< others see it
+      waits,    ///< for older stores; ownership is not requested yet
+      asks,     ///< the request is under way to the line's owner or home
+      owns,     ///< the core owned the line at `done`; it may have lost it since
+      written,  ///< visible to other cores
     } at = step::written;
     std::uint8_t size = 0;
-    bool after_hit = false;  ///< a store that hit stands between it and the one before it
-    unsigned core = 0;       ///< whose buffer it is in: the thread may move
+    bool after_hit = false;  ///< between this store and the one before it in the buffer, a store hit
+    unsigned core = 0;       ///< the core whose buffer has the store: the thread may migrate meanwhile
     void* word = nullptr;
     std::uint64_t value = 0;
     cycles begun = 0, done = 0;
   };
 
-  /// Stores are written in the order of the program. Those that are written stay as long as their time has not come.
+  /// The store buffer: stores are written in program order. A written store is kept until the thread's clock has
+  /// reached its time, so that it takes room and is forwarded until then.
   struct store_queue {
-    std::uint32_t first = 0, end = 0;  ///< of those that are kept
-    std::uint32_t next = 0;            ///< to be written; `end`: all are
-    bool hit_since = false;            ///< a store has hit since the youngest
-    bool awaited = false;              ///< the thread can't go on before …
-    std::uint32_t awaited_until = 0;   ///< … all older than this one are written
-    cycles done = 0;                   ///< when the last that is written was
+    std::uint32_t first = 0, end = 0;  ///< the kept stores are numbered first to end - 1
+    std::uint32_t next = 0;            ///< the next store to be written; `end`: all are written
+    bool hit_since = false;            ///< a store has hit since the youngest one was buffered
+    bool awaited = false;              ///< the thread waits …
+    std::uint32_t awaited_until = 0;   ///< … until all stores before this number are written
+    cycles done = 0;                   ///< when the latest written store was written
     std::array<buffered_store, most_store_entries> entries{};
 
     buffered_store& at(std::uint32_t n) { return entries[n % most_store_entries]; }
@@ -175,13 +180,14 @@ class simulation {
     }
   };
 
-  /// After a compare-and-swap that failed, until the thread does something else: anything but load that word, try again, or
-  /// store to others. What it could learn otherwise may be newer than what was found.
+  /// After a failed compare-and-swap, the core keeps the line for a retry. The state ends with any other access of the
+  /// thread than a load of that word, a retry, or a store to another word: such an access could return a value that is
+  /// newer than the one found.
   struct retry {
     const void* word = nullptr;
     std::uint64_t found = 0;
     cycles until = 0;
-    unsigned left = 0;  ///< how many more may follow
+    unsigned left = 0;  ///< retries that may still hit
   };
 
   struct simulated_thread {
@@ -192,19 +198,19 @@ class simulation {
     bool on_cpu = false;
     bool timed_out = false;
     bool urgent = false;
-    std::uint32_t epoch = 0;  ///< events of an earlier one are void
+    std::uint32_t epoch = 0;  ///< events of an earlier epoch are void
     cycles now = 0;
-    cycles synced = 0;  ///< when it last let others come first
-    cycles owed = 0;    ///< taken from its CPU in the middle of something that takes so much longer
+    cycles synced = 0;  ///< when the thread last let earlier events happen
+    cycles owed = 0;    ///< preempted in the middle of an operation: the operation's remaining time
     cycles on_cpu_since = 0;
     cycles deadline = 0;
     condition waits_for{};
     line* watched = nullptr;
     cycles last_look = 0;
-    std::uint32_t mask = 0;  ///< of a sleeper
+    std::uint32_t mask = 0;  ///< of wake-ups that end its sleep
     store_queue stores;
     retry again;
-    const line* fetched = nullptr;  ///< by its last load that missed
+    const line* fetched = nullptr;  ///< the line of its last load that missed
     cycles fetched_at = 0;
     std::uint64_t forwarded = 0;
     random chance;
@@ -215,7 +221,7 @@ class simulation {
   struct processor {
     simulated_thread* runs = nullptr;
     std::deque<simulated_thread*> queue;
-    bool slice_ends = false;  ///< the event is on its way
+    bool slice_ends = false;  ///< the event for the slice's end is queued
     cycles slice_end = 0;
     cycles idle_since = 0;
   };
@@ -230,7 +236,8 @@ class simulation {
     return events_.pop(e) ? next(e) : nullptr;
   }
   simulated_thread* next(event e);
-  /// The running thread gives way: it has an event under way, or somebody will give it one.
+  /// Switches to the thread of the next event. The running thread has an event queued, or another thread will queue one
+  /// for it.
   void give_way() { give_way_to(next()); }
   void give_way_to(simulated_thread* after);
   void sync() {
@@ -270,11 +277,11 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
-  /// What so many cycles of a core take while other hardware threads want its pipelines, too.
+  /// How long n cycles of work take while other hardware threads of the core use its pipelines.
   cycles paced(const simulated_thread& t, cycles n) const {
     return n * instruction_paces_[working_[t.core]][spinning_[t.core]] / 1024;
   }
-  /// The same for one that spins.
+  /// The same for n cycles of a spinning thread.
   cycles paced_spinning(const simulated_thread& t, cycles n) const {
     return n * instruction_paces_[working_[t.core] + 1][spinning_[t.core] - 1] / 1024;
   }
@@ -282,8 +289,8 @@ class simulation {
   bool was_asked_for_with_load(const simulated_thread& t, const line& l) const;
   bool keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const;
   struct journey {
-    cycles there;  ///< to who decides when the access is served
-    cycles late;   ///< by how much the answer is
+    cycles there;  ///< to the cache or home that orders the access
+    cycles late;   ///< random delay of the answer
   };
   journey travel(line& l, unsigned core, bool write) {
     const cycles one_way = coherence_.one_way(l, core, write);
@@ -307,7 +314,6 @@ class simulation {
   void watch_slice(unsigned cpu);
   processor* idle_for(const simulated_thread& t);
   cycles to_awake(const simulated_thread& t, cycles now);
-  [[noreturn]] void complain();
   std::string what_is_waited_for() const;
 
   static inline simulation* current_ = nullptr;
@@ -320,12 +326,12 @@ class simulation {
   event_queue events_;
   std::vector<std::unique_ptr<simulated_thread>> threads_;
   std::vector<processor> cpus_;
-  std::vector<unsigned> working_, spinning_;  // hardware threads of each core
+  std::vector<unsigned> working_, spinning_;  // how many hardware threads of each core do so
   static constexpr unsigned most_hardware_threads = 16;
-  std::array<std::array<std::uint32_t, most_hardware_threads + 2>, most_hardware_threads + 2>
-      paces_{};  // by those two, in 1/1024
+  // Indexed by those two numbers, in 1/1024.
+  std::array<std::array<std::uint32_t, most_hardware_threads + 2>, most_hardware_threads + 2> paces_{};
   decltype(paces_) instruction_paces_{};
-  std::vector<simulated_thread*> sleepers_;  // first come, first woken
+  std::vector<simulated_thread*> sleepers_;  // woken in this order
   unsigned idle_cpus_ = 0, living_ = 0;
   simulated_thread* me_ = nullptr;
   fiber main_;
