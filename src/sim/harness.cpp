@@ -35,11 +35,11 @@ const simulated_lock& known_lock(const std::string& name) {
                            " (usher list shows most)");
 }
 
-/// From one pthread_create() to the next: 50000 in 0.9 s on a Xeon E5-2670 (Lawrence Livermore, "Why Pthreads?",
-/// hpc-tutorials.llnl.gov/posix/why_pthreads); 0.7 to 2 s on others of that table. Here, on a virtual machine of 2026, 72 in a row: median
-/// 19 to 37 µs.
+/// From one pthread_create() to the next: 50000 took 0.9 s on a Xeon E5-2670 (Lawrence Livermore, "Why Pthreads?",
+/// hpc-tutorials.llnl.gov/posix/why_pthreads), 0.7 to 2 s on other computers of that table. On a virtual machine of
+/// 2026, 72 in a row took a median of 19 to 37 µs each.
 constexpr std::uint64_t creation_ns = 18000;
-/// A thread's part of the time in which all have had two turns, at a microsecond a turn: chosen.
+/// The part of a thread in the time in which all threads have two turns, at a microsecond a turn: chosen, not measured.
 constexpr std::uint64_t turns_ns = 2000;
 constexpr unsigned most_placed = 10000;
 constexpr std::pair<const char*, placement> placements[]{
@@ -49,7 +49,7 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
   const unsigned n = thread % m.cpus();
   const unsigned used = m.used_cores != 0 ? m.used_cores : m.cores;
   if (where == placement::even) {
-    // An equal part of the threads to each socket, the first ones to the first.
+    // Consecutive threads fill a socket; each socket gets the same number.
     const unsigned a_socket = (threads + m.sockets - 1) / m.sockets, k = thread % a_socket;
     return ((thread / a_socket % m.sockets) * m.cores + k % m.cores) * m.hardware_threads +
            k / m.cores % m.hardware_threads;
@@ -58,20 +58,21 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
     const unsigned hardware_thread = n / m.all_cores(), k = n % m.all_cores();
     return ((k % m.sockets) * m.cores + k / m.sockets) * m.hardware_threads + hardware_thread;
   }
-  // The used cores of all sockets, hardware thread by hardware thread, then the others.
+  // First the used cores of all sockets: the first hardware thread of each core, then the second …; then the other
+  // cores.
   const unsigned first = m.sockets * used * m.hardware_threads;
   const unsigned part = n < first ? used : m.cores - used, skip = n < first ? 0 : used, k = n < first ? n : n - first;
   const unsigned hardware_thread = k / (m.sockets * part), core = k % (m.sockets * part);
   return (core / part * m.cores + skip + core % part) * m.hardware_threads + hardware_thread;
 }
 
-/// Where the point's threads begin.
+/// The CPU that the point's thread begins on.
 unsigned cpu_of(const machine& m, const placing& asked, placement otherwise, unsigned thread, unsigned threads) {
   if (!asked.cpus.empty()) return asked.cpus[thread % asked.cpus.size()];
   return cpu_of(m, asked.where.value_or(otherwise), thread, threads);
 }
 
-/// On how many CPUs the point's threads begin.
+/// The number of CPUs that the point's threads begin on.
 unsigned cpus_of(const machine& m, const point& p) {
   const std::vector<unsigned> cpus = read_placement(p.placement).cpus;
   if (cpus.empty()) return std::min(p.threads, m.cpus());
@@ -79,7 +80,7 @@ unsigned cpus_of(const machine& m, const point& p) {
       std::set<unsigned>(cpus.begin(), cpus.begin() + std::min<std::ptrdiff_t>(p.threads, std::ssize(cpus))).size());
 }
 
-/// When each of the point's threads begins: one creates them all.
+/// When each of the point's threads begins: one thread creates them all.
 std::vector<std::uint64_t> arrivals_ns(const point& p) {
   std::vector<std::uint64_t> all(p.threads);
   if (p.together) return all;
@@ -92,7 +93,7 @@ std::vector<std::uint64_t> arrivals_ns(const point& p) {
   return all;
 }
 
-/// Events have 40 bits for their time; some are beyond the end.
+/// The time of an event has 40 bits. The limit leaves room for events after the end of the run.
 void check_time(const machine& m, const point& p) {
   constexpr double most = 0xf000000000;
   const std::uint64_t warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
@@ -126,7 +127,7 @@ double cpu_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-/// A thread of another process: a quarter of the time it wants a CPU.
+/// A thread of another process, which wants a CPU for a quarter of the time.
 void disturb(world& w) {
   simulation& s = w.sim();
   const cycles burst = s.on().from_ns(2000000);
@@ -137,7 +138,7 @@ void disturb(world& w) {
   }
 }
 
-/// What is counted over the whole run, at one time.
+/// The counts since the beginning of the run, at one time.
 struct totals {
   simulation::counts s;
   caches::counts c;
@@ -194,8 +195,8 @@ void note_throughput(result& r, world& w, const machine& m, const point& p, cons
   const double half_us = static_cast<double>(p.run_ns) / 2000;
   r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
   r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
-  // In a program with one lock each thread has operations. A thread without one may still wait for its CPU in a run that is
-  // shorter than the usual one; in a run of the usual length each thread had its CPU, and the lock excludes it.
+  // In a program with one lock each thread has operations. A thread without one may still wait for its CPU in a run
+  // that is shorter than the usual one; in a run of the usual length each thread had its CPU, and the lock excludes it.
   const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) && p.run_ns < usual_run_ns(m, p) &&
                          std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
   r.settled = w.counted().settled() && arrivals_ns(p).back() <= r.warm_up_ns && !one_waits;
@@ -318,8 +319,8 @@ std::uint64_t usual_run_ns(const machine& m, const point& p) {
   constexpr std::uint64_t ms = 1000000;
   const unsigned cpus = cpus_of(m, p);
   if (p.threads <= cpus || !m.os) return 2 * ms;
-  // A few threads that have the CPUs first need not wait for the others, who wait for CPUs. A fifth of the run comes before what
-  // is measured: by then each thread has had several slices.
+  // In a shorter run the threads that get the CPUs first never meet the others, which wait for CPUs. The warm-up is a
+  // fifth of this: long enough for several slices of each thread.
   const std::uint64_t slices = (25 * p.threads + cpus - 1) / cpus;
   return std::max(2 * ms, slices * m.to_ns(m.os->slice));
 }

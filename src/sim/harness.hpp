@@ -1,4 +1,4 @@
-// A point of a figure: one run of a benchmark program on a simulated machine, and what it says.
+// A point of a figure: one run of a benchmark program on a simulated machine, and its results.
 #pragma once
 
 #include <cstdint>
@@ -24,29 +24,30 @@ struct point {
   std::map<std::string, long> parameters;
   std::uint64_t run_ns = 2000000;
   bool pinned = false;  ///< threads stay on their CPUs
-  unsigned others =
-      0;              ///< threads of other processes, each of which wants a CPU for a quarter of the time, 2 ms at once
-  bool watch = true;  ///< the lock, too: fairness in the short term, waits
-  std::optional<std::uint64_t> spin_ns;  ///< how long waiters that park spin first; else as the machine says
-  std::string placement;  ///< where threads begin, as read_placement() takes it; empty: as the program has it
-  bool together = false;  ///< all threads begin at once, as from a barrier; else as they are created, one by one
-  std::optional<std::uint64_t> warm_up_ns;  ///< before what is measured; else usual_warm_up_ns()
+  /// Threads of other processes. Each wants a CPU for a quarter of the time, in pieces of 2 ms.
+  unsigned others = 0;
+  bool watch = true;                     ///< also measure the lock: waits, holds, short-term fairness
+  std::optional<std::uint64_t> spin_ns;  ///< how long waiters poll before they park; else as the machine says
+  std::string placement;  ///< where threads begin, as read_placement() takes it; empty: the program's placement
+  bool together = false;  ///< all threads begin at once, as from a barrier; else one after another, as they are created
+  std::optional<std::uint64_t> warm_up_ns;  ///< the time before the measured time; else usual_warm_up_ns()
 };
 
-/// What was seen of threads that do the same.
+/// Results of the threads that do the same.
 struct group : workloads::group {
-  std::uint64_t bypasses = 0;  ///< of each other
+  std::uint64_t bypasses = 0;  ///< within the group
 };
 
 struct result {
   double throughput = 0;                   ///< operations a microsecond, all threads
   std::vector<std::uint64_t> operations;   ///< of each thread
-  double first_half = 0, second_half = 0;  ///< of the measured time: its throughput
-  /// They differ by no more than chance explains, see settling.hpp; all threads had come; and where threads share CPUs, each had an
-  /// operation (of programs with one lock).
+  double first_half = 0, second_half = 0;  ///< throughput in each half of the measured time
+  /// The halves differ by no more than noise explains (settling.hpp); all threads had begun before the measured time;
+  /// and in a program with one lock whose threads share CPUs, each thread has an operation.
   bool settled = true;
-  std::vector<unsigned>
-      sockets;  ///< of the CPU that is each thread's own at first; a late one may begin on an idle CPU
+  /// The socket of the CPU that each thread is placed on. A thread that begins while that CPU is busy may begin on an
+  /// idle one.
+  std::vector<unsigned> sockets;
   // of the program's lock, if it has one
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0, leaders_too_late = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
@@ -62,8 +63,8 @@ struct result {
   double cpu_seconds = 0;
 };
 
-/// "compact", "scattered", "even", or CPUs ("0,18,1..3"): the n-th of them is thread n's, and after the last comes the first again.
-/// A thread begins as one that is woken: on an idle CPU if its own is not, unless threads stay on theirs.
+/// "compact", "scattered", "even", or a list of CPUs ("0,18,1..3"): thread n begins on the n-th of them, modulo their
+/// number. A thread is scheduled as a woken one: on an idle CPU if its own is busy, unless threads are pinned.
 struct placing {
   std::optional<workloads::placement> where;
   std::vector<unsigned> cpus;
@@ -72,22 +73,22 @@ struct placing {
 /// Throws std::runtime_error, one line.
 placing read_placement(const std::string& text);
 
-/// What can be run.
+/// The programs that can be run.
 std::span<const workloads::description> programs();
 
-/// Whether the point can be run on the machine. Throws std::runtime_error, one line: an unknown program or lock, a parameter out of
-/// bounds, no room for so many threads.
+/// Checks that the point can be run on the machine. Throws std::runtime_error, one line: an unknown program or lock, a
+/// parameter out of bounds, more threads than the machine can run.
 void check_point(const machine& m, const point& p);
 
-/// How long a run must be to be told from how it began: 2 ms, or where threads share CPUs, the machine's or those of their placement,
-/// many time slices. Throws what read_placement() does.
+/// The default length of a run, long enough that its beginning does not dominate: 2 ms, or where threads share CPUs
+/// (the machine's, or those of their placement) many time slices. Throws what read_placement() does.
 std::uint64_t usual_run_ns(const machine& m, const point& p);
 
-/// What comes before the measured time where the point does not say: a fifth of it, and as long as threads take to come and have
-/// their first turns: on the average, or where by the seed the last comes later, until it has had its own.
+/// The default warm-up: a fifth of the measured time, and long enough for all threads to begin and to have their first
+/// turns: on average, or, where the seed lets the last thread begin later, until all have had a turn after that.
 std::uint64_t usual_warm_up_ns(const point& p);
 
-/// Throws what check_point() does, workloads::bad_program, deadlock. `by`: somebody who wants to know each step.
+/// Throws what check_point() does, workloads::bad_program, deadlock. `by`: a trace of the run.
 result run_point(const machine& m, const point& p, trace* by = nullptr);
 
 }  // namespace usher::sim

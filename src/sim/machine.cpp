@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint64_t most_cache_bytes = std::uint64_t{1} << 33, most_tlb_entries = 1 << 20,
                         most_cache_lines = std::uint64_t{1} << 28, most_poll_period = 1 << 20;
 
-/// Reads the keys of one section. A number is a table of `value`, `source` and, if a figure was matched with it, `fitted`.
+/// Reads the keys of one section. A number is a table of `value`, `source` and, if a figure was matched with it,
+/// `fitted`.
 class section {
  public:
   section(const std::string& file, const char* name, const toml::table& values, std::vector<std::string>& fitted)
@@ -331,7 +332,8 @@ class machine_reader {
     if (table == nullptr) throw bad_machine(file_ + ": section [" + name + "] is missing");
     return {file_, name, *table, m_.fitted};
   }
-  /// For a key that only has an effect with another value of the key `by`. A file may keep it; a change of it alone is refused.
+  /// For a key that only has an effect with another value of the key `by`. A file may keep it; a change of it alone is
+  /// refused.
   void allow_without_effect(section& s, const std::string& of, const char* key, const char* by, std::uint64_t value) {
     s.allow_without_effect(key);
     if (changes_.contains(of + "." + key) && !changes_.contains(of + "." + by))

@@ -113,13 +113,14 @@ struct machine {
   };
   std::optional<cache> caches;
 
-  // ---- ingredients of the model that tests switch off to show their effect (docs/simulation.md). No file sets them ----
-  bool ordered_by_arrival =
-      true;  ///< misses are served in order of arrival; else of departure: near cores have no advantage
+  // ---- ingredients of the model that tests switch off to show their effect (docs/simulation.md). No file sets them
+  // ----
+  /// Misses are served in order of arrival; else of departure: near cores have no advantage.
+  bool ordered_by_arrival = true;
   bool keeps_for_retry = true;  ///< a compare-and-swap that is retried at once after a failure hits
   bool merges_fills = true;     ///< a read waits for another hardware thread's fill of the line; else it hits at once
-  bool hardware_threads_slow_all =
-      true;  ///< sharing a core slows instructions of locks, too; else only work of programs
+  /// Sharing a core slows instructions of locks, too; else only work of programs.
+  bool hardware_threads_slow_all = true;
   /// Spinners load the word again at random moments of their loops; else all at once, in the order of their numbers.
   bool random_refetch = true;
 

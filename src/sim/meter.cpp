@@ -37,8 +37,8 @@ void meter::admitted(unsigned thread, unsigned socket, cycles now) {
     return;
   }
   history_.push_back(std::uint16_t(thread));
-  // Only now all are known who had come by then: a thread says that it comes before others have got as far, where it has only
-  // computed since it last met anybody.
+  // Whether a thread waited when the lock was released is only known now: arrivals are reported out of order, because a
+  // thread that only computes runs ahead of the others.
   if (mine.arrived <= free_since_ || by_coming_.first() <= free_since_) hand_overs_.push_back(now - free_since_);
   waits_.push_back(now - mine.arrived);
   found_free_ += mine.arrived >= free_since_ ? 1 : 0;
@@ -49,7 +49,7 @@ void meter::admitted(unsigned thread, unsigned socket, cycles now) {
 
 void meter::count_bypass(unsigned thread, cycles order) {
   if (order <= order_known_) return;
-  const cycles early = order - order_known_;  // who had come before that is overtaken
+  const cycles early = order - order_known_;  // a waiter that arrived before this is bypassed
   const unsigned kind = kind_of(thread);
   const bool of_my_kind = by_order_[kind].first() < early;
   bypasses_ += of_my_kind || by_order_[1 - kind].first() < early ? 1 : 0;

@@ -1,5 +1,4 @@
-// What happened at one lock in the measured time: who came, who waited for how long, who got in, who held it. Whoever looks on
-// costs no simulated time.
+// Measures one lock in the measured time: arrivals, waits, admissions, holds. Measuring costs no simulated time.
 #pragma once
 
 #include <array>
@@ -21,13 +20,13 @@ class meter : public observer {
  public:
   meter(const machine& m, unsigned threads, cycles begin, cycles end);
 
-  /// Threads of two kinds, told before anybody comes: overtakings are also counted among those of one.
+  /// Divides the threads into two kinds, before the first arrival: bypasses are also counted within each kind.
   void kinds(std::vector<bool> is_one_of_some) { is_one_of_some_ = std::move(is_one_of_some); }
 
   void watch(const void* lock) { lock_ = lock; }
   bool watches(const void* lock) const { return lock == lock_; }
 
-  // ---- from around the lock ----
+  // ---- called by the program's side of lock() and unlock() ----
   void arrived(unsigned thread, cycles now);
   void admitted(unsigned thread, unsigned socket, cycles now);
   void released(cycles now);
@@ -35,32 +34,34 @@ class meter : public observer {
     if (measured(now)) unlocks_.push_back(now - began);
   }
 
-  // ---- from within: the thread has its place in the order; not every lock says so ----
+  // ---- called from within the lock: the thread has its place in the order of admission; not every lock reports this
+  // ----
   void doorway(const void* lock, unsigned thread, cycles now) override;
   void leader_too_late(cycles now) override { leaders_too_late_ += measured(now) ? 1 : 0; }
 
-  // ---- afterwards ----
+  // ---- results ----
 
   const std::vector<std::uint16_t>& history() const { return history_; }
   std::uint64_t between_sockets() const { return between_sockets_; }
-  /// Admissions while somebody waited who had come 5 µs earlier or more: a doorway takes its time, and who begins it first need not be
-  /// first.
+  /// Admissions while another thread waited that had arrived at least 5 µs earlier. The 5 µs allow for the doorway: the
+  /// thread that enters it first need not leave it first.
   std::uint64_t bypasses() const { return bypasses_; }
-  /// Of those, of somebody of the same kind.
+  /// Of those, the ones that bypassed a thread of the same kind.
   std::uint64_t bypasses_among(bool some) const { return bypasses_among_[some ? 1 : 0]; }
-  /// Leaders of groups who had to queue up behind another regular (MCSg, Fig 9).
+  /// How often the leader of a group had to queue behind another group (MCSg, Fig 9).
   std::uint64_t leaders_too_late() const { return leaders_too_late_; }
-  /// Of these threads. Includes what those have waited who were not in at the end: a lower bound of the longest.
+  /// Waits of these threads. A thread that still waited at the end counts with its wait until then, so the longest is a
+  /// lower bound.
   durations waits(const std::function<bool(unsigned)>& of) const;
   durations holds() const { return of(holds_); }
-  /// What unlock() takes.
+  /// Durations of unlock().
   durations unlocks() const { return of(unlocks_); }
-  /// From the beginning of unlock() to the next admission, where somebody waits.
+  /// From the beginning of unlock() to the next admission, if a thread waits.
   durations hand_overs() const { return of(hand_overs_); }
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
-  /// Admissions of threads that came when nobody held the lock, and were the next to get in.
+  /// Admissions of threads that arrived while the lock was free, and were the next to be admitted.
   std::uint64_t found_free() const { return found_free_; }
-  /// Part of the measured time in which the lock was held.
+  /// The part of the measured time in which the lock was held.
   double utilisation() const;
 
  private:
@@ -68,7 +69,7 @@ class meter : public observer {
 
   void count_bypass(unsigned thread, cycles order);
   unsigned kind_of(unsigned thread) const { return thread < is_one_of_some_.size() && is_one_of_some_[thread] ? 1 : 0; }
-  durations of(std::vector<std::uint64_t> cycles) const;  // a copy: finding percentiles reorders
+  durations of(std::vector<std::uint64_t> cycles) const;  // by value: percentile() reorders it
   bool measured(cycles t) const { return t > begin_ && t <= end_; }
 
   struct visitor {
@@ -80,8 +81,8 @@ class meter : public observer {
   const void* lock_ = nullptr;
   std::vector<visitor> visitors_;
   std::vector<bool> is_one_of_some_;
-  waiting_line by_coming_;                ///< all who wait
-  std::array<waiting_line, 2> by_order_;  ///< those of each kind
+  waiting_line by_coming_;                ///< all waiting threads, by arrival
+  std::array<waiting_line, 2> by_order_;  ///< those of each kind, by their place in the order of admission
   unsigned last_socket_ = 0;
   cycles held_since_ = 0, held_ = 0, free_since_ = 0;
   std::uint64_t between_sockets_ = 0, bypasses_ = 0, found_free_ = 0, leaders_too_late_ = 0;
@@ -89,7 +90,7 @@ class meter : public observer {
   std::vector<std::uint16_t> history_;
   std::vector<std::uint64_t> waits_;  // of each admission
   std::vector<std::uint64_t> holds_, unlocks_, hand_overs_;
-  std::vector<std::pair<unsigned, cycles>> late_;  // who got in after the end, and when it had come
+  std::vector<std::pair<unsigned, cycles>> late_;  // threads that were admitted after the end, and their arrivals
 };
 
 }  // namespace usher::sim

@@ -1,5 +1,5 @@
-// The second platform: the simulated machine. Every operation of a lock is carried out on the real object, in the order of
-// simulated time, and costs what the machine says.
+// The simulated platform. Every operation of a lock is executed on the real object, in the order of simulated time, and
+// costs as many cycles as the machine says.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class simulated_atomic {
   }
   void store(T v, order o = seq_cst) {
     auto& s = simulation::current();
-    if (o == seq_cst)  // as the hardware does it: by an exchange
+    if (o == seq_cst)  // as on x86, an exchange
       s.modify(&value_, sizeof value_);
     else if (s.store(&value_, v, sizeof v))
       return;
@@ -73,7 +73,7 @@ class simulated_atomic {
     return compare_exchange_strong(expected, v, success, failure);
   }
 
-  /// Without cost: for conditions that are evaluated for a spinning thread, and for who looks on.
+  /// Reads the value at no cost: for conditions of spinning threads, for meters and traces.
   T peek() const { return value_; }
   const void* place() const { return &value_; }
 
@@ -85,7 +85,7 @@ class simulated_atomic {
     value_ = operation(old);
     return old;
   }
-  /// On machines that have nothing but compare-and-swap.
+  /// For machines that have no read-modify-write but compare-and-swap.
   template <class Operation>
   T loop(Operation operation) {
     for (T seen = load();;)
@@ -147,7 +147,7 @@ struct simulated {
     if (pred(v)) return v;
     if (l.ns == 0) return std::nullopt;
     auto& s = simulation::current();
-    // No budget is without limit, however short: the engine takes 0 for that.
+    // At least 1: for the engine, 0 means no limit.
     const cycles limit = std::max<cycles>(1, s.on().from_ns(l.ns)),
                  yields_after = s.on().os ? s.on().os->yields_after * s.on().poll_period : 0;
     if (yields_after != 0 && yields_after < limit) return await_then_yield(w, pred, o, yields_after, limit);
@@ -155,7 +155,7 @@ struct simulated {
     if (!s.spin(a.on(w), limit)) return std::nullopt;
     return a.seen;
   }
-  /// Looks for about a microsecond, then offers the CPU to others between looks.
+  /// Polls for about a microsecond, then yields between polls.
   template <class T, class Pred>
   static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling_then_yielding>) {
     for (;;) {
@@ -173,7 +173,7 @@ struct simulated {
       simulation::current().yield();
     }
   }
-  /// Sleeps for so long between two looks.
+  /// Sleeps for the policy's period between two polls.
   template <class T, class Pred>
   static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::sleeping> policy) {
     auto& s = simulation::current();
@@ -182,8 +182,8 @@ struct simulated {
       if (pred(v)) return v;
     }
   }
-  /// A monitor instruction is a spin loop that does not disturb the core's other hardware threads: a spinner here never looks before
-  /// the line is written. Its lighter weight is not modelled.
+  /// Waiting by a monitor instruction is simulated as spinning: a simulated spinner loads the word only after a write,
+  /// too. That it slows other hardware threads of the core less is not modelled.
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
                                 look::within<look::by::monitoring> l) {
@@ -243,12 +243,12 @@ struct simulated {
     T& object_;
   };
 
-  /// From 1 on, as natively: 0 is a thread without a record.
+  /// From 1 on: natively, 0 is a thread without a record.
   static std::uint32_t thread_index() { return simulation::current().thread() + 1; }
   static constexpr std::uint32_t most_numa_nodes = most_sockets;
   static std::uint32_t numa_node() { return simulation::current().node(); }
   static std::uint32_t thread_id() { return thread_index(); }
-  static std::uint32_t priority(std::uint32_t = 0) { return 0; }  ///< the scheduler that is simulated knows none
+  static std::uint32_t priority(std::uint32_t = 0) { return 0; }  ///< the simulated scheduler has none
   template <class Tag>
   static atomic<std::uint32_t>* table() {
     return table_of(Tag::kind);
@@ -280,7 +280,8 @@ struct simulated {
  private:
   static void leader_too_late();
 
-  /// What a thread waits for, and the value that it found at last: the word may change again before the thread goes on.
+  /// The predicate that a thread waits for, and the value that satisfied it: the word may change again before the
+  /// thread continues.
   template <class T, class Pred>
   struct awaited {
     const Pred& pred;
@@ -311,7 +312,7 @@ struct simulated {
     return std::nullopt;
   }
 
-  /// A 64-bit word is compared by its upper half.
+  /// Of a 64-bit word the upper half is compared, as in a futex call.
   template <class T>
   static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, cycles limit) {
     const condition unchanged{[](void* context, const void* word) {

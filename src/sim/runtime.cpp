@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t line_bytes = 64, sector_bytes = 128, word_bytes = sizeof(simulated_atomic<std::uint32_t>);
 
-// As table_kind has them.
+// In the order of table_kind.
 constexpr std::array<const char*, 3> table_names{"array", "identities", "chains"};
 
 std::string thread_name(std::size_t n) {
@@ -23,7 +23,7 @@ constexpr std::size_t rounded(std::size_t bytes) {
 
 }  // namespace
 
-/// Of the thread whose it was at first: queue locks pass nodes on.
+/// Names the node after the thread that had it first: queue locks pass nodes on.
 std::string runtime::name_in_node(std::size_t offset) {
   using node = queue_node<simulated>;
   const std::size_t slot = offset / line_bytes, at = offset % line_bytes, nth = slot % nodes_a_thread;

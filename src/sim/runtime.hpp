@@ -1,5 +1,5 @@
-// What a simulated process has besides its threads: queue nodes, the tables that locks share, how long waiters stay awake, who
-// watches arrivals and admissions.
+// What a simulated process has besides its threads: queue nodes, the tables that locks share, the wait limits, and the
+// observer of arrivals.
 #pragma once
 
 #include <array>
@@ -10,18 +10,18 @@
 
 namespace usher::sim {
 
-/// Sees threads come to a lock and get in. Costs no simulated time.
+/// Is told what only the lock's code knows. This costs no simulated time.
 class observer {
  public:
   virtual ~observer() = default;
   virtual void doorway(const void* lock, unsigned thread, cycles now) = 0;
-  /// The leader of a group has to queue up behind another group.
+  /// The leader of a group must queue behind another group.
   virtual void leader_too_late(cycles now) = 0;
 };
 
 class runtime {
  public:
-  /// In the simulation's arena: nodes for so many threads, each node in a line of its own.
+  /// Allocates in the simulation's arena: nodes for so many threads, each node in a line of its own.
   runtime(simulation& s, unsigned threads);
   ~runtime();
   runtime(const runtime&) = delete;
@@ -48,7 +48,7 @@ class runtime {
 
   struct slot {
     queue_node<simulated>* node;
-    bool used;  // costs nothing: natively a word in the node's own line
+    bool used;  // not a simulated word: natively it lies in the node's line, which the thread accesses anyway
   };
 
   static std::string name_in_node(std::size_t offset);

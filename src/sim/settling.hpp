@@ -1,4 +1,4 @@
-// How operations are spread over the measured time: whether a run had settled when it was measured.
+// Whether a run had settled when it was measured, judged by how its operations are spread over the measured time.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,10 @@
 
 namespace usher::sim {
 
-/// Operations in each of twenty equal parts of the measured time. The noise of a run's throughput is estimated from how much the parts of
-/// a half differ (batch means; Law and Kelton, Simulation Modeling and Analysis): a queue lock's operations come more evenly than
-/// independent ones would, those of threads that sleep come in bursts, so that the count alone does not say how far it is off.
+/// Counts the operations in each of twenty equal parts of the measured time. The noise of the throughput is estimated
+/// from the differences between the parts of a half (batch means; Law and Kelton, Simulation Modeling and Analysis).
+/// The count alone does not say how noisy it is: operations under a queue lock are more regular than independent ones,
+/// those of threads that sleep come in bursts.
 class settling {
  public:
   static constexpr unsigned parts = 20;
@@ -17,9 +18,9 @@ class settling {
   settling(std::uint64_t time, unsigned threads)
       : threads_(threads), a_part_(std::max<std::uint64_t>(1, (time + parts - 1) / parts)) {}
 
-  /// An operation, so long after the measured time began: from 1 to its length.
+  /// Counts an operation. `after`: time since the measured time began, from 1 to its length.
   void note(std::uint64_t after) {
-    if (after - part_begin_ - 1 >= a_part_) [[unlikely]]  // also where a thread's clock is behind another's
+    if (after - part_begin_ - 1 >= a_part_) [[unlikely]]  // also if this thread's clock is behind another's
       find(after);
     counts_[part_]++;
   }
@@ -27,15 +28,15 @@ class settling {
   std::uint64_t first_half() const { return sum(0, parts / 2); }
   std::uint64_t second_half() const { return sum(parts / 2, parts); }
 
-  /// False if the halves differ by more than a tenth and by four standard errors; if there is another place where what comes before
-  /// differs from what follows, by seven; or if there is too little to tell: less than an operation for each thread may be of a
-  /// beginning that is longer than the run. Two halves alone would not show that a lock fell into another state in the middle
-  /// of one: it would pass for noise.
+  /// False if the halves differ by more than a tenth and by four standard errors; if at any other place the parts
+  /// before differ from the parts after by more than a tenth and by seven standard errors; or if there are fewer
+  /// operations than threads, because then the whole run may be its beginning. The two halves alone would not show a
+  /// change of the lock's state in the middle of a half: it would pass for noise.
   bool settled() const;
 
  private:
-  static constexpr std::uint64_t fewest =
-      10;  ///< operations of which anything can be told, and one for each thread. Chosen
+  /// The fewest operations that allow a judgement; also one for each thread. Chosen, not measured.
+  static constexpr std::uint64_t fewest = 10;
 
   void find(std::uint64_t after) {
     part_ = unsigned((after - 1) / a_part_);

@@ -21,7 +21,7 @@ constexpr family<simulated_lock> make_simulated_family(const family_names& names
 
 std::span<const family<simulated_lock>* const> families();
 
-/// What is not in the catalogue (variants.cpp).
+/// Locks that are simulated but not in the catalogue (variants.cpp).
 std::span<const family<simulated_lock>> simulated_variants();
 
 }  // namespace usher::sim

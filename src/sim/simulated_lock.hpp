@@ -9,17 +9,17 @@
 
 namespace usher::sim {
 
-/// Its state is simulated memory: it is made, for all zero bytes need not be a simulated atomic's beginning.
+/// The lock is constructed in simulated memory by make(): a simulated atomic need not be all zero bytes at first.
 struct simulated_lock : lock_table {
   void (*make)(void* at);
 
-  /// Or gives its CPU away in another manner: it needs a scheduler.
+  /// Whether waiters park, or give their CPU away in another manner: both need a scheduler.
   bool parks() const { return way_of(kind).parks || way_of(kind).looks != look::by::polling; }
 };
 
 std::span<const simulated_lock* const> simulated_locks();
 
-/// Also one of variants.cpp. Null if there is no such lock.
+/// Finds locks of variants.cpp, too. Null if there is no such lock.
 const simulated_lock* find_simulated_lock(std::string_view name);
 
 }  // namespace usher::sim

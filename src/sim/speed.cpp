@@ -1,11 +1,11 @@
-// How fast the simulator is: runs points one after another, and prints for each what it took. tools/bench_sim.py makes a table of it,
-// tests/sim/test_cost.py counts its instructions.
+// Measures the simulator's speed: runs points one after another, and prints the cost of each. tools/bench_sim.py makes
+// a table of the output; the test cost.simulator counts instructions.
 //
 //     sim_speed MACHINES                                            all groups
 //     sim_speed MACHINES GROUP                                      one of them
 //     sim_speed MACHINES MACHINE WORKLOAD LOCK THREADS MICROSECONDS   one point
 //
-// A line a point: group, lock, threads, seed, seconds of CPU, events, of which looks.
+// One line per point: group, lock, threads, seed, seconds of CPU time, events, loads by spinning threads.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

@@ -14,7 +14,7 @@ namespace {
 
 std::uint64_t value_of(const void* word, unsigned size) {
   std::uint64_t v = 0;
-  std::memcpy(&v, word, std::min<std::size_t>(size, sizeof v));  // little-endian, as all that runs this
+  std::memcpy(&v, word, std::min<std::size_t>(size, sizeof v));  // the host is little-endian
   return v;
 }
 
@@ -72,7 +72,7 @@ void trace::follow(const arena& a, const machine& m, cycles begin) {
   end_ = begin + m.from_ns(ns_);
 }
 
-/// Threads run ahead of each other where they touch nothing that is shared, and so are ahead when they say so.
+/// Steps arrive out of order, because a thread that touches nothing shared runs ahead of the others.
 void trace::over() {
   complete();
   std::stable_sort(entries_.begin(), entries_.end(), [](const entry& a, const entry& b) { return a.time < b.time; });
@@ -117,7 +117,7 @@ void trace::complete() {
   modified_ = last_ = nothing;
 }
 
-/// Null: nobody wants to know.
+/// Null: the step is outside the traced time.
 trace::entry* trace::add(what w, unsigned thread, cycles time, const void* word) {
   complete();
   if (!wanted(time)) return nullptr;

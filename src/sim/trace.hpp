@@ -1,9 +1,9 @@
-// What a simulated run does, step by step, for somebody who wants to read it: each access with what it cost and where the line
-// came from, who is told, who gets in and leaves, who sleeps, wakes, and has which CPU. Whoever looks on costs no simulated time
-// and changes nothing.
+// A log of a simulated run, step by step: each access with its cost and the supplier of the line, the watchers that it
+// notifies, arrivals, admissions and releases, sleeping and waking, CPUs. Tracing costs no simulated time and does not
+// change the run.
 //
-// An access stands at the time at which it takes effect, with what it took from beginning to end. So the log is in the order
-// in which values were read and written, and a read may stand before a write that is done earlier.
+// An access is logged at the time at which it takes effect, with its duration from beginning to end. So the log is in
+// the order in which values were read and written, and a read may stand before a write that was done earlier.
 #pragma once
 
 #include <cstddef>
@@ -27,38 +27,38 @@ class trace {
     leaves,
     // accesses
     reads,
-    writes,    ///< others see it from now on
-    buffers,   ///< a store that waits in the thread's store buffer: its `writes` comes later
-    fetches,   ///< the line of such a store, before its turn to be written
-    modifies,  ///< a read-modify-write; also one that changes nothing
+    writes,    ///< from now on visible to other cores
+    buffers,   ///< a store enters the thread's store buffer: its `writes` comes later
+    fetches,   ///< the line of such a store arrives before the store's turn to be written
+    modifies,  ///< a read-modify-write, even one that changes nothing
     spins,     ///< begins to watch the word
-    looks,     ///< at a word that it watches
-    gives_up,  ///< has watched for as long as it wanted
+    looks,     ///< loads a word that it watches
+    gives_up,  ///< its time limit for watching is over
     // threads and CPUs
     sleeps,
-    naps,  ///< sleeps for a time, and nobody can wake it
+    naps,  ///< sleeps for a fixed time
     wakes,
-    ready,  ///< it was woken, and wants a CPU
+    ready,  ///< was woken and needs a CPU
     gets_cpu,
     loses_cpu,
     moves,
     ends,
   };
 
-  /// Who had the line before an access.
+  /// Which caches had the line before an access.
   struct supply {
     enum class from : std::uint8_t {
       none,
       own_copy,
-      attempt,  ///< it is still here after a compare-and-swap that failed
+      attempt,  ///< kept since the thread's compare-and-swap failed
       cache,
       memory
     } where = from::none;
-    int writer = -1;        ///< the core that had written it and had it alone, else
-    bool alone = false;     ///< of own_copy: nobody else can have had one
-    unsigned here = 0;      ///< caches of the own complex, and …
-    unsigned others = 0;    ///< … of other complexes that had it, the own one left out
-    unsigned distance = 0;  ///< to the nearest
+    int writer = -1;        ///< the core that owned the line; below 0: none, and the fields below count
+    bool alone = false;     ///< for own_copy: no other cache had a copy
+    unsigned here = 0;      ///< caches with a copy in the own complex, without the own one, and …
+    unsigned others = 0;    ///< … in other complexes
+    unsigned distance = 0;  ///< to the nearest of them
   };
 
   struct entry {
@@ -70,34 +70,34 @@ class trace {
     std::uint64_t before = 0, after = 0;
     cycles took = 0;
     supply from;
-    bool goes_on = false;             ///< of looks: what the thread waits for is so
-    unsigned cpu = 0;                 ///< of gets_cpu, loses_cpu, moves
-    std::vector<unsigned> to_others;  ///< who watches the line that is written, who is woken
+    bool goes_on = false;             ///< for looks: the condition holds
+    unsigned cpu = 0;                 ///< for gets_cpu, loses_cpu, moves
+    std::vector<unsigned> to_others;  ///< the threads that watch the written line, or that are woken
 
-    /// In words, without the time and the thread.
+    /// The step in words, without the time and the thread.
     std::string text(const machine& m) const;
   };
 
-  /// The first so many nanoseconds of the measured time.
+  /// Traces the first so many nanoseconds of the measured time.
   explicit trace(std::uint64_t ns) : ns_(ns) {}
   trace(const trace&) = delete;
   trace& operator=(const trace&) = delete;
 
-  /// In the order of time. After the run.
+  /// In order of time. After the run.
   const std::vector<entry>& entries() const { return entries_; }
-  /// What each thread did when the traced time began.
+  /// What each thread did when the traced time began, in words.
   const std::vector<std::string>& at_first() const { return at_first_; }
   cycles begin() const { return begin_; }
 
-  // ---- for who carries the run out ----
+  // ---- called by run_point() ----
 
   void follow(const arena& a, const machine& m, cycles begin);
   void begins_with(std::vector<std::string> threads) { at_first_ = std::move(threads); }
   void over();
 
-  // ---- from within the run ----
+  // ---- called during the run ----
 
-  /// A core is about to get the line, or to hit it. What is told of the access itself comes next.
+  /// A core is about to fetch or to hit the line. The next call reports the access itself.
   void at_line(const line& l, unsigned core, cycles time);
   void at_line_again(const line& l, cycles time);
 
@@ -108,17 +108,17 @@ class trace {
     cycles took;
   };
   void reads(const access& a);
-  /// What waits in its store buffer (none), or what its compare-and-swap has just found (attempt).
+  /// The value is forwarded: from the store buffer (`none`), or as found by a failed compare-and-swap (`attempt`).
   void reads_forwarded(const access& a, cycles time, std::uint64_t value, supply::from where);
-  /// The caller modifies the word when it has said so.
+  /// The caller modifies the word after this call.
   void modifies(const access& a);
-  /// Before the word has the value.
+  /// To be called before the word has the value.
   void writes(const access& a, std::uint64_t value);
   void buffers(const access& a, cycles time, std::uint64_t value);
-  /// A store's line is here, and an older store is not yet written.
+  /// A store's line arrives while an older store is not written yet.
   void fetches_ahead(const access& a);
   void looks(const access& a, bool goes_on);
-  /// By the `wakes` that was noted last.
+  /// The `wakes` that was noted last wakes this thread, too.
   void wakes(unsigned other);
 
   void notes(what w, unsigned thread, cycles time, const void* word, cycles took = 0);
@@ -137,13 +137,13 @@ class trace {
   cycles begin_ = 0, end_ = 0;
   std::vector<entry> entries_;
   std::vector<std::string> at_first_;
-  cycles time_ = 0;  ///< of the access at a line
+  cycles time_ = 0;  ///< of the access that at_line() announced
   const line* line_ = nullptr;
   supply from_;
-  /// What was noted last, if it was wanted.
+  /// The step that was noted last; null if it is outside the traced time.
   static constexpr std::size_t nothing = ~std::size_t{0};
   std::size_t last_ = nothing;
-  /// A word that is modified after it was noted: its value is seen when the next thing happens.
+  /// A read-modify-write whose new value is not known yet: it is read at the next call.
   std::size_t modified_ = nothing;
   const void* modified_word_ = nullptr;
   unsigned modified_size_ = 0;

@@ -1,4 +1,4 @@
-// Locks that are simulated only: what the papers say of parameters and layouts is seen by changing them.
+// Locks that are only simulated: with other parameters and layouts, to check what the papers say about these.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -17,7 +17,7 @@ namespace usher::sim {
 // Named, not unnamed: see catalog/lock.cpp.in.
 namespace variants {
 
-// How far from the head a waiter may watch grant (§2; the paper's: one away).
+// The largest distance from the head at which a waiter watches `grant` (§2; in the paper 1).
 template <class P, class W>
 using near_2 = basic_twa<P, W, shared_array<P>, 2>;
 template <class P, class W>
@@ -25,11 +25,11 @@ using near_4 = basic_twa<P, W, shared_array<P>, 4>;
 template <class P, class W>
 using near_8 = basic_twa<P, W, shared_array<P>, 8>;
 
-// Neighbouring tickets in neighbouring slots (§2; the paper's: 127 slots apart).
+// Consecutive tickets in adjacent slots (§2; in the paper 127 slots apart).
 template <class P, class W>
 using adjacent = basic_twa<P, W, shared_array<P, twa_array::size, 1>>;
 
-/// The array without the lock in the hash: locks in step meet in the same slots (§2).
+/// The array with a hash of the ticket alone, without the lock: locks in step use the same slots (§2).
 template <class P>
 class unsalted_array : public shared_array<P> {
  public:
@@ -40,12 +40,12 @@ class unsalted_array : public shared_array<P> {
 template <class P, class W>
 using unsalted = basic_twa<P, W, unsalted_array<P>>;
 
-// The gang that an unlock brings near (§6, quantized; in the catalogue 4).
+// The number of waiters that an unlock promotes to short-term waiting (§6, quantized; in the catalogue 4).
 template <class P, class W>
 using gang_16 = basic_twa_quantized<P, W, 16>;
 
-/// Callers bring their nodes, as in the MCSg paper's program: the lock need not remember its holder's. Each thread has one, and
-/// holds one lock at a time.
+/// Callers supply queue nodes, as in the MCSg paper's program, so that the lock need not store the holder's node. Each
+/// thread has one node and holds one lock at a time.
 template <class P, class Base, const lock_traits& Traits>
 class brings_node {
  public:
@@ -82,7 +82,7 @@ class brings_node {
 
  private:
   Base base_;
-  bool guest_ = false;  // known to whoever unlocks: costs nothing
+  bool guest_ = false;  // not simulated: in the paper's program the unlocking thread knows it
 };
 template <class P, class W>
 using mcs_node = brings_node<P, mcs_with_node<P, W>, mcs<P, W>::traits>;
@@ -93,7 +93,7 @@ using mcsg_plus_node = brings_node<P, mcsg_plus_with_node<P, W, no_turns>, mcsg_
 template <class P, class W>
 using mcsg_plus_plus_node = brings_node<P, mcsg_plus_with_node<P, W, leader_turns<P, W>>, mcsg_plus_plus<P, W>::traits>;
 
-/// Linux's spin lock on the i386 (2.4): an operation that changes the word, looks while it is held, no back-off.
+/// Linux's spin lock on the i386 (2.4): a read-modify-write, then polling while the lock is held, without back-off.
 template <class P, class W>
 class ttas_linux {
  public:
@@ -113,9 +113,9 @@ class ttas_linux {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-/// Linux's operations: qspinlock.hpp changes the word by nothing but read-modify-writes, and joins the queue by a loop of them. The
-/// kernel stores bytes, and exchanges the half of the word that is the tail. From its listing (5.x): bits 31…16 the tail, 8
-/// pending, 7…0 the locked byte.
+/// qspinlock with the kernel's operations. qspinlock.hpp changes the word by read-modify-writes alone and joins the
+/// queue by a loop of compare-and-swap; the kernel stores bytes, and exchanges the half of the word that is the tail.
+/// From its listing (5.x): bits 31…16 are the tail, 8 is pending, 7…0 are the locked byte.
 template <class P, class W>
 class qspinlock_linux {
  public:
@@ -138,7 +138,8 @@ class qspinlock_linux {
  private:
   static constexpr std::uint32_t held = 1, pending = 1u << 8, both = 0xffff;
 
-  /// Of a part of the word. A load of all of it waits until it is written, as where a processor cannot forward a part.
+  /// Stores a part of the word. A load of the whole word waits until the store is written, as on processors that cannot
+  /// forward from a narrower store.
   template <class Part>
   void store(unsigned at, Part value) {
     auto* const part = static_cast<char*>(const_cast<void*>(word_.place())) + at;
@@ -186,7 +187,7 @@ class qspinlock_linux {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-/// The classic CLH (Craig; Landin and Hagersten): a thread goes on with its predecessor's node, and nothing else knows of it.
+/// The original CLH (Craig; Landin and Hagersten): after unlock() a thread continues with its predecessor's node.
 template <class P, class W>
 class clh_node {
  public:
@@ -211,10 +212,11 @@ class clh_node {
 
  private:
   typename P::template atomic<node_handle> tail_;
-  node_handle mine_ = no_node, before_ = no_node;  // known to whoever unlocks: cost nothing
+  node_handle mine_ = no_node, before_ = no_node;  // not simulated: the unlocking thread knows them
 };
 
-/// C-BO-MCS that releases the global lock before the local one. In a program it would be wrong: see cohort.hpp on the order.
+/// C-BO-MCS that releases the global lock before the local one. In a program it would be wrong: see cohort.hpp on the
+/// order.
 template <class P, class W>
 class cohort_global_first {
   using global_lock = ttas<unhooked<P>, W>;
@@ -258,7 +260,7 @@ class cohort_global_first {
   home homes_[P::most_numa_nodes];
 };
 
-/// The text is part of the type, so that the names have a place.
+/// A string as a template argument, so that each variant's names have static storage.
 template <std::size_t N>
 struct text {
   consteval text(const char (&t)[N]) { std::ranges::copy(t, chars); }

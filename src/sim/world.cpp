@@ -18,7 +18,7 @@ void world::measured_lock::be_named(arena& a, unsigned number) const {
 
 void world::measured_lock::acquire(void (*how)(void*)) {
   simulation& s = simulation::current();
-  s.stores_privately();  // the return address
+  s.stores_privately();  // the call writes its return address
   if (s.traced() != nullptr) [[unlikely]]
     return acquire_traced(how);
   if (meter_ == nullptr) return how(state_);

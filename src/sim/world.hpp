@@ -1,4 +1,4 @@
-// A run of a benchmark program on the simulated machine, as the program sees it (src/bench/programs/program.hpp).
+// The simulated machine as a benchmark program sees it: a `world` of src/bench/programs/program.hpp.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class world {
   using platform = simulated;
   using block = caches::block;
 
-  /// A lock of the catalogue in the run's memory, at the beginning of a sector of its own.
+  /// A lock of the catalogue in the simulated memory, aligned to a pair of lines.
   class measured_lock {
    public:
     measured_lock(const simulated_lock& table, arena& a, meter* watched_by);
@@ -37,11 +37,11 @@ class world {
     const simulated_lock* table_;
     void* state_;
     meter* meter_;
-    cycles since_ = 0;  ///< the owner is in; where somebody looks on
+    cycles since_ = 0;  ///< admission of the owner; only with a trace
   };
   using lock = measured_lock;
 
-  /// A std::mt19937 in shared memory, as libstdc++ lays it out: 624 words of 8 bytes and an index.
+  /// A std::mt19937 in simulated shared memory, laid out as in libstdc++: 624 words of 8 bytes and an index.
   class generator {
    public:
     void step(std::uint64_t n);
@@ -79,10 +79,10 @@ class world {
   };
 
   struct times {
-    std::uint64_t warm_up_ns, run_ns;  ///< before what is measured; that
+    std::uint64_t warm_up_ns, run_ns;  ///< before the measured time; the measured time
   };
 
-  /// `others`: threads beside the program's, of other processes.
+  /// `others`: threads of other processes.
   world(machine m, std::uint64_t seed, unsigned threads, unsigned others, const simulated_lock& table,
         std::map<std::string, long> parameters, times t, bool watch);
 
@@ -102,7 +102,7 @@ class world {
     return made;
   }
 
-  // ---- for who runs the program ----
+  // ---- for run_point() ----
 
   simulation& sim() { return simulation_; }
   const simulation& sim() const { return simulation_; }

@@ -120,8 +120,8 @@ class reflex {
         const task& candidate = *tasks_[id];
         t.overhead(10, 2);
         if (candidate.has_cpu.get() != 0) continue;
-        const std::uint32_t value =
-            1 + (candidate.last.get() == t.index() ? 15u : 0u);  // as Linux 2.4 weighs a warm cache
+        // As Linux 2.4 weighs a warm cache.
+        const std::uint32_t value = 1 + (candidate.last.get() == t.index() ? 15u : 0u);
         if (value > goodness) {
           goodness = value;
           best = id + 1;
