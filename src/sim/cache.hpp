@@ -84,8 +84,8 @@ class caches {
   std::vector<cache> last_, private_, tlbs_;
   std::vector<cycles> channels_free_;
   std::uint32_t sample_ = every;
-  std::vector<std::array<std::uint64_t, 2>>
-      usual_;  // of each block: averages of the loads that the last level and memory answer, of 2^20
+  // Of each block: averages of the loads that the last level and memory answer, of 2^20.
+  std::vector<std::array<std::uint64_t, 2>> usual_;
   std::uint64_t next_line_ = 0, next_page_ = 0;
   counts counts_;
 };
