@@ -1,4 +1,4 @@
-// What is said of a run besides its throughput: how fair it was, over the long and the short term.
+// Metrics of a run besides its throughput: durations, and fairness in the long and the short term.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct durations {
   std::uint64_t median = 0, p99 = 0, longest = 0;
 };
 
-/// What was seen of threads that do the same.
+/// Results of the threads that do the same.
 struct group {
   std::string name;  ///< empty: all
   unsigned threads = 0;
@@ -24,23 +24,25 @@ struct group {
   unsigned waiting_at_end = 0;
 };
 
-/// Gini coefficient: 0 where all have the same, near 1 where one has all.
+/// Gini coefficient: 0 if all shares are equal, near 1 if one thread has everything.
 double gini(std::span<const std::uint64_t> shares);
 
 /// Standard deviation relative to the mean.
 double relative_deviation(std::span<const std::uint64_t> shares);
 
-/// What the thread that got least has, relative to an equal part. 0 where nobody has anything.
+/// The smallest share, relative to an equal share. 0 if all shares are 0.
 double smallest_share(std::span<const std::uint64_t> shares);
 
-/// Average lock working set size (Malthusian Locks, §1): how many threads occur in a window of the admission history, over disjoint
-/// abutting windows. Fewer admissions than a window: of what there are.
+/// Average lock working set size (Malthusian Locks, §1): the number of different threads in a window of the admission
+/// history, averaged over disjoint abutting windows. With fewer admissions than a window has, over one window of all
+/// admissions.
 double working_set(std::span<const std::uint16_t> history, std::size_t window = 1000);
 
-/// Median time to reacquire (§1): admissions of others between two of a thread. 31 where 32 take turns.
+/// Median time to reacquire (§1): the number of admissions of other threads between two of a thread. 31 if 32 threads
+/// take turns.
 double median_reacquire(std::span<const std::uint16_t> history);
 
-/// The value that so large a part (0 to 1) does not exceed. Reorders. 0 of none.
+/// The value that this part of the values (0 to 1) does not exceed. Reorders them. 0 if there are none.
 std::uint64_t percentile(std::vector<std::uint64_t>& values, double part);
 
 }  // namespace usher::workloads

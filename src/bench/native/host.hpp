@@ -1,5 +1,5 @@
-// What a measurement must say about where it was taken: machine, compiler, commit, date, and the share of the
-// CPU that others took meanwhile.
+// The provenance of a measurement: machine, compiler, commit, date, and the share of the CPU time that other processes
+// took.
 #pragma once
 
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-/// The commit that this was built from; from a source file that the build writes.
+/// The commit that the program was built from; defined in a source file that the build writes.
 extern const char* const workloads_commit;
 
 namespace workloads {

@@ -40,7 +40,7 @@ const lock_table& known_lock(const std::string& name) {
   throw std::runtime_error("unknown lock '" + name + "'" + did_you_mean(nearest_lock(name)));
 }
 
-/// "pthread" calls pthread_mutex_lock, and a preloaded library may be what answers.
+/// "pthread" calls pthread_mutex_lock, which may be that of a preloaded library.
 std::string as_bound(const lock_table& lock) {
   const char* const named = std::getenv("USHER_LOCK");
   void* const bound = dlsym(RTLD_DEFAULT, "pthread_mutex_lock");
@@ -62,7 +62,7 @@ void pin(const cpu& to) {
   if (error != 0) throw std::system_error(error, std::generic_category(), "cannot pin a thread");
 }
 
-/// The program's threads, and the first mishap among them.
+/// The program's threads, and the first exception of one of them.
 class team {
  public:
   team(world& w, const program& what, const point& p, const std::vector<cpu>& cpus)
@@ -70,7 +70,7 @@ class team {
     try {
       for (unsigned i = 0; i < p.threads; i++)
         threads_.emplace_back([this, i, seed = p.seed, at = cpus.empty() ? nullptr : &cpus[i]] { work(i, seed, at); });
-    } catch (...) {  // no more threads to be had: those that are there end
+    } catch (...) {  // no more threads can be created: the existing ones end
       note(std::current_exception());
       ready_.count_down(static_cast<std::ptrdiff_t>(p.threads + 1 - threads_.size()));
       join();
@@ -84,13 +84,13 @@ class team {
     wait();
   }
 
-  /// When this returns all threads are at work.
+  /// Returns when all threads are running.
   void start() {
     ready_.arrive_and_wait();
     const std::scoped_lock guard(mutex_);
     if (mishap_) std::rethrow_exception(mishap_);
   }
-  /// Throws what went wrong in a thread.
+  /// Throws the first exception of a thread.
   void join() {
     wait();
     if (mishap_) std::rethrow_exception(mishap_);
@@ -111,7 +111,7 @@ class team {
   void work(unsigned index, std::uint64_t seed, const cpu* at) {
     try {
       if (at != nullptr) pin(*at);
-      // Here, not where threads are started: its memory is then near the CPU that uses it.
+      // Allocated by the thread itself, so that its memory is on the NUMA node of its CPU.
       members_[index] = std::make_unique<world::thread>(world_, index, seed);
     } catch (...) {
       note(std::current_exception());
@@ -139,7 +139,7 @@ class team {
   std::exception_ptr mishap_;
 };
 
-/// What is read around the measured time.
+/// CPU times and resource usage at one moment.
 struct reading {
   ::workloads::cpu_times machine = ::workloads::cpu_times::now();
   rusage own = usage();
@@ -201,8 +201,8 @@ result run_point(const point& p) {
   world w(p.threads, lock, workloads::with_defaults(program.about, p.parameters), program.about.metered);
   team t(w, program, p, cpus);
 
-  // Counts are taken at both ends of the interval, while the threads run: neither the start nor the draining of a queue at the
-  // end belongs to the throughput.
+  // Counts are read at both ends of the interval, while the threads run: the throughput includes neither their start
+  // nor the draining of a queue at the end.
   t.start();
   sleep(std::min(0.1, seconds / 10));
   const reading before;

@@ -1,4 +1,4 @@
-// A point of a figure: one run of a benchmark program on this computer, and what it says.
+// A point of a figure: one run of a benchmark program on this computer, and its results.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct point {
   std::uint64_t seed = 1;  ///< of the threads' generators
   std::map<std::string, long> parameters;
   std::uint64_t run_ns = 1000000000;
-  bool pinned = false;  ///< each thread to a CPU, as the program wants them placed
+  bool pinned = false;  ///< pins each thread to a CPU, by the program's placement
 };
 
 using workloads::group;
 
 struct result {
-  std::string lock;       ///< as asked, and what pthread_mutex_lock is bound to if that is a libusher.so
+  std::string lock;       ///< the lock's name; for pthread locks under a preloaded libusher.so, also the library's lock
   double seconds = 0;     ///< measured
   double throughput = 0;  ///< operations a microsecond, all threads
   std::vector<std::uint64_t> operations;  ///< of each thread
   std::vector<unsigned> sockets;          ///< of each thread, if it is pinned
-  std::optional<bool> exclusive;          ///< whether the lock let one thread in at a time; nullopt: nothing would show
+  std::optional<bool> exclusive;          ///< whether the lock excluded; nullopt: the program cannot tell
   bool metered = false;
   workloads::durations holds;
   double utilisation = 0;  ///< part of the time in which the lock was held
@@ -41,14 +41,16 @@ struct result {
   double cpu_seconds = 0;
 };
 
-/// What can be run.
+/// The programs that can be run.
 std::span<const workloads::description> programs();
 
-/// Whether the point can be run. Throws std::runtime_error, one line: an unknown program or lock, a parameter out of bounds.
+/// Checks that the point can be run. Throws std::runtime_error, one line: an unknown program or lock, a parameter out
+/// of bounds.
 void check_point(const point& p);
 
-/// In this process, which should do nothing else: what it uses is taken for the program's. Does not return if the lock hangs. Throws
-/// what check_point() does, workloads::bad_program, and what goes wrong in a thread.
+/// Runs the point in this process, which should do nothing else: its CPU time and context switches count as the
+/// program's. Does not return if the lock hangs. Throws what check_point() does, workloads::bad_program, and the first
+/// exception of a thread.
 result run_point(const point& p);
 
 }  // namespace usher::bench

@@ -21,7 +21,7 @@ unsigned number_in(const std::filesystem::path& file, unsigned otherwise) {
 }  // namespace
 
 std::vector<cpu> cpus_of(const std::filesystem::path& folder, std::span<const unsigned> ids) {
-  std::vector<cpu> kernels;  // as the kernel numbers sockets and cores: with gaps
+  std::vector<cpu> kernels;  // with the kernel's numbers of sockets and cores, which have gaps
   for (const unsigned id : ids) {
     const std::filesystem::path at = folder / ("cpu" + std::to_string(id)) / "topology";
     kernels.push_back({id, number_in(at / "physical_package_id", 0), number_in(at / "core_id", id), 0});

@@ -1,4 +1,4 @@
-// The CPUs of this computer, and which of them a program's threads are pinned to.
+// The CPUs of this computer, and the CPUs that a program's threads are pinned to.
 #pragma once
 
 #include <filesystem>
@@ -17,14 +17,14 @@ struct cpu {
   bool operator==(const cpu&) const = default;
 };
 
-/// These CPUs as a folder like /sys/devices/system/cpu describes them. One of which nothing is said there is a core of the first
+/// Describes these CPUs by a folder like /sys/devices/system/cpu. A CPU without an entry counts as a core of the first
 /// socket.
 std::vector<cpu> cpus_of(const std::filesystem::path& folder, std::span<const unsigned> ids);
 
-/// Those that this process may use.
+/// The CPUs that this process may use.
 std::vector<cpu> usable_cpus();
 
-/// One CPU for each thread. Where there are more threads, CPUs get several in turn.
+/// A CPU for each thread, by the placement. With more threads than CPUs, CPUs are used several times.
 std::vector<cpu> places(std::vector<cpu> cpus, workloads::placement where, unsigned threads);
 
 }  // namespace usher::bench

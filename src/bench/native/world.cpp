@@ -13,7 +13,8 @@
 
 namespace usher::bench {
 
-// ---- durations -------------------------------------------------------------------------------------------------------
+// ---- durations
+// -------------------------------------------------------------------------------------------------------
 
 std::size_t histogram::place(std::uint64_t ns) {
   if (ns < 2 * parts) return ns;
@@ -21,7 +22,7 @@ std::size_t histogram::place(std::uint64_t ns) {
   return shift * parts + (ns >> shift);
 }
 
-/// The middle of what is counted there.
+/// The middle of the range of durations that are counted at that place.
 std::uint64_t histogram::value(std::size_t place) {
   if (place < 2 * parts) return place;
   const std::size_t shift = place / parts - 1;
@@ -57,7 +58,8 @@ durations histogram::summary() const {
   return {count_, static_cast<double>(sum_) / static_cast<double>(count_), percentile(0.5), percentile(0.99), longest_};
 }
 
-// ---- memory ----------------------------------------------------------------------------------------------------------
+// ---- memory
+// ----------------------------------------------------------------------------------------------------------
 
 mapping::mapping(std::size_t bytes, std::size_t page) {
   constexpr std::size_t large = std::size_t{2} << 20;
@@ -69,8 +71,9 @@ mapping::mapping(std::size_t bytes, std::size_t page) {
   if (all_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "no memory for a block");
   const auto at = (reinterpret_cast<std::uintptr_t>(all_) + align - 1) / align * align;
   char* const begin = static_cast<char*>(all_) + (at - reinterpret_cast<std::uintptr_t>(all_));
-  madvise(begin, bytes, on_large_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // advice: a kernel need not have it
-  std::memset(begin, 1, bytes);  // or all pages would be the kernel's one page of zeros
+  madvise(begin, bytes,
+          on_large_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // a failure is ignored: the kernel may lack it
+  std::memset(begin, 1, bytes);  // else all pages would be mapped to the kernel's zero page
   begin_ = begin;
 }
 
@@ -92,7 +95,8 @@ world::block world::make_block(std::size_t bytes, std::size_t page) {
   return {blocks_.back()->begin(), bytes};
 }
 
-// ---- locks -----------------------------------------------------------------------------------------------------------
+// ---- locks
+// -----------------------------------------------------------------------------------------------------------
 
 world::lock world::make_lock() {
   if (table_.align > line_pair) throw std::runtime_error(std::string(table_.name) + " wants to be aligned to more");
@@ -109,7 +113,8 @@ void world::table_lock::note_hold() {
   thread::current_->held_until(native::now());
 }
 
-// ---- threads ---------------------------------------------------------------------------------------------------------
+// ---- threads
+// ---------------------------------------------------------------------------------------------------------
 
 thread_local world::thread* world::thread::current_ = nullptr;
 
@@ -118,7 +123,7 @@ world::thread::thread(world& w, unsigned index, std::uint64_t seed)
   current_ = this;
 }
 
-/// A thread that was not in when the time was over has waited until then at least.
+/// A thread that still waited at the end of the measured time counts with its wait until then.
 void world::thread::waited(std::uint64_t arrived, std::uint64_t admitted) {
   admitted_ = admitted;
   const phase now = world_.phase_.load(std::memory_order_acquire);
@@ -133,14 +138,15 @@ void world::thread::held_until(std::uint64_t released) {
   if (world_.phase_.load(std::memory_order_relaxed) == phase::measured) holds_.add(released - admitted_);
 }
 
-// ---- the run ---------------------------------------------------------------------------------------------------------
+// ---- the run
+// ---------------------------------------------------------------------------------------------------------
 
 world::world(unsigned threads, const lock_table& table, std::map<std::string, long> parameters, bool metered)
     : table_(table), threads_(threads), parameters_(std::move(parameters)), metered_(metered) {}
 
 void world::end() {
   ended_.store(native::now(), std::memory_order_relaxed);
-  phase_.store(phase::over, std::memory_order_release);  // with the moment
+  phase_.store(phase::over, std::memory_order_release);  // publishes ended_
 }
 
 bool world::is_generator_at(std::uint64_t steps) const {

@@ -1,4 +1,4 @@
-// A run of a benchmark program on this computer, as the program sees it (src/bench/programs/program.hpp).
+// This computer as a benchmark program sees it: a `world` of src/bench/programs/program.hpp.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ namespace usher::bench {
 
 using workloads::durations;
 
-inline constexpr std::size_t line_pair = 128;  // the adjacent line is fetched with a line
+inline constexpr std::size_t line_pair = 128;  // the adjacent-line prefetcher fetches pairs of lines
 
-/// How often which duration occurred: exact below 32 ns, above that to a sixteenth.
+/// A histogram of durations: exact below 32 ns, above that to a sixteenth.
 class histogram {
  public:
   void add(std::uint64_t ns);
@@ -42,7 +42,8 @@ class histogram {
   std::uint64_t count_ = 0, sum_ = 0, longest_ = 0;
 };
 
-/// Memory that is only read: on large pages if that was asked for and the kernel does it, else on small ones for certain.
+/// Memory that is only read: on large pages if they are asked for and the kernel provides them; else on small pages,
+/// which is enforced.
 class mapping {
  public:
   mapping(std::size_t bytes, std::size_t page);
@@ -66,7 +67,7 @@ class world {
     std::size_t bytes;
   };
 
-  /// A std::mt19937 that threads share.
+  /// A std::mt19937 that the threads share.
   struct generator {
     std::mt19937 value;
   };
@@ -98,7 +99,7 @@ class world {
   };
   using lock = table_lock;
 
-  /// What a thread has to itself.
+  /// A thread's own state.
   class alignas(line_pair) thread {
    public:
     thread(world& w, unsigned index, std::uint64_t seed);
@@ -129,7 +130,7 @@ class world {
                      sizeof(std::uint64_t));
     }
 
-    // ---- for who runs the program ----
+    // ---- for run_point() ----
 
     std::uint64_t counted() const { return count_.load(std::memory_order_relaxed); }
     std::uint64_t shared_steps() const { return shared_steps_; }
@@ -140,7 +141,7 @@ class world {
    private:
     friend class table_lock;
 
-    /// Keeps what led to the value from being optimised away.
+    /// The compiler must compute the value.
     static void use(std::uint64_t value) { asm volatile("" : : "r"(value)); }
     static void step(std::mt19937& g, std::size_t n) {
       std::uint32_t sum = 0;
@@ -160,7 +161,7 @@ class world {
     std::uint64_t admitted_ = 0;
     bool waited_at_end_ = false;
     histogram waits_, holds_;
-    alignas(line_pair) std::atomic<std::uint64_t> count_{0};  // whoever looks on reads it
+    alignas(line_pair) std::atomic<std::uint64_t> count_{0};  // read by run_point() during the run
   };
 
   world(unsigned threads, const lock_table& table, std::map<std::string, long> parameters, bool metered);
@@ -189,8 +190,8 @@ class world {
 
   void measure() { phase_.store(phase::measured, std::memory_order_relaxed); }
   void end();
-  /// After `steps` steps in all, each of them alone: does the generator that threads share stand where it should? It is its
-  /// own witness. True where there is none.
+  /// Whether the shared generator has the state that `steps` exclusive steps lead to. Concurrent steps would lead to
+  /// another state. True if there is no shared generator.
   bool is_generator_at(std::uint64_t steps) const;
 
  private:
@@ -204,12 +205,12 @@ class world {
   const lock_table& table_;
   const unsigned threads_;
   std::map<std::string, long> parameters_;
-  bool metered_;  // the next lock
+  bool metered_;  // whether the next lock is metered
   std::vector<std::unique_ptr<void, free_memory>> memory_;
   std::vector<std::unique_ptr<mapping>> blocks_;
   std::vector<const generator*> generators_;
   alignas(line_pair) std::atomic<phase> phase_{phase::before};
-  std::atomic<std::uint64_t> ended_{0};  // when, in ns; written once, before `over`
+  std::atomic<std::uint64_t> ended_{0};  // the end of the measured time in ns; written once, before `over`
 };
 
 }  // namespace usher::bench

@@ -1,4 +1,4 @@
-// All benchmark programs: a new one is a header beside this and a line here.
+// All benchmark programs. A new one is a header in this folder and a line here.
 #pragma once
 
 #include <functional>
@@ -48,9 +48,9 @@ void for_each_program(const F& f) {
 template <world W>
 struct compiled_program {
   description about;
-  /// Makes it for a run. It is then called by each thread, and returns when the time is over.
+  /// Makes the program for a run. Each thread calls the result, which returns when the measured time is over.
   std::function<void(typename W::thread&)> (*make)(W& w);
-  /// Null where all threads do the same.
+  /// Null if all threads do the same.
   bool (*is_one_of_some)(W& w, unsigned thread);
 };
 

@@ -1,5 +1,5 @@
-// Ideal scalability (TWA, extended, figure 13): every thread steps a generator of its own. What cores, caches and pipelines let
-// them do, without any lock.
+// Ideal scalability (TWA, extended, figure 13): every thread steps a generator of its own, without a lock. The
+// throughput is what cores, caches and pipelines allow.
 #pragma once
 
 #include "bench/programs/program.hpp"

@@ -1,6 +1,6 @@
-// Inter-lock interference (TWA, extended, §4.1): threads take locks of a pool at random. Do the locks disturb each other where
-// they share an array? Or, entrained (§2), they take them in turn, each thread another one first: then as many wait for each
-// lock, and the locks' tickets move in unison.
+// Inter-lock interference (TWA, extended, §4.1): threads acquire random locks of a pool, which shows how much locks
+// that share a waiting array disturb each other. Entrained (§2), each thread acquires the locks in turn, beginning with
+// another one: then all locks have equally many waiters, and their tickets advance in unison.
 #pragma once
 
 #include "bench/programs/program.hpp"

@@ -1,5 +1,5 @@
-// Invalidation diameter (TWA, extended, §4.1): one thread writes a word, all others read it in a loop. Operations are the
-// writer's.
+// Invalidation diameter (TWA, extended, §4.1): one thread writes a word, all others read it in a loop. An operation is
+// a write.
 #pragma once
 
 #include "bench/programs/program.hpp"
@@ -25,7 +25,7 @@ class invalidation {
     if (t.index() == 0) {
       shared_.fetch_add(1, relaxed);
       t.count();
-      if (t.over()) shared_.fetch_add(1, relaxed);  // and lets the readers see that
+      if (t.over()) shared_.fetch_add(1, relaxed);  // ends the readers' wait
       return;
     }
     const std::uint64_t seen = shared_.load(relaxed);

@@ -1,9 +1,10 @@
-// keymap (Malthusian Locks §6.8): a map from integers to integers under one lock, of which each thread uses some keys again and
-// again. Those of many threads compete for the last-level cache.
+// keymap (Malthusian Locks §6.8): a map from integers to integers under one lock. Each thread uses a set of keys
+// repeatedly; the sets of many threads compete for the last-level cache.
 //
-// The map is a std::unordered_map as libstdc++ lays it out, filled in the order of the keys: an array of pointers, one a bucket,
-// and a node of 32 bytes a key with its link. A bucket points to the node before its own, the next key's. What is written there is
-// read here: what counts is whether the line is in the cache.
+// The map has the layout of libstdc++'s std::unordered_map, filled in the order of the keys: an array with a pointer
+// for each bucket, and a linked node of 32 bytes for each key. A bucket points to the node before its first one, which
+// is the next key's. The program only reads where the paper's also writes: the model of the cache distinguishes hits
+// from misses, not reads from writes.
 #pragma once
 
 #include "bench/programs/keyset.hpp"
@@ -66,7 +67,7 @@ class keymap {
   }
 
   void update(typename W::thread& t, std::uint32_t key) {
-    t.overhead(40, 8);  // a remainder by the number of buckets
+    t.overhead(40, 8);  // the hash: a division by the number of buckets
     t.fetch(buckets_, key * bucket);
     t.fetch(nodes_, (key + 1) * node);
     if ((key + 1) * node / line != key * node / line) t.fetch(nodes_, key * node);

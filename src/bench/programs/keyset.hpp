@@ -1,4 +1,4 @@
-// The keys that a thread of a program uses again and again.
+// The set of keys that a thread of a program uses repeatedly.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ class alignas(128) keyset {
  public:
   explicit keyset(std::size_t keys) : keys_(keys) {}
 
-  /// With keys below that, when the thread calls for the first time.
+  /// Fills the set with random keys below that number, at the thread's first call.
   template <class Thread>
   void fill(Thread& t, std::uint32_t below) {
     if (filled_) return;
@@ -19,13 +19,13 @@ class alignas(128) keyset {
     filled_ = true;
   }
 
-  /// One of its places.
+  /// A random index into the set.
   template <class Thread>
   std::uint32_t place(Thread& t) const {
     return t.uniform(static_cast<std::uint32_t>(keys_.size()));
   }
 
-  /// The key there; in so many accesses of a hundred a new one before.
+  /// The key at that index, which is replaced by a random one first in so many accesses of a hundred.
   template <class Thread>
   std::uint32_t key(Thread& t, std::uint32_t place, std::uint32_t fresh, std::uint32_t below) {
     if (t.uniform(100) < fresh) keys_[place] = t.uniform(below);

@@ -1,8 +1,8 @@
-// LRUCache (Malthusian Locks §6.9): a cache of limited capacity in software under one lock, of which each thread uses some keys again
-// and again. What is not there takes the place of what has not been used for longest, often another thread's.
+// LRUCache (Malthusian Locks §6.9): a software cache of limited capacity under one lock. Each thread uses a set of keys
+// repeatedly; a miss replaces the least recently used element, often one of another thread.
 //
-// As in Ceph's SimpleLRU, a search tree finds the element and a list says which was used last. The tree is not kept in balance, as a
-// std::map's is: its keys are mixed first, and so come in random order.
+// As in Ceph's SimpleLRU, a search tree finds the element, and a list has the elements in order of use. The tree is not
+// balanced, as a std::map is: its keys are scrambled by a bijection, so that they are inserted in random order.
 #pragma once
 
 #include "bench/programs/keyset.hpp"
@@ -54,9 +54,9 @@ class lru_cache {
  private:
   using word = typename W::platform::template plain<std::uint32_t>;
 
-  /// Elements have numbers from 1 on; 0 is none.
+  /// Elements are numbered from 1 on; 0 is none.
   struct alignas(64) element {
-    word key, owner;  // mixed; the thread that put it in
+    word key, owner;  // the scrambled key; the thread that inserted it
     word smaller, larger;
     word newer, older;
   };
@@ -64,7 +64,7 @@ class lru_cache {
     word root, newest, oldest, used;
   };
 
-  /// One to one.
+  /// Scrambles a key; a bijection.
   static std::uint32_t mixed(std::uint32_t k) {
     k = (k ^ k >> 16) * 0x85ebca6bu;
     k = (k ^ k >> 13) * 0xc2b2ae35u;
@@ -73,7 +73,7 @@ class lru_cache {
 
   element& at(std::uint32_t e) { return elements_[e]; }
 
-  /// 0: it was there; 1: it was not; 2: and another thread's had to go.
+  /// Returns 0 for a hit, 1 for a miss, 2 for a miss that displaced another thread's element.
   unsigned access(std::uint32_t key, std::uint32_t thread) {
     if (const std::uint32_t e = find(key)) {
       if (head_.newest.get() != e) {
@@ -113,7 +113,7 @@ class lru_cache {
 
   word& side(std::uint32_t e, bool smaller) { return smaller ? at(e).smaller : at(e).larger; }
 
-  /// The word that leads to the key, or would.
+  /// The word that has the number of the key's element, or the place for it.
   word& link_to(std::uint32_t key) {
     word* link = &head_.root;
     for (std::uint32_t e; (e = link->get()) != 0;) {
@@ -134,7 +134,7 @@ class lru_cache {
     word& link = link_to(key);
     const std::uint32_t e = link.get(), smaller = at(e).smaller.get(), larger = at(e).larger.get();
     if (smaller == 0 || larger == 0) return link.set(smaller | larger);
-    word* to_next = &at(e).larger;  // the next larger takes its place
+    word* to_next = &at(e).larger;  // the element with the next larger key replaces it
     while (at(to_next->get()).smaller.get() != 0) to_next = &at(to_next->get()).smaller;
     const std::uint32_t next = to_next->get();
     to_next->set(at(next).larger.get());

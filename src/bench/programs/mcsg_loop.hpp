@@ -1,4 +1,5 @@
-// MCSg's program (MCSg §5): acquire, read four lines, release. The last threads come as guests, without a queue node.
+// MCSg's program (MCSg §5): acquire, read four lines, release. The last threads acquire as guests, without a queue
+// node.
 #pragma once
 
 #include <array>

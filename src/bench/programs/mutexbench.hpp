@@ -1,4 +1,5 @@
-// MutexBench (TWA, extended, §4.2): a critical section of PRNG steps, a non-critical one of a random number of them.
+// MutexBench (TWA, extended, §4.2): a critical section of steps of a generator, a non-critical one of a random number
+// of steps.
 #pragma once
 
 #include "bench/programs/program.hpp"
@@ -26,7 +27,7 @@ class mutexbench {
 
   void operator()(typename W::thread& t) {
     lock_.lock();
-    t.overhead(0, 4);  // loop ends, call and return: they do not take the same time always
+    t.overhead(0, 4);  // end of the loops, call and return; random, because their time varies
     if (shared_)
       t.steps(generator_, static_cast<std::size_t>(cs_));
     else

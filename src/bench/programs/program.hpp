@@ -1,8 +1,8 @@
-// The papers' benchmark programs, each written once: over a world that is this computer or a simulated machine.
+// The papers' benchmark programs. Each is written once, over a world: the computer at hand or a simulated machine.
 //
-// A program is a class template over the world. It says what it is (about()), is made once for each run, and is then called by
-// every thread again and again until the measured time is over. All that it needs, locks, shared words, arrays, delays, chance,
-// comes from the world and from the thread that calls it, so that what is simulated is what runs natively.
+// A program is a class template over the world. It describes itself (about()), is constructed once for each run, and is
+// then called by every thread repeatedly until the measured time is over. Locks, shared words, arrays, delays and
+// random numbers come from the world and from the calling thread, so that the same code is simulated and runs natively.
 #pragma once
 
 #include <concepts>
@@ -19,16 +19,16 @@
 
 namespace usher::workloads {
 
-/// Which CPU the n-th thread begins on.
+/// How threads are placed on CPUs.
 enum class placement {
-  scattered,  ///< round the sockets, every core's first hardware thread before any second: as a scheduler spreads threads
-  compact,    ///< socket after socket, CPUs of a core last
-  even,       ///< an equal part of the threads to each socket, the first threads to the first
+  scattered,  ///< sockets in turn, first hardware threads of all cores first: as a scheduler spreads threads
+  compact,  ///< one socket after another, second hardware threads last
+  even,     ///< the same number of consecutive threads on each socket
 };
 
 struct parameter {
   const char* name;
-  long value;  ///< unless another is asked for
+  long value;  ///< the default
   long least, most;
   const char* meaning;
 };
@@ -39,42 +39,42 @@ struct description {
   const char* source;  ///< paper, section
   std::vector<parameter> parameters;
   placement where = placement::scattered;
-  bool arrays = false;           ///< reads arrays so large that caches matter
-  bool one_lock = true;          ///< whose admissions are of interest
-  bool metered = false;          ///< waits and holds are of interest: natively the clock is read for them
-  bool guards = false;           ///< breaks where a lock does not exclude, rather than being counted wrong
-  const char* some = nullptr;    ///< what threads are called that do something else than the others, if there are such
-  const char* others = nullptr;  ///< and the others
+  bool arrays = false;           ///< reads arrays so large that cache capacity matters
+  bool one_lock = true;          ///< has one lock whose admissions are of interest
+  bool metered = false;          ///< waits and holds are of interest: natively, the clock is read for them
+  bool guards = false;           ///< would corrupt its data, not only miscount, under a lock that does not exclude
+  const char* some = nullptr;    ///< the name of the threads of one kind, if threads are of two kinds
+  const char* others = nullptr;  ///< the name of those of the other kind
 };
 
-/// A program cannot be run like that. One line.
+/// Why a program cannot be run as asked, in one line.
 struct bad_program : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws bad_program where more threads than there are shall be guests, or guests come to a lock that takes none.
+/// Throws bad_program for more guests than threads, and for guests of a lock that admits none.
 void check_guests(const std::map<std::string, long>& asked, unsigned threads, const char* lock, bool admits_guests);
 
-/// Throws bad_program for a parameter that the program does not have, and for a value out of bounds.
+/// Throws bad_program for an unknown parameter, and for a value out of bounds.
 void check_parameters(const description& d, const std::map<std::string, long>& asked);
 
-/// Throws bad_program for a lock that does not exclude under a program that breaks without.
+/// Throws bad_program for a lock that does not exclude with a program that needs exclusion.
 void check_exclusion(const description& d, std::string_view lock, const lock_traits& traits);
 
-/// What was asked, and the usual value of what was not.
+/// The parameters that are asked for, and the defaults of all others.
 std::map<std::string, long> with_defaults(const description& d, std::map<std::string, long> asked);
 
-/// What a program asks of its world, and of the thread that calls it.
+/// What a program requires of its world and of the calling thread.
 template <class W>
 concept world = platform<typename W::platform> &&
                 requires(W w, typename W::thread t, typename W::lock l, typename W::block b, typename W::generator g,
                          const char* name, std::size_t n, std::uint32_t below) {
                   { w.threads() } -> std::convertible_to<unsigned>;
                   { w.parameter(name) } -> std::convertible_to<long>;
-                  /// A lock of the kind that is measured, on lines of its own. The first is the one that is watched.
+                  /// A lock of the measured kind, on lines of its own. The first one is metered.
                   { w.make_lock() } -> std::same_as<typename W::lock>;
                   { w.admits_guests() } -> std::convertible_to<bool>;
-                  /// So many bytes that are only read, on large pages or one element a page.
+                  /// A block of so many bytes that are only read, on pages of so many bytes.
                   { w.make_block(n, n) } -> std::same_as<typename W::block>;
                   /// An object on lines of its own.
                   { w.template make<int>() } -> std::same_as<int&>;
@@ -84,20 +84,22 @@ concept world = platform<typename W::platform> &&
                   l.lock_as_guest();
 
                   { t.index() } -> std::convertible_to<unsigned>;
-                  /// The thread has done one operation, or two or three …
+                  /// Counts an operation of the thread.
                   t.count();
-                  /// Is the measured time over?
+                  /// Whether the measured time is over.
                   { t.over() } -> std::convertible_to<bool>;
-                  /// Uniform in [0, below); 0 if that is empty. Costs what a step costs natively, nothing simulated.
+                  /// Uniform in [0, below); 0 if that is empty. Natively this costs a step of a generator; simulated,
+                  /// nothing.
                   { t.uniform(below) } -> std::convertible_to<std::uint32_t>;
-                  /// Steps of the thread's own std::mt19937, or of one that threads share under a lock.
+                  /// Steps of the thread's own std::mt19937, or of one that the threads share under a lock.
                   t.steps(n);
                   t.steps(g, n);
                   /// Iterations of an empty loop.
                   t.delay(n);
-                  /// What the loop around costs. Nothing natively, where it costs what it costs.
+                  /// The cost of the code around, in cycles of a simulated machine. Natively nothing: the code itself
+                  /// takes its time.
                   t.overhead(n, n);
-                  /// Loads of a block: one, and so many at random places.
+                  /// Loads from a block: one at an offset, and so many at random places.
                   t.fetch(b, n);
                   t.fetch_at_random(b, n);
                 };

@@ -1,5 +1,6 @@
-// The Fairlocks paper's test (§6.1, §6.2): threads on the CPUs of a few nodes grab and release one lock, each counting for itself.
-// Threads are spread evenly over the nodes. Where all that is asked is what lock and unlock take (§6.1, table 3), the loop is bare.
+// The Fairlocks paper's test (§6.1, §6.2): threads on the CPUs of a few nodes, spread evenly, acquire and release one
+// lock, and each counts its own operations. To measure lock and unlock alone (§6.1, table 3), the loop has no other
+// work.
 #pragma once
 
 #include "bench/programs/program.hpp"

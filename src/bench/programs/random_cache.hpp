@@ -1,5 +1,5 @@
-// Random Replacement Cache (TWA, extended, §4.4): a key-value cache of limited capacity under one lock; what is not there
-// replaces a random element. As in the paper's model, a table says in which slot a key is, and slots hold keys and values.
+// Random Replacement Cache (TWA, extended, §4.4): a key-value cache of limited capacity under one lock; a miss replaces
+// a random element. As in the paper's model, a hash table has the slot of each key, and slots have keys and values.
 #pragma once
 
 #include "bench/programs/keyset.hpp"
@@ -62,7 +62,7 @@ class random_cache {
   std::uint32_t home(std::uint32_t key) const { return hash(key) & (table_size_ - 1); }
   std::uint32_t after(std::uint32_t at) const { return (at + 1) & (table_size_ - 1); }
 
-  /// The value of the key, which is in the cache afterwards.
+  /// The value of the key, which is inserted if it was missing.
   std::uint32_t access(typename W::thread& t, std::uint32_t key) {
     t.overhead(20, 1);  // hashes, compares, branches
     std::uint32_t at = home(key);
@@ -83,7 +83,7 @@ class random_cache {
     return hash(key);
   }
 
-  /// Linear probing without tombs: what stands behind closes up.
+  /// Erases from the table, which uses linear probing without tombstones: later entries of the run move up.
   void remove(std::uint32_t key) {
     std::uint32_t hole = home(key);
     while (high(table_[hole].get()) != key + 1) hole = after(hole);
@@ -91,7 +91,7 @@ class random_cache {
     for (std::uint32_t at = after(hole); (e = table_[at].get()) != 0; at = after(at)) {
       const std::uint32_t from = home(high(e) - 1);
       if (((at - from) & (table_size_ - 1)) < ((at - hole) & (table_size_ - 1)))
-        continue;  // is as near home as it can be
+        continue;  // the gap is before this entry's first place
       table_[hole].set(e);
       hole = at;
     }
@@ -102,7 +102,7 @@ class random_cache {
   std::uint32_t capacity_, keys_, fresh_, delay_, table_size_ = 16;
   std::vector<keyset> mine_;
   word& filled_;
-  word* table_ = nullptr;  // key + 1 and slot; 0: nobody
+  word* table_ = nullptr;  // key + 1 and slot; 0: empty
   word* slots_ = nullptr;  // key and value
 };
 

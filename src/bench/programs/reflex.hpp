@@ -1,10 +1,10 @@
-// Reflex (Fairlocks §6.3): sets of tasks pass tokens through pipes and compute nothing, so that little is done but scheduling,
-// under one lock over the run queue. Here the threads are the CPUs, and what they run is the part of a kernel of that time
-// (Linux 2.4) that takes the lock:
+// Reflex (Fairlocks §6.3): sets of tasks pass tokens through pipes and compute nothing, so that most of the work is
+// scheduling, under one lock for the run queue. Here the threads are the CPUs, and execute those parts of a kernel of
+// that time (Linux 2.4) that take the lock:
 //
-//     write to the pipe   lock; the reader goes on the run queue, an idle CPU is told; unlock
-//     read, blocks        lock; unless the token is there already, the task leaves the run queue,
-//                         all that stand there are looked at for the next; unlock
+//     write to the pipe   lock; insert the reader into the run queue, notify an idle CPU; unlock
+//     read, blocks        lock; unless the token is there already, remove the task from the run queue,
+//                         and search all tasks in the queue for the next; unlock
 //
 // An operation is a token passed.
 #pragma once
@@ -42,7 +42,7 @@ class reflex {
 
   void operator()(typename W::thread& t) {
     cpu& here = *cpus_[t.index()];
-    if (first_[t.index()] != 0) {  // each CPU brings its part of the tokens
+    if (first_[t.index()] != 0) {  // each CPU writes its part of the tokens
       first_[t.index()] = 0;
       for (std::uint32_t s = t.index(); s < sets_; s += static_cast<std::uint32_t>(cpus_.size())) wake(t, s * members_);
     }
@@ -54,7 +54,7 @@ class reflex {
     }
     schedule(t, here);
     if (t.over())
-      for (cpu* c : cpus_) c->told.store(1, std::memory_order_release);  // nobody stays idle
+      for (cpu* c : cpus_) c->told.store(1, std::memory_order_release);  // ends the idle CPUs' wait
   }
 
  private:
@@ -63,14 +63,14 @@ class reflex {
   using word = plain<std::uint32_t>;
 
   struct task {
-    word place;    // in the run queue, from 1 on
-    word has_cpu;  // whether it runs
-    word last;     // the CPU it ran on
-    word token;    // whether there is one in its pipe
+    word place;    // in the run queue, from 1 on; 0: not in it
+    word has_cpu;  // whether the task runs
+    word last;     // the CPU that it ran on
+    word token;    // whether its pipe has one
   };
   struct cpu {
     word runs;  // a task, from 1 on; 0: idle
-    word idle;  // whether it waits to be told; under the lock
+    word idle;  // whether the CPU waits for `told`; protected by the lock
     typename W::platform::template atomic<std::uint32_t> told;
   };
 
@@ -78,7 +78,7 @@ class reflex {
     return task / members_ * members_ + (task % members_ + 1) % members_;
   }
 
-  /// Calls do not take the same time always, or CPUs fall into step.
+  /// The random time of a system call, without which CPUs fall into lock step.
   void call(typename W::thread& t) { t.delay(work_ / 2 + t.uniform(work_)); }
 
   void wake(typename W::thread& t, std::uint32_t id) {
@@ -86,7 +86,7 @@ class reflex {
     {
       const held guard(lock_);
       tasks_[id]->token.set(1);
-      if (tasks_[id]->place.get() != 0) return;  // it has not blocked yet, and will not
+      if (tasks_[id]->place.get() != 0) return;  // the task has not blocked yet; the token is there when it would
       const std::uint32_t end = runnable_.get();
       queue_[end].set(id);
       runnable_.set(end + 1);
@@ -101,7 +101,7 @@ class reflex {
     if (tell != nullptr) tell->told.store(1, std::memory_order_release);
   }
 
-  /// The CPU's task blocks; another goes on, or it is idle until it is told.
+  /// The CPU's task blocks. The CPU runs another one, or is idle until it is notified.
   void schedule(typename W::thread& t, cpu& here) {
     bool idle;
     {
@@ -120,7 +120,7 @@ class reflex {
         const task& candidate = *tasks_[id];
         t.overhead(10, 2);
         if (candidate.has_cpu.get() != 0) continue;
-        // As Linux 2.4 weighs a warm cache.
+        // Linux 2.4 prefers a task that ran on this CPU last.
         const std::uint32_t value = 1 + (candidate.last.get() == t.index() ? 15u : 0u);
         if (value > goodness) {
           goodness = value;
@@ -137,8 +137,8 @@ class reflex {
       }
     }
     if (!idle) return;
-    // Told by whoever cleared `idle`, after that, or by the end. (1) acquire: pairs with the release there. Where the end
-    // comes at any moment, its word may be overwritten below.
+    // The thread that cleared `idle` sets `told` after that; the end of the run sets it, too. (1) acquire: pairs with
+    // the release stores of both. The store below may overwrite that of the end.
     W::platform::await(
         here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire, look::polling);
     here.told.store(0, std::memory_order_relaxed);
@@ -157,7 +157,7 @@ class reflex {
   std::uint32_t members_, sets_ = 0;
   std::uint32_t work_;
   word& runnable_;
-  word* queue_ = nullptr;  // running tasks stand there as well
+  word* queue_ = nullptr;  // includes the running tasks
   std::vector<task*> tasks_;
   std::vector<cpu*> cpus_;
   std::vector<char> first_;
