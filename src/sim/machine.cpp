@@ -204,7 +204,7 @@ struct renamed_key {
   const char *section, *before, *now;
 };
 
-/// Names up to 0.2, which are still read: docs/simulation.md, "Old names".
+/// Names of 0.1, which 0.2 reads and 0.3 will not: docs/simulation.md, "Old names".
 constexpr renamed_key renamed_keys[] = {
     {"machine", "strands", "hardware_threads"}, {"coherence", "look", "poll_period"},
     {"coherence", "leave", "exit_penalty"},     {"scheduler", "change", "context_switch"},

@@ -125,7 +125,7 @@ struct machine {
   bool random_refetch = true;
 
   std::vector<std::string> fitted;    ///< keys that were fitted to a figure of a paper
-  std::vector<std::string> old_keys;  ///< that were given by names up to 0.2: "coherence.look (now …)"
+  std::vector<std::string> old_keys;  ///< that were given by their names of 0.1: "coherence.look (now …)"
 
   /// The machine's name in errors.
   const std::string& said() const { return file.empty() ? name : file; }

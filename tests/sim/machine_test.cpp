@@ -173,7 +173,7 @@ TEST_F(machine_file, complaints_about_changes) {
          "hardware_threads.alone has no effect: a core has one hardware thread");
 }
 
-/// Keys and sections by the names that they had up to 0.2.
+/// Keys and sections by the names that they had in 0.1.
 TEST_F(machine_file, old_names_are_read) {
   const machine now = read_machine(folder + "/x5-2.toml");
   EXPECT_TRUE(now.old_keys.empty());

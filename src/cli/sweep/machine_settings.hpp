@@ -30,7 +30,7 @@ machine_changes changes_of(const nlohmann::ordered_json& settings, const std::op
 /// Of a point. Throws what JSON throws where its "machine_settings" and "vary" are something else.
 machine_changes changes_of(const nlohmann::ordered_json& point);
 
-/// One line where the machine's file or the changes have names up to 0.2.
+/// One line where the machine's file or the changes have names of 0.1.
 void warn_of_old_keys(const sim::machine& m);
 
 }  // namespace usher::cli
