@@ -29,6 +29,9 @@ RULES = [
     (below("include/usher/core/", "include/usher/locks/"), below("include/usher/platform/"),
      "locks and their parts know no platform"),
     (below("include/"), below("src/"), "what is installed includes nothing of src/"),
+    (below("src/sim/", "src/bench/"), below("src/calibrate/", "src/cli/"),
+     "simulator and benchmarks include neither the calibration nor the command line"),
+    (below("src/calibrate/"), below("src/cli/"), "the calibration includes nothing of the command line"),
 ]
 NO_CYCLES = below("include/")
 
@@ -146,6 +149,10 @@ class Layers(unittest.TestCase):
                    f"include/usher/platform/native/state.hpp: {RULES[1][2]}")
         self.check({"include/usher/catalog.hpp": '#include "catalog/names.hpp"\n', "src/catalog/names.hpp": ""},
                    f"include/usher/catalog.hpp -> src/catalog/names.hpp: {RULES[2][2]}")
+        self.check({"src/calibrate/costs.cpp": '#include "cli/text/help.hpp"\n', "src/cli/text/help.hpp": ""},
+                   f"src/calibrate/costs.cpp -> src/cli/text/help.hpp: {RULES[4][2]}")
+        self.check({"src/sim/machine.cpp": '#include "calibrate/costs.hpp"\n', "src/calibrate/costs.hpp": ""},
+                   f"src/sim/machine.cpp -> src/calibrate/costs.hpp: {RULES[3][2]}")
         self.check({"include/usher/a.hpp": '#include "usher/b.hpp"\n', "include/usher/b.hpp": '#include "usher/c.hpp"\n',
                     "include/usher/c.hpp": '#include "usher/b.hpp"\n'},
                    "include/usher/b.hpp -> include/usher/c.hpp -> include/usher/b.hpp: headers include each other")
