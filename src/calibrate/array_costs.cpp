@@ -14,7 +14,8 @@
 namespace usher::calibrate {
 namespace {
 
-/// The largest array that is read as if it were in a cache: it takes less than the geometric mean of the fastest and the slowest.
+/// The size of the largest array whose loads are as fast as from a cache: faster than the geometric mean of the fastest
+/// and the slowest array.
 std::uint64_t found_capacity(const mapped_array& a, std::uint64_t from, std::uint64_t to) {
   std::mt19937 chance(1);
   std::vector<std::pair<std::uint64_t, double>> seen;
@@ -71,7 +72,7 @@ array_costs costs_of_arrays(const native_machine& m) {
       for (std::size_t i = 0; i < n; i++) sum += a.words()[std::uint64_t{std::uint32_t(chance())} * words >> 32];
       use(sum);
     };
-    load(std::min<std::size_t>(words, 2000000));  // all lines have been there
+    load(std::min<std::size_t>(words, 2000000));  // brings all lines into the caches
     return repeat(times, [&] { return each(loads, load); });
   };
   c.own = in(own / 2);
@@ -86,16 +87,17 @@ std::optional<tlb_costs> costs_of_pages(unsigned cpu) {
   constexpr std::size_t page = 4096, most = 8192;
   const mapped_array a(most * page, false);
   std::mt19937 chance(1);
-  // As many lines, on as many pages and on few: what differs is the TLB's.
+  // Loads from n lines on n pages, less loads from n lines on few pages: the cost of TLB misses.
   const auto extra = [&](std::size_t n) {
-    measured apart = array_chase(a.bytes(), n, chance, [](std::size_t i) {
-                       return i * page + i % (page / line) * line;  // or all would want the same sets of the caches
-                     }).load(51);
+    measured apart =
+        array_chase(a.bytes(), n, chance, [](std::size_t i) {
+          return i * page + i % (page / line) * line;  // so that the lines are in different sets of the caches
+        }).load(51);
     const double together = array_chase(a.bytes(), n, chance, [](std::size_t i) { return i * line; }).load(51).median;
     for (double* v : {&apart.median, &apart.low, &apart.high}) *v -= together;
     return apart;
   };
-  constexpr double clear = 3, least_ns = 4;  // chosen, not measured: a smaller step is that of a TLB before another
+  constexpr double clear = 3, least_ns = 4;  // chosen, not measured: a smaller step is a miss of the first-level TLB
   std::size_t before = 64;
   measured cost = extra(before);
   for (std::size_t n = 96; n <= most; n = n * (std::has_single_bit(n) ? 3 : 4) / (std::has_single_bit(n) ? 2 : 3)) {

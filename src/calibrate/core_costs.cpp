@@ -20,7 +20,7 @@ measured over(std::vector<double> values) {
 
 namespace {
 
-/// A dependent addition, which takes a cycle; 0 where this is not known how to do.
+/// Nanoseconds of a dependent addition, which takes one cycle; 0 if there is no code for this processor.
 double addition() {
 #if defined(__x86_64__) || defined(__aarch64__)
   const auto loop = [](std::size_t n) {
@@ -64,7 +64,7 @@ class misprediction {
   std::vector<std::uint8_t> same_, any_;
 };
 
-constexpr std::size_t iterations = 2000;  // of a loop, for one value
+constexpr std::size_t iterations = 2000;  // of a loop, for one measured value
 
 double stores(std::atomic<std::uint64_t>& word) {
   return each(iterations, [&](std::size_t n) {
@@ -78,7 +78,7 @@ double modifies(std::atomic<std::uint64_t>& word) {
   });
 }
 
-/// The word is not 0, which the loop waits for.
+/// The loop waits for a 0 that never comes.
 double polls(std::atomic<std::uint64_t>& word) {
   return each(iterations, [&](std::size_t n) {
     for (std::size_t i = 0; i < n && word.load(std::memory_order_acquire) != 0; i++) relax();
@@ -103,8 +103,8 @@ double from_memory(const pointer_chase& c) {
 }  // namespace
 
 core_costs costs_of_core(unsigned cpu) {
-  // Clock frequencies change, and other programs come and go: short measurements over half a second see more of that than one long
-  // measurement.
+  // Clock frequencies change, and other programs come and go: short measurements over half a second see more of that
+  // than one long measurement.
   constexpr unsigned passes = 40, times = 5, apart_us = 8000;
   const pinned here(cpu);
   pointer_chase few(16), more(lines_at_once);
@@ -115,7 +115,7 @@ core_costs costs_of_core(unsigned cpu) {
 
   std::vector<double> cycle, hit, store, modify, poll, step, wrong_branch, memory;
   const auto note = [](std::vector<double>& to, auto f) {
-    f();  // a first time that does not count
+    f();  // warm-up
     for (unsigned i = 0; i < times; i++) to.push_back(f());
   };
   for (unsigned pass = 0; pass < passes; pass++) {

@@ -14,7 +14,7 @@
 namespace usher::calibrate {
 namespace {
 
-/// Sections and keys of a machine's file. What is measured in nanoseconds becomes cycles.
+/// Writes sections and keys of a machine's file, and converts nanoseconds to cycles.
 class machine_text {
  public:
   explicit machine_text(double mhz) : mhz_(mhz) {}
@@ -31,13 +31,14 @@ class machine_text {
   void factor(const char* key, double value, const std::string& source) {
     text_ += fmt::format("{} = {{ value = {:.2f}, source = \"{}\" }}\n", key, value, source);
   }
-  /// In cycles, at least so many. `less`: what else was in the measured time, in cycles.
+  /// A measured cost, at least `least` cycles. `less`: the cycles of other operations in the measured time, which are
+  /// subtracted.
   void cost(const char* key, const measured& m, const std::string& what, std::uint64_t least = 0, double less = 0,
             const std::string& less_what = "") {
     number(key, std::max(least, whole(cycles(m.median) - less)),
            said(m, what) + (less_what.empty() ? "" : ", less " + less_what));
   }
-  /// Of each distance that there is.
+  /// Measured costs by distance.
   void costs(const char* key, const std::vector<measured>& all, const std::string& what, double less = 0,
              const std::string& less_what = "") {
     std::string values, source;
@@ -65,7 +66,7 @@ class machine_text {
   std::string text_;
 };
 
-// What the X5-2 has: sim/machines/x5-2.toml.
+// Numbers of sim/machines/x5-2.toml.
 constexpr const char* as_x5_2 = "assumed: the X5-2's; ";
 constexpr std::uint64_t per_sharer = 2, per_read = 6;
 
@@ -82,7 +83,7 @@ void write_topology(machine_text& t, const native_machine& m, const std::string&
                                m.cpus.size() == 1 ? "" : "s", m.hypervisor ? "virtual" : "real"));
   t.number("mhz", static_cast<std::uint64_t>(std::llround(mhz)), mhz_source);
   const char* const sysfs = "the kernel's topology in /sys";
-  // What is called a socket there is a last-level cache and its CPUs.
+  // A socket of native_machine is a last-level cache with its CPUs: a complex, if a package has several.
   const bool parts = m.packages < m.sockets && m.sockets % m.packages == 0;
   const unsigned complexes = parts ? m.sockets / m.packages : 1;
   t.number("sockets", m.sockets / complexes, sysfs);
@@ -205,7 +206,8 @@ void write_scheduler(machine_text& t, const native_machine& m) {
   t.number("latency_least", least,
            t.said(c.wake->after, "from before that call until the thread runs") +
                "; of these the 2nd percentile, less call and change");
-  // Of an exponential distribution the median is ln 2 of the mean. The mean itself is that of others' work.
+  // The median of an exponential distribution is ln 2 times its mean. The measured mean would include the work of other
+  // programs.
   const double rest = t.cycles(c.wake->after.median - c.wake->least) / std::numbers::ln2;
   t.number("latency_mean", least + t.whole(rest),
            "of the same: the mean of an exponential distribution with that median");

@@ -1,5 +1,5 @@
-// The tools that measurements are made of: a clock, loops whose results are used, a thread on a CPU of its own, memory on small or
-// large pages, chains of dependent loads.
+// The tools that measurements are made of: a clock, loops whose results are used, a thread on a CPU of its own, memory
+// on small or large pages, chains of dependent loads.
 #pragma once
 
 #include <sched.h>
@@ -175,8 +175,8 @@ class mapped_array {
   char *mapped_, *begin_;
 };
 
-/// Lines that form one random cycle of pointers, each line in a sector of its own. The first touch, and so the NUMA node, is that of
-/// the thread that makes them.
+/// Lines that form one random cycle of pointers, each line in a sector of its own. The first touch, and so the NUMA
+/// node, is that of the thread that makes them.
 class pointer_chase {
  public:
   struct alignas(sector) node {

@@ -1,5 +1,5 @@
-// What operations cost on the computer at hand. Each is measured many times: other programs may use the CPUs meanwhile, so the
-// figure that counts is the median.
+// What operations cost on the computer at hand. Each is measured many times: other programs may use the CPUs meanwhile,
+// so the figure that counts is the median.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +62,8 @@ struct scheduler_costs {
 scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other);
 
 struct array_costs {
-  /// The largest array that is read much faster than large ones: the part of the last-level cache that this computer has.
-  /// Other virtual machines may have the rest.
+  /// The largest array that is read much faster than large ones: the part of the last-level cache that this computer
+  /// has. Other virtual machines may have the rest.
   std::uint64_t last_level = 0;
   // A load at a random place of an array of so many bytes, random number included.
   measured own, last, memory;

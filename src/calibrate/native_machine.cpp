@@ -36,7 +36,7 @@ std::string cpuinfo(const std::string& key) {
   return "";
 }
 
-/// Of the highest level that holds data.
+/// The highest cache level that holds data, and the level below.
 struct cache_of_cpu {
   native_cache last, own;
   std::string shared_by;
@@ -55,7 +55,7 @@ cache_of_cpu caches_of(const std::string& cpu) {
     const long level = number_in(index + "/level", 0);
     if (level <= highest) continue;
     highest = level;
-    c.own = level > 2 ? c.last : native_cache{};  // one level below the last, where that is not the first
+    c.own = level > 2 ? c.last : native_cache{};  // the level below the last one, unless that is the first
     c.last = n;
     c.shared_by = first_line(index + "/shared_cpu_list");
   }
@@ -76,8 +76,9 @@ native_machine look_around(const std::string& sysfs, const std::vector<unsigned>
   m.family = cpuinfo("cpu family");
   m.model = cpuinfo("model\t");
   m.hypervisor = cpuinfo("flags").find(" hypervisor") != std::string::npos;
-  std::map<std::pair<unsigned, std::string>, unsigned> sockets;  // package and who shares its last cache
-  std::map<unsigned, std::map<unsigned, unsigned>> cores;        // of a socket, as the package counts them
+  std::map<std::pair<unsigned, std::string>, unsigned>
+      sockets;                                             // by package and by the CPUs that share the last-level cache
+  std::map<unsigned, std::map<unsigned, unsigned>> cores;  // of a socket, by their numbers in the package
   for (const bench::cpu& known : bench::cpus_of(sysfs, cpus)) {
     std::string folder = sysfs + "/cpu";
     const cache_of_cpu caches = caches_of(folder += std::to_string(known.id));

@@ -1,4 +1,4 @@
-// The computer that this runs on: which CPUs it has, and what they share, as the kernel says.
+// The computer at hand: its CPUs and the caches that they share, as the kernel reports them.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,13 @@ struct native_cache {
 struct native_cpu {
   unsigned number = 0;  ///< the kernel's
   unsigned package = 0;
-  unsigned socket = 0;           ///< CPUs that share a last-level cache, counted from 0
+  unsigned socket = 0;           ///< counted from 0
   unsigned core = 0;             ///< of the socket
   unsigned hardware_thread = 0;  ///< of the core
 };
 
-/// The CPUs that this process may use. A cache complex stands for a socket, as on machines whose packages have several.
+/// The CPUs that this process may use. A socket here is the CPUs that share a last-level cache: a package has several
+/// on some processors.
 struct native_machine {
   std::vector<native_cpu> cpus;
   unsigned sockets = 1, cores = 1 /* a socket, the most */, hardware_threads = 1 /* a core, the most */, packages = 1;
@@ -29,20 +30,20 @@ struct native_machine {
   bool hypervisor = false;
   native_cache last, own;  ///< bytes 0: not known
   std::string vendor;
-  std::string family, model;  ///< numbers, on x86; names of processors in virtual machines say little
+  std::string family, model;  ///< numbers, on x86; in virtual machines the processor's name is often generic
 
-  /// As sim::machine::distance().
+  /// The index into the machine file's lists of costs, as sim::machine::distance().
   unsigned distance(const native_cpu& a, const native_cpu& b) const {
     return a.socket == b.socket ? 0 : a.package == b.package ? 1 : packages < sockets ? 2 : 1;
   }
-  /// Two CPUs of different cores so far from each other; empty if there are none.
+  /// Two CPUs of different cores at this distance; empty if there are none.
   std::vector<native_cpu> pair_at(unsigned distance) const;
-  /// Two hardware threads of a core.
+  /// Two hardware threads of one core; empty if there are none.
   std::vector<native_cpu> siblings() const;
 };
 
 native_machine look_around();
-/// Of these CPUs, by what the kernel says in this folder.
+/// Describes these CPUs by a folder like /sys/devices/system/cpu.
 native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus);
 
 /// Pins the calling thread. False: the kernel refuses.

@@ -98,7 +98,8 @@ std::optional<wakings> wake_elsewhere(unsigned cpu, unsigned other, std::size_t 
   return w;
 }
 
-/// Time slices: two threads compute on one CPU, and each notes for how long it ran without an interruption of 50 µs or more.
+/// Time slices: two threads compute on one CPU, and each notes for how long it ran without an interruption of 50 µs or
+/// more.
 std::optional<measured> slices(unsigned cpu) {
   constexpr double run = 0.6e9, interruption = 50e3, shortest = 0.2e6;
   std::vector<double> had[2];

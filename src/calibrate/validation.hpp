@@ -1,5 +1,5 @@
-// How far a simulated machine is from the computer that it describes: the throughput of MutexBench under several locks, measured and
-// simulated.
+// How far a simulated machine is from the computer that it describes: the throughput of MutexBench under several locks,
+// measured and simulated.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +51,8 @@ void simulate(const sim::machine& m, compared_point& c, const validation& v, uns
 
 struct agreement {
   std::size_t within_10 = 0, within_25 = 0;  ///< points with an error of at most so many percent
-  /// Pairs of locks with the same number of threads whose native runs do not overlap, and those of them in the same order when
-  /// simulated.
+  /// Pairs of locks with the same number of threads whose native runs do not overlap, and those of them in the same
+  /// order when simulated.
   std::size_t pairs = 0, pairs_in_order = 0;
 };
 agreement agreement_of(const std::vector<compared_point>& points);

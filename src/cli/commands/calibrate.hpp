@@ -10,7 +10,7 @@ namespace usher::cli {
 /// Measures this computer. Returns the text of a machine file, which says that `command` made it.
 std::string calibrated_machine_file(const std::string& command);
 
-/// `sim` has it as its subcommand.
+/// The subcommand of `usher sim`.
 subcommand calibrate_command(CLI::App& sim);
 
 }  // namespace usher::cli

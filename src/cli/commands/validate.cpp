@@ -40,7 +40,8 @@ struct validate_options {
   bool quiet = false;
 };
 
-/// By `usher bench`, in a process of its own. Nothing if it does not end in time, or fails.
+/// The throughput of one native run, by `usher bench` in a process of its own. Nothing if the run fails or does not end
+/// in time.
 std::optional<double> run_natively(const compared_point& c, const calibrate::validation& v, unsigned round) {
   const ordered_json point = point_to_json(calibrate::native_point(c, v, round), cpu_name(), "round");
   std::string words[] = {own_path().string(), "bench", "--point", point.dump()};
@@ -58,7 +59,8 @@ sim::machine calibrated(const machine_changes& changes) {
   return sim::read_machine_text(calibrated_machine_file("usher sim validate"), "this computer", changes);
 }
 
-/// Runs all points natively, in rounds: load by other programs falls on all of them alike. Returns a line for each run that failed.
+/// Runs all points natively, in rounds: load by other programs falls on all of them alike. Returns a line for each run
+/// that failed.
 std::vector<std::string> run_all_natively(std::vector<compared_point>& points, const calibrate::validation& v,
                                           progress& bar) {
   std::vector<std::string> failures;
@@ -95,12 +97,12 @@ ordered_json to_json(const compared_point& c) {
           {"unsettled", c.unsettled},    {"error", c.error()}};
 }
 
-/// What the JSON file and the table say besides the points.
+/// The contents of the JSON file and of the table besides the points.
 struct circumstances {
   calibrate::native_machine here;
   std::string machine;
   ordered_json settings;
-  double others;  ///< their share of the CPU time of the native runs
+  double others;  ///< other programs' share of the CPU time during the native runs
 };
 
 ordered_json to_json(const std::vector<compared_point>& points, const agreement& a, const calibrate::validation& v,

@@ -1,4 +1,4 @@
-// usher sim validate: the same benchmark on the computer that it runs on, and simulated on a machine that describes it.
+// usher sim validate: compares MutexBench on this computer with MutexBench on a simulated machine that describes it.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@
 
 namespace usher::cli {
 
-/// By its name or file, with numbers that are other than it says. Throws sim::bad_machine.
+/// Finds a machine by its name or file, and applies the changes. Throws sim::bad_machine.
 using find_machine_function = std::function<sim::machine(const std::string& name, const machine_changes& changes)>;
 
-/// `sim` has it as its subcommand.
+/// The subcommand of `usher sim`.
 subcommand validate_command(CLI::App& sim, find_machine_function find);
 
 }  // namespace usher::cli
