@@ -70,17 +70,6 @@ void check_points(const sim::machine& m, const std::vector<compared_point>& poin
   }
 }
 
-bench::point native_point(const compared_point& c, const validation& v, unsigned round) {
-  bench::point p;
-  p.workload = program;
-  p.lock = c.lock->name;
-  p.threads = c.threads;
-  p.seed = round;
-  p.run_ns = static_cast<std::uint64_t>(v.seconds * 1e9);
-  p.pinned = v.pinned;
-  return p;
-}
-
 void simulate(const sim::machine& m, compared_point& c, const validation& v, unsigned seed) {
   sim::point p;
   p.workload = program;

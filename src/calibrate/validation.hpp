@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/native/point.hpp"
 #include "sim/harness.hpp"
 #include "sim/machine.hpp"
 #include "usher/core/lock_table.hpp"
@@ -43,8 +42,6 @@ std::vector<compared_point> points_of(const validation& v, unsigned cpus);
 
 /// Whether each point can be simulated on the machine. Throws std::runtime_error, one line.
 void check_points(const sim::machine& m, const std::vector<compared_point>& points);
-
-bench::point native_point(const compared_point& c, const validation& v, unsigned round);
 
 /// One simulated run; adds its throughput to the point.
 void simulate(const sim::machine& m, compared_point& c, const validation& v, unsigned seed);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/native/point.hpp"
 #include "calibrate/native_machine.hpp"
 #include "calibrate/validation.hpp"
 #include "cli/commands/calibrate.hpp"
@@ -43,8 +44,14 @@ struct validate_options {
 /// The throughput of one native run, by `usher bench` in a process of its own. Nothing if the run fails or does not end
 /// in time.
 std::optional<double> run_natively(const compared_point& c, const calibrate::validation& v, unsigned round) {
-  const ordered_json point = point_to_json(calibrate::native_point(c, v, round), cpu_name(), "round");
-  std::string words[] = {own_path().string(), "bench", "--point", point.dump()};
+  bench::point p;
+  p.workload = "mutexbench";
+  p.lock = c.lock->name;
+  p.threads = c.threads;
+  p.seed = round;
+  p.run_ns = static_cast<std::uint64_t>(v.seconds * 1e9);
+  p.pinned = v.pinned;
+  std::string words[] = {own_path().string(), "bench", "--point", point_to_json(p, cpu_name(), "round").dump()};
   char* const command[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
   process run(command, {});
   const ended end = run.wait(20 + 10 * v.seconds);
