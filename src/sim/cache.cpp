@@ -50,7 +50,7 @@ void caches::make_caches() {
 }
 
 void caches::check(const machine& m) {
-  if (!m.caches) throw bad_machine(m.said() + ": arrays that compete for caches need a section [cache]");
+  if (!m.caches) throw bad_machine(m.file_or_name() + ": arrays that compete for caches need a section [cache]");
 }
 
 caches::block caches::make_block(std::uint64_t bytes, std::uint64_t page) {

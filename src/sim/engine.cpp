@@ -58,10 +58,10 @@ simulation::~simulation() {
 
 void simulation::add_thread(unsigned cpu, std::function<void()> body, bool urgent, cycles begin) {
   if (cpu >= cpus_.size())
-    throw bad_machine(machine_.said() + ": there is no CPU " + std::to_string(cpu) + ", there are " +
+    throw bad_machine(machine_.file_or_name() + ": there is no CPU " + std::to_string(cpu) + ", there are " +
                       std::to_string(cpus_.size()));
   if (!machine_.os && std::any_of(threads_.begin(), threads_.end(), [=](const auto& t) { return t->cpu == cpu; }))
-    throw bad_machine(machine_.said() + ": more threads than CPUs need a section [scheduler]");
+    throw bad_machine(machine_.file_or_name() + ": more threads than CPUs need a section [scheduler]");
   threads_.push_back(std::make_unique<simulated_thread>(unsigned(threads_.size()), random_.bits()));
   simulated_thread& t = *threads_.back();
   t.body = std::move(body);
@@ -872,7 +872,7 @@ void simulation::preempt(processor& p, cycles at) {
 
 void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   simulated_thread& t = *me_;
-  if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
+  if (!machine_.os) throw bad_machine(machine_.file_or_name() + ": a thread that sleeps needs a section [scheduler]");
   t.now += machine_.os->syscall;
   drain();
   load(c.word, c.size);
@@ -893,7 +893,7 @@ void simulation::sleep(const condition& c, std::uint32_t mask, cycles limit) {
 
 void simulation::nap(cycles n) {
   simulated_thread& t = *me_;
-  if (!machine_.os) throw bad_machine(machine_.said() + ": a thread that sleeps needs a section [scheduler]");
+  if (!machine_.os) throw bad_machine(machine_.file_or_name() + ": a thread that sleeps needs a section [scheduler]");
   t.now += machine_.os->syscall;
   drain();
   sync();

@@ -70,7 +70,7 @@ class simulation {
   void at(cycles time, std::function<void()> call);
 
   /// Sets the trace that each step is reported to; null: none.
-  void be_traced_by(trace* t) { trace_ = t; }
+  void set_trace(trace* t) { trace_ = t; }
   trace* traced() const { return trace_; }
   /// What each thread does now, in words.
   std::vector<std::string> what_threads_do() const;

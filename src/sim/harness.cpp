@@ -99,7 +99,7 @@ void check_time(const machine& m, const point& p) {
   const std::uint64_t warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
   if ((static_cast<double>(p.run_ns) + static_cast<double>(warm_up_ns)) * m.mhz / 1000 <= most) return;
   throw std::runtime_error(std::to_string(p.run_ns / 1000000) + " ms after " + std::to_string(warm_up_ns / 1000000) +
-                           " ms of warm-up are more than 2^40 cycles of " + m.said() + ": take less of them");
+                           " ms of warm-up are more than 2^40 cycles of " + m.file_or_name() + ": take less of them");
 }
 
 void check_placement(const machine& m, const point& p) {
@@ -109,9 +109,10 @@ void check_placement(const machine& m, const point& p) {
   };
   for (const unsigned cpu : cpus)
     if (cpu >= m.cpus())
-      wrong(m.said() + " has no CPU " + std::to_string(cpu) + ": they are 0 to " + std::to_string(m.cpus() - 1));
+      wrong(m.file_or_name() + " has no CPU " + std::to_string(cpu) + ": they are 0 to " +
+            std::to_string(m.cpus() - 1));
   if (m.os || cpus.empty()) return;
-  const std::string alone = ", and without a section [scheduler] in " + m.said() + " threads do not share CPUs";
+  const std::string alone = ", and without a section [scheduler] in " + m.file_or_name() + " threads do not share CPUs";
   if (cpus.size() < p.threads)
     wrong(std::to_string(cpus.size()) + " CPUs for " + std::to_string(p.threads) + " threads" + alone);
   std::vector<bool> taken(m.cpus());
@@ -307,12 +308,13 @@ void check_point(const machine& m, const point& p) {
   check_time(m, p);
   if (m.os) return;
   if (lock.parks())
-    throw std::runtime_error(m.said() + " has no section [scheduler], and waiters of " + p.lock + " sleep: take " +
-                             lock.family + "-spin");
+    throw std::runtime_error(m.file_or_name() + " has no section [scheduler], and waiters of " + p.lock +
+                             " sleep: take " + lock.family + "-spin");
   if (p.threads > m.cpus())
-    throw std::runtime_error(m.said() + " has no section [scheduler]: no more threads than CPUs, " +
+    throw std::runtime_error(m.file_or_name() + " has no section [scheduler]: no more threads than CPUs, " +
                              std::to_string(m.cpus()) + ", and not " + std::to_string(p.threads));
-  if (p.others != 0) throw std::runtime_error(m.said() + " has no section [scheduler]: no room for other processes");
+  if (p.others != 0)
+    throw std::runtime_error(m.file_or_name() + " has no section [scheduler]: no room for other processes");
 }
 
 std::uint64_t usual_run_ns(const machine& m, const point& p) {
@@ -346,7 +348,7 @@ result run_point(const machine& asked, const point& p, trace* by) {
   set_spin_limit(w, m, p);
   simulation& s = w.sim();
   if (by != nullptr) by->follow(s.shared(), m, w.begin());
-  s.be_traced_by(by);
+  s.set_trace(by);
   const auto body = program.make(w);
   tell_kinds(w, program, p.threads);
   r.sockets = add_threads(w, m, p, program, body);

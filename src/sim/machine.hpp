@@ -128,7 +128,7 @@ struct machine {
   std::vector<std::string> old_keys;  ///< that were given by their names of 0.1: "coherence.look (now …)"
 
   /// The machine's name in errors.
-  const std::string& said() const { return file.empty() ? name : file; }
+  const std::string& file_or_name() const { return file.empty() ? name : file; }
 
   unsigned all_cores() const { return sockets * cores; }
   unsigned all_complexes() const { return sockets * complexes; }

@@ -10,12 +10,12 @@ meter::meter(const machine& m, unsigned threads, cycles begin, cycles end)
       end_(end),
       order_known_(m.from_ns(5000)),
       visitors_(threads),
-      by_coming_(threads),
+      by_arrival_(threads),
       by_order_{waiting_line(threads), waiting_line(threads)} {}
 
 void meter::arrived(unsigned thread, cycles now) {
   visitors_[thread] = {now, now};
-  by_coming_.add(thread, now);
+  by_arrival_.add(thread, now);
   by_order_[kind_of(thread)].add(thread, now);
 }
 
@@ -29,7 +29,7 @@ void meter::admitted(unsigned thread, unsigned socket, cycles now) {
   visitor& v = visitors_[thread];
   const visitor mine = v;
   v.arrived = nobody;
-  by_coming_.remove(thread);
+  by_arrival_.remove(thread);
   by_order_[kind_of(thread)].remove(thread);
   held_since_ = now;
   if (!measured(now)) {
@@ -39,7 +39,7 @@ void meter::admitted(unsigned thread, unsigned socket, cycles now) {
   history_.push_back(std::uint16_t(thread));
   // Whether a thread waited when the lock was released is only known now: arrivals are reported out of order, because a
   // thread that only computes runs ahead of the others.
-  if (mine.arrived <= free_since_ || by_coming_.first() <= free_since_) hand_overs_.push_back(now - free_since_);
+  if (mine.arrived <= free_since_ || by_arrival_.first() <= free_since_) hand_overs_.push_back(now - free_since_);
   waits_.push_back(now - mine.arrived);
   found_free_ += mine.arrived >= free_since_ ? 1 : 0;
   between_sockets_ += last_socket_ != socket && history_.size() > 1 ? 1 : 0;

@@ -81,7 +81,7 @@ class meter : public observer {
   const void* lock_ = nullptr;
   std::vector<visitor> visitors_;
   std::vector<bool> is_one_of_some_;
-  waiting_line by_coming_;                ///< all waiting threads, by arrival
+  waiting_line by_arrival_;               ///< all waiting threads, by arrival
   std::array<waiting_line, 2> by_order_;  ///< those of each kind, by their place in the order of admission
   unsigned last_socket_ = 0;
   cycles held_since_ = 0, held_ = 0, free_since_ = 0;

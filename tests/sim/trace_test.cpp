@@ -105,7 +105,7 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
   s.shared().name(&word, 4, arena::plus("it"));
   trace t(1000000);
   t.follow(s.shared(), m, 0);
-  s.be_traced_by(&t);
+  s.set_trace(&t);
   constexpr auto relaxed = std::memory_order_relaxed;
   const auto at = [&](cycles when) { s.compute(when - s.now()); };
   s.add_thread(0, [&] {
@@ -190,7 +190,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   world::lock lock(*find_simulated_lock("twa-spin"), s.shared(), nullptr);
   lock.be_named(s.shared(), 1);
   trace_.follow(s.shared(), m, 0);
-  s.be_traced_by(&trace_);
+  s.set_trace(&trace_);
   const auto cpu_of = [](unsigned t) { return t % 2 * 36 + t; };  // both sockets
   for (unsigned t = 0; t < 4; t++)
     s.add_thread(cpu_of(t), [&, t] {

@@ -88,12 +88,12 @@ class team {
   void start() {
     ready_.arrive_and_wait();
     const std::scoped_lock guard(mutex_);
-    if (mishap_) std::rethrow_exception(mishap_);
+    if (failure_) std::rethrow_exception(failure_);
   }
   /// Throws the first exception of a thread.
   void join() {
     wait();
-    if (mishap_) std::rethrow_exception(mishap_);
+    if (failure_) std::rethrow_exception(failure_);
   }
   std::vector<std::uint64_t> counts() const {
     std::vector<std::uint64_t> all;
@@ -126,7 +126,7 @@ class team {
   }
   void note(std::exception_ptr e) {
     const std::scoped_lock guard(mutex_);
-    if (!mishap_) mishap_ = std::move(e);
+    if (!failure_) failure_ = std::move(e);
     world_.end();
   }
 
@@ -136,7 +136,7 @@ class team {
   std::vector<std::unique_ptr<world::thread>> members_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;
-  std::exception_ptr mishap_;
+  std::exception_ptr failure_;
 };
 
 /// CPU times and resource usage at one moment.

@@ -96,7 +96,7 @@ machine_changes changes_of(const ordered_json& point) {
 
 void warn_of_old_keys(const sim::machine& m) {
   if (m.old_keys.empty()) return;
-  warn("{}: old names, which the next release does not read: {}", m.said(), fmt::join(m.old_keys, ", "));
+  warn("{}: old names, which the next release does not read: {}", m.file_or_name(), fmt::join(m.old_keys, ", "));
 }
 
 }  // namespace usher::cli
