@@ -257,8 +257,8 @@ ROWS = [
         Figure("MCS at 256 / at 16", scaling("mcs-spin", 256, 16), "flat, ≥ 0.85", at_least(0.85)),
         Figure("at 512 / at 256, the best of the three", lambda p: max(p(l, 512) / p(l, 256) for l in FEW),
                "all drop abruptly, < 0.8", below(0.8)),
-    ], remark="Where throughput drops, and how far, rests on what a spinning strand weighs: 0.6 of a pipeline is assumed.", forms=STORES,
-        why="the drop at 512 threads is there, 0.90 to 0.96 where less than 0.8 is wanted: strands slow every instruction now, and a "
+    ], remark="Where throughput drops, and how far, rests on what a spinning hardware thread weighs: 0.6 of a pipeline is assumed.", forms=STORES,
+        why="the drop at 512 threads is there, 0.90 to 0.96 where less than 0.8 is wanted: hardware threads slow every instruction now, and a "
             "step takes SPARC's 28 cycles; its depth rests on both and on the weight of a spinner, 0.6"),
     Row("T6", "Random replacement cache", [Sweep("random-cache", "x5-2", FEW, [2, 4, 36, 72], ms=60, seeds=2, placement="compact"),
                                            Sweep("random-cache", "x5-2", FEW, [2, 4], ms=60, seeds=2)], [
@@ -550,8 +550,8 @@ ROWS = [
     Row("M4", "stress_latency on the T5", [Sweep("stress-latency", "t5", CR, [1, 2, 4, 8, 12, 16, 20, 24, 32, 64, 128], ms=5, seeds=3)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "16, 12–20", within(12, 20)),
         Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "falls, < 0.95", below(0.95)),
-    ], remark="That a strand alone on its core is faster by 1.3 is assumed; the paper says only that the pipelines fuse.",
-        why="strands slow every instruction, and lines from core to core take 250 cycles, so that with 32 threads MCS-S loses 6 % in "
+    ], remark="That a hardware thread alone on its core is faster by 1.3 is assumed; the paper says only that the pipelines fuse.",
+        why="hardware threads slow every instruction, and lines from core to core take 250 cycles, so that with 32 threads MCS-S loses 6 % in "
             "place of 16"),
     Row("M9", "keymap on the T5", [Sweep("keymap", "t5", CR, KEYMAP, {"keys": 10000000}, ms=60, seeds=2)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin")),
