@@ -99,7 +99,7 @@ void check_time(const machine& m, const point& p) {
   const std::uint64_t warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
   if ((static_cast<double>(p.run_ns) + static_cast<double>(warm_up_ns)) * m.mhz / 1000 <= most) return;
   throw std::runtime_error(std::to_string(p.run_ns / 1000000) + " ms after " + std::to_string(warm_up_ns / 1000000) +
-                           " ms of warm-up are more than 2^40 cycles of " + m.file_or_name() + ": take less of them");
+                           " ms of warm-up are more than 2^40 cycles of " + m.file_or_name() + ": reduce them");
 }
 
 void check_placement(const machine& m, const point& p) {

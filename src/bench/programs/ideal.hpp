@@ -11,7 +11,7 @@ class ideal {
  public:
   static description about() {
     return {.name = "ideal",
-            .summary = "independent threads: what cores and pipelines let them do",
+            .summary = "independent threads without a lock: the limit of cores and pipelines",
             .source = "TWA (extended), figure 13",
             .parameters = {},
             .one_lock = false};

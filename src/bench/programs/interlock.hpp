@@ -12,12 +12,12 @@ class interlock {
  public:
   static description about() {
     return {.name = "interlock",
-            .summary = "a pool of locks: do they disturb each other in a shared array",
+            .summary = "a pool of locks that share a waiting array",
             .source = "TWA (extended), section 4.1, figure 2",
             .parameters = {{"locks", 1, 1, 8192, "in the pool"},
                            {"cs", 50, 0, 1000000, "PRNG steps inside"},
                            {"ncs", 100, 0, 1000000, "PRNG steps outside"},
-                           {"entrained", 0, 0, 1, "1: each thread takes the locks in turn"}},
+                           {"entrained", 0, 0, 1, "1: each thread acquires the locks in turn"}},
             .one_lock = false};
   }
 

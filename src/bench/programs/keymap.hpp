@@ -17,11 +17,11 @@ class keymap {
  public:
   static description about() {
     return {.name = "keymap",
-            .summary = "updates a large map inside, each thread by keys of its own",
+            .summary = "updates a large map inside, each thread with a set of keys",
             .source = "Malthusian Locks, section 6.8, figure 11",
             .parameters = {{"keys", 1000000, 1000, 10000000, "in the map; the paper's: 10000000"},
-                           {"keyset", 1000, 1, 100000, "keys that a thread uses again"},
-                           {"fresh", 10, 0, 100, "accesses of a hundred that take a new key"},
+                           {"keyset", 1000, 1, 100000, "keys in the set of a thread"},
+                           {"fresh", 10, 0, 100, "percentage of accesses with a new key"},
                            {"ncs", 1000, 0, 1000000, "PRNG steps outside"},
                            {"page", 8192, 4096, 524288, "bytes, a multiple of 64"}},
             .arrays = true};

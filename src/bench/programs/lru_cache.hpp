@@ -15,13 +15,13 @@ class lru_cache {
  public:
   static description about() {
     return {.name = "lru-cache",
-            .summary = "a cache of what was used last, each thread with keys of its own",
+            .summary = "a least-recently-used cache, each thread with a set of keys",
             .source = "Malthusian Locks, section 6.9, figure 12",
             .parameters =
                 {{"capacity", 10000, 1, 1000000, "elements"},
                  {"keys", 1000000, 1, 100000000, "keys are below this"},
-                 {"keyset", 1000, 1, 100000, "keys that a thread uses again"},
-                 {"fresh", 1, 0, 100, "accesses of a hundred that take a new key"},
+                 {"keyset", 1000, 1, 100000, "keys in the set of a thread"},
+                 {"fresh", 1, 0, 100, "percentage of accesses with a new key"},
                  {"ncs", 1000, 0, 1000000, "PRNG steps outside"},
                  {"counts", 0, 0, 2,
                   "what is counted: accesses; 1: those that miss; 2: those that displace another thread's element"}},

@@ -13,7 +13,7 @@ class mcsg_loop {
  public:
   static description about() {
     return {.name = "mcsg-loop",
-            .summary = "acquire, read four lines, release; some threads come as guests",
+            .summary = "acquire, read four lines, release; some threads are guests",
             .source = "MCSg, section 5, figures 3 to 9",
             .parameters = {{"guests", 0, 0, 1024, "threads without a queue node"}},
             .where = placement::compact,

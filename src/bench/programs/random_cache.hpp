@@ -16,7 +16,7 @@ class random_cache {
             .source = "TWA (extended), section 4.4, figure 6",
             .parameters = {{"capacity", 10000, 1, 1000000, "elements"},
                            {"keys", 50000, 1, 100000000, "keys are below this"},
-                           {"fresh", 10, 0, 100, "accesses of a hundred that take a new key"},
+                           {"fresh", 10, 0, 100, "percentage of accesses with a new key"},
                            {"delay", 200, 0, 1000000, "at most so many PRNG steps between accesses"}},
             .guards = true};
   }
