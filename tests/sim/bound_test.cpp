@@ -1,5 +1,5 @@
-// The longest wait under steady while other threads acquire the lock again as fast as they can: on simulated machines
-// of one to three NUMA nodes it is below the bound in the header.
+// The longest wait of a thread under steady while the other threads take the lock again as fast as they can: on
+// simulated machines with one to three NUMA nodes it stays below the bound in steady's header.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,13 +30,13 @@ using sleeping = Lock<simulated, waiting<simulated, waiting_kind::spin_then_park
 template <template <class, class> class Lock>
 using parking = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 
-/// ns: a turn of the standby, with a hold of so many. Times of polling and wake-ups are random: 100 µs for all of
-/// them is far above their sum.
+/// ns: a turn of the standby, with holds of this length. Polling and wake-ups vary: 100 µs for all of them is far above
+/// their time.
 std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }
 
-/// With at most so many threads before it: the bound in the header.
+/// The bound of the header, with at most so many threads before it.
 std::uint64_t bound(unsigned before, std::uint64_t hold, unsigned nodes) {
   const std::uint64_t turns = (before + 1) * a_turn(hold), home = 4 * millisecond;
   return nodes == 1 ? turns : nodes == 2 ? turns + a_turn(hold) + home : nodes * (turns + home);
@@ -91,7 +91,7 @@ struct waits {
   cycles locking = 0, requeued = 0;  ///< the longest
 };
 
-/// One thread notifies another under the mutex, again and again, and others take the mutex as fast as they can.
+/// One thread notifies another under the mutex repeatedly, while other threads take the mutex as fast as they can.
 template <class Lock>
 waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   struct words {
@@ -150,7 +150,7 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   return {s.on().to_ns(longest.locking), s.on().to_ns(longest.requeued)};
 }
 
-/// A requeued thread stays asleep for at most 1 ms or one hold, and waits like a new arrival from then on.
+/// A requeued thread stays asleep for 1 ms or one hold at most, and then waits like a thread that arrives then.
 template <class Lock>
 void requeued_threads_are_soon_as_others() {
   for (const unsigned others : {1u, 4u, 6u})

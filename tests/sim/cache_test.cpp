@@ -1,4 +1,4 @@
-// Caches, TLBs and memory channels: data that fits is found again, data beyond the capacity is not.
+// Caches, TLBs and memory channels: arrays that fit hit, larger ones miss.
 #include "sim/cache.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ machine small() {
   return m;
 }
 
-/// Misses a load after a warm-up, by CPU 0.
+/// Misses per load of CPU 0, after a warm-up.
 double miss_ratio(const machine& m, std::uint64_t bytes) {
   caches c(m);
   random chance(1);

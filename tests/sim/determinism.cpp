@@ -1,6 +1,7 @@
-// Prints what comes out of a few small points: what each thread has done, and what was counted besides. Built twice, by another
-// compiler and without optimisation, and run in several surroundings, it must print the same bytes: test_determinism.py.
-// Whole numbers only. Folder with machines, then, if not all points are wanted, the number of one.
+// Prints the results of a few small points: operations of each thread, and other counts. Built twice more, by another
+// compiler and without optimisation, and run in several environments, it must print the same bytes:
+// test_determinism.py. Integers only. Arguments: the folder with machine files; the number of a point, if only one is
+// wanted.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -22,7 +23,8 @@ struct named_point {
   std::map<std::string, std::string> changes = {};
 };
 
-/// What differs in the engine: spinning, sleeping, yielding; with and without a scheduler's work; caches, TLBs, guests, chance.
+/// Points that cover the engine: spinning, sleeping, yielding; with and without scheduling; caches, TLBs, guests,
+/// random numbers.
 std::vector<named_point> points() {
   const auto on = [](const char* machine, const char* workload, const char* lock, unsigned threads, std::uint64_t seed,
                      std::uint64_t us, std::map<std::string, long> parameters = {}, unsigned others = 0,

@@ -1,5 +1,5 @@
-// What goes wrong when an ingredient of the model is left out, as in docs/simulation.md: each test shows a wrong
-// effect that appears with the ingredient off and not with it on. A claim that rests on an ingredient is shown here.
+// The effect of leaving out each ingredient of the model, as in docs/simulation.md: it is present without the
+// ingredient and absent with it. So these tests show which claims depend on which ingredient.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,8 @@ seen run(const machine& m, const setting& s) {
   return mean;
 }
 
-// ---- coherence: MutexBench on the X5-2 ------------------------------------------------------------------------------------------
+// ---- coherence: MutexBench on the X5-2
+// ------------------------------------------------------------------------------------------
 
 double throughput(const machine& m, const char* lock, unsigned threads) {
   return run(m, {"mutexbench", lock, threads, 1000}).throughput;
@@ -116,7 +117,8 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
       << "whose releases nobody waits for";
 }
 
-// MCS writes two lines one after the other in a hand-over: who holds the lock, and the next one's flag. TWA's second is not waited for.
+// MCS writes two lines one after the other in a hand-over: who holds the lock, and the next one's flag. TWA's second is
+// not waited for.
 TEST(ingredients, where_stores_ask_ahead_mcs_passes_twa) {
   machine m = known_machine("x5-2");
   const auto ratio = [&](ownership asks) {
@@ -150,7 +152,8 @@ TEST(ingredients, where_hardware_threads_slow_only_what_programs_compute_more_of
   EXPECT_LT(all, drop() - 0.02);
 }
 
-// ---- topology -------------------------------------------------------------------------------------------------------------------
+// ---- topology
+// -------------------------------------------------------------------------------------------------------------------
 
 /// Sixteen complexes of eight cores: in two sockets, or each a socket.
 machine of_complexes() {
@@ -194,7 +197,8 @@ TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
   const machine all = known_machine("t7-2");  // its exchange is such a loop
   machine m = all;
   m.keeps_for_retry = false;
-  // They do if all threads arrive at once, for then no thread leaves the word. If threads arrive one after another they find a queue.
+  // They do where all threads come at once, and then nobody gets away from the word. One after another they find a
+  // queue.
   const auto mcs = [](const machine& on, unsigned threads) {
     return run(on, {"mutexbench", "mcs-spin", threads, 1000, {}, 3, "", true}).throughput;
   };
@@ -244,7 +248,8 @@ TEST(ingredients, DISABLED_table) {
   }
 }
 
-// ---- order of misses ------------------------------------------------------------------------------------------------------------
+// ---- order of misses
+// ------------------------------------------------------------------------------------------------------------
 
 TEST(ingredients, by_departure_mcs_passes_twa) {
   const machine all = known_machine("x5-2");
@@ -254,11 +259,11 @@ TEST(ingredients, by_departure_mcs_passes_twa) {
   EXPECT_LT(throughput(m, "twa-spin", 36), throughput(m, "mcs-spin", 36));
 }
 
-// Ordered by arrival, the quad that is near the lock has it most of the time, and within the quad threads take turns: what
-// Fairlocks are for. Ordered by departure, the one thread that has it keeps it, and a fairlock gains nothing that a queue would
-// not. That is not the same as no unfairness at all: a spinner of the other quad still learns later that the lock is free. Which
-// quad wins depends on where the line is at home, if its copies come from there (MESI); with copies from the nearest (MESIF)
-// it is either, by chance.
+// Ordered by arrival, the quad near the lock has it most of the time, and the threads within the quad take turns: the
+// problem that Fairlocks address. Ordered by departure, the one thread that has the lock keeps it, and a fairlock is no
+// better than a queue. Unfairness remains: a spinner of the other quad learns later that the lock is free. Which quad
+// wins depends on the line's home if copies come from there (MESI); with copies from the nearest complex (MESIF) it is
+// either, by chance.
 TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nodes) {
   machine all = known_machine("numa-q");
   const setting two_a_quad{"quads", "ttas-spin", 4, 50000, {{"cs", 500}, {"ncs", 100}}, 6};
@@ -281,7 +286,8 @@ TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nod
   EXPECT_NEAR(run(m, two_a_quad).of_sockets[0], 0.5, 0.25);
 }
 
-// ---- looking again --------------------------------------------------------------------------------------------------------------
+// ---- looking again
+// --------------------------------------------------------------------------------------------------------------
 
 /// Acquisitions of each of eight threads that race for a word, by test-and-test-and-set without back-off.
 std::vector<std::uint64_t> race(const machine& m) {
@@ -321,7 +327,8 @@ TEST(ingredients, without_random_refetches_the_lowest_number_wins_races) {
   EXPECT_LT(won[6] * 20, won[1]);
 }
 
-// ---- cores and capacity: the T5 ------------------------------------------------------------------------------------------------
+// ---- cores and capacity: the T5
+// ------------------------------------------------------------------------------------------------
 
 TEST(ingredients, without_shared_pipelines_spinners_are_free) {
   const machine all = known_machine("t5");
@@ -348,11 +355,13 @@ TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_co
   EXPECT_LT(at(m, "mcscr-spin", 32), at(m, "mcs-spin", 32));
 }
 
-// ---- scheduler ------------------------------------------------------------------------------------------------------------------
+// ---- scheduler
+// ------------------------------------------------------------------------------------------------------------------
 
-// A wake-up that always takes longer than waiters stay awake: three threads hand the lock round, and each sleeps before it gets
-// it. Where it takes a random while with the same mean, some come in time, and then others do. The effect is not a cliff in
-// this engine: constant wake-ups lose from 12000 cycles on; and at 30000 the random ones are as slow.
+// If a wake-up always takes longer than waiters poll, three threads pass the lock round, and each falls asleep before
+// it gets it. If the latency is random with the same mean, some wake-ups are in time, and then further ones are. There
+// is no cliff in this engine: with constant latencies throughput falls from 12000 cycles on, and at 30000 random ones
+// are as slow.
 TEST(ingredients, with_a_constant_wake_up_latency_mcscr_is_caught_in_a_loop) {
   machine random = known_machine("t5");
   random.os->latency_mean = 21000;  // its waiters stay awake for 20000

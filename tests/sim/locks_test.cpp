@@ -1,5 +1,5 @@
-// Every lock of the catalogue on simulated machines: one thread at a time, in the order that it promises, the same every
-// time, and with three times as many threads as CPUs where its waiters sleep.
+// Every lock of the catalogue on simulated machines: exclusion, the promised order, the same run every time, and three
+// times as many threads as CPUs if its waiters sleep.
 #include <gtest/gtest.h>
 
 #include "sim/harness.hpp"
@@ -90,8 +90,8 @@ TEST(simulated_locks_repeat, same_seed_same_counts) {
 }
 
 TEST(simulated_locks_repeat, the_same_on_every_build) {
-  // The sum over threads of operations times a power, of one run. It changes on purpose only, with the engine or the
-  // lock, and not with the compiler, the optimisation or addresses.
+  // The sum over threads of operations times a power, of one run. It changes with the engine and with the lock, on
+  // purpose only; it does not depend on compiler, optimisation or addresses.
   const machine m = read_machine(folder + "/x5-2.toml");
   const result r = at(m, "ticket-spin", 8, 1);
   std::uint64_t sum = 0;

@@ -1,4 +1,4 @@
-// An error in a machine's file is reported with one line that names the file and the key.
+// An error in a machine's file is one line that names the file and the key.
 #include "sim/machine.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string text_of(const std::string& file) {
 
 class machine_file : public testing::Test {
  protected:
-  /// The message for the x5-2 with one text changed.
+  /// The error for the x5-2's file with one text replaced.
   std::string complaint(const std::string& text, const std::string& instead) {
     std::string all = text_of(folder + "/x5-2.toml");
     const std::size_t at = all.find(text);

@@ -1,4 +1,4 @@
-// The meter's figures for histories that can be counted by hand.
+// The meter's results for histories that can be counted by hand.
 #include "sim/meter.hpp"
 
 #include <gtest/gtest.h>
@@ -117,9 +117,10 @@ TEST(metrics, mttr_counts_the_others) {
   EXPECT_EQ(workloads::working_set(std::span(paper).first(6), 6), 3);
 }
 
-// ---- bypasses, counted by a comparison with all waiters ------------------------------------------------------------------------------
+// ---- overtakings, counted by a look at all who wait
+// ------------------------------------------------------------------------------
 
-/// What the meter did once, and must still say.
+/// An earlier, slower algorithm, whose results the meter must reproduce.
 class scan {
  public:
   scan(unsigned threads, std::vector<bool> kinds) : order_(threads, nobody), kinds_(std::move(kinds)) {}

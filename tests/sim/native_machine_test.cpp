@@ -1,4 +1,4 @@
-// What the kernel says of CPUs and caches, read from trees made for the purpose.
+// Reading CPUs and caches from folders like /sys/devices/system/cpu, which the tests make.
 #include "calibrate/native_machine.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// Whether a run had settled, judged by the distribution of its operations over time; and that threads begin one after
-// another.
+// Whether a run had settled, judged by how its operations are spread; and that threads begin one after another.
 #include "sim/settling.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,8 @@ namespace {
 
 constexpr std::uint64_t time = 2000000;
 
-/// Operations at these mean distances in the first and in the second half; `burst` at once. Evenly, or as if each came by chance.
+/// Operations at these mean distances in the first and in the second half; `burst` at once. Evenly, or as if each came
+/// by chance.
 settling seen(std::uint64_t first, std::uint64_t second, std::uint64_t seed = 0, unsigned burst = 1) {
   settling s(time, 4);
   random chance(seed);
@@ -57,7 +57,7 @@ TEST(settling, noise_is_no_difference) {
   EXPECT_LE(missed, 20u) << "of 400";
 }
 
-/// As seen(), with another beginning of the second stretch.
+/// Like seen(), with another beginning of the second part.
 settling changed_at(std::uint64_t when, std::uint64_t before, std::uint64_t after, std::uint64_t seed) {
   settling s(time, 4);
   random chance(seed);
@@ -95,7 +95,8 @@ TEST(settling, clocks_of_threads_that_are_a_little_behind) {
   EXPECT_TRUE(s.settled());
 }
 
-// ---- runs -----------------------------------------------------------------------------------------------------------------------
+// ---- runs
+// -----------------------------------------------------------------------------------------------------------------------
 
 point on_mutexbench(const char* lock, unsigned threads) {
   point p;
@@ -137,7 +138,8 @@ TEST(start, together_is_another_start) {
 }
 
 TEST(start, a_storm_at_the_beginning_is_said) {
-  // 512 threads at once at a lock that a loop of compare-and-swap leads to: each success costs a round of all.
+  // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap: each success costs a round of
+  // all threads.
   point p = on_mutexbench("qspinlock-spin", 512);
   const result one_by_one = run_point(known_machine("t7-2"), p);
   EXPECT_GT(one_by_one.throughput, 1);

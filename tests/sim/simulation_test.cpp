@@ -1,4 +1,4 @@
-// The machine's parts, by programs so small that their cost is known.
+// The parts of the machine, tested by programs so small that their costs are known.
 #include "sim/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -368,8 +368,8 @@ TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
   EXPECT_GT(retries(m)[0], 200u) << "the other has the line by now";
 }
 
-/// Two hardware threads of a core own both words. The one's compare-and-swap finds 1; the other then writes 2 and says so. Whoever has read
-/// that must not read 1 again.
+/// Two hardware threads of a core own both words. The one's compare-and-swap finds 1; the other then writes 2 and says
+/// so. Whoever has read that must not read 1 again.
 TEST(simulation, what_a_failed_compare_and_swap_found_is_not_read_after_what_is_newer) {
   machine m = plain();
   m.hardware_threads = 2;

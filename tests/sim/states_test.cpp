@@ -1,8 +1,9 @@
-// Locks that have two states: FIFO locks whose waiters park are awake or asleep as a whole, restricting ones go to and fro, and
-// a cohort stays with one node or does not, by the order in which it releases its two locks.
+// Locks that have two states: FIFO locks whose waiters park are awake or asleep as a whole, restricting ones go to and
+// fro, and a cohort stays with one node or does not, by the order in which it releases its two locks.
 //
-// With T threads, a hand-over of h between threads that are awake, L to one that sleeps (wake-up, system calls, switch), and a
-// spin budget of S: no thread sleeps if (T-1)·h < S; once all sleep, they continue to if (T-1)·L > S.
+// With T threads, a hand-over of h between threads that are awake, L to one that sleeps (wake-up, system calls,
+// switch), and a spin budget of S: nobody sleeps where (T-1)·h < S, and once all sleep they go on doing so where
+// (T-1)·L > S.
 #include <gtest/gtest.h>
 
 #include <cinttypes>
@@ -157,8 +158,8 @@ TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
 }
 
 TEST(restricting_that_parks, goes_to_and_fro) {
-  // The circulating threads sleep if a passive one takes longer to wake than they spin. One quick wake-up ends that; the next wake-up,
-  // needed because the queue was empty, begins it again.
+  // The few who circulate sleep if a passive one takes longer to wake than they spin. One wake-up that is quick ends
+  // that, the next who must be woken, because the queue was empty, begins it again.
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;
@@ -210,8 +211,8 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 }
 
 TEST(cohort, whoever_is_released_first_is_there_first) {
-  // If the local lock is released first, its next owner tries the global one while the store that releases it travels
-  // to the other nodes. In the other order these race; with a queue lock there is no race.
+  // Where the local lock is released first, its next holder tries the global one while the store that frees it is on
+  // its way to the other nodes; the other way round they race, and with a queue lock there is no race.
   const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);
@@ -232,7 +233,8 @@ TEST(cohort, no_chance_changes_it) {
   }
 }
 
-// ---- the tables of docs/simulation.md -----------------------------------------------------------------------------------
+// ---- the tables of docs/simulation.md
+// -----------------------------------------------------------------------------------
 
 TEST(states, DISABLED_table) {
   std::printf(

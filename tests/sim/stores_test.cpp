@@ -1,5 +1,5 @@
-// Stores that wait to be written: in which order others see them, what overlaps, and what becomes of a line that came too early. And
-// what complexes, hops and busy directories cost.
+// Buffered stores: their order as other cores see it, which requests overlap, and lines that arrive before a store's
+// turn. And the costs of complexes, hops and busy directories.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ machine plain() {
   return m;
 }
 
-/// The time until `n` stores are written to lines that another core of the socket has; with a store that hits between
-/// each two.
+/// The time until `n` stores are written to lines that another core of the socket has; optionally with a store that
+/// hits between each two.
 cycles written_after(machine m, unsigned n, bool calls_between) {
   simulation s(m, 1);
   std::vector<word*> words;
@@ -81,8 +81,7 @@ TEST(stores, wait_where_the_buffer_is_full) {
   EXPECT_GE(began[3] - began[0], 190u) << "until the first is written";
 }
 
-/// Other cores must see stores in program order, whichever line arrives first: here the line of the first store is
-/// the distant one.
+/// Other cores must see stores in program order, whichever line arrives first: the first store's line is the far one.
 TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
   for (const ownership asks : {ownership::in_turn, ownership::ahead, ownership::ahead_until_a_hit})
     for (const unsigned reader : {0u, 1u, 2u, 3u}) {
@@ -187,9 +186,10 @@ TEST(stores, a_load_waits_for_a_store_to_a_part_of_its_word) {
   EXPECT_GE(took, 190u) << "which cannot be forwarded";
 }
 
-// ---- topology -------------------------------------------------------------------------------------------------------------------
+// ---- topology
+// -------------------------------------------------------------------------------------------------------------------
 
-/// What core `reader` pays for a line that core 0 has written.
+/// The cost of a read by core `reader` of a line that core 0 has written.
 cycles read_by(const machine& m, unsigned reader) {
   simulation s(m, 1);
   word& w = shared_word(s);

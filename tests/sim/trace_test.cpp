@@ -1,4 +1,4 @@
-// The log of a run: it changes nothing, it names the words that threads touch, and it shows TWA's hand-over.
+// The log of a run: it does not change the run, it names the words that threads access, and it shows TWA's hand-over.
 #include "sim/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -152,7 +152,8 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
                    }));
 }
 
-// ---- TWA (extended) §2 and §2.1: row T26 of docs/claims.md -----------------------------------------------------------
+// ---- TWA (extended) §2 and §2.1: row T26 of docs/claims.md
+// -----------------------------------------------------------
 
 class twa_hand_over : public testing::Test {
  protected:
@@ -183,7 +184,8 @@ class twa_hand_over : public testing::Test {
 };
 
 TEST_F(twa_hand_over, the_ten_steps) {
-  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), slots count by four.
+  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), slots count by
+  // four.
   machine m = read_machine(folder + "/x5-2.toml");
   simulation s(m, 1);
   runtime p(s, 4);
