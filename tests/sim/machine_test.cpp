@@ -215,7 +215,7 @@ TEST_F(machine_file, old_names_in_changes) {
 }
 
 TEST_F(machine_file, one_number_by_both_names) {
-  EXPECT_NE(complaint("hit = { value = 4,", "poll_period = { value = 4, source = \"x\" }\nhit = { value = 4,")
+  EXPECT_NE(complaint("hit = { value = 4,", "look = { value = 4, source = \"x\" }\nhit = { value = 4,")
                 .find("coherence.look is the old name of poll_period"),
             std::string::npos);
 }
