@@ -118,7 +118,7 @@ void print_report(const trial::trial_results& t, const try_options& o, std::FILE
       text += "\n" + (o.markdown ? "```text\n" + trial::details_text(t, 0) + "```\n" : trial::details_text(t, width));
     if (o.plot)
       text += "\n" + (o.markdown ? "```text\n" + trial::bars_text(t, 0) + "```\n" : trial::bars_text(t, width));
-    text += "\n" + trial::summary_text(t);
+    text += "\n" + trial::summary_text(t, width);
   }
   text += trial::conclusion_text(t, width);
   fmt::print(to, "{}", text);
@@ -266,7 +266,8 @@ void add_trial_options(CLI::App& sub, try_options& o) {
       ->type_name("CMD");
   sub.add_option(
          "--timeout", o.timeout,
-         "Kill a run after so many seconds (default: 10, plus ten times the latest successful run under the C library)")
+         "Kill a run after so long (default: 10 s and ten times the C library's latest good run; before there is "
+         "one, ten times the budget, or an hour with --rounds)")
       ->type_name("S")
       ->check(no_limit);
 }

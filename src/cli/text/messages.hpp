@@ -26,6 +26,9 @@ void complain(fmt::format_string<Args...> format, Args&&... args) {
   std::fputs(line.c_str(), stderr);
 }
 
+/// A sentence on stderr that is neither an error nor a warning: one line, which is broken only on a terminal.
+void print_note(const std::string& sentence);
+
 template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   const std::string line = "usher: warning: " + fmt::format(format, std::forward<Args>(args)...) + "\n";

@@ -1,12 +1,24 @@
 #include "cli/text/wrap.hpp"
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
 namespace usher::cli {
 namespace {
 
 constexpr std::string_view indent = "      ";  // of the second and later lines of an example
+
+/// Whether the word is a unit, also with a punctuation mark behind it.
+bool is_unit(std::string_view word) {
+  static constexpr std::array<std::string_view, 8> units = {"%", "s", "ms", "µs", "ns", "min", "h", "MiB"};
+  const std::size_t end = word.find_last_not_of(",.;:)");
+  return end != std::string_view::npos && std::find(units.begin(), units.end(), word.substr(0, end + 1)) != units.end();
+}
+
+bool ends_with_digit(std::string_view word) {
+  return !word.empty() && word.back() >= '0' && word.back() <= '9';
+}
 
 /// The last occurrence of `mark` in `line` before `width`, where the line may be broken; npos if there is none.
 std::size_t last_break(std::string_view line, std::string_view mark, std::size_t width) {
@@ -38,10 +50,21 @@ std::size_t shown_width(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
 }
 
-std::vector<std::string> broken(std::string_view text, std::size_t width) {
-  std::vector<std::string> lines = {""};
+std::vector<std::string> words_to_break(std::string_view text) {
+  std::vector<std::string> words;
   std::istringstream in{std::string(text)};
   for (std::string word; in >> word;) {
+    if (!words.empty() && ends_with_digit(words.back()) && is_unit(word))
+      words.back() += " " + word;
+    else
+      words.push_back(word);
+  }
+  return words;
+}
+
+std::vector<std::string> broken(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines = {""};
+  for (const std::string& word : words_to_break(text)) {
     if (!lines.back().empty() && shown_width(lines.back()) + 1 + shown_width(word) > width) lines.emplace_back();
     if (!lines.back().empty()) lines.back() += ' ';
     lines.back() += word;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/text/duration.hpp"
+#include "cli/text/messages.hpp"
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
 #include "cli/trial/statistics.hpp"
@@ -22,7 +23,7 @@ void trial::plan() {
   if (options_.by_budget()) fit_into_budget();
   if (options_.quiet) return;
   bar_.clear();
-  for (const std::string& line : left_out_lines(results_)) fmt::print(stderr, "usher: {}\n", line);
+  for (const std::string& line : left_out_lines(seen_)) print_note(line);
 }
 
 void trial::choose_sensible() {
@@ -71,21 +72,21 @@ void trial::announce(bool fits) const {
   bar_.clear();
   const std::vector<std::size_t> in = present();
   const double a_run = seconds_of_run(reference);
-  const std::string budget = duration_text(options_.budget), takes = "usher: a run takes " + duration_text(a_run);
+  const std::string budget = duration_text(options_.budget), takes = "a run takes " + duration_text(a_run);
   if (fits) {
     const double left = options_.budget - elapsed() - static_cast<double>(results_.warmup * in.size()) * a_run;
     const auto rounds = std::min(static_cast<std::size_t>(left / seconds_of_round()), most_rounds);
-    fmt::print(stderr, "{}: about {} rounds of {} fit into {}, fewer if the answer is certain before\n", takes, rounds,
-               with_noun(in.size(), "candidate"), budget);
+    print_note(fmt::format("{}: about {} rounds of {} fit into {}, fewer if the answer is there before", takes, rounds,
+                           with_noun(in.size(), "candidate"), budget));
   } else {
     constexpr std::size_t few = 4;
     std::string names;
     for (const std::size_t c : in) names += (names.empty() ? "" : ", ") + results_.candidates[c].name;
     if (in.size() > few) names = with_noun(in.size(), "candidate");
-    fmt::print(stderr,
-               "{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; a "
-               "shorter run, or ^C, which shows the results so far, ends it sooner\n",
-               takes, budget, least_rounds_, names, duration_text(seconds_needed(in.size())));
+    print_note(
+        fmt::format("{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
+                    "a shorter run, or ^C, which shows what is known by then, ends it sooner",
+                    takes, budget, least_rounds_, names, duration_text(seconds_needed(in.size()))));
   }
 }
 

@@ -111,6 +111,13 @@ std::vector<std::string> remarks(const trial_results& t, const candidate_result&
   return all;
 }
 
+/// A paragraph, broken for a terminal of that width (0: 80 columns).
+std::string in_lines(const std::string& paragraph, std::size_t width) {
+  std::string text;
+  for (const std::string& line : broken(paragraph, width == 0 ? usual_width : width)) text += line + "\n";
+  return text;
+}
+
 std::string joined(const std::vector<std::string>& parts, const char* between) {
   std::string text;
   for (const std::string& p : parts) text += (text.empty() ? "" : between) + p;
@@ -260,19 +267,22 @@ std::string bars_text(const trial_results& t, std::size_t width) {
   return text;
 }
 
-std::string summary_text(const trial_results& t) {
-  return fmt::format("{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.\n{}",
-                     with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
-                     100 * t.others_cpu_share,
-                     t.others_cpu_share > busy ? "That is much: repeat the trial when the machine is quiet.\n" : "");
+std::string summary_text(const trial_seen& t, std::size_t width) {
+  std::string text =
+      in_lines(fmt::format("{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.",
+                           with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
+                           100 * t.others_cpu_share),
+               width);
+  if (t.others_cpu_share > busy)
+    text += in_lines("That is much: take the trial again when the machine is quiet.", width);
+  return text;
 }
 
 std::string conclusion_text(const trial_results& t, std::size_t width) {
   if (!t.conclusion) return "";
   std::string text;
   std::istringstream paragraphs(t.conclusion->text);
-  for (std::string line; std::getline(paragraphs, line);)
-    for (const std::string& part : broken(line, width == 0 ? usual_width : width)) text += part + "\n";
+  for (std::string line; std::getline(paragraphs, line);) text += in_lines(line, width);
   if (!t.conclusion->command.empty()) text += "  " + t.conclusion->command + "\n";
   return text;
 }
