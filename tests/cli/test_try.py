@@ -169,7 +169,8 @@ class Try(Refusals, unittest.TestCase):
         for word in ("range", "runs", "CPU s", "switches", "preempted", "MiB", "lock calls", "contended"):
             self.assertIn(word, done.stdout.split("\n\n")[1].splitlines()[0])
         self.assertIn("undecided", self.row(done, "mcs"))
-        self.assertIn("of the CPU time meanwhile", done.stdout)
+        self.assertIn("of the CPU time meanwhile.", " ".join(done.stdout.split()))
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 90)  # of the second table, whose columns do not break
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "loiter", "mcs"])
         for c in data["candidates"]:
             self.assertEqual(len(c["runs"]), 2)
@@ -338,6 +339,7 @@ class Try(Refusals, unittest.TestCase):
         _, data = self.with_json(*trial, "--warmup", "2", "--timeout", "7.5", "--", program)
         self.assertEqual(data["conclusion"]["kind"], "undecided")
         self.assertIn(" --warmup 2 --timeout 7.5 --metric ", data["conclusion"]["command"])
+        self.assertRegex(data["conclusion"]["text"], r" a new trial of it alone decides after about [0-9]+ more rounds?\.$")
         _, data = self.with_json(*trial, "--", program)
         self.assertNotIn("--warmup", data["conclusion"]["command"])
         self.assertNotIn("--timeout", data["conclusion"]["command"])
@@ -452,6 +454,25 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(data["conclusion"]["command"], f"usher stat -- {program}")
         if has_stat:
             self.assertIn("threads waited", self.ended_with(done))
+
+    def test_where_threads_wait_and_nothing_is_decided(self):
+        state = os.path.join(self.folder, "rounds of mcs")
+        # Worse in odd rounds, better in even ones: no number of rounds decides.
+        program = self.script(f"""
+            {self.built("long_section", self.LONG_SECTION)} > /dev/null
+            test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
+            read n < '{state}'; echo $((n + 1)) > '{state}'
+            test $((n % 2)) = 1 && echo rate 0.3 || echo rate 3
+        """)
+        for extent in (["--rounds", "6"], ["--budget", "2s"]):
+            with open(state, "w") as file:
+                file.write("0\n")
+            done, data = self.with_json("--quiet", *extent, "--locks", "mcs", "--metric", "rate (.*)", "--", program)
+            conclusion = data["conclusion"]
+            self.assertGreater(data["candidates"][0]["calls"]["waiting_share"], 0.05)
+            self.assertEqual((conclusion["kind"], conclusion["command"]), ("undecided", f"usher stat -- {program}"), done)
+            self.assertRegex(conclusion["text"], r"^Undecided: .* [0-9]+ rounds (cannot tell from chance|would show it)\. "
+                                                 r"(Threads wait for mutexes .*: look for|Where the time goes, of one run: )")
 
     @unittest.skipUnless(has_stat, "no usher stat")
     def test_an_interruption_of_the_run_under_stat(self):
@@ -721,6 +742,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_what_cannot_start(self):
         self.assert_refused(self.run_try("--", "/nowhere/to/be/found"), 127, "/nowhere/to/be/found")
+        self.assert_refused(self.run_try("mcs", "--", "true"), 127, "did you mean --locks mcs?")
         text = self.script("echo")
         os.chmod(text, 0o644)
         self.assert_refused(self.run_try("--", text), 126, text)
@@ -791,7 +813,24 @@ class Try(Refusals, unittest.TestCase):
         while process.poll() is None:
             process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=LIMIT)
-        self.assertEqual((process.returncode, out, err), (130, "", ""))
+        self.assertEqual((process.returncode, out), (130, ""))
+        self.assertRegex(err, r"\Ausher: interrupted after .* \(pthread, warm-up\): sleep was stopped, .*nothing was measured\n\Z")
+        self.assertEqual(self.left_behind(f"^sleep {mark}"), [])
+
+    def test_a_first_run_that_does_not_end(self):
+        mark = f"3{os.getpid()}.25"
+        process = self.start(USHER, "try", "--locks", "mcs", "--budget", "0.1s", "--", "sleep", mark)
+        try:
+            said = process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+        self.assertRegex(said, r"^usher: still in the first run after 1 s: .* such as a server, needs --until LOAD; \^C ends it\n$")
+        self.assertEqual((process.returncode, out), (130, ""))
+        self.assertRegex(err, r"\Ausher: interrupted after .* \(pthread, warm-up\): sleep was stopped")
+        self.assert_refused(self.run_try("--locks", "mcs", "--timeout", "0.2", "--", "sleep", mark), 1,
+                            "hung: killed after 0.2 s (a program that does not end by itself", "--until LOAD")
         self.assertEqual(self.left_behind(f"^sleep {mark}"), [])
 
     def test_however_it_ends(self):
@@ -878,7 +917,11 @@ class Try(Refusals, unittest.TestCase):
             'test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; exit 3'))
         self.assertRegex(self.note(done, "mcs"), "the server ended early: exit status 3: listening")
 
-    # Failures of the reference
+    def test_a_server_that_goes_into_the_background(self):
+        done = self.run_try("--locks", "mcs", "--until", "sleep 0.1", "--", "sh", "-c", "sleep 60 &")
+        self.assert_refused(done, 1, "the server ended early: exit status 0 (if it goes into the background by itself")
+
+    # The C library's own runs may fail, too
 
     def test_a_run_of_the_base_that_fails(self):
         state = os.path.join(self.folder, "base")

@@ -421,15 +421,26 @@ ended process::finish(ended::how way) {
   return end_;
 }
 
+void process::remind_after(double seconds, std::function<void()> say) {
+  reminder_after_ = seconds;
+  reminder_ = std::move(say);
+}
+
 ended process::wait(double limit, bool keep_the_rest) {
   constexpr double grace = 1;  // somebody may continue it; not if it has been stopped for using the terminal
-  const auto until = steady::now() + std::chrono::duration<double>(std::min(limit, 1e8));
+  const auto begin = steady::now();
   while (!over_) {
-    double left = std::chrono::duration<double>(until - steady::now()).count();
+    const double waited = std::chrono::duration<double>(steady::now() - begin).count();
+    double left = std::min(limit, 1e8) - waited;
     const bool for_the_terminal = end_.status == SIGTTIN || end_.status == SIGTTOU;
     if (stopped_ && for_the_terminal) return finish(ended::how::stopped);
     if (stopped_) left = std::min(left, grace);
-    if (heard_within(std::max(left, 0.0))) continue;
+    const double to_reminder = reminder_ ? reminder_after_ - waited : left;
+    if (heard_within(std::max(std::min(left, to_reminder), 0.0))) continue;
+    if (to_reminder < left && interrupted() == 0) {
+      std::exchange(reminder_, nullptr)();
+      continue;
+    }
     return finish(interrupted() != 0 ? ended::how::interrupted
                   : stopped_         ? ended::how::stopped
                                      : ended::how::timed_out);
@@ -466,10 +477,10 @@ foreign_cpu::sample foreign_cpu::now() {
   return s;
 }
 
-double foreign_cpu::share() const {
+double foreign_cpu::share(double also_own) const {
   const sample to = now();
   const double total = to.total - from_.total;
-  return total <= 0 ? 0 : std::clamp((to.busy - from_.busy - (to.own - from_.own)) / total, 0.0, 1.0);
+  return total <= 0 ? 0 : std::clamp((to.busy - from_.busy - (to.own - from_.own) - also_own) / total, 0.0, 1.0);
 }
 
 }  // namespace usher::cli

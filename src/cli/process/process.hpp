@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -75,6 +76,8 @@ class process {
   /// Waits until it ends, stops for good, is interrupted by the user, or the time is over; then kills all of it, unless
   /// it has ended and `keep_the_rest` says that what it has left behind may live as long as this object.
   ended wait(double limit, bool keep_the_rest = false);
+  /// `say` is called once, during a wait(), if the program still runs then after so many seconds.
+  void remind_after(double seconds, std::function<void()> say);
   /// Whether it has ended already.
   bool running();
   /// For poll(): readable when there is news of it. Then running() says whether it has ended.
@@ -97,6 +100,8 @@ class process {
   bool stopped_ = false, over_ = false, gone_ = false;
   ended end_;
   steady::time_point start_;
+  double reminder_after_ = 0;  ///< seconds
+  std::function<void()> reminder_;
 };
 
 /// The words of `sh -c text`, for process.
@@ -118,8 +123,8 @@ struct shell_command {
 class foreign_cpu {
  public:
   foreign_cpu() : from_(now()) {}
-  /// Of all CPU time since then, 0 to 1.
-  double share() const;
+  /// Of all CPU time since then, 0 to 1. `also_own`: CPU seconds of processes that are no others, though not started by this one.
+  double share(double also_own = 0) const;
 
  private:
   struct sample {

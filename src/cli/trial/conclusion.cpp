@@ -19,18 +19,12 @@ std::optional<double> waiting_share(const trial_results& t) {
   return calls ? calls->waiting_share : std::nullopt;
 }
 
-/// "threads wait for mutexes 0.3 % of their time"; empty if that was not measured.
-std::string waiting_text(const trial_results& t) {
+/// The share of the waiting as a sentence that follows another one, with advice; empty if it was not measured.
+std::string waiting_sentence(const trial_seen& t, const std::string& advice = "") {
   const auto share = waiting_share(t);
-  return share ? fmt::format("threads wait for mutexes {} of their time", percent(*share)) : "";
-}
-
-/// waiting_text() as a sentence that follows another one.
-std::string waiting_sentence(const trial_results& t) {
-  std::string text = waiting_text(t);
-  if (text.empty()) return "";
-  text.front() = 'T';
-  return " " + text + ".";
+  if (!share) return "";
+  return fmt::format(" Threads wait for mutexes {} of their time{}.", percent(*share),
+                     advice.empty() ? "" : ": " + advice);
 }
 
 const candidate_result* find(const trial_results& t, const std::string& name) {
@@ -139,16 +133,38 @@ std::string trial_command(const trial_results& t, const outlook& o, const std::s
   return shell_line(words);
 }
 
-/// Recommends the same trial of one candidate, with a budget for the rounds that it would take.
-trial_conclusion undecided(const trial_results& t, const outlook& o) {
-  const candidate_result& c = *find(t, o.best_undecided);
-  std::string text = fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c.name, how_much(t, c),
-                                 with_noun(c.rounds, "round"));
-  text += fmt::format(" If it goes on like this, a trial of it alone takes {}.", with_noun(o.rounds_alone, "round")) +
-          waiting_sentence(t);
-  const double runs = 2 * static_cast<double>(o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
-  const double seconds = std::max(1.1 * runs * t.run_seconds, 10.0);
-  return {"undecided", text, trial_command(t, o, option_of(c), seconds)};
+/// "Undecided: NAME seems 1.30 times as fast (0.71–1.75), which 14 rounds cannot tell from chance."
+std::string undecided_sentence(const trial_seen& t, const outlook& o) {
+  const candidate_seen* const c = find(t, o.best_undecided);
+  if (c == nullptr || c->figure() <= t.neutral())
+    return fmt::format("Undecided: no lock is better by so much that {} would show it.", with_noun(t.rounds, "round"));
+  return fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c->name, how_much(t, *c),
+                     with_noun(c->rounds, "round"));
+}
+
+/// The budget for a trial of one candidate. Its rate of wins is the highest of several and therefore too good on average: there is time
+/// for twice the rounds. A budget that was used up is at least doubled; a trial ends before its budget if it is decided.
+double budget_alone(const trial_seen& t, const outlook& o) {
+  const double runs = 2 * static_cast<double>(2 * o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
+  const double used_up = t.interrupted ? 0 : t.budget.value_or(0);
+  return std::max({1.1 * runs * t.run_seconds, 2 * used_up, 10.0});
+}
+
+/// Recommends the same trial of one candidate.
+conclusion_seen undecided(const trial_seen& t, const outlook& o) {
+  const candidate_seen& c = *find(t, o.best_undecided);
+  std::string text = undecided_sentence(t, o) + waiting_sentence(t);
+  text += fmt::format(" If it goes on like this, a new trial of it alone decides after about {}.",
+                      with_noun(o.rounds_alone, "more round"));
+  return {"undecided", text, trial_command(t, o, option_of(c), budget_alone(t, o))};
+}
+
+/// Whether a candidate may still be better by more than a negligible amount.
+bool is_open(const trial_seen& t) {
+  const double negligible = t.has_ratios ? contest_rules{}.level_high : 0;
+  return std::any_of(t.candidates.begin(), t.candidates.end(), [&](const candidate_seen& c) {
+    return c.said == verdict::undecided && c.is_clean() && c.speed_up && c.limits.high > negligible;
+  });
 }
 
 /// A candidate that is better but must not be recommended: it failed, or it is the reference under another name.
@@ -174,7 +190,6 @@ std::optional<trial_conclusion> better_and_useless(const trial_results& t) {
 trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   if (const auto useless = better_and_useless(t)) return *useless;
   const auto share = waiting_share(t);
-  const std::string waiting = waiting_text(t);
   const bool may_gain = !o.best_undecided.empty() && o.best_speed_up >= 1.05;
   if (share && *share < little_waiting && !may_gain)
     return {"no-lock-helps",
@@ -183,19 +198,15 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
                 "nothing of another lock.",
                 percent(*share)),
             ""};
-  const std::string stat = "usher stat -- " + shell_line(t.command);
-  if (!o.stat_says.empty())
-    return {shorten, fmt::format("No lock that was tried is better. Where the time goes, of one run: {}.", o.stat_says),
-            stat};
-  if (share && *share >= much_waiting)
-    return {shorten,
-            fmt::format("No lock that was tried is better, and {}: look for the critical section to shorten.", waiting),
-            stat};
-  if (!o.best_undecided.empty())
-    return {"undecided",
-            fmt::format("Undecided: no lock is better by so much that {} would show it.{}",
-                        with_noun(t.rounds, "round"), waiting_sentence(t)),
-            ""};
+  if (share && *share >= much_waiting) {
+    const bool open = is_open(t);
+    const std::string said = open ? undecided_sentence(t, o) : "No lock that was tried is better.";
+    const std::string says = o.ask_stat ? o.ask_stat() : "";
+    const std::string where = says.empty() ? waiting_sentence(t, "look for the critical section to shorten")
+                                           : fmt::format(" Where the time goes, of one run: {}.", says);
+    return {open ? "undecided" : "shorten", said + where, "usher stat -- " + command_line(t.command)};
+  }
+  if (!o.best_undecided.empty()) return {"undecided", undecided_sentence(t, o) + waiting_sentence(t), ""};
   return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,15 +18,13 @@ inline constexpr std::uint64_t fewest_calls = 100;
 /// Share of the CPU time that other processes took, above which measurements are noisy.
 inline constexpr double busy = 0.1;
 
-/// The kind of the conclusion that the critical section should become shorter: the only one that contains the verdict of `usher stat`.
-inline constexpr const char* shorten = "shorten";
-
 /// What a conclusion needs beside the results of the trial.
 struct outlook {
   bool nothing_to_gain = false;  ///< ended before any lock was tried
-  std::string stat_says;         ///< the verdict of `usher stat` on one run; empty: none
-  std::string contradicted;      ///< was chosen, and the rounds after that say the opposite; empty: none
-  std::string best_undecided;    ///< the undecided candidate with the highest speed-up; empty: none
+  /// The verdict of `usher stat` on one run, which costs a run: called only for a conclusion that contains it. Empty: none.
+  std::function<std::string()> ask_stat;
+  std::string contradicted;    ///< was chosen, and the rounds after that say the opposite; empty: none
+  std::string best_undecided;  ///< of those that nothing is certain of; empty: none
   double best_speed_up = 0;
   std::size_t rounds_alone =
       0;  ///< that would decide in a trial of it alone, if it goes on to win at the same rate; 0: none would

@@ -103,7 +103,14 @@ bool took_the_limit(const ended& e) {
   return e.way == ended::how::timed_out || e.way == ended::how::stopped;
 }
 
-constexpr std::size_t most_read = 1 << 16;  // bytes: enough for a line
+// Seconds; chosen, not measured.
+constexpr double longest_first_run = 3600;  // without a budget
+/// A first run is mentioned after so long. Too long a run for an answer within the default budget, and the user still waits for it.
+constexpr double long_first_run = 20;
+
+constexpr const char* needs_until = "a program that does not end by itself, such as a server, needs --until LOAD";
+
+constexpr std::size_t looked_at = 1 << 16;  // bytes: enough for a line
 
 /// The last line of its output, which often is the reason of a failure.
 std::string last_words(const process& p, bool also_of_output) {
@@ -156,7 +163,8 @@ runner::runner(const options& o, std::vector<std::string> command, const preload
       command_(std::move(command)),
       library_(library),
       metric_(metric),
-      before_message_(std::move(before_message)) {}
+      before_message_(std::move(before_message)),
+      limit_(o.by_budget() ? ten_times(o.budget) : longest_first_run) {}
 
 environment_changes runner::changes(const lock_table* lock, const std::string& record) const {
   const std::string existing = environment("LD_PRELOAD");
@@ -223,7 +231,18 @@ void runner::add_output(attempt& a, const process& p) const {
   a.output.emplace(p.out().head(compared), mask);
 }
 
+/// Until the reference has run once, nothing says how long a run takes, nor that it ends at all.
+void runner::remind_of_first_run(process& p, const std::string& note) const {
+  if (has_run_) return;
+  const double seconds = std::min({long_first_run, std::max(options_.budget, 1.0), limit()});
+  p.remind_after(seconds, [this, note, seconds] {
+    before_message_();
+    print_note(fmt::format("still in the first run after {} s: {}; ^C ends it", quantity(seconds), note));
+  });
+}
+
 void runner::run_program(process& p, attempt& a) {
+  remind_of_first_run(p, needs_until);
   const ended e = p.wait(limit());
   check_end(e);
   a.run.seconds = e.seconds;
@@ -231,7 +250,9 @@ void runner::run_program(process& p, attempt& a) {
   a.costly = took_the_limit(e);
   if (e.way == ended::how::not_started) throw not_started{e.status};
   if (!went_well(e)) {
-    a.fail(say(e, limit()), e.way == ended::how::exited ? last_words(p, false) : "");
+    const bool never_ended = !has_run_ && e.way == ended::how::timed_out;
+    a.fail(say(e, limit()) + (never_ended ? fmt::format(" ({})", needs_until) : ""),
+           e.way == ended::how::exited ? last_words(p, false) : "");
     return;
   }
   read_metric(a, p);
@@ -266,6 +287,7 @@ void runner::run_server(process& p, attempt& a) {
   if (loaded) {
     shell_command words(options_.until);
     process load(words.words(), {});
+    remind_of_first_run(load, "it ends when the command of --until does");
     const ended e = load.wait(limit());
     check_end(e);
     r.seconds = e.seconds;
@@ -281,8 +303,12 @@ void runner::run_server(process& p, attempt& a) {
   check_end(server);
   if (server.way == ended::how::not_started) throw not_started{server.status};
   if (!alive)
-    a.fail("the server ended early: " + say(server, limit()), last_words(p, true));
-  else if (!r.error.empty() && message.empty())
+    a.fail("the server ended early: " + say(server, limit()) +
+               (went_well(server)
+                    ? " (if it goes into the background by itself, an option of its own must keep it in the foreground)"
+                    : ""),
+           last_words(p, true));
+  else if (!r.error.empty() && said.empty())
     a.fail(a.failure, last_words(p, true));
   note_usage(r, server);  // not the load's
 }
@@ -310,7 +336,9 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const lock_tabl
       run_server(p, a);
   } catch (const not_started& e) {
     before_message_();
-    report_error("cannot run {}: {}", arguments.words()[0], std::strerror(e.error));
+    const bool is_lock = e.error == ENOENT && find_lock(command_.front()) != nullptr;
+    report_error("cannot run {}: {}{}", arguments.words()[0], std::strerror(e.error),
+                 is_lock ? fmt::format(": did you mean --locks {}?", command_.front()) : "");
     throw stopped{e.error == ENOENT ? not_found : not_executable};
   }
   if (before) check_end(before->wait(0));

@@ -50,9 +50,14 @@ class runner {
   attempt run_through(const std::vector<std::string>& words);
 
   /// Sets the time limit of later runs from the duration of a run of the reference.
-  void limit_by(double seconds) { limit_ = 10 * seconds + 10; }
+  void limit_by(double seconds) {
+    limit_ = ten_times(seconds);
+    has_run_ = true;
+  }
 
  private:
+  static double ten_times(double seconds) { return 10 * seconds + 10; }
+  void remind_of_first_run(process& p, const std::string& note) const;
   attempt run_once(const std::vector<std::string>& prefix, const lock_table* lock, bool counted);
   void run_program(process& p, attempt& a);
   void run_server(process& p, attempt& a);
@@ -69,7 +74,8 @@ class runner {
   const preload_library& library_;
   const std::optional<metric_pattern>& metric_;
   std::function<void()> before_message_;
-  double limit_ = 3600;  // until the first run has shown how long it takes
+  double limit_;
+  bool has_run_ = false;  // the reference, so that the duration of a run is known
 };
 
 }  // namespace usher::cli::trial

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "cli/text/duration.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/provenance.hpp"
 #include "cli/trial/statistics.hpp"
@@ -89,7 +90,10 @@ int trial::run_all() {
     status = s.status;
   }
   bar_.clear();
-  results_.interrupted = interrupted() != 0;
+  seen_.interrupted = interrupted() != 0;
+  if (status != 0 && seen_.interrupted && !seen_.has_values())
+    report_error("interrupted after {} ({}): {} was stopped, with all that it has started, and nothing was measured",
+                 duration_text(elapsed()), now_, seen_.command.front());
   find_differences();
   sum_up();
   if (status == 0 || results_.interrupted) conclude(status);
@@ -150,8 +154,9 @@ std::vector<std::size_t> trial::order(std::size_t runs) {
 /// `round` 0 is a warm-up.
 void trial::run_one(std::size_t candidate, std::size_t round, bool counted) {
   if (!entries_[candidate].in) return;
-  bar_.show(fmt::format("{}, {}", results_.candidates[candidate].name,
-                        round == 0 ? std::string("warm-up") : fmt::format("round {}", round)));
+  now_ = fmt::format("{}, {}", seen_.candidates[candidate].name,
+                     round == 0 ? std::string("warm-up") : fmt::format("round {}", round));
+  bar_.show(now_);
   attempt a = attempt_of(candidate, counted);
   bar_.one_done();
   note(candidate, round, a);

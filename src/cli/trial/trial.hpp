@@ -91,6 +91,7 @@ class trial {
   std::vector<entry> entries_;
   std::optional<metric_pattern> metric_;
   progress bar_;
+  std::string now_;  ///< the candidate and the round that run
   runner runner_;
   std::unique_ptr<contest> contest_;      ///< from the first round on
   std::vector<std::size_t> contestants_;  ///< candidates, by their numbers in the contest
