@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <system_error>
 
 #include "cli/process/files.hpp"
+#include "cli/process/running_process.hpp"
 #include "cli/text/words.hpp"
 
 namespace usher::cli::stat {
@@ -24,32 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A field of /proc/PID/status; empty if there is none.
-std::string status_field(const std::string& process, std::string_view name) {
-  std::ifstream in("/proc/" + process + "/status");
-  for (std::string line; std::getline(in, line);)
-    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':') {
-      const std::size_t from = line.find_first_not_of(" \t", name.size() + 1);
-      return from == std::string::npos ? "" : line.substr(from);
-    }
-  return "";
-}
-
-std::string name_of(pid_t pid) {
-  std::string name;
-  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
-  return name;
-}
-
 /// The ids of a line: "Uid: real effective saved file-system".
 std::vector<unsigned> ids(pid_t pid, const char* field) {
   std::istringstream in(status_field(std::to_string(pid), field));
   return {std::istream_iterator<unsigned>(in), {}};
-}
-
-std::string user_name(uid_t id) {
-  const passwd* const known = getpwuid(id);
-  return known != nullptr ? known->pw_name : fmt::format("number {}", id);
 }
 
 bool is_library(std::string_view path) {
@@ -100,23 +78,19 @@ std::string why_not(pid_t pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   const auto user = ids(pid, "Uid");
   const bool is_others = !user.empty() && user.front() != getuid();
-  const std::string refused =
-      fmt::format("process {} ({}) may not be looked into{}{}", pid, name_of(pid),
-                  is_others ? ": it is user " + user_name(user.front()) + "'s" : "",
-                  geteuid() == 0 ? ", not even by root here" : "; run usher stat as that user, or as root");
-  if (!maps) return refused;
+  if (!maps) return refusal(pid);
   bool any = false;
   for (std::string line; std::getline(maps, line);) {
     any = true;
     if (const std::size_t slash = line.find('/'); slash != std::string::npos && is_library(line.substr(slash)))
       return "";
   }
-  if (!any && is_others && geteuid() != 0) return refused;
+  if (!any && is_others && geteuid() != 0) return refusal(pid);
   return fmt::format(
       "process {} ({}) does not run under Usher: libusher.so is not loaded. Start it by usher run (--lock pthread "
       "keeps the C "
       "library's locks) or usher stat -- CMD",
-      pid, name_of(pid));
+      pid, name_of_process(pid));
 }
 
 bool is_stopped(pid_t pid) {
@@ -139,8 +113,26 @@ std::vector<std::string> command_of(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/cmdline", pid));
   std::vector<std::string> words;
   for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
-  if (words.empty()) words.push_back(name_of(pid));
+  if (words.empty()) words.push_back(name_of_process(pid));
   return words;
+}
+
+std::optional<double> cpu_seconds_of(pid_t pid) {
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
+  const std::size_t name_end = line.rfind(')');  // a name may contain blanks
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(name_end + 1));
+  constexpr int before_times = 11;  // from the state on; then utime, stime, cutime, cstime
+  std::string skipped;
+  for (int i = 0; i < before_times; i++) fields >> skipped;
+  double ticks = 0;
+  for (int i = 0; i < 4; i++) {
+    double one = 0;
+    if (!(fields >> one)) return std::nullopt;
+    ticks += one;
+  }
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 process_watch::process_watch(pid_t pid) : pid_(pid), descriptor_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o);
 
 /// The words of its command line.
 std::vector<std::string> command_of(pid_t pid);
+
+/// CPU seconds of a process and of its children that have ended; nullopt if it has ended itself.
+std::optional<double> cpu_seconds_of(pid_t pid);
 
 /// Detects the end of a process that is no child of this one.
 class process_watch {

@@ -577,6 +577,7 @@ class Run(Usher):
     def test_not_found(self):
         for command in ("no-such-command", "/no/such/command", "./no-such-command", "", "/dev/null/x"):
             self.assert_refused(self.usher("run", "--", command), 127, f"'{command}'")
+        self.assert_refused(self.usher("run", "twa", "--", "true"), 127, "no such command: did you mean --lock twa?")
 
     def test_not_found_with_a_closed_folder_in_path(self):
         folder = tempfile.mkdtemp(dir=scratch)
@@ -1156,7 +1157,7 @@ class RealLibrary(Usher):
             done = self.usher("status", str(pid), user=65534, cwd="/")
         except PermissionError:
             self.skipTest("another user cannot execute the command where it lies")
-        self.assert_refused(done, 1, f"process {pid} may not be looked at")
+        self.assert_refused(done, 1, f"process {pid} (cat) may not be looked into", "user root's", "as root")
 
     @unittest.skipUnless(has_stat, "there is no usher_stat: USHER_BUILD_STAT=OFF")
     def test_status_while_stat_records(self):

@@ -205,7 +205,7 @@ bool show(pid_t pid) {
   if (seen == view::none)
     report_error("status: there is no process {}", pid);
   else if (seen == view::denied)
-    report_error("status: process {} may not be looked at: try as its user, or as root", pid);
+    report_error("status: {}", refusal(pid));
   else
     print_line(title, "not on: it is a part of the kernel, or has ended");
   return false;

@@ -1,11 +1,14 @@
 #include "cli/process/running_process.hpp"
 
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
 
 #include "cli/process/files.hpp"
+#include "cli/text/utf8.hpp"
 
 namespace usher::cli {
 namespace {
@@ -30,7 +33,40 @@ mapping read_mapping(const std::string& line) {
   return m;
 }
 
+std::string user_name(uid_t id) {
+  const passwd* const known = getpwuid(id);
+  return known != nullptr ? known->pw_name : fmt::format("number {}", id);
+}
+
 }  // namespace
+
+std::string status_field(const std::string& process, std::string_view name) {
+  std::ifstream in("/proc/" + process + "/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':') {
+      const std::size_t from = line.find_first_not_of(" \t", name.size() + 1);
+      return from == std::string::npos ? "" : line.substr(from);
+    }
+  return "";
+}
+
+std::string name_of_process(pid_t pid) {
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+  return name;
+}
+
+std::string refusal(pid_t pid) {
+  const std::string name = name_of_process(pid);
+  const std::string process =
+      fmt::format("process {}{} may not be looked into", pid, name.empty() ? "" : " (" + printable_line(name) + ")");
+  if (geteuid() == 0) return process + ", not even by root here";
+  unsigned owner = 0;
+  std::istringstream ids(status_field(std::to_string(pid), "Uid"));
+  if (!(ids >> owner)) return process + ": try as its user, or as root";
+  if (owner == getuid()) return process + ": try as root";
+  return fmt::format("{}: it is user {}'s; try as that user, or as root", process, user_name(owner));
+}
 
 std::optional<loaded_library> library_of(pid_t pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));

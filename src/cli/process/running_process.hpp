@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace usher::cli {
@@ -24,7 +25,15 @@ struct loaded_library {
 /// Usher's library in a process, found by its name, with its code mapped. Nothing also if the maps may not be read.
 std::optional<loaded_library> library_of(pid_t pid);
 
-/// The path for this process of a file that has the given path in the other process.
+/// A field of /proc/PID/status; empty if there is none. `process`: a number, or "self".
+std::string status_field(const std::string& process, std::string_view name);
+
+std::string name_of_process(pid_t pid);
+
+/// The message for a process that /proc does not show to this user, with the users that may look into it.
+std::string refusal(pid_t pid);
+
+/// A file that the process has by that path, as we see it.
 std::string path_in(pid_t pid, const std::string& path);
 
 }  // namespace usher::cli
