@@ -183,6 +183,7 @@ nlohmann::ordered_json as_json(const report& r) {
           {"verdict", text_or_null(r.verdict)},
           {"next", text_or_null(r.next)},
           {"deadlocks", std::move(deadlocks)},
+          {"others_cpu_share", or_null(r.others_cpu_share)},
           {"remarks", std::move(remarks)},
           {"rows", std::move(rows)}};
 }

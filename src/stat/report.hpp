@@ -134,8 +134,10 @@ struct deadlock {
 struct report {
   std::vector<std::string> command;
   std::int64_t pid = 0;
-  std::string lock;    ///< "pthread": the C library's own
-  double seconds = 0;  ///< duration of the recording
+  std::string lock;      ///< "pthread": the C library's own
+  double seconds = 0;    ///< duration of the recording
+  bool runs_on = false;  ///< it did not end by itself: it still runs, or a signal or --duration ended it
+  std::optional<double> others_cpu_share;  ///< of the CPU time meanwhile; nullopt: not known
   unsigned processes = 0, threads = 0;
   double thread_seconds = 0;  ///< sum of all threads' lifetimes
   double waited[3] = {};      ///< sum over all threads, by kind − 1

@@ -101,7 +101,8 @@ bool is_c_library(const report& all) {
 
 /// Without --locks: `usher try` selects the locks that suit the program.
 std::string try_command(const report& all) {
-  return "usher try -- " + (all.command.empty() ? "CMD" : shell_line(all.command));
+  return fmt::format("usher try {}-- {}", all.runs_on ? until_load + std::string(" ") : "",
+                     all.command.empty() ? "CMD" : shell_line(all.command));
 }
 
 std::string stat_command_under(const report& all, const char* lock, const char* other) {
@@ -350,15 +351,19 @@ const std::array row_rules = {
               time_text(f.mean_wait));
         },
         no_command},
-    row_rule{{"spread", "make more of them",
+    row_rule{{"spread", "spread over many",
               "4 objects of the row or more were waited for, none for half of the time or more",
-              "the waiting is spread over 60 of 64: more of them (buckets, shards) make it less"},
+              "the waiting is spread over 60 of 64: if they divide one table, more of them (buckets, shards) make it "
+              "less; if each thread or connection has its own, shorten the critical section at server.cpp:120 "
+              "(worker)"},
              [](const row_facts& f) {
                return is_mutex(f) && objects_waited_for(f.r) >= spread_over && part_of_first(f.r) < of_one_object;
              },
              [](const row_facts& f) {
-               return fmt::format("the waiting is spread over {} of {}: more of them (buckets, shards) make it less",
-                                  exact_count(objects_waited_for(f.r)), exact_count(f.r.objects));
+               return fmt::format(
+                   "the waiting is spread over {} of {}: if they divide one table, more of them (buckets, shards) make "
+                   "it less; if each thread or connection has its own, shorten the critical section at {}",
+                   exact_count(objects_waited_for(f.r)), exact_count(f.r.objects), holder_place(f.r));
              },
              [](const row_facts& f) { return try_command(f.all); }},
     row_rule{{"convoy", "wake-ups cost",

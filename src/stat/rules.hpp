@@ -15,6 +15,9 @@ struct rule {
   const char* when;      ///< the measurement and the threshold in words
   const char* says;      ///< the beginning of the sentence, for the documentation
 };
+
+/// The option of a recommended `usher try` of a program that does not end by itself. LOAD is a placeholder for the user's own command.
+inline constexpr const char* until_load = "--until 'LOAD'";
 std::span<const rule> rules_of_rows();
 std::span<const rule> rules_of_programs();
 const rule* find_rule(const std::string& name);

@@ -24,6 +24,7 @@
 #include "cli/process/files.hpp"
 #include "cli/process/launch.hpp"
 #include "cli/process/preload.hpp"
+#include "cli/process/process.hpp"
 #include "cli/process/record_file.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
@@ -146,6 +147,7 @@ class recording {
 
  private:
   void end_recording();
+  void note_others(double cpu_share);
   std::string lock_of_processes() const;
   int write_report(int status);
   std::string nothing_to_show(const stat::report& r) const;
@@ -158,6 +160,8 @@ class recording {
   std::vector<std::string> command_;
   pid_t pid_ = 0;
   std::string lock_;
+  bool runs_on_ = false;  ///< as report::runs_on
+  std::optional<double> others_cpu_share_;
   std::vector<std::string> remarks_;
 };
 
@@ -168,10 +172,17 @@ void recording::end_recording() {
   watch_.finish(*end_);
 }
 
+void recording::note_others(double cpu_share) {
+  constexpr double shortest = 1;  // seconds; chosen: the kernel counts CPU time in ticks of 10 ms at most
+  const double seconds = static_cast<double>(*end_ - watch_.begin()) * file_.clock().seconds_a_tick();
+  if (seconds >= shortest) others_cpu_share_ = cpu_share;
+}
+
 int recording::run(char** command, const preload_library& library, const lock_table& lock,
                    const stat::signal_queue& signals) {
   for (char** w = command; *w != nullptr; ++w) command_.emplace_back(*w);
   lock_ = lock.name;
+  const foreign_cpu others;
   stat::foreground_program program(command,
                                    {{"USHER_LOCK", lock.name},
                                     {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path)},
@@ -181,8 +192,8 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   pid_ = program.pid();
   const time_limit limit = after(options_.duration);
   time_limit kill_at;
-  bool killed = false;
-  sample_timer timer(watch_);
+  bool killed = false, asked_to_end = false;
+  look_timer timer(watch_);
   while (!program.has_ended()) {
     if (!end_ && is_over(limit)) {
       end_recording();
@@ -198,13 +209,17 @@ int recording::run(char** command, const preload_library& library, const lock_ta
     const auto left = end_ ? std::chrono::nanoseconds(sample_period) : timer.left(limit);
     const auto signal = signals.next(left);
     if (!signal) continue;
+    asked_to_end = asked_to_end || (signal->si_signo != SIGCHLD && !signals.was_ignored(signal->si_signo));
     // The program receives the signals of the terminal, too, and its hang-up, which the kernel sends.
     const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
     if (is_ours_alone) program.send(signal->si_signo);
   }
   end_recording();
   signals.let_go();
-  if (const unsigned n = watch_.living_processes(); n != 0)
+  const unsigned n = watch_.living_processes();
+  runs_on_ = asked_to_end || kill_at || n != 0 || program.died_of() == SIGTERM || program.died_of() == SIGKILL;
+  if (n == 0) note_others(others.share());
+  if (n != 0)
     remarks_.push_back(
         fmt::format("{} process{} that the command has started {} on, and what {} from here on is not recorded. A "
                     "program that goes into the "
@@ -220,6 +235,9 @@ int recording::run(char** command, const preload_library& library, const lock_ta
 int recording::attach(const stat::signal_queue& signals) {
   pid_ = options_.pid;
   command_ = stat::command_of(pid_);
+  runs_on_ = true;
+  const foreign_cpu others;
+  const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
   const stat::process_watch process(pid_);
   if (const std::string error = stat::attach(pid_, file_.path()); !error.empty()) {
     report_error("stat: {}", error);
@@ -238,6 +256,10 @@ int recording::attach(const stat::signal_queue& signals) {
   }
   end_recording();
   signals.let_go();
+  const std::optional<double> cpu_after = stat::cpu_seconds_of(pid_);
+  // The CPU time of several processes is not known.
+  if (cpu_before && cpu_after && sum_of(file_.view()).processes == 1)
+    note_others(others.share(*cpu_after - *cpu_before));
   return write_report(status);
 }
 
@@ -298,6 +320,8 @@ int recording::write_report(int status) {
   r.lock = lock.empty() ? lock_ : lock;
   r.usher = USHER_VERSION;
   r.seconds = time.seconds(time.end - time.begin);
+  r.runs_on = runs_on_;
+  r.others_cpu_share = others_cpu_share_;
   r.deadlocks = watch_.deadlocks();
   r.remarks.insert(r.remarks.end(), remarks_.begin(), remarks_.end());
   const std::string nothing = nothing_to_show(r);

@@ -11,6 +11,7 @@
 #include "cli/text/table.hpp"
 #include "cli/text/utf8.hpp"
 #include "cli/text/words.hpp"
+#include "cli/text/wrap.hpp"
 #include "stat/quantities.hpp"
 #include "stat/rules.hpp"
 
@@ -23,12 +24,13 @@ constexpr std::size_t hottest_rows = 3;   // with stacks, unless --details gives
 constexpr std::size_t frames_shown = 8;   // of a stack
 constexpr std::size_t threads_shown = 8;  // of a row
 constexpr std::size_t narrowest_name = 16;
+constexpr double much_of_others = 0.1;  // of the CPU time; chosen, as in usher try
 
 /// Breaks paragraphs between words and indents each line. A word that is longer than a line is not broken.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t hanging = 0) {
   std::string all, line(indent, ' ');
   bool is_empty = true;
-  for (const std::string_view word : parts_of(text, " \n")) {
+  for (const std::string& word : words_to_break(text)) {
     if (!is_empty && width_of(line) + 1 + width_of(word) > page_width) {
       all += line + "\n";
       line.assign(indent + hanging, ' ');
@@ -58,8 +60,13 @@ std::string contended_cell(const counts& c) {
   return share_text(contended_share(c));
 }
 
+/// Whether waited_cell() has a "+".
+bool has_plus(const counts& c) {
+  return c.waiting_is_hidden && c.waiting.total > 0;
+}
+
 std::string waited_cell(const counts& c) {
-  if (c.waiting_is_hidden) return c.waiting.total > 0 ? time_text(c.waiting.total) + "+" : unknown_text;
+  if (c.waiting_is_hidden) return has_plus(c) ? time_text(c.waiting.total) + "+" : unknown_text;
   return time_text(c.waiting.total);
 }
 
@@ -307,7 +314,7 @@ std::string block_of(const row& r, const text_options& o) {
 }
 
 /// The first threads, followed by a line that sums the others.
-std::string section_text(const section& s, const report& r, const text_options& o, bool& is_any_hidden) {
+std::string section_text(const section& s, const report& r, const text_options& o, bool& any_plus) {
   std::vector<const row*> rows;
   std::size_t others = 0;
   double waited = 0;
@@ -329,7 +336,7 @@ std::string section_text(const section& s, const report& r, const text_options& 
                         rows.size() + others);
   std::size_t blocks = 0;
   for (const row* i : rows) {
-    is_any_hidden = is_any_hidden || i->seen.waiting_is_hidden;
+    any_plus = any_plus || (s.what != kind::condition && has_plus(i->seen));
     // Rows without waiting, or with threads that only wait for work, need no stacks.
     const bool is_worth_it = i->seen.waiting.total > 0 && (s.what != kind::condition || i->rule != "condition");
     if (o.details || (is_worth_it && blocks < hottest_rows)) {
@@ -338,6 +345,39 @@ std::string section_text(const section& s, const report& r, const text_options& 
     }
   }
   return text;
+}
+
+/// The module of the place that holds or takes the row's objects, if that has no symbols; else empty.
+std::string module_without_names(const row& r) {
+  for (const auto* stacks : {&r.holders, &r.waiters})
+    for (const charged_stack& s : *stacks)
+      if (const frame* f = s.where.place()) return f->function.empty() ? base_name(f->module) : "";
+  return "";
+}
+
+/// Where the first row that its rule calls hot has no names: how to have them.
+std::string hint_on_names(const report& r) {
+  for (const row& i : r.rows) {
+    if (i.rule == "cool" || i.rule == "uncontended" || i.what == kind::condition) continue;
+    if (const std::string module = module_without_names(i); !module.empty())
+      return fmt::format(
+          "{} has no symbols here, so its functions are offsets. Names and lines come from its debug symbols (Debian: "
+          "the package that ends in -dbgsym), or from a build with -g. No debuginfod server is asked.",
+          module);
+  }
+  return "";
+}
+
+/// With those that follow from the figures.
+std::vector<std::string> all_remarks(const report& r) {
+  std::vector<std::string> all = r.remarks;
+  if (std::string hint = hint_on_names(r); !hint.empty()) all.push_back(std::move(hint));
+  if (r.others_cpu_share.value_or(0) > much_of_others)
+    all.push_back(fmt::format(
+        "Others and the hypervisor took {:.0f} % of the CPU time meanwhile. That is much: record again when "
+        "the machine is quiet.",
+        100 * *r.others_cpu_share));
+  return all;
 }
 
 std::string heading_of(const report& r) {
@@ -379,18 +419,24 @@ std::string as_text(const deadlock& d) {
 
 std::string as_text(const report& r, const text_options& o) {
   std::string text = heading_of(r);
-  bool is_any_hidden = false;
-  for (const section& s : sections()) text += section_text(s, r, o, is_any_hidden);
-  if (is_any_hidden)
+  bool any_plus = false;
+  for (const section& s : sections()) text += section_text(s, r, o, any_plus);
+  if (any_plus)
     text += "\n" + wrap(
                        "+: and what threads waited when they locked it again inside the C library's pthread_cond_wait, "
                        "which nobody sees.",
                        0);
   for (const deadlock& d : r.deadlocks) text += "\n" + as_text(d);
-  if (!r.remarks.empty()) text += "\n";
-  for (const std::string& remark : r.remarks) text += wrap(printable(remark), 0, 2);
+  const std::vector<std::string> remarks = all_remarks(r);
+  if (!remarks.empty()) text += "\n";
+  for (const std::string& remark : remarks) text += wrap(printable(remark), 0, 2);
   if (!r.verdict.empty()) text += "\n" + wrap("Verdict: " + printable(r.verdict), 0, 2);
-  if (!r.next.empty()) text += "Next: " + printable(r.next) + "\n";
+  if (!r.next.empty()) text += "Next: " + r.next + "\n";
+  if (text.find(until_load) != std::string::npos)
+    text += wrap(
+        "LOAD stands for a command that puts load on the program and then ends. Leave --until out if the program ends "
+        "by itself.",
+        2);
   return text;
 }
 

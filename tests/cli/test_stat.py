@@ -194,6 +194,7 @@ class Stat(Refusals, unittest.TestCase):
     def test_what_cannot_be_run(self):
         self.assert_refused(self.stat("--", "no-such-command"), 127, "no such command")
         self.assert_refused(self.stat("--", "/no/such/command"), 127, "no such command")
+        self.assert_refused(self.stat("twa", "--", "true"), 127, "'twa': no such command: did you mean --lock twa?")
         plain = self.file("plain")
         with open(plain, "w") as file:
             file.write("#!/no/such/interpreter\n")
@@ -436,7 +437,7 @@ class Stat(Refusals, unittest.TestCase):
                               env=self.environment(), capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
         if done.returncode in (126, 127):
             self.skipTest("the build's folder is not open to others")
-        self.assert_refused(done, 1, "may not be looked into", "user root's", "as root")
+        self.assert_refused(done, 1, "(sleep) may not be looked into", "user root's", "as root")
 
     def test_a_process_that_runs(self):
         program = self.started(USHER, "run", "--lock", "pthread", "--", self.locking(), "1000", "on")

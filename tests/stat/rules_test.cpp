@@ -330,7 +330,10 @@ TEST(rules, gate) {
 TEST(rules, spread) {
   const row r = verdict([](row& x) { x.objects = 64; }, table(60, 0.02));
   EXPECT_EQ(r.rule, "spread");
-  EXPECT_EQ(r.verdict, "the waiting is spread over 60 of 64: more of them (buckets, shards) make it less");
+  EXPECT_EQ(
+      r.verdict,
+      "the waiting is spread over 60 of 64: if they divide one table, more of them (buckets, shards) make it less; "
+      "if each thread or connection has its own, shorten the critical section at server.cpp:120 (worker)");
   EXPECT_EQ(rule_of([](row&) {}, table(4, 0.49)), "spread");
   EXPECT_EQ(rule_of([](row&) {}, table(4, 0.5)), "hot");
   EXPECT_EQ(rule_of([](row&) {}, table(3, 0.4)), "hot");
@@ -547,6 +550,12 @@ TEST(rules_of_programs, credits) {
             "counts work; "
             "else there are too few");
   EXPECT_EQ(judged({of_kind(kind::semaphore), mutex()}).rule, "hot-mutex");
+}
+
+TEST(rules_of_programs, that_do_not_end_by_themselves) {
+  const report r = judged({mutex()}, [](report& x) { x.runs_on = true; });
+  EXPECT_EQ(r.next, "usher try --until 'LOAD' -- ./server --name 'a b'");
+  EXPECT_EQ(r.rows[0].command, r.next);
 }
 
 TEST(rules_of_programs, without_its_command) {

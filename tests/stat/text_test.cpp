@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "cli/text/wrap.hpp"
 #include "stat/json.hpp"
 #include "stat/quantities.hpp"
 #include "stat/rules.hpp"
@@ -239,6 +240,68 @@ TEST(text, the_rest_is_counted) {
   const std::string text = as_text(r, {1, false});
   EXPECT_TRUE(has(text, "and 2 mutexes more, waited 500 ms in all; --top 3 shows them\n")) << text;
   expect_narrow(as_text(r, {0, false}));
+}
+
+TEST(text, the_plus_is_explained_where_there_is_one) {
+  report r = sample();
+  judge(r);
+  EXPECT_TRUE(has(as_text(r, {}), "+: and what"));
+  EXPECT_FALSE(has(as_text(r, {1, false}), "+: and what"));  // the row is not shown
+  r.rows[1].seen.waiting_is_hidden = false;
+  EXPECT_FALSE(has(as_text(r, {}), "+: and what")) << "log_mutex has a dash";
+}
+
+TEST(text, a_program_that_runs_on) {
+  report r = sample();
+  r.rows.resize(1);
+  r.rows[0].objects = 1;
+  judge(r);
+  EXPECT_FALSE(has(as_text(r, {}), "LOAD"));
+  r.rows[0].seen.held_share = 0.5;
+  r.runs_on = true;
+  judge(r);
+  const std::string text = as_text(r, {});
+  expect_narrow(text);
+  EXPECT_TRUE(has(text, "\nNext: usher try --until 'LOAD' -- ./server --threads 8\n  LOAD stands for a command"))
+      << text;
+}
+
+TEST(text, much_that_others_took) {
+  report r = sample();
+  for (const auto& [share, is_said] : {std::pair(0.11, true), std::pair(0.1, false), std::pair(0.0, false)}) {
+    r.others_cpu_share = share;
+    judge(r);
+    EXPECT_EQ(has(flat(as_text(r, {})), "hypervisor took 11 % of the CPU time meanwhile."), is_said) << share;
+    EXPECT_EQ(as_json(r)["others_cpu_share"], share);
+  }
+  r.others_cpu_share.reset();
+  EXPECT_FALSE(has(as_text(r, {}), "hypervisor"));
+  EXPECT_TRUE(as_json(r)["others_cpu_share"].is_null());
+}
+
+TEST(text, a_module_without_symbols) {
+  report r = sample();
+  judge(r);
+  EXPECT_FALSE(has(as_text(r, {}), "has no symbols"));
+  r.rows[0].holders = {stack_of({frame_of("", "", 0, "/usr/sbin/slapd"), frame_of("main", "", 0)}, 900, 20)};
+  r.rows.push_back(r.rows[0]);
+  judge(r);
+  const std::string text = flat(as_text(r, {})), hint = "slapd has no symbols here";
+  const std::size_t at = text.find(hint);
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_EQ(text.find(hint, at + 1), std::string::npos);  // once
+  for (row& i : r.rows) i.seen.waiting.total = 0.001, i.seen.threads.clear();
+  judge(r);
+  EXPECT_FALSE(has(flat(as_text(r, {})), hint)) << "no row is hot";
+}
+
+TEST(text, a_number_and_its_unit_are_on_one_line) {
+  EXPECT_EQ(broken("took 0.3 % of it", 8), (std::vector<std::string>{"took", "0.3 % of", "it"}));
+  EXPECT_EQ(broken("after 10 s, ended", 8), (std::vector<std::string>{"after", "10 s,", "ended"}));
+  EXPECT_EQ(broken("one s of it", 5), (std::vector<std::string>{"one s", "of it"}));
+  report r = sample();
+  r.remarks = {std::string(75, 'x') + " 0.3 % of"};
+  EXPECT_TRUE(has(as_text(r, {}), "x\n  0.3 % of\n"));
 }
 
 TEST(text, under_one_of_our_locks) {
