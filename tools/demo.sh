@@ -4,26 +4,34 @@ set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make demo" >&2; exit 1; }
 [ -x "$build/apps/sqlite_shared" ] || { echo "demo: sqlite_shared was not built: install libsqlite3-dev and run make demo again" >&2; exit 1; }
-apps=$(cd "$(dirname "$0")/../apps" && pwd)
-PATH=$(cd "$build/bin" && pwd):$(cd "$build/apps" && pwd):/usr/bin:$PATH # Debian's programs before others of their names
-room=$(mktemp -d)
-trap 'rm -rf "$room"' EXIT
-cd "$room"
+apps=$(dirname "$0")/../apps
+[ "$apps" != tools/../apps ] || apps=apps
+PATH=/usr/bin:$PATH # Debian's programs before others of their names
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+colours=never
+[ ! -t 1 ] || [ -n "${NO_COLOR:-}" ] || [ "${TERM:-dumb}" = dumb ] || colours=always
 
+# The commands that usher try recommends begin with "usher"; here they get the path, so that they can be pasted.
 status=0
 trial() {
     echo "$1"
     shift
-    usher try --budget 29s "$@" || status=$?
-    [ $status -lt 128 ] || exit $status # interrupted
+    ended=0
+    "$build/bin/usher" try --budget 29s --colour $colours "$@" > "$said" || ended=$?
+    sed "s|^  usher |  $build/bin/usher |" "$said"
+    [ $ended = 0 ] || status=$ended
+    [ $ended -lt 128 ] || exit $ended # interrupted
     echo
 }
 
 trial "1. Python: eight threads share a queue (jobs a second). Expected: a gain." \
     --locks steady,futex --metric 'throughput: ([0-9]+)' -- python3 "$apps/job_queue.py" 8 1
-seq 1 6000000 > numbers
+numbers=$build/numbers
+seq 1 6000000 > "$numbers"
 trial "2. xz compresses a file with two threads (seconds). Expected: no lock helps." \
-    --locks steady,futex -- xz -T2 -1 --block-size=1MiB --stdout numbers
+    --locks steady,futex -- xz -T2 -1 --block-size=1MiB --stdout "$numbers"
 trial "3. SQLite: eight threads on one connection (operations a second). Expected: a lock that serves in order of arrival loses." \
-    --locks steady,twa --metric 'throughput: ([0-9.]+)' -- sqlite_shared --threads 8 --seconds 1 --check
+    --locks steady,twa --metric 'throughput: ([0-9.]+)' -- "$build/apps/sqlite_shared" --threads 8 --seconds 1 --check
+echo "Next: your own program: $build/bin/usher try -- CMD"
 exit $status

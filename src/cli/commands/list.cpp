@@ -34,13 +34,14 @@ struct everyday_lock {
 };
 constexpr everyday_lock everyday[] = {
     {default_lock, "the default: don't know, or more threads than CPUs"},
+    {"loiter-park", "tried beside the default by usher try: waiters sleep at once"},
     {"mcscr", "a few threads too many thrash the caches; fair in the long run"},
     {"twa", "strict order of arrival, and a CPU for each thread"},
     {"ticket", "fair with few waiters: order of arrival, simple"},
     {"fairlock", "fair with few waiters: round-robin"},
     {"ttas", "short critical sections, and fairness does not matter"},
     {"tas", "the same: the shortest path"},
-    {"futex", "the same, sleeps at once: what C libraries ship, as a lock of ours"},
+    {"futex", "the same, sleeps at once: what C libraries ship, as our lock"},
 };
 
 bool is_everyday(std::string_view family) {
@@ -63,7 +64,7 @@ forms forms_of(std::string_view family) {
 std::string everyday_rows(std::size_t width) {
   std::string text;
   for (const everyday_lock& e : everyday)
-    if (find_lock(e.name) != nullptr) text += beside("  " + std::string(e.name), e.situation, 12, width);
+    if (find_lock(e.name) != nullptr) text += beside("  " + std::string(e.name), e.situation, 15, width);
   return text;
 }
 

@@ -66,7 +66,8 @@ int become_command(char** command) {
   // execvp() also fails with EACCES if no such file exists but a folder in PATH cannot be searched.
   const auto file = find_file(command[0]);
   if (error == ENOENT || error == ENOTDIR || (error == EACCES && !file && std::strchr(command[0], '/') == nullptr)) {
-    report_error("cannot run '{}': no such command", command[0]);
+    report_error("cannot run '{}': no such command{}", command[0],
+                 find_lock(command[0]) != nullptr ? fmt::format(": did you mean --lock {}?", command[0]) : "");
     return not_found;
   }
   report_error("cannot run {}: {}", file.value_or(command[0]), std::strerror(error));
