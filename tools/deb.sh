@@ -32,8 +32,7 @@ usher ($(sed -n 's/^#define USHER_VERSION "\(.*\)"/\1/p' "$tree/include/usher/ve
  -- $maintainer  $(git -C "$tree" log -1 --format=%cD 2> /dev/null || date -R)
 END
 
-echo "usher: building everything anew with Debian's flags, which takes about as long as make build from the start;" >&2
-echo "usher: $out/build.log says how far it is" >&2
+echo "usher: building everything with Debian's flags, which takes about as long as make build; $out/build.log says how far it is" >&2
 cd "$work"
 if ! DEB_BUILD_OPTIONS="terse ${DEB_BUILD_OPTIONS:-}" \
   dpkg-buildpackage --build=binary --no-sign --jobs="${2:-$(nproc)}" > "$out/build.log" 2>&1; then

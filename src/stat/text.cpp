@@ -361,8 +361,8 @@ std::string hint_on_names(const report& r) {
     if (i.rule == "cool" || i.rule == "uncontended" || i.what == kind::condition) continue;
     if (const std::string module = module_without_names(i); !module.empty())
       return fmt::format(
-          "{} has no symbols here, so its functions are offsets. Names and lines come from its debug symbols (Debian: "
-          "the package that ends in -dbgsym), or from a build with -g. No debuginfod server is asked.",
+          "{} gives no names to these places. If it is stripped, its debug symbols (Debian: a package that ends in "
+          "-dbgsym) or a build with -g give names and lines. No debuginfod server is asked.",
           module);
   }
   return "";

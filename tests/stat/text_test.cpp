@@ -282,11 +282,11 @@ TEST(text, much_that_others_took) {
 TEST(text, a_module_without_symbols) {
   report r = sample();
   judge(r);
-  EXPECT_FALSE(has(as_text(r, {}), "has no symbols"));
+  EXPECT_FALSE(has(as_text(r, {}), "gives no names"));
   r.rows[0].holders = {stack_of({frame_of("", "", 0, "/usr/sbin/slapd"), frame_of("main", "", 0)}, 900, 20)};
   r.rows.push_back(r.rows[0]);
   judge(r);
-  const std::string text = flat(as_text(r, {})), hint = "slapd has no symbols here";
+  const std::string text = flat(as_text(r, {})), hint = "slapd gives no names to these places";
   const std::size_t at = text.find(hint);
   ASSERT_NE(at, std::string::npos) << text;
   EXPECT_EQ(text.find(hint, at + 1), std::string::npos);  // once
