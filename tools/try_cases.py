@@ -595,6 +595,22 @@ def overview(folder):
     return harness.markdown(rows, heading).replace("---|" * len(heading), "---|" + "---:|" * (len(heading) - 1), 1)
 
 
+def elsewhere(folder, other):
+    """Cases that were also run with another C library: speed-ups here and there, at the thread count that the charts have."""
+    pairs = [(case, load(case, folder).get(CHART_THREADS), load(case, other).get(CHART_THREADS)) for case in CASES]
+    pairs = [(case, here, there) for case, here, there in pairs if here and there]
+    if not pairs:
+        return "Not measured yet."
+    locks = names({i: d for i, (_, here, there) in enumerate(pairs) for d in (here, there)})
+    rows = []
+    for case, here, there in pairs:
+        for d in (here, there):
+            found = [candidate_of(d, name) for name in locks]
+            rows.append([case.title, d["machine"]["libc"]] + [cell(c) if c else "–" for c in found] + [d["result"]["winner"] or "–"])
+    heading = [f"{CHART_THREADS} threads", "C library"] + [f"`{name}`" for name in locks] + ["winner"]
+    return harness.markdown(rows, heading) + "\n\n" + machine_line(other)
+
+
 def machine_line(folder):
     documents = [d for case in CASES for d in load(case, folder).values()]
     if not documents:
@@ -622,6 +638,7 @@ def write_doc(options):
     text = page.read_text()
     text = between_markers(text, "machine", machine_line(options.out))
     text = between_markers(text, "overview", overview(options.out))
+    text = between_markers(text, "debian 13", elsewhere(options.out, options.out / "debian-13"))
     for case in CASES:
         text = between_markers(text, f"table: {case.name}", case_block(case, options.out, page, options))
     page.write_text(text)
