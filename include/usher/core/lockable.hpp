@@ -25,7 +25,7 @@ namespace usher::inline v1 {
 
 namespace lock_contract {
 
-/// Instantiated, it has said what is missing.
+/// Its instantiation reports what is missing.
 template <class L>
 struct algorithm {
   static_assert(
@@ -65,7 +65,7 @@ struct zero_bytes : algorithm<L> {
 
 }  // namespace lock_contract
 
-// For static_assert and the heads of templates, not for questions: a missing member is an error that names it.
+// For static_assert and heads of templates: a missing member is a compile error that names it, never false.
 
 /// On any platform.
 template <class L>
@@ -76,7 +76,7 @@ template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
 
 /// For a lock whose lock(), when free, changes one word from 0 to `held`, whose unlock() with no thread waiting changes
-/// it back, and which writes nothing else then. If only one thread can use the lock, it may do so by a load and a
+/// it back, and which writes nothing else then. A thread that alone can use the lock may alter it by a load and a
 /// store.
 template <class Word, class Value>
 struct uncontended_word {

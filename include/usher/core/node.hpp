@@ -2,7 +2,7 @@
 //
 // Nodes are named by 32-bit handles, so that a lock with four links fits into the 16 bytes that a pthread_mutex_t
 // leaves. Their memory is type-stable: a thread may look at a node that has changed hands, it will find a node.
-// Natively there are less than 2^20 of them, and locks count on less than 2^24.
+// Natively there are less than 2^20 of them, and locks rely on less than 2^24.
 #pragma once
 
 #include "usher/core/cxx20.hpp"

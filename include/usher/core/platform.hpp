@@ -17,8 +17,7 @@
 //   park(w, v, mask)   sleeps while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by its
 //                      upper half. May return spuriously. park_for(w, v, mask, ns), 32 bits only: at most ns
 //                      nanoseconds. nap(w, v, mask, ns, bits): as park_for, for a thread that relies on the limit and
-//                      not on a wake-up. A thread that sets one of `bits` in w does wake a sleeper; a checker tests
-//                      that.
+//                      not on a wake-up. But a setter of one of `bits` in w must wake a sleeper; a checker tests that.
 //   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing of
 //                      the lock is touched after it.
 //   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then; a stray wake-up is harmless, because
@@ -27,7 +26,7 @@
 //                      type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   cached_node()      the node that the calling thread has cached, or else as take_node(). cache_node(h): the calling
 //                      thread caches a node for its next cached_node(), whichever thread took it; if it has one
-//                      already, it gives h back. No thread touches a cached node. Where nodes have no home (native)
+//                      already, it gives h back. No thread touches a cached node. Where any node will do (native)
 //                      these are take_node() and give_node().
 //   node(h)            the node of a handle.
 //   thread_index()     a small number that only the calling thread has, from 1 on; 0 if it can have no record.
@@ -55,7 +54,7 @@
 //                      of the words.
 //   platform_with_inflation
 //   take_inflated<T>() an inflated state, with room for a large lock T, from a pool: a handle of at most 31 bits, or 0
-//                      if none is left. inflated<T>(h).lock is unlocked, inflated<T>(h).users counts on from its last use.
+//                      if none is left. inflated<T>(h).lock is unlocked, inflated<T>(h).users is as its last use left it.
 //                      The memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock
 //                      unlocked.
 //   platform_with_priorities
@@ -433,7 +432,7 @@ struct owner_tags {
 
 }  // namespace platform_contract
 
-// For the heads of templates, not for questions: a missing operation is an error that names it.
+// For the heads of templates: a missing operation is a compile error that names it.
 
 template <class P>
 concept platform = platform_contract::complete<P>::looked_through;

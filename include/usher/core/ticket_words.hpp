@@ -44,8 +44,8 @@ bool try_lock(Word& ticket, Word& grant) {
 /// Sleeps until the mark or the number of `grant` changes from `seen`. May return spuriously.
 template <platform P, class Word>
 void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
-  // Also where the mark is already set: an owner that clears it acquires by that operation the ticket of every sleeping
-  // thread, not only of the first. acq_rel: the mark is ordered after this thread's ticket.
+  // Even if the mark is set already: an owner that clears it thereby acquires every sleeper's ticket, not only the
+  // first one's. acq_rel: the mark is ordered after this thread's ticket.
   if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
   P::park(grant, seen | asleep, mask);
 }

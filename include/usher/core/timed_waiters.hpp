@@ -32,10 +32,10 @@
 //   an unlock that reads timed_waiters later. A heavy fence disturbs all running threads, so a waiter first sleeps for
 //   0.2 ms: most waits are over by then.
 //
-//   An unlock that frees the lock wakes one timed waiter. That waiter may be about to sleep on a value that
-//   timed_waiters has again by then. Therefore the unlock also sets `look`, and no waiter sleeps on a value with
-//   `look`. The waiter that clears it tries the lock; if the unlock has not freed the lock yet, it has cleared the tag
-//   before (5), so this waiter looks again soon. If this waiter gives up instead, it sets `look` again and wakes
+//   An unlock that frees the lock wakes one timed waiter. That waiter may be about to sleep, and timed_waiters back at
+//   the value it compares. So the unlock also sets `look`, and no waiter sleeps on a value with `look`. The waiter that
+//   clears `look` tries the lock; if that is not free yet, the unlock has cleared the tag before (5): the waiter looks
+//   again soon. If this waiter gives up instead, it sets `look` again and wakes
 //   another waiter.
 //
 // - Without a tag, or where the system has no heavy fence, the waiter looks again after 0.2 ms, then after twice as

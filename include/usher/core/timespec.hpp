@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "usher/core/cxx20.hpp"
+
 namespace usher::inline v1 {
 
 inline bool is_time(const timespec& t) {

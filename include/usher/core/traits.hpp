@@ -30,7 +30,7 @@ struct lock_traits {
   const char* paper;             ///< where the algorithm comes from: paper, section, listing
   bool fifo = false;             ///< admission in order of arrival (at the doorway)
   int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
-  bool fifo_leaders = false;     ///< of several groups: their leaders, in the order of the tickets that they have drawn
+  bool fifo_leaders = false;     ///< the leaders of several groups are admitted in the order of their tickets
   bool starvation_free = false;  ///< every waiter past the doorway is admitted, for certain or with probability one
   bool bounded_doorway = false;  ///< nothing that other threads do keeps a thread from its doorway
   bool by_priority = false;      ///< sleepers with a real-time priority are admitted first, the highest first of all

@@ -74,7 +74,7 @@ struct owner_tags {
 template <platform_with_owner_tags P>
 struct requeued_waiter : wait_queue<P>::waiter {
   typename P::template plain<std::uint64_t> requeued_at;  ///< ns; 0: never yet
-  typename P::template plain<std::uint64_t> deferred_at;  ///< of a chain's first: its last requeue or turn::later
+  typename P::template plain<std::uint64_t> deferred_at;  ///< in a chain's first: when last requeued or deferred
 
   requeued_waiter* next_in_chain() const { return static_cast<requeued_waiter*>(this->next.get()); }
 };
@@ -86,9 +86,9 @@ class morphing_mutex {
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
   // Of requeued threads; ns, chosen: docs/measurements/faults.md.
-  static constexpr std::uint64_t stays_asleep = 1000000;   // as loiter's standby, if a thread is certain to unlock
+  static constexpr std::uint64_t stays_asleep = 1000000;   // while another thread is certain to lock and unlock
   static constexpr std::uint64_t waits_in_turn = 4000000;  // after that it is handed the mutex
-  static constexpr std::uint64_t long_hold = 100000;       // a critical section beside which a wake-up is short
+  static constexpr std::uint64_t long_hold = 100000;       // from here a hold is much longer than a wake-up
 
  public:
   using waiter = requeued_waiter<P>;
@@ -195,7 +195,7 @@ class morphing_mutex {
   }
 
   enum class turn {
-    later,      ///< it sleeps on: another thread is certain to lock the mutex, and to unlock it
+    later,      ///< the waiter sleeps on: another is certain to lock the mutex, and unlock it
     as_others,  ///< it is woken, and competes as any thread that locks the mutex
     now         ///< it is handed the mutex
   };

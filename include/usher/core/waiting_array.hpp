@@ -82,8 +82,8 @@ void watch(Word& slot, Near near) {
 /// Increments the count and clears the marks: watchers that still wait set them again. If another thread has just done
 /// so, the watchers meant here look at their lock, which has changed, before they mark again. The exchange could be
 /// relaxed: a thread that reads its value marks the slot after it, and looks at the lock after that, both sequentially
-/// consistent as the caller's write to the lock and look at the slot are. It stays, so that (3) and (4) explain a
-/// changed value by themselves.
+/// consistent as the caller's write to the lock and look at the slot are. Still it is acq_rel: (3) and (4) alone
+/// explain a changed value.
 template <platform P, class Word>
 [[gnu::cold, gnu::noinline]] void notify_watchers(Word& slot) {
   std::uint32_t seen = slot.load(std::memory_order_relaxed);

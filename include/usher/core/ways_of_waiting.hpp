@@ -4,7 +4,7 @@
 //   kind         its name here; `usher list` shows it with hyphens. New lines go to the end: a line's place is its bit
 //   suffix       of the names of locks: "twa-park"
 //   looks by     what a waiter does between two loads of the word that it waits for: a policy of namespace look
-//   limit        the member of wait_limits that limits this; for look::by::sleeping, the time slept between two loads.
+//   limit        the wait_limits member that bounds looking; for look::by::sleeping, the time slept between two loads.
 //                none: no limit, or, if the way parks, a single load
 //   then parks   at the limit the waiter goes to sleep, and the hand-over wakes it
 //   usual        locks have this form unless their traits say otherwise
@@ -130,7 +130,7 @@ constexpr waiting_kind first_with_states_of(waiting_kind kind) {
 
 inline constexpr unsigned every_waiting_kind_there_is = (1u << ways_of_waiting.size()) - 1;
 
-/// The usual ones.
+/// The usual ways.
 inline constexpr unsigned every_waiting_kind = [] {
   unsigned set = 0;
   for (const way_of_waiting& w : ways_of_waiting)

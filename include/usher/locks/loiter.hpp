@@ -127,7 +127,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
     requires(Self::hands_over)
   {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
-    return (seen & impatient) != 0 || ((seen & inner) != 0 && self().contended());
+    return (seen & impatient) != 0 || ((seen & inner) != 0 && self().has_certain_successor());
   }
 
   /// Asked by the holder: whether this unlock will hand the lock to a thread with a real-time priority.
@@ -179,15 +179,15 @@ class basic_loiter : protected urgent_waiters<P, W> {
   /// closely would take the lock at each release from a thread that uses it alone, and each time the data would move to
   /// another cache.
   bool arrive() {
-    std::uint64_t patience = W::patience();
-    if constexpr (!W::parks) patience = P::limits().spin;
-    if (patience == 0) return false;
-    return self().spin(patience);
+    std::uint64_t spin_budget = W::spin_budget();
+    if constexpr (!W::parks) spin_budget = P::limits().spin;
+    if (spin_budget == 0) return false;
+    return self().spin(spin_budget);
   }
 
   bool spin(std::uint64_t spin_budget) {
     std::uint32_t window = first_window;
-    for (const std::uint64_t end = P::now() + patience; P::now() < end;) {
+    for (const std::uint64_t end = P::now() + spin_budget; P::now() < end;) {
       P::backoff(window / 2 + P::random() % window);
       if (const std::uint32_t seen = outer_.load(std::memory_order_relaxed); is_free(seen))
         if (self().take(seen)) return true;
@@ -222,7 +222,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
         continue;
       }
       const std::uint64_t waited = P::now() - since;
-      const bool patient = !Self::hands_over || waited < impatience;
+      const bool patient = !Self::hands_over || waited < handoff_after;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
       // h,i,a,m,d -> h,i,1,m,d. Relaxed, as are the looks below: a mark publishes nothing, and the standby reads the
       // word again by (1) before it has the lock. Not a compare-and-swap, which circulating threads could make fail
@@ -234,7 +234,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
       }
       if (may_enter(w)) continue;
       if (Self::hands_over && patient)
-        self().wait_for_outer(w | marks, impatience - waited);
+        self().wait_for_outer(w | marks, handoff_after - waited);
       else
         self().wait_for_outer(w | marks);
     }

@@ -41,7 +41,7 @@ class loiter_eager : public basic_loiter<P, W, loiter_eager<P, W>> {
 
  private:
   bool polls_before_it_sleeps(std::uint32_t w, std::uint64_t since) {
-    const bool said = (w & base::impatient) != 0 || P::now() - since < base::impatience;
+    const bool said = (w & base::impatient) != 0 || P::now() - since < base::handoff_after;
     return said && W::poll(base::outer_, base::may_enter);
   }
 };
@@ -71,10 +71,10 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
   static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, base::hands_over);
 
  private:
-  bool spin(std::uint64_t patience) {
+  bool spin(std::uint64_t spin_budget) {
     std::uint32_t window = base::first_window;
     unsigned failures = 0;
-    for (const std::uint64_t end = P::now() + patience; P::now() < end;) {
+    for (const std::uint64_t end = P::now() + spin_budget; P::now() < end;) {
       P::backoff(window / 2 + P::random() % window);
       if (const std::uint32_t seen = base::outer_.load(std::memory_order_relaxed); base::is_free(seen)) {
         if (base::take(seen)) return true;
@@ -115,9 +115,9 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
   /// A fetch-and-or: a compare-and-swap would fail when the count has changed.
   bool take(std::uint32_t) { return is_free(outer_.fetch_or(held, std::memory_order_acquire)); }  // (1)
 
-  bool spin(std::uint64_t patience) {
+  bool spin(std::uint64_t spin_budget) {
     const std::uint32_t before = outer_.fetch_add(spinner, std::memory_order_relaxed) / spinner;
-    return (MostSpinners == 0 || before < MostSpinners) && base::spin(patience) ? leave_count() : give_up();
+    return (MostSpinners == 0 || before < MostSpinners) && base::spin(spin_budget) ? leave_count() : give_up();
   }
 
   /// By an arrival that has the lock.
@@ -173,8 +173,8 @@ class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
  public:
   static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, base::hands_over, 4);
 
-  bool contended() const {
-    return base::contended() || (tail_.load(std::memory_order_relaxed) != no_node && !remote_.empty());
+  bool has_certain_successor() const {
+    return base::has_certain_successor() || (tail_.load(std::memory_order_relaxed) != no_node && !remote_.empty());
   }
 
  private:
@@ -182,7 +182,7 @@ class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
     prepare<P>(mine);
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous == no_node) return;
-    remote_.note_place(mine);
+    remote_.record_numa_node(mine);
     wait_behind<P, W>(previous, mine);
   }
 
@@ -201,7 +201,7 @@ template <platform_with_priorities P, class W>
 class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   using base = basic_loiter<P, W, loiter_store>;
   friend base;
-  using base::outer_, base::held, base::impatience;
+  using base::outer_, base::held, base::handoff_after;
 
   static constexpr bool ranks = false;  // a plain store would erase the urgent waiters' stack
 
@@ -220,7 +220,7 @@ class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
  private:
   // With a limit in either case: the standby looks by itself.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) { P::nap(outer_, seen, every_sleeper, ns, 0); }
-  void wait_for_outer(std::uint32_t seen) { wait_for_outer(seen, impatience); }
+  void wait_for_outer(std::uint32_t seen) { wait_for_outer(seen, handoff_after); }
 };
 
 }  // namespace usher::inline v1

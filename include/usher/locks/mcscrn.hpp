@@ -80,7 +80,7 @@ class mcscrn_with_node {
   using ring = node_ring<P>;
 
   [[gnu::cold, gnu::noinline]] void wait(node_handle mine, node_handle previous) {
-    remote_.note_place(mine);  // read by threads that have come to this node by the link
+    remote_.record_numa_node(mine);  // read by threads that have come to this node by the link
     wait_behind<P, W>(previous, mine);
   }
 

@@ -9,22 +9,22 @@
 //                   library.
 //   NUMA nodes      For short holds, arrivals from another NUMA node than home do not poll: each of their looks takes
 //                   the cache line from threads that could have used it several times. Home moves after 4 ms.
-//   one sleep       A thread in the queue sleeps; it does not poll a second time.
+//   one sleep       A thread in the queue sleeps; only a standby that asks polls.
 //   hand-off        A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs at a time. The
 //                   lock is handed to a sleeping standby only after 4 ms: no thread can use the lock while that one
 //                   wakes up.
-//   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs without a mark. Others
-//                   circulate; to wake it at each unlock would cost them more than it gains.
-//   looks           The pause between two looks is 16 times what a look takes; for brief holds it grows, too.
+//   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs, asleep unset. A wake-up
+//                   at each unlock would cost the running threads more than it gains.
+//   looks           A pause is 16 times what the look took; for brief holds at least 1.5 times the pause before.
 //
 // Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes the standby,
 // or the standby looks by itself after its nap. Nobody starves: a thread polls for a limited time, then joins the queue
 // (doorway: the exchange of its tail). The head of the queue, the standby, has the lock after at most 4 ms, two holds
 // and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no condition variable has
-// requeued threads (up to seven may be given the mutex before). With the wake-up that makes it standby that is a turn.
-// A thread with n before it waits for at most n + 1 turns; on two NUMA nodes for a turn and 4 ms more, while the other
-// one is home; on N > 2 nodes for N times n + 1 turns and 4 ms each: each time that a node becomes home it stays home
-// for a turn and 4 ms, and at least the first waiter there is served.
+// requeued threads (up to seven of these may get it first). These, and the wake-up that made it standby, are one
+// turn. A thread with n before it waits for at most n + 1 turns; with two NUMA nodes a turn and 4 ms more, while the
+// other is home; with N > 2, N · (n + 1) times a turn and 4 ms: so long a node that becomes home stays home, and at
+// least its first waiter is served.
 // Cost: lock and unlock one compare-and-swap each; a thread that came through the queue pays for it.
 // Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and
 // the other two farther behind (spread).
@@ -33,9 +33,9 @@
 //
 //     held       bit 0   set by the thread that takes the lock, cleared by the unlock that frees it. A hand-over leaves
 //                        it set: no arrival can take the lock.
-//     inner      bit 1   the holder came through the queue. Set by the standby when it has the lock, cleared by its
-//                        unlock. Read by that unlock, which must leave the queue and make the next standby; most
-//                        unlocks need not.
+//     inner      bit 1   the holder came through the queue. Set by the standby when it has the lock; read and cleared
+//                        by the next unlock(), which must leave the queue and make the next standby; most unlocks need
+//                        not.
 //     asleep     bit 2   the standby sleeps, or is about to. Set by the standby, cleared and read by the unlock, which
 //                        wakes it; cleared by the standby if it has the lock before. It is in the word because unlock()
 //                        may not look at the lock once it is free: the operation that frees the lock returns whether to
@@ -50,15 +50,15 @@
 //     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1)
 //
 //     0,0,0,0,0   free. The standby, if there is one, is awake or naps.
-//     0,0,*,*,0   free, with a mark: the standby set it after the unlock. It looks at the word again before it sleeps.
+//     0,0,*,*,0   free; the standby set a or m after the unlock. It looks at the word again before it sleeps.
 //     1,0,0,0,0   held by an arrival or by an urgent waiter. The standby, if there is one, is awake or naps.
 //     1,0,1,0,0   the same; the standby sleeps, is about to, or was woken by its timer. The next unlock wakes it.
 //     1,0,0,1,0   the same; the standby asks, awake. The next unlock hands the lock to it.
 //     1,0,1,1,0   the same; the standby is due and sleeps, or asks after its timer woke it. The next unlock hands the
 //                 lock to it.
 //     1,1,0,0,0   held by the thread that was the standby. All others in the queue wait for their nodes to be granted.
-//     1,1,*,*,0   the same with a mark: the unlock has found the queue empty and freed it, but not yet the outer word.
-//                 A thread that has arrived at the empty queue since is the standby already.
+//     1,1,*,*,0   the same with a mark: the unlock has set the tail to empty, but not yet freed the outer word. A
+//                 thread that has arrived in between is the standby already, and set the mark.
 //     1,0,*,*,1   handed to the standby, which has not taken note yet. A mark may have been set since.
 //
 //     Urgent waiters exist only while held is 1. Other combinations do not occur.
@@ -79,20 +79,20 @@
 //     1,*,a,m,0 -> 1,0,a,m,0    take_urgent(), by release(): the lock is that urgent waiter's, and the standby sleeps
 //                               on
 //
-// The standby alone sets asleep and impatient, by fetch_or, for a compare-and-swap could fail again and again. So a
+// The standby alone sets the marks, asleep and impatient, by fetch_or: a compare-and-swap could fail for ever. So a
 // mark may be set in a word that has just become free: hence the standby looks at the word again before it sleeps.
 //
 //     memory   bits 0–3     the class of the hold times: a power of two. Moved by one towards each hold that is
 //                           measured; read by arrivals
 //              bits 4–7     home: the NUMA node whose threads poll for brief holds. Read by arrivals
-//              bits 8–31    the node of the last holder from the queue. Read by its own unlock, which must find it
+//              bits 8–31    the node of the last holder from the queue. Read by the unlock that clears `inner`
 //              Written by holders that came through the queue, so by one thread at a time.
 //
 // The queue is MCS's, and its nodes are culled as MCSCRN culls: numa_queue.hpp. The state of the queue as a whole goes
 // from holder to holder in their nodes, so that the lock has no word for it:
 //
 //     node.older   home and the remote threads           written before the grant; the first of a queue writes its own
-//     node.mark    since when home is home, in 1.024 µs  likewise. Before the grant it is the thread's NUMA node, which
+//     node.mark    when home last moved, in 1.024 µs  likewise. Before the grant it is the thread's NUMA node, which
 //                                                        the granter has read
 //     node.newer   when the hold began, in ns            written and read by the holder
 //
@@ -180,8 +180,8 @@ class basic_steady : private urgent_waiters<P, W> {
     return last != mine || !queue_of(mine).empty();
   }
 
-  /// Asked by the holder: whether waiters depend on this unlock. It will hand the lock to a standby that has waited for
-  /// long; or, if the holder came through the queue, make the next thread there the standby, whose time to become due
+  /// Asked by the holder: whether waiters depend on this unlock. True if it will hand the lock to a standby that has
+  /// waited for long; or will leave the queue and make the next thread there the standby, whose time to become due
   /// begins then. Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
   bool unlock_is_due() const {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
@@ -256,7 +256,7 @@ class basic_steady : private urgent_waiters<P, W> {
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
-  /// Bounded polling of the word. A look is an attempt, and the pause to the next look is a random multiple of what it
+  /// Bounded polling of the word. A look is one try_lock(); the pause after it is 8 to 24 times, at random, what it
   /// took. A look takes long if the line is far away or wanted by many; then looks must be rare, since each delays the
   /// holder as well.
   bool poll() {
@@ -291,15 +291,15 @@ class basic_steady : private urgent_waiters<P, W> {
 
   void enter_queue(node_handle mine) {
     prepare<P>(mine);
-    queue::note_place(mine);
+    queue::record_numa_node(mine);
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous != no_node) return wait_behind<P, in_queue>(previous, mine);
     queue_of(mine).begin(mine);
     P::node(mine).mark.store(microseconds(P::now()), std::memory_order_relaxed);
   }
 
-  /// The head of the queue, the standby, waits for the lock. Threads that are awake can use the lock sooner, so where
-  /// it may sleep, it sleeps, until it has waited for long.
+  /// The head of the queue, the standby, waits for the lock. Threads that are awake can use the lock sooner, so if
+  /// W::parks it sleeps, until it has waited for long.
   void stand_by() {
     const std::uint64_t since = P::now();
     bool may_ask = false, late = false;  // true once it has slept with a mark: it may ask once, and nap once
@@ -352,8 +352,8 @@ class basic_steady : private urgent_waiters<P, W> {
     P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ask_for));
   }
 
-  /// Until the word is no longer as it was seen (parking) or the standby may have the lock (spinning); for at most so
-  /// many nanoseconds, 0: without a limit.
+  /// Waits until the word differs from `seen` (parking) or the standby may have the lock (spinning); for at most `ns`,
+  /// 0: without a limit.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       ns != 0 ? P::park_for(outer_, seen, every_sleeper, ns) : P::park(outer_, seen, every_sleeper);

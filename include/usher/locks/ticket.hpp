@@ -47,7 +47,7 @@ class ticket_core : public ticket_words::front_end<P> {
   }
 
   /// Asked by the holder. False only if another thread is certain to get the lock after it.
-  bool alone() const { return ticket_.load(std::memory_order_relaxed) == base::following(); }
+  bool has_no_successor() const { return ticket_.load(std::memory_order_relaxed) == base::following(); }
 
  protected:
   using base::ticket_, base::grant_;
