@@ -64,7 +64,7 @@ struct mutex_bytes {
   /// The lock's replies during a thread's last unlock.
   struct replies {
     enum reply : std::uint8_t { unasked, no, yes };
-    reply contended = unasked, due = unasked, urgent = unasked;
+    reply has_certain_successor = unasked, due = unasked, urgent = unasked;
   };
   std::array<replies, execution::most_threads> said{};
   alignas(64) std::array<std::byte, room_for_target> room;
@@ -145,7 +145,9 @@ struct queue_adapter {
 
     struct observed : lock_handle {
       mutex_bytes* m;
-      bool contended() const { return keep(&mutex_bytes::replies::contended, lock_handle::contended()); }
+      bool has_certain_successor() const {
+        return keep(&mutex_bytes::replies::has_certain_successor, lock_handle::has_certain_successor());
+      }
       bool unlock_is_due() const { return keep(&mutex_bytes::replies::due, lock_handle::unlock_is_due()); }
       bool urgent_wait() const { return keep(&mutex_bytes::replies::urgent, lock_handle::urgent_wait()); }
       bool keep(mutex_bytes::replies::reply mutex_bytes::replies::*which, bool is_so) const {

@@ -181,7 +181,7 @@ class mutex_operations {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
     // Threads that ended while they waited, handlers, and a mutex that is not locked leave other values than these.
-    if (timed_waiters::anyone(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
+    if (timed_waiters::has_waiters(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
       return false;
     w.owner_tag().store(0, std::memory_order_relaxed);  // first: a handler may run between the two stores
     word.store(0, std::memory_order_release);

@@ -38,12 +38,12 @@ void read_command(char (&to)[16]) {
 }
 
 /// The slot + 1 of this incarnation of the process, or 0 if there is no room.
-std::uint32_t own_process(recorder& r, std::uint32_t stamp) {
+std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
   if (std::uint32_t(seen >> 32) == epoch) return std::uint32_t(seen);
   const std::uint32_t index = r.head->processes.fetch_add(1, std::memory_order_relaxed);
   const bool room = index < r.head->room.processes && index < 0xfffe;  // an object's key has 16 bits for it
-  const std::uint64_t mine = std::uint64_t{stamp} << 32 | (room ? index + 1 : 0);
+  const std::uint64_t mine = std::uint64_t{epoch} << 32 | (room ? index + 1 : 0);
   if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return std::uint32_t(seen);
   if (!room) {
     add(r.head->dropped.processes, 1);
@@ -240,7 +240,7 @@ recorded_thread* begin_thread(recorder& r) {
     then.slot = &slot;
   }
   // A signal handler may call at any moment: it finds the thread not valid until all is written.
-  std::atomic_ref(me.stamp).store(0, std::memory_order_relaxed);
+  std::atomic_ref(me.epoch).store(0, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const std::uint32_t valid = std::exchange(then.epoch, 0);
   me = then;
@@ -436,7 +436,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
 }
 
 bool recorded_wait::is_current() {
-  if (stamp_ != native::fork_stamp()) return false;
+  if (epoch_ != native::fork_epoch()) return false;
   if (me_.of == &of_ && me_.slot == &slot_) return true;
   leave();
   return false;

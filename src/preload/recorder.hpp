@@ -45,7 +45,7 @@ struct recorder {
   std::uint32_t hold_times;
   std::uint64_t ticks_a_ms;
   bool tsc;
-  std::atomic<std::uint64_t> process;       ///< fork stamp << 32 | slot + 1
+  std::atomic<std::uint64_t> process;       ///< fork epoch << 32 | slot + 1
   std::atomic<std::uint64_t> next_maps;     ///< ticks: the mappings are not read again before this time
   std::atomic<std::uint32_t> maps_are_due;  ///< 1: a call found that they should be read, but it was too early
 
@@ -82,7 +82,7 @@ struct alignas(64) recorded_thread {
   recorder* of;
   record::thread_slot* slot;  ///< null: there was no room, and the thread is not recorded
   std::uint64_t key_base;     ///< the bits of an object's key above the address: the process
-  std::uint32_t stamp;        ///< the fork epoch in which these fields are valid
+  std::uint32_t epoch;        ///< the fork epoch in which these fields are valid
   std::uint32_t name;         ///< slot + 1, as `owner` has it
   // Copies of what a lock call needs of the recorder and of the selection, on the cache line that it reads anyway.
   record::object* objects;

@@ -73,7 +73,7 @@ constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
 /// The probability in a variable; 1, the order of arrival, if the variable is not set. Null if its text is no
 /// probability.
-std::optional<append_chance> probability(const char* name) {
+std::optional<append_probability> probability(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty()) return append_probability();
   const double p = parse_probability(text);
@@ -128,10 +128,10 @@ void begin_recording(const char* path, const mutex_table& table) {
   const mutex_table* table = found != nullptr && !refused ? found : &c_library_table;
   if (!table->passes_through) {  // before the table is published; several threads may do the same
     usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
-    native::fork_stamp();
+    native::fork_epoch();
     if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
     // Mutexes are reset in a child, so the nodes of threads that do not exist there may be used again.
-    usher_process_state.ghosts_are_free.store(1, std::memory_order_relaxed);
+    usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();
     native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
                         nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),

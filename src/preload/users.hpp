@@ -16,7 +16,7 @@ using timed_waiters = timed_waiter_count<native>;
 /// destroy).
 inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
   // Read before the thread is counted: it may fork in a signal handler at any time.
-  const std::uint32_t stamp = native::fork_stamp();
+  const std::uint32_t epoch = native::fork_epoch();
   const std::uint64_t kind = kind_and_epoch(mutex).load(std::memory_order_relaxed);
   if (is_ours(kind_of(kind))) return epoch_of(kind) == epoch && timed_waiters::add_user(timed_of(mutex)) ? epoch : 0;
 #if defined(__GLIBC__)

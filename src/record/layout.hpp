@@ -143,9 +143,8 @@ struct alignas(128) object {
   word64 contended;  ///< acquisitions after a wait; condition: waits that a signal ended
   word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
   word64 longest;    ///< ticks, of one
-  word64
-      signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: failed trylocks, if it has no detail
-  word64 unheard;       ///< condition: signals and broadcasts without a waiter
+  word64 signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: failed trylocks, if it has no detail
+  word64 unheard;  ///< condition: signals and broadcasts without a waiter
   word32 most_waiting;  ///< threads at once
   word32 timeouts;
   word32 detail;  ///< + 1; 0: none

@@ -39,7 +39,7 @@ struct line {
   static constexpr std::int32_t nobody = -1;
 
   std::array<std::uint64_t, most_cores / 64> sharers{};
-  std::int32_t owner = nobody;          ///< the core that wrote the line and has the only copy
+  std::int32_t owner = nobody;          ///< the only core with a copy, by write or from memory
   std::int32_t writer = nobody;         ///< the complex of the last write
   std::int32_t fetched_by = nobody;     ///< the core whose read missed last
   std::uint32_t home = ~0u;             ///< a complex; set at the first access
@@ -66,7 +66,7 @@ class coherence {
 
   static bool has(const line& l, unsigned core) { return l.owner == std::int32_t(core) || l.shared_by(core); }
 
-  /// The latency from the core to the cache or home that orders the access. 0 where the core's own copy suffices.
+  /// The latency from the core to the cache or home that orders the access. 0: own copy suffices, or none exists.
   cycles one_way(line& l, unsigned core, bool write);
 
   /// Returns when the core has the value. `t`: departure.

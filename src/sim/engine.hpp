@@ -154,7 +154,7 @@ class simulation {
       written,  ///< visible to other cores
     } at = step::written;
     std::uint8_t size = 0;
-    bool after_hit = false;  ///< between this store and the one before it in the buffer, a store hit
+    bool after_hit = false;  ///< a store that hit came between this one and the previous entry
     unsigned core = 0;       ///< the core whose buffer has the store: the thread may migrate meanwhile
     void* word = nullptr;
     std::uint64_t value = 0;
@@ -328,7 +328,7 @@ class simulation {
   std::vector<processor> cpus_;
   std::vector<unsigned> working_, spinning_;  // how many hardware threads of each core do so
   static constexpr unsigned most_hardware_threads = 16;
-  // Indexed by those two numbers, in 1/1024.
+  // [working][spinning]: slow-down, 1/1024.
   std::array<std::array<std::uint32_t, most_hardware_threads + 2>, most_hardware_threads + 2> paces_{};
   decltype(paces_) instruction_paces_{};
   std::vector<simulated_thread*> sleepers_;  // woken in this order

@@ -39,7 +39,7 @@ const simulated_lock& known_lock(const std::string& name) {
 /// hpc-tutorials.llnl.gov/posix/why_pthreads), 0.7 to 2 s on other computers of that table. On a virtual machine of
 /// 2026, 72 in a row took a median of 19 to 37 µs each.
 constexpr std::uint64_t creation_ns = 18000;
-/// The part of a thread in the time in which all threads have two turns, at a microsecond a turn: chosen, not measured.
+/// A thread's share of the time in which all have two turns, at a microsecond a turn: chosen, not measured.
 constexpr std::uint64_t turns_ns = 2000;
 constexpr unsigned most_placed = 10000;
 constexpr std::pair<const char*, placement> placements[]{
@@ -197,7 +197,7 @@ void note_throughput(result& r, world& w, const machine& m, const point& p, cons
   r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
   r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
   // In a program with one lock each thread has operations. A thread without one may still wait for its CPU in a run
-  // that is shorter than the usual one; in a run of the usual length each thread had its CPU, and the lock excludes it.
+  // that is shorter than the usual one; in a run of the usual length each thread had its CPU, and the lock starves it.
   const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) && p.run_ns < usual_run_ns(m, p) &&
                          std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
   r.settled = w.counted().settled() && arrivals_ns(p).back() <= r.warm_up_ns && !one_waits;

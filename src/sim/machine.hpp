@@ -71,7 +71,7 @@ struct machine {
   /// third core has a copy: ownership is requested together with the load.
   bool load_then_store_at_once = false;
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of that latency
-  bool through_home = false;     ///< requests to another socket go through the line's home
+  bool through_home = false;     ///< requests to another complex go via the line's home
   std::optional<unsigned> home;  ///< the home complex of all lines; else that of a line's first access
 
   // ---- hardware threads of a core ----

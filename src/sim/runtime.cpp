@@ -93,11 +93,11 @@ node_handle simulated::take_node() {
 void simulated::give_node(node_handle h) {
   runtime::current().give_node(h);
 }
-node_handle simulated::borrow_node() {
+node_handle simulated::cached_node() {
   node_handle& kept = runtime::current().kept(simulation::current().thread());
   return kept != no_node ? std::exchange(kept, no_node) : take_node();
 }
-void simulated::keep_node(node_handle h) {
+void simulated::cache_node(node_handle h) {
   node_handle& kept = runtime::current().kept(simulation::current().thread());
   if (kept == no_node)
     kept = h;

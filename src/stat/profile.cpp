@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/process/files.hpp"
 #include "cli/text/utf8.hpp"
 
 namespace usher::cli::stat {

@@ -22,9 +22,9 @@
 
 #include "cli/commands/subcommand.hpp"
 #include "cli/process/files.hpp"
+#include "cli/process/foreign_cpu.hpp"
 #include "cli/process/launch.hpp"
 #include "cli/process/preload.hpp"
-#include "cli/process/process.hpp"
 #include "cli/process/record_file.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
@@ -193,7 +193,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   const time_limit limit = after(options_.duration);
   time_limit kill_at;
   bool killed = false, asked_to_end = false;
-  look_timer timer(watch_);
+  sample_timer timer(watch_);
   while (!program.has_ended()) {
     if (!end_ && is_over(limit)) {
       end_recording();

@@ -299,7 +299,7 @@ std::string objects_table(const row& r, std::size_t top) {
 std::string block_of(const row& r, const text_options& o) {
   std::string text = "\n" + wrap(full_name(r), 0, 2);
   if (!r.verdict.empty()) text += wrap(printable(r.verdict), 2);
-  if (!r.command.empty()) text += "  Next: " + r.command + "\n";
+  if (!r.command.empty()) text += "  Next: " + printable(r.command) + "\n";
   if (o.details) {
     text += counts_text(r.what, r.seen);
     if (r.order) text += wrap(order_text(*r.order), 2, 2);
@@ -351,7 +351,7 @@ std::string section_text(const section& s, const report& r, const text_options& 
 std::string module_without_names(const row& r) {
   for (const auto* stacks : {&r.holders, &r.waiters})
     for (const charged_stack& s : *stacks)
-      if (const frame* f = s.where.place()) return f->function.empty() ? base_name(f->module) : "";
+      if (const frame* f = s.where.place()) return f->function.empty() ? std::string(file_name(f->module)) : "";
   return "";
 }
 
@@ -431,7 +431,7 @@ std::string as_text(const report& r, const text_options& o) {
   if (!remarks.empty()) text += "\n";
   for (const std::string& remark : remarks) text += wrap(printable(remark), 0, 2);
   if (!r.verdict.empty()) text += "\n" + wrap("Verdict: " + printable(r.verdict), 0, 2);
-  if (!r.next.empty()) text += "Next: " + r.next + "\n";
+  if (!r.next.empty()) text += "Next: " + printable(r.next) + "\n";
   if (text.find(until_load) != std::string::npos)
     text += wrap(
         "LOAD stands for a command that puts load on the program and then ends. Leave --until out if the program ends "

@@ -22,8 +22,8 @@ namespace usher::workloads {
 /// How threads are placed on CPUs.
 enum class placement {
   scattered,  ///< sockets in turn, first hardware threads of all cores first: as a scheduler spreads threads
-  compact,  ///< one socket after another, second hardware threads last
-  even,     ///< the same number of consecutive threads on each socket
+  compact,    ///< one socket after another, second hardware threads last
+  even,       ///< the same number of consecutive threads on each socket
 };
 
 struct parameter {

@@ -115,7 +115,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   enum role { poster, taker, victim };
 
   program() {
-    the_condition->make(condition(), append_chance(at_tail));
+    the_condition->make(condition(), append_probability(at_tail));
     m.steps = {.unlocks = [](void* self) { static_cast<program*>(self)->see_unlock(); },
                .locked = [](void* self) { static_cast<program*>(self)->see_locked(); },
                .context = this};
@@ -267,8 +267,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     m.steps.refused[me] = mutex_steps::refuses::nothing;
     if (world.forks() == forks_before) {
       record& r = records[of_thread[me]];
-      if (e == ending::notified && !r.was_chosen) fail("a wait says that it was notified, and it was not");
-      if (e == ending::time && r.was_chosen) fail("a wait says that its time has run out, and it was notified");
+      if (e == ending::notified && !r.was_selected) fail("a wait says that it was notified, and it was not");
+      if (e == ending::time && r.was_selected) fail("a wait says that its time has run out, and it was notified");
       r.at = nullptr;
       of_thread[me] = none;
     }
@@ -286,7 +286,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     chain_of[me] = ++chains;
     (all ? the_condition->notify_all : the_condition->notify_one)(condition());
     chain_of[me] = 0;
-    if (!all && chosen_by[me] > 1) fail("notify_one() notifies several");
+    if (!all && selected_by[me] > 1) fail("notify_one() notifies several");
     for (unsigned s = 0; s < records.size(); s++)
       if (waited[s] && records[s].waits() && (all || selected_by[me] == 0))
         fail(all ? "notify_all() leaves out a waiter" : "notify_one() notifies no thread, and one waits");

@@ -77,12 +77,12 @@ const scenario* the_scenario;
 /// The lock's memory and the timed waiters' word beside it, whose life the last owner ends.
 struct object {
   alignas(128) std::array<std::byte, room_for_target> lock;
-  checked::atomic<std::uint32_t> gate;
+  checked::atomic<std::uint32_t> timed_waiters;
 };
 
 template <rl::thread_id_t Threads>
 struct program : rl::test_suite<program<Threads>, Threads> {
-  using gate = timed_gate<checked>;
+  using timed_waiters = timed_waiter_count<checked>;
 
   program() {
     the_lock->make(state());
@@ -306,7 +306,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   /// As timed_mutex::unlock().
   void release() {
     if (the_scenario->ranks) world.let_sleepers_in_by_priority();
-    if (!the_scenario->timed || !gate::anyone(it.gate)) return the_lock->unlock(state());
+    if (!the_scenario->timed || !timed_waiters::has_waiters(it.timed_waiters)) return the_lock->unlock(state());
     const lock_handle l{the_lock, state()};
     timed_waiters::unlock(l, it.timed_waiters);
   }

@@ -497,7 +497,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   }
 
   bool wait(void* w, manner how) {
-    const append_chance chance(the_scenario->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
+    const append_probability chance(the_scenario->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
     return the_semaphore->enter(semaphore(), w, chance) || wait_in_list(w, how);
   }
 

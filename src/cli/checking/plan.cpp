@@ -59,16 +59,17 @@ std::string form_with_same_states(const std::vector<target>& all, const lock_tab
 void report_unknown(const std::string& checker, const std::vector<target>& all, const std::string& name) {
   const lock_table* const lock = find_lock(name);
   if (lock == nullptr)
-    complain("check: unknown lock '{}'{} (usher check --list shows all{})", name, did_you_mean(nearest(all, name)),
-             has_all_mutants(checker) ? "" : "; most mutants are not built: make mutants");
+    report_error("check: unknown lock '{}'{} (usher check --list shows all{})", name, did_you_mean(nearest(all, name)),
+                 has_all_mutants(checker) ? "" : "; most mutants are not built: make mutants");
   else if (!lock->traits->excludes)
-    complain("check: {} excludes nobody: there is nothing to check", name);
+    report_error("check: {} excludes nobody: there is nothing to check", name);
   else if (lock->traits->native_only)
-    complain("check: {} is the C library's own mutex, and only locks of ours can be compiled for the checker", name);
+    report_error("check: {} is the C library's own mutex, and only locks of ours can be compiled for the checker",
+                 name);
   else if (const std::string form = form_with_same_states(all, *lock); !form.empty())
-    complain("check: to the checker {} waits as {} does: check that", name, form);
+    report_error("check: to the checker {} waits as {} does: check that", name, form);
   else
-    complain("check: {} was built without the lock {}: build it again", checker, name);
+    report_error("check: {} was built without the lock {}: build it again", checker, name);
 }
 
 /// The names that --all, or --mutants without names, stands for. The forms of a family follow each other.
@@ -100,10 +101,10 @@ std::vector<part> parts_of(const options& o, const forms_of_one& forms) {
 
 void report_nothing_chosen(const options& o) {
   if (!o.scenario.empty())
-    complain("check: no scenario '{}' for what is to be checked (usher check --list shows which there are)",
-             o.scenario);
+    report_error("check: no scenario '{}' for what is to be checked (usher check --list shows which there are)",
+                 o.scenario);
   else
-    complain("check: nothing is left to check: no such form of what is named");
+    report_error("check: nothing is left to check: no such form of what is named");
 }
 
 /// A form of a lock with the memory orders that it executes, of one of the chosen goals.
@@ -175,7 +176,7 @@ std::optional<std::vector<goal>> choose(const options& o, const std::string& che
     auto forms = named(all, name);
     if (forms.empty()) return report_unknown(checker, all, name), std::nullopt;
     if (o.mutants && forms[0]->mutation.empty()) {
-      complain("check: --mutants: {} is no mutant (usher check --list shows which there are)", name);
+      report_error("check: --mutants: {} is no mutant (usher check --list shows which there are)", name);
       return std::nullopt;
     }
     std::erase_if(forms, [&](const target* t) { return !is_wanted_form(o, *t) || !chosen.insert(t->name).second; });
@@ -198,7 +199,7 @@ std::optional<std::vector<goal>> weaken(const options& o, const std::string& che
       if (forms.empty() || forms.back().form != p.form) forms.push_back({i, p.form, {}});
   const bool all_replied = find_sites(o, forms);
   if (interrupted() == 0 && !all_replied) {
-    complain("check: {} does not say which orders a lock has", checker);
+    report_error("check: {} does not say which orders a lock has", checker);
     return std::nullopt;
   }
   std::vector<goal> goals;

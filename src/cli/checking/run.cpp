@@ -122,7 +122,7 @@ std::optional<outcome> replay(const options& o, const std::string& checker, cons
   }
   const reply r = reply_of(run, time_limit(1));
   if (r.verdicts.empty() || r.verdicts.back().way == verdict::kind::broken) {
-    complain("check: {}", r.verdicts.empty() ? checker + " does not answer" : r.verdicts.back().why);
+    report_error("check: {}", r.verdicts.empty() ? checker + " does not answer" : r.verdicts.back().why);
     return std::nullopt;
   }
   verdict v = r.verdicts.back();

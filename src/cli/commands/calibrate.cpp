@@ -9,6 +9,7 @@
 
 #include "calibrate/machine_file.hpp"
 #include "calibrate/native_machine.hpp"
+#include "cli/process/foreign_cpu.hpp"
 #include "cli/process/process.hpp"
 #include "cli/process/this_computer.hpp"
 #include "cli/text/help.hpp"
@@ -21,7 +22,7 @@ namespace usher::cli {
 std::string calibrated_machine_file(const std::string& command) {
   const foreign_cpu others;
   const calibrate::native_machine here = calibrate::look_around();
-  if (!calibrate::can_pin(here)) complain("threads cannot be pinned to CPUs here: much will be assumed");
+  if (!calibrate::can_pin(here)) report_error("threads cannot be pinned to CPUs here: much will be assumed");
   const std::string text = calibrate::machine_file(here, cpu_name());
   utsname system{};
   uname(&system);
@@ -48,7 +49,7 @@ int write_machine(const calibrate_options& o) try {
   }
   return to.write(text) ? 0 : int{cannot_start};
 } catch (const sim::bad_machine& e) {
-  complain("{}", e.what());
+  report_error("{}", e.what());
   return bad_usage;
 }
 

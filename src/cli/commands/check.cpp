@@ -50,7 +50,7 @@ bool read_words(check_options& o) {
     warn("check: 'wrong' is deprecated: it is called 'mutants'");
   const std::size_t words = std::erase_if(o.locks, is_word);
   if (words != 0 && !o.locks.empty()) {
-    complain("check: 'mutants' stands for all mutants: no names beside it");
+    report_error("check: 'mutants' stands for all mutants: no names beside it");
     return false;
   }
   o.mutants = o.mutants || words != 0;
@@ -61,16 +61,16 @@ bool read_words(check_options& o) {
 bool is_about_something(const check_options& o) {
   if (!o.show.empty()) {
     if (o.locks.empty() && !o.all && !o.mutants && !o.list && o.replay.empty() && o.json.empty()) return true;
-    complain("check: --show {} shows a check that is over: no locks and no {} beside it", o.show,
-             !o.json.empty() ? "--json" : "--all, --mutants, --list, --replay");
+    report_error("check: --show {} shows a check that is over: no locks and no {} beside it", o.show,
+                 !o.json.empty() ? "--json" : "--all, --mutants, --list, --replay");
     return false;
   }
   if (o.locks.empty() && !o.all && !o.mutants && !o.list) {
-    complain("check: which locks? usher check LOCK..., --all, or --mutants (see usher check --help)");
+    report_error("check: which locks? usher check LOCK..., --all, or --mutants (see usher check --help)");
     return false;
   }
   if (o.all && (o.mutants || !o.locks.empty())) {
-    complain("check: --all is every lock, and no mutant: no {} beside it", o.mutants ? "--mutants" : "names");
+    report_error("check: --all is every lock, and no mutant: no {} beside it", o.mutants ? "--mutants" : "names");
     return false;
   }
   return true;
@@ -81,16 +81,16 @@ bool makes_sense(const check_options& o) {
   static const std::regex state("[0-9]{1,18}(:[0-9]{1,18}(:[0-9]{1,6}\\.[0-9]{1,3})*)?");
   if (!is_about_something(o)) return false;
   if (o.weaken && (o.mutants || !o.replay.empty()))
-    complain("check: --weaken does not go with {}", o.mutants ? "--mutants" : "--replay");
+    report_error("check: --weaken does not go with {}", o.mutants ? "--mutants" : "--replay");
   else if (!o.weaken_at.empty() && o.replay.empty())
-    complain("check: --weaken-at is for --replay; --weaken goes through all places");
+    report_error("check: --weaken-at is for --replay; --weaken goes through all places");
   else if (!o.weaken_at.empty() && checking::order_site_from(o.weaken_at).file.empty())
-    complain("check: --weaken-at takes FILE:LINE:COLUMN or FILE:LINE:COLUMN:ORDER, where ORDER is one of {}",
-             checking::order_names());
+    report_error("check: --weaken-at takes FILE:LINE:COLUMN or FILE:LINE:COLUMN:ORDER, where ORDER is one of {}",
+                 checking::order_names());
   else if (o.programs != 0 && o.random())
-    complain("check: --programs goes with --scheduler bound or full");
+    report_error("check: --programs goes with --scheduler bound or full");
   else if (!o.replay.empty() && !std::regex_match(o.replay, state))
-    complain("check: --replay takes what a failure has said, as 4711 or 7:3:12.1, not '{}'", o.replay);
+    report_error("check: --replay takes what a failure has said, as 4711 or 7:3:12.1, not '{}'", o.replay);
   else
     return true;
   return false;
@@ -105,7 +105,7 @@ std::string failures_and_summary(const checking::results& r, std::size_t width) 
 int show(const check_options& o) {
   std::ifstream in(o.show);
   if (!in) {
-    complain("cannot read {}: {}", o.show, std::strerror(errno));
+    report_error("cannot read {}: {}", o.show, std::strerror(errno));
     return bad_usage;
   }
   try {
@@ -113,9 +113,9 @@ int show(const check_options& o) {
     fmt::print("{}{}", checking::table_text(r, terminal_width()), failures_and_summary(r, terminal_width()));
     return 0;
   } catch (const nlohmann::json::exception&) {
-    complain("--show {}: it is no JSON", o.show);
+    report_error("--show {}: it is no JSON", o.show);
   } catch (const checking::unreadable& e) {
-    complain("--show {}: {}", o.show, e.what());
+    report_error("--show {}: {}", o.show, e.what());
   }
   return bad_usage;
 }
@@ -123,7 +123,7 @@ int show(const check_options& o) {
 int replay(const check_options& o, const std::string& checker, std::vector<checking::goal>& goals) {
   checking::goal& g = goals.front();
   if (goals.size() != 1 || g.parts.size() != 1) {
-    complain(
+    report_error(
         "check: --replay is about one lock in one form, one scenario and one number of threads: name them "
         "(usher check twa-spin --scenario plain --threads 3 --replay {})",
         o.replay);
@@ -163,7 +163,7 @@ int carry_out(check_options o) {
   if (!o.show.empty()) return show(o);
   const auto found = checking::find_checker();
   if (const auto* none = std::get_if<checking::no_checker>(&found)) {
-    complain("{}", none->reason);
+    report_error("{}", none->reason);
     return cannot_start;
   }
   const std::string checker = std::get<std::string>(found);
@@ -176,7 +176,7 @@ int carry_out(check_options o) {
   if (o.mutants && o.threads.empty())  // some mutants fail only with two threads, others only with four
     for (unsigned t = checking::least_threads; t <= checking::most_threads; ++t) o.threads.push_back(t);
   if (o.mutants && o.locks.empty() && !checking::has_all_mutants(checker))
-    complain("check: only a few of the mutants are built; for all of them: make mutants");
+    report_error("check: only a few of the mutants are built; for all of them: make mutants");
   auto goals = checking::choose(o, checker, all);
   if (!goals) return bad_usage;
   if (!o.replay.empty()) return replay(o, checker, *goals);
@@ -187,7 +187,7 @@ int carry_out(check_options o) {
     if (!goals) return cannot_start;
     if (interrupted() != 0) return 128 + interrupted();
     if (goals->empty()) {
-      complain("check: no order but relaxed in what is named");
+      report_error("check: no order but relaxed in what is named");
       return bad_usage;
     }
   }

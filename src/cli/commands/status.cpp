@@ -22,6 +22,7 @@
 #include "cli/process/target.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
+#include "cli/text/utf8.hpp"
 #include "preload/status_record.hpp"
 
 namespace usher::cli {

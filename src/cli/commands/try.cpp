@@ -266,8 +266,8 @@ void add_trial_options(CLI::App& sub, try_options& o) {
       ->type_name("CMD");
   sub.add_option(
          "--timeout", o.timeout,
-         "Kill a run after so long (default: 10 s and ten times the C library's latest good run; before there is "
-         "one, ten times the budget, or an hour with --rounds)")
+         "Kill a run after so many seconds (default: 10, plus ten times the latest successful run under the C library; "
+         "before there is one, plus ten times the budget, or 3600 with --rounds)")
       ->type_name("S")
       ->check(no_limit);
 }

@@ -11,14 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "bench/native/point.hpp"
 #include "calibrate/native_machine.hpp"
 #include "calibrate/validation.hpp"
 #include "cli/commands/calibrate.hpp"
 #include "cli/process/files.hpp"
+#include "cli/process/foreign_cpu.hpp"
 #include "cli/process/process.hpp"
 #include "cli/process/this_computer.hpp"
-#include "cli/sweep/points.hpp"
+#include "cli/sweep/options.hpp"
+#include "cli/sweep/point_json.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/output_file.hpp"
@@ -44,14 +45,15 @@ struct validate_options {
 /// The throughput of one native run, by `usher bench` in a process of its own. Nothing if the run fails or does not end
 /// in time.
 std::optional<double> run_natively(const compared_point& c, const calibrate::validation& v, unsigned round) {
-  bench::point p;
+  sweep_point p;
   p.workload = "mutexbench";
+  p.machine = cpu_name();
   p.lock = c.lock->name;
   p.threads = c.threads;
-  p.seed = round;
+  p.round = round;
   p.run_ns = static_cast<std::uint64_t>(v.seconds * 1e9);
   p.pinned = v.pinned;
-  std::string words[] = {own_path().string(), "bench", "--point", point_to_json(p, cpu_name(), "round").dump()};
+  std::string words[] = {own_path().string(), "bench", "--point", json_text(p)};
   char* const command[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
   process run(command, {});
   const ended end = run.wait(20 + 10 * v.seconds);
@@ -108,7 +110,7 @@ ordered_json to_json(const compared_point& c) {
 struct circumstances {
   calibrate::native_machine here;
   std::string machine;
-  ordered_json settings;
+  machine_settings settings;
   double others;  ///< other programs' share of the CPU time during the native runs
 };
 
@@ -119,7 +121,7 @@ ordered_json to_json(const std::vector<compared_point>& points, const agreement&
       {"date", now_in_words()},
       {"computer", {{"processor", cpu_name()}, {"cpus", c.here.cpus.size()}, {"virtual", c.here.hypervisor}}},
       {"machine", c.machine},
-      {"machine_settings", c.settings},
+      {"machine_settings", to_json(c.settings)},
       {"pinned", v.pinned},
       {"seconds", v.seconds},
       {"rounds", v.rounds},
@@ -178,7 +180,7 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
     if (p.unsettled != 0)
       warn("validate: {}, {} threads: {} of {} simulated runs have not settled", p.lock->name, p.threads, p.unsettled,
            o.what.seeds);
-  for (const std::string& f : failures) complain("validate: {}", f);
+  for (const std::string& f : failures) report_error("validate: {}", f);
   std::erase_if(points, [](const compared_point& p) { return p.native.empty(); });
 
   const agreement a = agreement_of(points);
@@ -186,10 +188,10 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
   const bool written = !json.wanted() || json.write(to_json(points, a, o.what, c).dump(1) + "\n");
   return !written ? int{cannot_start} : failures.empty() ? 0 : 1;
 } catch (const sim::bad_machine& e) {
-  complain("{}", e.what());
+  report_error("{}", e.what());
   return bad_usage;
 } catch (const std::runtime_error& e) {
-  complain("{}", e.what());
+  report_error("{}", e.what());
   return bad_usage;
 }
 

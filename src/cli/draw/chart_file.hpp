@@ -1,4 +1,4 @@
-// --chart: a picture that is written when the work is done.
+// The option --chart: a picture that is written at the end of the work.
 #pragma once
 
 #include <exception>
@@ -11,27 +11,27 @@
 
 namespace usher::cli {
 
-/// No name, or one that says what the picture shall be. False after a complaint.
+/// Whether the name is empty or has the ending of an image format. False after an error message.
 inline bool is_chart_name(const std::string& name) {
   const bool good = name.empty() || image_format_of(name);
-  if (!good) complain("--chart {}: the file's name must end in .svg or .png", name);
+  if (!good) report_error("--chart {}: the file's name must end in .svg or .png", name);
   return good;
 }
 
-/// Whether a chart can be drawn at all, if one is wanted: asked before the work begins. False after a complaint.
+/// Whether a chart can be drawn, if a name is given; to be called before the work begins. False after an error message.
 inline bool can_draw(const std::string& name) {
   const std::string reason = name.empty() ? "" : load_drawing();
-  if (!reason.empty()) complain("--chart {}: {}", name, reason);
+  if (!reason.empty()) report_error("--chart {}: {}", name, reason);
   return reason.empty();
 }
 
-/// False after a complaint.
+/// False after an error message.
 template <class Chart>
 bool write_chart(output_file& file, const Chart& c, image_format format) {
   try {
     return file.write(drawn(c, format));
   } catch (const std::exception& e) {
-    complain("--chart: cannot be drawn: {}", e.what());
+    report_error("--chart: cannot be drawn: {}", e.what());
     return false;
   }
 }

@@ -1,5 +1,5 @@
-// Reads the few facts of an ELF file that decide whether a preload works. A damaged file gives fewer facts,
-// never a crash: every offset in it is checked by the read itself.
+// Reads the parts of an ELF file that decide whether a preload works. A damaged file gives fewer facts but never a crash, since every
+// read checks its offset.
 #include "cli/elf/elf.hpp"
 
 #include <elf.h>

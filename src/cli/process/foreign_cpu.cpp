@@ -30,10 +30,10 @@ foreign_cpu::sample foreign_cpu::now() {
   return s;
 }
 
-double foreign_cpu::share() const {
+double foreign_cpu::share(double also_own) const {
   const sample to = now();
   const double total = to.total - from_.total;
-  return total <= 0 ? 0 : std::clamp((to.busy - from_.busy - (to.own - from_.own)) / total, 0.0, 1.0);
+  return total <= 0 ? 0 : std::clamp((to.busy - from_.busy - (to.own - from_.own) - also_own) / total, 0.0, 1.0);
 }
 
 }  // namespace usher::cli

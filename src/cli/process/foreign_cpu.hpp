@@ -7,8 +7,9 @@ namespace usher::cli {
 class foreign_cpu {
  public:
   foreign_cpu() : from_(now()) {}
-  /// Relative to all CPU time since the object was made, 0 to 1.
-  double share() const;
+  /// Relative to all CPU time since the object was made, 0 to 1. `also_own`: CPU seconds of a process that is no child of this program and
+  /// is not counted either.
+  double share(double also_own = 0) const;
 
  private:
   struct sample {

@@ -1,4 +1,4 @@
-// What all subcommands do that start a program under a lock: choose the lock, warn of what will not work, become the program.
+// The steps of all subcommands that start a program under a lock: select the lock, warn of hindrances, execute the program.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace usher::cli {
 
-/// The lock of --lock, if `given`; else that of USHER_LOCK, if set; else `otherwise`. Null after a complaint.
+/// The lock of --lock, if `given`; else that of USHER_LOCK, if set; else `otherwise`. Null after an error message.
 const lock_table* choose_lock(bool given, const std::string& name, std::string_view otherwise);
 
-/// Where the lock's waiters may load the CPUs so much that others get nowhere.
+/// Warns if the lock's waiters may take so much CPU time that other threads make no progress.
 void warn_of_waiting(const lock_table& lock);
 
-/// Why the library will not load into the command, or not work there.
+/// Warns if the library will not be loaded into the command or will not work there.
 void warn_of_hindrances(const char* command, const elf_target& library);
 
-/// Becomes the command. Returns only if that fails: the exit status, after a complaint.
+/// Executes the command in this process. Returns only on failure: the exit status, after an error message.
 int become_command(char** command);
 
 }  // namespace usher::cli

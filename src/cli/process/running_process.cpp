@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "cli/process/files.hpp"
-#include "cli/text/utf8.hpp"
 
 namespace usher::cli {
 namespace {
@@ -59,7 +58,7 @@ std::string name_of_process(pid_t pid) {
 std::string refusal(pid_t pid) {
   const std::string name = name_of_process(pid);
   const std::string process =
-      fmt::format("process {}{} may not be looked into", pid, name.empty() ? "" : " (" + printable_line(name) + ")");
+      fmt::format("process {}{} may not be looked into", pid, name.empty() ? "" : " (" + name + ")");
   if (geteuid() == 0) return process + ", not even by root here";
   unsigned owner = 0;
   std::istringstream ids(status_field(std::to_string(pid), "Uid"));

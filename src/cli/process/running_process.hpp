@@ -33,7 +33,7 @@ std::string name_of_process(pid_t pid);
 /// The message for a process that /proc does not show to this user, with the users that may look into it.
 std::string refusal(pid_t pid);
 
-/// A file that the process has by that path, as we see it.
+/// The path for this process of a file that has the given path in the other process.
 std::string path_in(pid_t pid, const std::string& path);
 
 }  // namespace usher::cli

@@ -8,48 +8,58 @@
 #include "catalog/suggestion.hpp"
 
 namespace usher::cli {
-
-using nlohmann::ordered_json;
-
 namespace {
 
+using measurement = std::optional<double>;
+
+measurement an_operation(const point_result& r, measurement count) {
+  return count && r.operations > 0 ? measurement(*count / r.operations) : std::nullopt;
+}
+
+using all_of = const point_result&;
+using group_of = const group_result&;
+
 struct known_metric {
-  const char *name, *axis, *pointer;
-  double scale = 1;
-  bool an_operation = false, of_times = false;
-  bool of_groups = false;  ///< is also said of groups of threads
+  const char *name, *axis;
+  measurement (*measured)(all_of, group_of);
+  bool of_groups = false;  ///< groups of threads have it, too
   bool of_one_lock = false, of_arrays = false;
 };
 
 constexpr known_metric metrics[]{
-    {"throughput", "operations a microsecond; more is better", "/throughput", 1, false, false, true},
-    {"latency", "mean wait for the lock, µs; less is better", "/wait_ns/mean", 1e-3, false, true, true, true},
-    {"latency-p99", "wait that 1 % of the admissions exceed, µs; less is better", "/wait_ns/p99", 1e-3, false, true,
+    {"throughput", "operations a microsecond; more is better", [](all_of, group_of g) { return g.throughput; }, true},
+    {"latency", "mean wait for the lock, µs; less is better",
+     [](all_of, group_of g) { return g.waits ? measurement(1e-3 * g.waits->mean) : std::nullopt; }, true, true},
+    {"latency-p99", "wait that 1 % of the admissions exceed, µs; less is better",
+     [](all_of, group_of g) { return g.waits ? measurement(1e-3 * static_cast<double>(g.waits->p99)) : std::nullopt; },
      true, true},
-    {"latency-longest", "longest wait for the lock, µs; less is better", "/wait_ns/longest", 1e-3, false, true, true,
+    {"latency-longest", "longest wait for the lock, µs; less is better",
+     [](all_of, group_of g) {
+       return g.waits ? measurement(1e-3 * static_cast<double>(g.waits->longest)) : std::nullopt;
+     },
+     true, true},
+    {"hand-over", "median hand-over, from unlock to the next admission, ns; less is better",
+     [](all_of r, group_of) { return r.hand_overs ? measurement(r.hand_overs->median) : std::nullopt; }, false, true},
+    {"lwss", "threads among 1000 admissions (LWSS)", [](all_of r, group_of) { return r.lwss; }, false, true},
+    {"mttr", "median admissions until a thread has the lock again", [](all_of r, group_of) { return r.mttr; }, false,
      true},
-    {"hand-over", "median hand-over, from unlock to the next admission, ns; less is better", "/hand_over_ns/median", 1,
-     false, true, false, true},
-    {"lwss", "threads among 1000 admissions (LWSS)", "/lwss", 1, false, false, false, true},
-    {"mttr", "median admissions until a thread has the lock again", "/mttr", 1, false, false, false, true},
-    {"utilisation", "part of the time in which the lock is held", "/utilisation", 1, false, false, false, true},
-    {"gini", "Gini coefficient of the threads' operations; 0 where all have the same", "/gini"},
-    {"cpus", "CPUs in use", "/cpus_used"},
-    {"switches", "voluntary context switches an operation", "/voluntary_switches", 1, true},
-    {"misses", "last-level cache misses an operation", "/misses", 1, true, false, false, false, true},
+    {"utilisation", "part of the time in which the lock is held", [](all_of r, group_of) { return r.utilisation; },
+     false, true},
+    {"gini", "Gini coefficient of the threads' operations; 0 where all have the same",
+     [](all_of r, group_of) { return r.gini; }},
+    {"cpus", "CPUs in use", [](all_of r, group_of) { return r.cpus_used; }},
+    {"switches", "voluntary context switches an operation",
+     [](all_of r, group_of) { return an_operation(r, r.voluntary_switches); }},
+    {"misses", "last-level cache misses an operation", [](all_of r, group_of) { return an_operation(r, r.misses); },
+     false, false, true},
 };
 
 }  // namespace
 
-std::optional<double> figure_metric::of(const ordered_json& point) const {
-  const ordered_json::json_pointer at(pointer);
-  if (!point.contains(at) || !point.at(at).is_number()) return std::nullopt;
-  if (of_times && point.at(at.parent_pointer()).value("longest", 0.0) == 0) return std::nullopt;
-  const double value = scale * point.at(at).get<double>();
-  if (!an_operation) return value;
-  double operations = 0;
-  for (const ordered_json& n : point.at("operations")) operations += n.get<double>();
-  return operations > 0 ? std::optional(value / operations) : std::nullopt;
+std::optional<double> figure_metric::of(const point_result& r) const {
+  if (group.empty()) return measured(r, r.all);
+  const auto at = r.groups.find(group);
+  return at == r.groups.end() ? std::nullopt : measured(r, at->second);
 }
 
 figure_metric figure_metric_named(const std::string& name) {
@@ -64,12 +74,8 @@ figure_metric figure_metric_named(const std::string& name) {
     if (!group.empty() && !m.of_groups) continue;
     nearest.consider(m.name);
     if (rest != m.name) continue;
-    figure_metric found{name, m.axis, m.pointer, m.scale, m.an_operation, m.of_times, m.of_one_lock, m.of_arrays};
-    if (dot != std::string::npos) {
-      found.axis = group + ": " + found.axis;
-      found.pointer = "/groups/" + group + found.pointer;
-    }
-    return found;
+    const std::string axis = group.empty() ? m.axis : group + ": " + m.axis;
+    return {name, axis, group, m.of_one_lock, m.of_arrays, m.measured};
   }
   std::string near(nearest.best());
   if (!near.empty() && !group.empty()) near = group + "." + near;

@@ -1,6 +1,7 @@
 #include "cli/sweep/machine_settings.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -86,12 +87,6 @@ machine_changes changes_of(const machine_settings& settings, const std::optional
   for (const auto& [key, value] : settings) changes[key] = value.text;
   if (varied) changes[varied->key] = varied->value.text;
   return changes;
-}
-
-machine_changes changes_of(const ordered_json& point) {
-  std::optional<varied_number> varied;
-  if (const auto v = point.find("vary"); v != point.end()) varied = {v->at("key"), v->at("value")};
-  return changes_of(point.value("machine_settings", ordered_json::object()), varied);
 }
 
 void warn_of_old_keys(const sim::machine& m) {

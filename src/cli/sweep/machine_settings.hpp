@@ -1,34 +1,47 @@
-// Numbers of a simulated machine that are other than its file says: --set-machine, --vary, and what of them stands in a point.
+// Numbers of a simulated machine that replace those of its file: --set-machine and --vary.
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/machine.hpp"
 
 namespace usher::cli {
 
-/// As sim::read_machine() takes them.
+/// Keys and values as sim::read_machine() takes them.
 using machine_changes = std::map<std::string, std::string>;
 
-/// One value of a sweep: "coherence.per_read" and 6. A text that is no JSON stays a text.
-struct varied_number {
-  std::string key;
-  nlohmann::ordered_json value;
+/// A text, or any other value as JSON writes it.
+struct machine_value {
+  std::string text;
+  bool is_text = false;
+
+  /// Absent if it is no number.
+  std::optional<double> number() const;
 };
 
-/// SECTION.KEY=VALUE, each key once, as an object. Throws std::runtime_error.
-nlohmann::ordered_json machine_settings_of(const std::vector<std::string>& texts);
+bool operator==(const machine_value& a, const machine_value& b);
+
+using machine_settings = std::vector<std::pair<std::string, machine_value>>;
+
+/// One value of a sweep: "coherence.per_read" and 6.
+struct varied_number {
+  std::string key;
+  machine_value value;
+};
+
+bool is_set(const machine_settings& settings, const std::string& key);
+
+/// SECTION.KEY=VALUE, each key once. A value that is no JSON is a text. Throws std::runtime_error.
+machine_settings machine_settings_of(const std::vector<std::string>& texts);
 
 /// SECTION.KEY=V1,V2,…; a comma within brackets or quotes separates nothing. Throws std::runtime_error.
 std::vector<varied_number> varied_numbers(const std::string& text);
 
-machine_changes changes_of(const nlohmann::ordered_json& settings, const std::optional<varied_number>& varied);
-/// Of a point. Throws what JSON throws where its "machine_settings" and "vary" are something else.
-machine_changes changes_of(const nlohmann::ordered_json& point);
+machine_changes changes_of(const machine_settings& settings, const std::optional<varied_number>& varied);
 
 /// One line where the machine's file or the changes have names of 0.1.
 void warn_of_old_keys(const sim::machine& m);

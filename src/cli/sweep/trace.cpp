@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "cli/sweep/points.hpp"
+#include "cli/sweep/options.hpp"
 
 namespace usher::cli {
 

@@ -1,4 +1,4 @@
-// Durations as people write and read them.
+// Durations as text.
 #pragma once
 
 #include <optional>
@@ -7,13 +7,13 @@
 
 namespace usher::cli {
 
-/// "2m", "90s", "1h30m", "1.5h", or plain seconds. Nothing else, and nothing that is not above 0.
+/// Seconds of "2m", "90s", "1h30m", "1.5h", or a plain number. Nothing for other texts and for durations that are not above 0.
 std::optional<double> duration_of(std::string_view text);
 
-/// To two units at most: "0.35 s", "1.9 s", "45 s", "2 min", "1 min 30 s", "1 h 5 min".
+/// In at most two units: "0.35 s", "1.9 s", "45 s", "2 min", "1 min 30 s", "1 h 5 min".
 std::string duration_text(double seconds);
 
-/// As an option takes it, rounded up: "90s", whole minutes from 2 minutes on, "3h5m".
+/// In the syntax of options, rounded up: "90s", whole minutes from 2 minutes on, "3h5m".
 std::string duration_option(double seconds);
 
 }  // namespace usher::cli

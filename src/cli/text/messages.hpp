@@ -1,38 +1,37 @@
-// What the command says when something is amiss: one line on stderr, never on stdout.
+// Error messages and warnings of the command: one line each on stderr, never on stdout.
 #pragma once
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace usher::cli {
 
-/// Exit statuses of the command itself, as `env` and `timeout` have them; all others are the started
-/// program's.
+/// Exit statuses of the command itself, the same as those of `env` and `timeout`. All others are those of the started program.
 enum exit_status : int {
   bad_usage = 2,
-  cannot_start = 125,  ///< something of Usher's own is missing or broken
+  cannot_start = 125,  ///< a part of Usher is missing or broken
   not_executable = 126,
   not_found = 127,
 };
 
-// A line is put together first and written at once, so that lines of several processes do not mix.
+/// Prints a message as one line by one call, so that the lines of several processes do not mix. Messages may contain names and paths
+/// of other processes: control characters in them become blanks.
+void print_message(std::string_view kind, const std::string& text);
 
 template <class... Args>
-void complain(fmt::format_string<Args...> format, Args&&... args) {
-  const std::string line = "usher: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
-  std::fputs(line.c_str(), stderr);
+void report_error(fmt::format_string<Args...> format, Args&&... args) {
+  print_message("", fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A sentence on stderr that is neither an error nor a warning: one line, which is broken only on a terminal.
+/// Prints a sentence that is neither an error nor a warning as print_message() does, but in several lines on a narrower terminal.
 void print_note(const std::string& sentence);
 
 template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
-  const std::string line = "usher: warning: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
-  std::fputs(line.c_str(), stderr);
+  print_message("warning: ", fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace usher::cli

@@ -1,5 +1,5 @@
-// A table for people: columns as wide as they must be, one line a row; on a terminal that is too narrow, the
-// cells of the columns that may break are broken between words.
+// A table as text: columns have the width of their content, rows have one line. On a terminal that is too narrow, cells are broken
+// between words in the columns that allow it.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@ namespace usher::cli {
 
 struct column {
   std::string heading;
-  bool right = false;      ///< numbers stand at the right
-  std::size_t narrow = 0;  ///< how narrow it may become by breaking; 0: never breaks
+  bool right = false;      ///< aligned to the right, for numbers
+  std::size_t narrow = 0;  ///< the least width to which cells may be broken; 0: never
 };
 
-/// `width` is the terminal's, or 0 where nothing is to be broken (a file, a pipe). Ends with a line feed.
+/// `width` is the terminal's; 0: no cell is broken (a file, a pipe). The text ends with a line feed.
 std::string format_table(const std::vector<column>& columns, const std::vector<std::vector<std::string>>& rows,
                          std::size_t width);
 
-/// The width of the terminal that standard output is, or 0 if it is none.
+/// The width of the terminal on standard output; 0 if it is no terminal.
 std::size_t terminal_width();
 
-/// How wide running text is: as the terminal, but not less than 40; 80 where there is none.
+/// The width of running text: the terminal's, but at least 40; 80 without a terminal.
 std::size_t text_width();
 
 }  // namespace usher::cli

@@ -1,4 +1,4 @@
-// Text that came from elsewhere (command lines, what programs print) for those who insist on UTF-8.
+// Text from elsewhere (command lines, the output of programs) for terminals and for formats that require UTF-8.
 #pragma once
 
 #include <string>
@@ -6,12 +6,15 @@
 
 namespace usher::cli {
 
-/// The length of the character that begins there, or 0 if that is not UTF-8.
+/// The length of the first character, or 0 if the text does not begin with valid UTF-8.
 std::size_t utf8_length(std::string_view text);
 
-/// The same text; what is not UTF-8 is a question mark, and what controls terminals is a blank, except line feeds. Of
-/// more than `most` bytes the rest is dropped, by whole characters.
+/// The same text with a question mark for each byte that is not UTF-8 and a blank for each control character but the line feed, so
+/// that it contains no escape sequences. A text longer than `most` bytes is cut to whole characters.
 std::string printable(std::string_view text, std::size_t most = std::string::npos);
+
+/// The same with blanks for line feeds, too.
+std::string printable_line(std::string_view text);
 
 void drop_last_character(std::string& text);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cli/text/duration.hpp"
+#include "cli/text/words.hpp"
 #include "cli/trial/contest.hpp"
 #include "cli/trial/options.hpp"
 #include "cli/trial/quantities.hpp"
@@ -20,7 +21,7 @@ std::optional<double> waiting_share(const trial_results& t) {
 }
 
 /// The share of the waiting as a sentence that follows another one, with advice; empty if it was not measured.
-std::string waiting_sentence(const trial_seen& t, const std::string& advice = "") {
+std::string waiting_sentence(const trial_results& t, const std::string& advice = "") {
   const auto share = waiting_share(t);
   if (!share) return "";
   return fmt::format(" Threads wait for mutexes {} of their time{}.", percent(*share),
@@ -134,8 +135,8 @@ std::string trial_command(const trial_results& t, const outlook& o, const std::s
 }
 
 /// "Undecided: NAME seems 1.30 times as fast (0.71–1.75), which 14 rounds cannot tell from chance."
-std::string undecided_sentence(const trial_seen& t, const outlook& o) {
-  const candidate_seen* const c = find(t, o.best_undecided);
+std::string undecided_sentence(const trial_results& t, const outlook& o) {
+  const candidate_result* const c = find(t, o.best_undecided);
   if (c == nullptr || c->figure() <= t.neutral())
     return fmt::format("Undecided: no lock is better by so much that {} would show it.", with_noun(t.rounds, "round"));
   return fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c->name, how_much(t, *c),
@@ -144,15 +145,15 @@ std::string undecided_sentence(const trial_seen& t, const outlook& o) {
 
 /// The budget for a trial of one candidate. Its rate of wins is the highest of several and therefore too good on average: there is time
 /// for twice the rounds. A budget that was used up is at least doubled; a trial ends before its budget if it is decided.
-double budget_alone(const trial_seen& t, const outlook& o) {
+double budget_alone(const trial_results& t, const outlook& o) {
   const double runs = 2 * static_cast<double>(2 * o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
   const double used_up = t.interrupted ? 0 : t.budget.value_or(0);
   return std::max({1.1 * runs * t.run_seconds, 2 * used_up, 10.0});
 }
 
 /// Recommends the same trial of one candidate.
-conclusion_seen undecided(const trial_seen& t, const outlook& o) {
-  const candidate_seen& c = *find(t, o.best_undecided);
+trial_conclusion undecided(const trial_results& t, const outlook& o) {
+  const candidate_result& c = *find(t, o.best_undecided);
   std::string text = undecided_sentence(t, o) + waiting_sentence(t);
   text += fmt::format(" If it goes on like this, a new trial of it alone decides after about {}.",
                       with_noun(o.rounds_alone, "more round"));
@@ -160,10 +161,10 @@ conclusion_seen undecided(const trial_seen& t, const outlook& o) {
 }
 
 /// Whether a candidate may still be better by more than a negligible amount.
-bool is_open(const trial_seen& t) {
+bool is_open(const trial_results& t) {
   const double negligible = t.has_ratios ? contest_rules{}.level_high : 0;
-  return std::any_of(t.candidates.begin(), t.candidates.end(), [&](const candidate_seen& c) {
-    return c.said == verdict::undecided && c.is_clean() && c.speed_up && c.limits.high > negligible;
+  return std::any_of(t.candidates.begin(), t.candidates.end(), [&](const candidate_result& c) {
+    return c.judged == verdict::undecided && c.is_clean() && c.speed_up && c.limits.high > negligible;
   });
 }
 
@@ -204,7 +205,7 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
     const std::string says = o.ask_stat ? o.ask_stat() : "";
     const std::string where = says.empty() ? waiting_sentence(t, "look for the critical section to shorten")
                                            : fmt::format(" Where the time goes, of one run: {}.", says);
-    return {open ? "undecided" : "shorten", said + where, "usher stat -- " + command_line(t.command)};
+    return {open ? "undecided" : "shorten", said + where, "usher stat -- " + shell_line(t.command)};
   }
   if (!o.best_undecided.empty()) return {"undecided", undecided_sentence(t, o) + waiting_sentence(t), ""};
   return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};

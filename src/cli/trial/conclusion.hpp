@@ -24,7 +24,7 @@ struct outlook {
   /// The verdict of `usher stat` on one run, which costs a run: called only for a conclusion that contains it. Empty: none.
   std::function<std::string()> ask_stat;
   std::string contradicted;    ///< was chosen, and the rounds after that say the opposite; empty: none
-  std::string best_undecided;  ///< of those that nothing is certain of; empty: none
+  std::string best_undecided;  ///< the undecided candidate with the highest speed-up; empty: none
   double best_speed_up = 0;
   std::size_t rounds_alone =
       0;  ///< that would decide in a trial of it alone, if it goes on to win at the same rate; 0: none would

@@ -23,7 +23,7 @@ void trial::plan() {
   if (options_.by_budget()) fit_into_budget();
   if (options_.quiet) return;
   bar_.clear();
-  for (const std::string& line : left_out_lines(seen_)) print_note(line);
+  for (const std::string& line : left_out_lines(results_)) print_note(line);
 }
 
 void trial::choose_sensible() {
@@ -76,8 +76,8 @@ void trial::announce(bool fits) const {
   if (fits) {
     const double left = options_.budget - elapsed() - static_cast<double>(results_.warmup * in.size()) * a_run;
     const auto rounds = std::min(static_cast<std::size_t>(left / seconds_of_round()), most_rounds);
-    print_note(fmt::format("{}: about {} rounds of {} fit into {}, fewer if the answer is there before", takes, rounds,
-                           with_noun(in.size(), "candidate"), budget));
+    print_note(fmt::format("{}: about {} rounds of {} fit into {}, fewer if the answer is certain before", takes,
+                           rounds, with_noun(in.size(), "candidate"), budget));
   } else {
     constexpr std::size_t few = 4;
     std::string names;
@@ -85,7 +85,7 @@ void trial::announce(bool fits) const {
     if (in.size() > few) names = with_noun(in.size(), "candidate");
     print_note(
         fmt::format("{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
-                    "a shorter run, or ^C, which shows what is known by then, ends it sooner",
+                    "a shorter run, or ^C, which shows the results so far, ends it sooner",
                     takes, budget, least_rounds_, names, duration_text(seconds_needed(in.size()))));
   }
 }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/text/words.hpp"
-
 namespace usher::cli::trial {
 namespace {
 

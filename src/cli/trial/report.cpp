@@ -267,14 +267,13 @@ std::string bars_text(const trial_results& t, std::size_t width) {
   return text;
 }
 
-std::string summary_text(const trial_seen& t, std::size_t width) {
+std::string summary_text(const trial_results& t, std::size_t width) {
   std::string text =
       in_lines(fmt::format("{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.",
                            with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
                            100 * t.others_cpu_share),
                width);
-  if (t.others_cpu_share > busy)
-    text += in_lines("That is much: take the trial again when the machine is quiet.", width);
+  if (t.others_cpu_share > busy) text += in_lines("That is much: repeat the trial when the machine is quiet.", width);
   return text;
 }
 

@@ -19,7 +19,7 @@ std::string details_text(const trial_results& t, std::size_t width);
 /// The speed-ups as bars.
 std::string bars_text(const trial_results& t, std::size_t width);
 /// The number of rounds, the duration, and the CPU time that other processes took.
-std::string summary_text(const trial_seen& t, std::size_t width);
+std::string summary_text(const trial_results& t, std::size_t width);
 /// The conclusion, followed by its command on a line of its own.
 std::string conclusion_text(const trial_results& t, std::size_t width);
 

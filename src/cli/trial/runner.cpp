@@ -110,7 +110,7 @@ constexpr double long_first_run = 20;
 
 constexpr const char* needs_until = "a program that does not end by itself, such as a server, needs --until LOAD";
 
-constexpr std::size_t looked_at = 1 << 16;  // bytes: enough for a line
+constexpr std::size_t most_read = 1 << 16;  // bytes: enough for a line
 
 /// The last line of its output, which often is the reason of a failure.
 std::string last_words(const process& p, bool also_of_output) {
@@ -308,7 +308,7 @@ void runner::run_server(process& p, attempt& a) {
                     ? " (if it goes into the background by itself, an option of its own must keep it in the foreground)"
                     : ""),
            last_words(p, true));
-  else if (!r.error.empty() && said.empty())
+  else if (!r.error.empty() && message.empty())
     a.fail(a.failure, last_words(p, true));
   note_usage(r, server);  // not the load's
 }

@@ -120,9 +120,9 @@ void trial::conclude(int status) {
     o.rounds_alone = rounds_alone(i);
   }
   o.rounds_wanted = contest_ ? fewest_rounds(contestants_.size()) - contest_rules{}.confirming : 0;
-  seen_.others_cpu_share = foreign_.share();
+  results_.others_cpu_share = foreign_.share();
   o.ask_stat = [this] { return ask_stat(); };
-  seen_.conclusion = conclusion_of(seen_, o);
+  results_.conclusion = conclusion_of(results_, o);
 }
 
 }  // namespace usher::cli::trial

@@ -90,10 +90,10 @@ int trial::run_all() {
     status = s.status;
   }
   bar_.clear();
-  seen_.interrupted = interrupted() != 0;
-  if (status != 0 && seen_.interrupted && !seen_.has_values())
+  results_.interrupted = interrupted() != 0;
+  if (status != 0 && results_.interrupted && !results_.has_values())
     report_error("interrupted after {} ({}): {} was stopped, with all that it has started, and nothing was measured",
-                 duration_text(elapsed()), now_, seen_.command.front());
+                 duration_text(elapsed()), now_, results_.command.front());
   find_differences();
   sum_up();
   if (status == 0 || results_.interrupted) conclude(status);
@@ -154,7 +154,7 @@ std::vector<std::size_t> trial::order(std::size_t runs) {
 /// `round` 0 is a warm-up.
 void trial::run_one(std::size_t candidate, std::size_t round, bool counted) {
   if (!entries_[candidate].in) return;
-  now_ = fmt::format("{}, {}", seen_.candidates[candidate].name,
+  now_ = fmt::format("{}, {}", results_.candidates[candidate].name,
                      round == 0 ? std::string("warm-up") : fmt::format("round {}", round));
   bar_.show(now_);
   attempt a = attempt_of(candidate, counted);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/process/foreign_cpu.hpp"
 #include "cli/process/preload.hpp"
 #include "cli/process/process.hpp"
 #include "cli/text/progress.hpp"
