@@ -183,7 +183,7 @@ class Check(Refusals, unittest.TestCase):
         halves = {o["made"]: o for o in orders if "grant.fetch_and(~asleep" in o["code"]}
         self.assertEqual({made: o["caught"] for made, o in halves.items()}, {"acquire": False, "release": True})
         # A relaxed load has no half, an acquire one way to be weakened.
-        self.assertEqual({o["made"] for o in orders if "served(" in o["code"]}, {"relaxed"})
+        self.assertEqual({o["made"] for o in orders if "number(grant_.load(" in o["code"]}, {"relaxed"})
         self.assertRegex(done.stdout, r"(?m)^ticket +usher/core/ticket_words\.hpp:\d+ +release +grant\.fetch_and.* caught ")
 
     def test_an_order_on_failure_is_one_by_itself(self):

@@ -30,12 +30,6 @@ def sim(*arguments, on_one_cpu=False):
                           timeout=LIMIT, preexec_fn=pin if on_one_cpu else None)
 
 
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def sections_of(text):
     """The lines of each section, by key."""
     sections, here = {}, None

@@ -161,12 +161,12 @@ class Layers(unittest.TestCase):
         platform = {"include/usher/platform/native.hpp": "",
                     "include/usher/semaphore.hpp": '#include "usher/platform/native.hpp"\n'}
         way = f"include/usher/semaphore.hpp -> include/usher/platform/native.hpp: {RULES[0][2]}"
-        self.check({**platform, "src/check/subject.cpp.in": '#include "@header@"\n',
+        self.check({**platform, "src/check/target.cpp.in": '#include "@header@"\n',
                     "src/check/CMakeLists.txt": "subject(semaphore usher/semaphore.hpp)\n"},
-                   f"src/check/subject.cpp.in -> {way}")
-        self.check({**platform, "src/check/subject.cpp.in": '#include "@header@"\n',
+                   f"src/check/target.cpp.in -> {way}")
+        self.check({**platform, "src/check/target.cpp.in": '#include "@header@"\n',
                     "src/check/mutants.cmake": "mutant(semaphore semaphore.hpp)\n"},
-                   f"src/check/subject.cpp.in -> {way}")
+                   f"src/check/target.cpp.in -> {way}")
         self.check({**platform, "src/sim/lock.cpp.in": '#include "usher/locks/@header@"\n',
                     "include/usher/locks/tas.hpp": '#include "usher/semaphore.hpp"\n'},
                    f"src/sim/lock.cpp.in -> include/usher/locks/tas.hpp -> {way}",
@@ -189,7 +189,7 @@ class Layers(unittest.TestCase):
         # The rules have something to rule over, and includes are seen.
         self.assertGreater(len([f for f in includes.files if RULES[0][0](f)]), 30)
         self.assertIsNotNone(includes.way("include/usher/mutex.hpp", below("include/usher/platform/native/state.hpp")))
-        self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["src/check/subject.cpp.in"])
+        self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["src/check/target.cpp.in"])
         self.assertIn("include/usher/locks/mcs.hpp", includes.edges["src/sim/lock.cpp.in"])
 
 

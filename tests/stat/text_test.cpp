@@ -329,8 +329,8 @@ TEST(text, odd_bytes) {
   r.remarks = {"\xff"};
   judge(r);
   const std::string text = as_text(r, {10, true});
-  EXPECT_FALSE(has(text, "\x1b"));
-  EXPECT_FALSE(has(text, "\xff"));
+  EXPECT_FALSE(has(text, "\x1b")) << text;
+  EXPECT_FALSE(has(text, "\xff")) << text;
 }
 
 TEST(text, a_deadlock) {

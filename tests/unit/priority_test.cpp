@@ -270,14 +270,14 @@ TYPED_TEST(loiters, exclude_where_some_threads_are_urgent) {
 TYPED_TEST(loiters, know_that_an_urgent_waiter_is_certain_to_come) {
   TypeParam l{};
   l.lock();
-  EXPECT_FALSE(l.contended());
+  EXPECT_FALSE(l.has_certain_successor());
   const std::jthread urgent = test::asleep_in([&] {
     ranked::rank = 1;
     l.lock();
     EXPECT_FALSE(l.has_certain_successor()) << "nobody after it";
     l.unlock();
   });
-  EXPECT_TRUE(l.contended());
+  EXPECT_TRUE(l.has_certain_successor());
   EXPECT_EQ(test::word(l, 1), 0u) << "it is not in the inner lock's queue";
   l.unlock();
 }

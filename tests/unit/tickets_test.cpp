@@ -27,11 +27,11 @@
 #include "usher/locks/ticket_xadd.hpp"
 #include "usher/locks/tkt_dual.hpp"
 #include "usher/locks/twa.hpp"
-#include "usher/locks/twa_variants.hpp"
 #include "usher/locks/twa32.hpp"
 #include "usher/locks/twa_chain.hpp"
 #include "usher/locks/twa_id.hpp"
 #include "usher/locks/twa_staged.hpp"
+#include "usher/locks/twa_variants.hpp"
 #include "waiters.hpp"
 
 namespace usher {
