@@ -54,7 +54,7 @@ test-all: build ## test| the tests, the long ones for every lock, too
 mutants: build
 	@cmake --build $(BUILD) --target usher_check_mutants -j $(JOBS)
 
-check: mutants ## test| relaxed-memory checker: locks, mutants (12 minutes)
+check: mutants ## test| relaxed-memory checker: locks, mutants (16 minutes)
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --mutants --executions 40000 --jobs $(JOBS)
 

@@ -69,7 +69,7 @@ int usher_cond_wait(usher_cond_t* cond, usher_mutex_t* mutex);
 /* Until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a valid time. */
 int usher_cond_timedwait(usher_cond_t* cond, usher_mutex_t* mutex, const struct timespec* until);
 int usher_cond_signal(usher_cond_t* cond);
-/* Notifies all waiters. One is woken; each wakes the next when it has the mutex again. */
+/* Notifies all waiters. At most one of them at a time is awake without the mutex: an unlock wakes the next. */
 int usher_cond_broadcast(usher_cond_t* cond);
 /* Allowed right after a broadcast. EBUSY: threads wait that have not been signalled. */
 int usher_cond_destroy(usher_cond_t* cond);

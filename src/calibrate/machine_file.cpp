@@ -100,7 +100,7 @@ void note_slow_neighbours(machine_text& t, const native_machine& m) {
   const auto c = costs_of_neighbour(pair[0].number, pair[1].number);
   if (!c || c->works.median <= 1.15) return;
   t.comment(fmt::format(
-      "CPUs {} and {} slow each other down to {:.2f} of the time: they may be hardware threads of one core, "
+      "CPUs {} and {} slow each other down: work takes {:.2f} times as long. They may be hardware threads of one core, "
       "whatever the kernel says.",
       pair[0].number, pair[1].number, c->works.median));
 }
@@ -205,7 +205,7 @@ void write_scheduler(machine_text& t, const native_machine& m) {
   const std::uint64_t least = t.whole(t.cycles(c.wake->least) - call - change);
   t.number("latency_least", least,
            t.said(c.wake->after, "from before that call until the thread runs") +
-               "; of these the 2nd percentile, less call and change");
+               "; of these the 2nd percentile, less syscall and context_switch");
   // The median of an exponential distribution is ln 2 times its mean. The measured mean would include the work of other
   // programs.
   const double rest = t.cycles(c.wake->after.median - c.wake->least) / std::numbers::ln2;

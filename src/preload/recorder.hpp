@@ -6,8 +6,8 @@
 //                process and address; the first call on an object makes one. Then the call adds to the entry's counts:
 //                recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
 //     a wait     recorded_wait publishes what the thread waits for, and since when. At its end it adds to the object's
-//                sums and histogram, and charges the thread's call chain (unwind.hpp), which is taken at most once a
-//                millisecond.
+//                sums and histogram, and charges the thread's call chain (unwind.hpp). That is taken once a millisecond,
+//                and besides if the mutex's holder waits, too, or if the wait was long.
 //     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
 //     end        The launcher clears a word of the file. The next slow path calls end_recording(), which resets the
 //                pointers.
@@ -88,7 +88,8 @@ struct alignas(64) recorded_thread {
   record::object* objects;
   const mutex_table* table;
   std::uint32_t last_object;  ///< of the table, which has a power of two of them
-  std::uint64_t next_sample;  ///< ticks: no wait's call chain is taken before this time
+  std::uint64_t
+      next_sample;  ///< ticks: before, only a long wait, or one for a holder that waits, too, has its chain taken
   stack_bounds stack;
 
   record::object* find(const void* address) const {

@@ -339,7 +339,7 @@ class Try(Refusals, unittest.TestCase):
         _, data = self.with_json(*trial, "--warmup", "2", "--timeout", "7.5", "--", program)
         self.assertEqual(data["conclusion"]["kind"], "undecided")
         self.assertIn(" --warmup 2 --timeout 7.5 --metric ", data["conclusion"]["command"])
-        self.assertRegex(data["conclusion"]["text"], r" a new trial of it alone decides after about [0-9]+ more rounds?\.$")
+        self.assertRegex(data["conclusion"]["text"], r" a new trial of it alone decides after about [0-9]+ rounds?\.$")
         _, data = self.with_json(*trial, "--", program)
         self.assertNotIn("--warmup", data["conclusion"]["command"])
         self.assertNotIn("--timeout", data["conclusion"]["command"])

@@ -18,7 +18,7 @@ LIBRARY = os.environ["USHER_LIB"]
 PROGRAMS = pathlib.Path(os.environ["USHER_PROGRAMS"])
 SOURCES = pathlib.Path(__file__).resolve().parent / "programs"
 LIMIT = 60
-ATTEMPTS = 4
+ATTEMPTS = 20
 
 
 def marked(words):

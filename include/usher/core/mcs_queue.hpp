@@ -16,9 +16,9 @@
 // fall away.
 //
 // Locks with an exchange of their own: CLH has no links (clh.hpp). K42 has the lock itself in the queue, and qspinlock
-// has the tail in a field of its word: both need a compare-and-swap (k42.hpp, qspinlock.hpp). MCSg and MCSg+ also
-// exchange the tail for a guest's mark or the last node of a group, and waiters of MCSg+ may sleep on `next` (mcsg.hpp,
-// mcsg_plus.hpp).
+// has the tail in a field of its word: both need a compare-and-swap (k42.hpp, qspinlock.hpp). MCSg and MCSg+
+// also exchange the tail for a guest's mark, MCSg+ for the last node of a group as well, and waiters of MCSg+ may sleep
+// on `next` (mcsg.hpp, mcsg_plus.hpp).
 #pragma once
 
 #include <atomic>

@@ -41,7 +41,8 @@
 //                 word. A thread that has arrived at the empty queue since is the standby already.
 //     1,0,*,*,1   handed to the standby, which has not taken note yet. A mark may have been set since.
 //
-//     Urgent waiters exist only while held is 1. Other combinations do not occur.
+//     Urgent waiters exist only while held is 1. "The next unlock" is the next that does not hand the lock to an urgent
+//     waiter. Other combinations do not occur.
 //
 // Transitions. Each is one atomic operation on the word:
 //

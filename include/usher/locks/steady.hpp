@@ -61,7 +61,8 @@
 //                 thread that has arrived in between is the standby already, and set the mark.
 //     1,0,*,*,1   handed to the standby, which has not taken note yet. A mark may have been set since.
 //
-//     Urgent waiters exist only while held is 1. Other combinations do not occur.
+//     Urgent waiters exist only while held is 1. "The next unlock" is the next that does not hand the lock to an urgent
+//     waiter. Other combinations do not occur.
 //
 // Transitions. Each is one atomic operation on the word:
 //

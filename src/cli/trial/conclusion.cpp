@@ -156,7 +156,7 @@ trial_conclusion undecided(const trial_results& t, const outlook& o) {
   const candidate_result& c = *find(t, o.best_undecided);
   std::string text = undecided_sentence(t, o) + waiting_sentence(t);
   text += fmt::format(" If it goes on like this, a new trial of it alone decides after about {}.",
-                      with_noun(o.rounds_alone, "more round"));
+                      with_noun(o.rounds_alone, "round"));
   return {"undecided", text, trial_command(t, o, option_of(c), budget_alone(t, o))};
 }
 
@@ -193,12 +193,12 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   const auto share = waiting_share(t);
   const bool may_gain = !o.best_undecided.empty() && o.best_speed_up >= 1.05;
   if (share && *share < little_waiting && !may_gain)
-    return {"no-lock-helps",
-            fmt::format(
-                "No lock that was tried makes this faster, and threads wait for mutexes only {} of their time: expect "
-                "nothing of another lock.",
-                percent(*share)),
-            ""};
+    return {
+        "no-lock-helps",
+        fmt::format("No lock was shown to make this faster, and threads wait for mutexes only {} of their time: expect "
+                    "nothing of another lock.",
+                    percent(*share)),
+        ""};
   if (share && *share >= much_waiting) {
     const bool open = is_open(t);
     const std::string said = open ? undecided_sentence(t, o) : "No lock that was tried is better.";

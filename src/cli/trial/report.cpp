@@ -66,7 +66,7 @@ std::string verdict_word(const trial_results& t, const candidate_result& c) {
     case verdict::reference:
       return "the C library's";
     case verdict::better:
-      return is_winner(t, c) ? "better" : "better, not the best";
+      return is_winner(t, c) ? "better" : "better, not chosen";
     case verdict::worse:
       return "worse";
     case verdict::level:

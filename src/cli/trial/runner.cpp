@@ -251,7 +251,8 @@ void runner::run_program(process& p, attempt& a) {
   if (e.way == ended::how::not_started) throw not_started{e.status};
   if (!went_well(e)) {
     const bool never_ended = !has_run_ && e.way == ended::how::timed_out;
-    a.fail(say(e, limit()) + (never_ended ? fmt::format(" ({})", needs_until) : ""),
+    a.fail(say(e, limit()) +
+               (never_ended ? fmt::format(" ({}; one that takes longer needs --timeout S)", needs_until) : ""),
            e.way == ended::how::exited ? last_words(p, false) : "");
     return;
   }

@@ -114,6 +114,7 @@ void trial::conclude(int status) {
     const candidate_result& c = results_.candidates[contestants_[i]];
     if (contest_->of(i) == standing::chosen && !contest_->winner() && c.is_clean()) o.contradicted = c.name;
     if (c.judged != verdict::undecided || !c.speed_up || !c.is_clean()) continue;
+    if (contest_->of(i) == standing::behind) continue;  // it lost to another; its median may be of better rounds
     if (!o.best_undecided.empty() && c.figure() <= o.best_speed_up) continue;
     o.best_undecided = c.name;
     o.best_speed_up = c.figure();
