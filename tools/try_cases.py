@@ -619,8 +619,9 @@ def machine_line(folder):
     for d in documents:
         m = d["machine"]
         length = f"{d['rounds']} rounds" if d["rounds"] else f"a budget of {d['budget']}"
+        compiler = "" if d["compiler"] == "unknown" else f"{d['compiler']}; "
         place = (f"{m['cpu']}, {m['cpus']} CPUs{', virtual machine' if m.get('virtual') else ''}, {m['kernel']}, "
-                 f"{m['libc']}; {d['compiler']}; {length} after {d['warmup']} warm-up, runs of {d['seconds']} s")
+                 f"{m['libc']}; {compiler}{length} after {d['warmup']} warm-up, runs of {d['seconds']} s")
         of = commits.setdefault(place, [])
         if d["commit"] not in of:
             of.append(d["commit"])

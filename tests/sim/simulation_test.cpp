@@ -369,7 +369,7 @@ TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
 }
 
 /// Two hardware threads of a core own both words. The one's compare-and-swap finds 1; the other then writes 2 and says
-/// so. Whoever has read that must not read 1 again.
+/// so. A thread that has read 2 must not read 1 again.
 TEST(simulation, what_a_failed_compare_and_swap_found_is_not_read_after_what_is_newer) {
   machine m = plain();
   m.hardware_threads = 2;
