@@ -331,11 +331,8 @@ std::string in_words(const chart& c) {
 }  // namespace
 
 std::string draw(const chart& c, image_format format) {
-  const text_ruler measure;
-  const auto [l, p] = fitted(c.size, [&](const page& on) { return layout(c, on, measure); });
-  const auto on = new_canvas(format, p.width / p.scale, p.height / p.scale, p.scale);
-  drawing(c, l, *on).all();
-  return on->finish(c.title + ": " + c.subtitle, in_words(c));
+  const auto fit = [&c](const page& on, const text_ruler& measure) { return layout(c, on, measure); };
+  return drawn<drawing>(c, format, fit, in_words(c));
 }
 
 }  // namespace usher::cli

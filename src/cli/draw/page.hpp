@@ -1,8 +1,10 @@
 // Fits a chart into the size of its image.
 #pragma once
 
+#include <string>
 #include <utility>
 
+#include "cli/draw/canvas.hpp"
 #include "cli/draw/chart_style.hpp"
 #include "cli/draw/image_format.hpp"
 
@@ -30,6 +32,16 @@ auto fitted(const image_size& size, Make make) {
     }
     p = {p.width * step, p.height * step, p.scale * step};
   }
+}
+
+/// The image of a chart `c`: Drawing draws the layout that fits its size.
+template <class Drawing, class Chart, class Make>
+std::string drawn(const Chart& c, image_format format, Make layout, const std::string& description) {
+  const text_ruler measure;
+  const auto [l, p] = fitted(c.size, [&](const page& on) { return layout(on, measure); });
+  const auto on = new_canvas(format, p.width / p.scale, p.height / p.scale, p.scale);
+  Drawing(c, l, *on).all();
+  return on->finish(c.title + ": " + c.subtitle, description);
 }
 
 }  // namespace usher::cli
