@@ -33,10 +33,10 @@
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"
 #include "preload/own_sleep.hpp"
-#include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "preload/users.hpp"
+#include "record/recorded_calls.hpp"
 #include "usher/core/condition_wait.hpp"
 
 namespace usher::preload {

@@ -13,18 +13,18 @@
 #include <atomic>
 #include <cerrno>
 
-#include "preload/attach.hpp"
 #include "preload/c_library.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"
 #include "preload/one_thread.hpp"
 #include "preload/own_sleep.hpp"
-#include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/status.hpp"
 #include "preload/timeouts.hpp"
 #include "preload/users.hpp"
+#include "record/attach_point.hpp"
+#include "record/recorded_calls.hpp"
 
 namespace usher::preload {
 namespace {

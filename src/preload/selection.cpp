@@ -8,14 +8,14 @@
 
 #include "catalog/names.hpp"
 #include "catalog/probability.hpp"
-#include "preload/attach.hpp"
 #include "preload/c_library.hpp"
 #include "preload/catalog.hpp"
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/message.hpp"
-#include "preload/recorder.hpp"
 #include "preload/status.hpp"
+#include "record/attach_point.hpp"
+#include "record/recorder.hpp"
 
 namespace usher::preload {
 namespace {

@@ -16,9 +16,9 @@
 #include "preload/cancellable_wait.h"
 #include "preload/export.hpp"
 #include "preload/own_sleep.hpp"
-#include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
+#include "record/recorded_calls.hpp"
 #include "usher/core/semaphore_core.hpp"
 
 namespace usher::preload {

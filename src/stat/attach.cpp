@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "cli/process/running_process.hpp"
-#include "preload/attach.hpp"
+#include "record/attach_point.hpp"
 
 namespace usher::cli::stat {
 namespace {

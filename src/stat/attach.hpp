@@ -1,4 +1,4 @@
-// Switches recording on in a process that runs under Usher. preload/attach.hpp describes the protocol.
+// Switches recording on in a process that runs under Usher. record/attach_point.hpp describes the protocol.
 #pragma once
 
 #include <sys/types.h>

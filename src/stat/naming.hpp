@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "record/layout.hpp"
+#include "record/format.hpp"
 #include "stat/symbols.hpp"
 
 namespace usher::cli::stat {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "record/layout.hpp"
+#include "record/format.hpp"
 #include "stat/report.hpp"
 #include "stat/symbols.hpp"
 

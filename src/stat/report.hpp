@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "record/layout.hpp"
+#include "record/format.hpp"
 
 namespace usher::cli::stat {
 

@@ -1,6 +1,6 @@
 // usher stat: which mutex is hot, who holds it, who waits, and what to do about it.
 //
-// The program writes a record while it runs (src/record/layout.hpp). This process samples it periodically and makes the report when the
+// The program writes a record while it runs (src/record/format.hpp). This process samples it periodically and makes the report when the
 // program has ended, normally or not.
 #include <signal.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "record/layout.hpp"
+#include "record/format.hpp"
 #include "stat/report.hpp"
 
 namespace usher::cli::stat {

@@ -13,7 +13,7 @@
 #include <new>
 #include <string>
 
-#include "record/layout.hpp"
+#include "record/format.hpp"
 
 namespace {
 using namespace usher::record;

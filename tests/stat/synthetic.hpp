@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "record/layout.hpp"
+#include "record/format.hpp"
 #include "stat/reading.hpp"
 #include "stat/symbols.hpp"
 

@@ -1,8 +1,8 @@
-// src/preload/unwind.cpp, in a shared object of its own, beside glibc's backtrace(), which runs libgcc's unwinder.
-#include "preload/unwind.hpp"
+// src/record/unwind.cpp, in a shared object of its own, beside glibc's backtrace(), which runs libgcc's unwinder.
+#include "record/unwind.hpp"
 
 #if defined(__x86_64__)
-#include "preload/frame_rules.hpp"
+#include "record/frame_rules.hpp"
 #endif
 
 #include <alloca.h>

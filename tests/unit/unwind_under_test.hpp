@@ -1,4 +1,4 @@
-// What lies in one shared object with src/preload/unwind.cpp, as libusher.so's functions do.
+// What lies in one shared object with src/record/unwind.cpp, as libusher.so's functions do.
 #pragma once
 
 /// Calls f(argument).

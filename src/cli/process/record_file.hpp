@@ -1,4 +1,4 @@
-// The launcher's side of a record (src/record/layout.hpp): the file, its clock, and the lifetimes of threads, which the library cannot
+// The launcher's side of a record (src/record/format.hpp): the file, its clock, and the lifetimes of threads, which the library cannot
 // record itself.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "record/layout.hpp"
+#include "record/format.hpp"
 
 namespace usher::cli {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/readable_memory.hpp"
+#include "record/readable_memory.hpp"
 
 namespace usher::preload {
 

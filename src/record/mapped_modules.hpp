@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "preload/recorder.hpp"
+#include "record/recorder.hpp"
 
 namespace usher::preload {
 

@@ -2,13 +2,13 @@
 // second.
 #include <cerrno>
 
-#include "preload/holding.hpp"
 #include "preload/layout.hpp"
-#include "preload/mapped_modules.hpp"
 #include "preload/one_thread.hpp"
-#include "preload/recording.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
+#include "record/holding.hpp"
+#include "record/mapped_modules.hpp"
+#include "record/recorded_calls.hpp"
 
 namespace usher::preload {
 namespace {

@@ -1,4 +1,4 @@
-// How `usher stat` records in the program. The file's layout, and which thread writes what: record/layout.hpp.
+// How `usher stat` records in the program. The file's layout, and which thread writes what: record/format.hpp.
 //
 //     begin      record_in() maps the launcher's file and sets current_recorder. connect_mutexes() has the exported
 //                functions' pointers lead to recorded_lock() …; condition variables and semaphores ask is_recorded().
@@ -29,8 +29,8 @@
 #endif
 
 #include "preload/mutex_table.hpp"
-#include "preload/unwind.hpp"
-#include "record/layout.hpp"
+#include "record/format.hpp"
+#include "record/unwind.hpp"
 #include "usher/platform/native.hpp"
 
 namespace usher::preload {

@@ -8,7 +8,7 @@
 // times as much.
 #pragma once
 
-#include "preload/recorder.hpp"
+#include "record/recorder.hpp"
 
 namespace usher::preload {
 

@@ -1,4 +1,4 @@
-#include "preload/recorder.hpp"
+#include "record/recorder.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,10 +11,10 @@
 #include <new>
 #include <utility>
 
-#include "preload/inherited_file.hpp"
 #include "preload/layout.hpp"
-#include "preload/mapped_modules.hpp"
 #include "preload/selection.hpp"
+#include "record/inherited_file.hpp"
+#include "record/mapped_modules.hpp"
 
 namespace usher::preload {
 namespace {

@@ -1,4 +1,4 @@
-#include "preload/mapped_modules.hpp"
+#include "record/mapped_modules.hpp"
 
 #include <fcntl.h>
 #include <sys/syscall.h>

@@ -3,8 +3,8 @@
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
-#include "preload/recording.hpp"
 #include "preload/timeouts.hpp"
+#include "record/recorded_calls.hpp"
 
 namespace usher::preload {
 namespace {

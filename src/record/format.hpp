@@ -1,6 +1,6 @@
 // What `usher stat` records: the layout of a file in memory, shared by the launcher and all processes of the program.
 //
-// The library writes (src/preload/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All that both access
+// The library writes (src/record/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All that both access
 // is atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations. The
 // file is sparse; only pages that are written to become memory. Times are ticks: of the processor's time stamp counter,
 // or nanoseconds.

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "preload/cond_call.hpp"
-#include "preload/recorder.hpp"
+#include "record/recorder.hpp"
 
 namespace usher::preload {
 

@@ -1,4 +1,4 @@
-#include "preload/unwind.hpp"
+#include "record/unwind.hpp"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -7,9 +7,9 @@
 #include <bit>
 #include <iterator>
 
-#include "preload/readable_memory.hpp"
+#include "record/readable_memory.hpp"
 #if defined(__x86_64__)
-#include "preload/frame_rules.hpp"
+#include "record/frame_rules.hpp"
 #endif
 
 extern "C" {

@@ -4,9 +4,9 @@
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
-#include "preload/holding.hpp"
-#include "preload/recording.hpp"
 #include "preload/selection.hpp"
+#include "record/holding.hpp"
+#include "record/recorded_calls.hpp"
 
 namespace usher::preload {
 namespace {
