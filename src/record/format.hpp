@@ -286,23 +286,28 @@ struct alignas(4096) window {
 };
 static_assert(sizeof(window) == 4096);
 
-/// The tables of the file.
+/// The tables of the file. The capacities are a copy: a process that writes another number into the header afterwards
+/// moves no table of this view. Indices are not checked here.
 class view {
  public:
   view() = default;
-  explicit view(void* memory) : base_(static_cast<std::byte*>(memory)) {}
+  /// With the capacities that the header has now: for memory whose header has been checked.
+  explicit view(void* memory) : view(memory, static_cast<record::header*>(memory)->room) {}
+  view(void* memory, const capacities& room)
+      : base_(static_cast<std::byte*>(memory)), room_(room), starts_(starts(room)) {}
   explicit operator bool() const { return base_ != nullptr; }
 
+  const capacities& room() const { return room_; }
   record::header& head() const { return *reinterpret_cast<record::header*>(base_); }
-  process_slot& process(std::uint32_t i) const { return at<process_slot>(starts(head().room).processes, i); }
-  module_slot& module(std::uint32_t i) const { return at<module_slot>(starts(head().room).modules, i); }
-  char* text() const { return reinterpret_cast<char*>(base_ + starts(head().room).text); }
-  thread_slot& thread(std::uint32_t i) const { return at<thread_slot>(starts(head().room).threads, i); }
-  record::object& object(std::uint32_t i) const { return at<record::object>(starts(head().room).objects, i); }
-  record::detail& detail(std::uint32_t i) const { return at<record::detail>(starts(head().room).details, i); }
-  record::chain& chain(std::uint32_t i) const { return at<record::chain>(starts(head().room).chains, i); }
-  record::charge& charge(std::uint32_t i) const { return at<record::charge>(starts(head().room).charges, i); }
-  record::window& window(std::uint32_t i) const { return at<record::window>(starts(head().room).windows, i); }
+  process_slot& process(std::uint32_t i) const { return at<process_slot>(starts_.processes, i); }
+  module_slot& module(std::uint32_t i) const { return at<module_slot>(starts_.modules, i); }
+  char* text() const { return reinterpret_cast<char*>(base_ + starts_.text); }
+  thread_slot& thread(std::uint32_t i) const { return at<thread_slot>(starts_.threads, i); }
+  record::object& object(std::uint32_t i) const { return at<record::object>(starts_.objects, i); }
+  record::detail& detail(std::uint32_t i) const { return at<record::detail>(starts_.details, i); }
+  record::chain& chain(std::uint32_t i) const { return at<record::chain>(starts_.chains, i); }
+  record::charge& charge(std::uint32_t i) const { return at<record::charge>(starts_.charges, i); }
+  record::window& window(std::uint32_t i) const { return at<record::window>(starts_.windows, i); }
 
   static constexpr std::uint64_t size_for(const capacities& c) { return starts(c).end; }
 
@@ -336,6 +341,8 @@ class view {
   }
 
   std::byte* base_ = nullptr;
+  capacities room_{};
+  places starts_{};
 };
 
 }  // namespace usher::inline v1::record

@@ -7,6 +7,8 @@
 namespace usher::cli::stat {
 namespace {
 
+constexpr std::size_t most_circles = 64;  ///< that are looked for at once; chosen
+
 /// The state of a waiting thread when it was read.
 struct edge {
   std::uint32_t thread, object, next;  ///< the next thread holds the object
@@ -14,20 +16,20 @@ struct edge {
 };
 
 /// Reads the mutex that a thread waits for and the thread that holds it. False if it does not wait for a mutex with a known holder.
-bool read_edge(const record::view& record, std::uint32_t thread, edge& e) {
-  const record::capacities& room = record.head().room;
-  const record::thread_slot& t = record.thread(thread);
-  const std::uint32_t object = t.waits_for.load(std::memory_order_acquire);
-  if (object == 0 || object > room.objects || t.over.load(std::memory_order_relaxed) != 0) return false;
-  const record::object& o = record.object(object - 1);
-  const std::uint32_t owner = o.owner.load(std::memory_order_acquire);
-  if (kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff) != kind::mutex) return false;
-  if (owner == 0 || owner > room.threads) return false;
-  e = {thread, object - 1, owner - 1, t.since.load(std::memory_order_relaxed)};
+bool read_edge(const record::live& record, std::uint32_t thread, edge& e) {
+  const record::thread_slot* const t = record.thread(thread);
+  if (t == nullptr || record::read(t->over) != 0) return false;
+  const std::uint32_t object = t->waits_for.load(std::memory_order_acquire);
+  const record::object* const o = object != 0 ? record.object(object - 1) : nullptr;
+  if (o == nullptr) return false;
+  const std::uint32_t owner = o->owner.load(std::memory_order_acquire);
+  if (kind(record::read(o->depth_and_kind) & 0xff) != kind::mutex) return false;
+  if (owner == 0 || owner > record.room().threads) return false;
+  e = {thread, object - 1, owner - 1, record::read(t->since)};
   return true;
 }
 
-bool is_as_before(const record::view& record, const edge& before) {
+bool is_as_before(const record::live& record, const edge& before) {
   edge now{};
   return read_edge(record, before.thread, now) && now.object == before.object && now.next == before.next &&
          now.since == before.since;
@@ -35,13 +37,13 @@ bool is_as_before(const record::view& record, const edge& before) {
 
 }  // namespace
 
-// Each thread waits for at most one mutex, so a walk from any thread either ends or enters a circle.
-std::vector<std::vector<std::uint32_t>> circles(record::view record) {
-  const std::uint32_t threads =
-      std::min(record.head().threads.load(std::memory_order_relaxed), record.head().room.threads);
+// Each thread waits for at most one mutex, so a walk from any thread either ends or enters a circle. A walk visits no thread twice, also
+// if the program changes what the threads wait for meanwhile.
+std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
+  const std::uint32_t threads = record.threads();
   std::vector<std::vector<std::uint32_t>> found;
   std::vector<std::uint32_t> walk_of(threads, 0);  // 0: not visited
-  for (std::uint32_t start = 0; start < threads; start++) {
+  for (std::uint32_t start = 0; start < threads && found.size() < most_circles; start++) {
     const std::uint32_t walk = start + 1;
     std::vector<edge> path;
     std::uint32_t at = start;
@@ -68,7 +70,7 @@ std::vector<std::vector<std::uint32_t>> circles(record::view record) {
 
 deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time,
                   symbols& names) {
-  const record::capacities& room = record.head().room;
+  const record::capacities& room = record.room();
   namer namer(record, names);
   deadlock d;
   std::uint64_t since = 0;

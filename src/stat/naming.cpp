@@ -9,7 +9,7 @@
 namespace usher::cli::stat {
 
 bool namer::exists(std::uint32_t chain) const {
-  if (chain >= record_.head().room.chains) return false;
+  if (chain >= record_.room().chains) return false;
   const record::chain& c = record_.chain(chain);
   return c.ready.load(std::memory_order_acquire) != 0 && c.length <= record::chain::longest && c.length > 0;
 }

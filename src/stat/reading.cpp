@@ -122,7 +122,7 @@ struct group {
 class reader {
  public:
   reader(record::view record, const time_scale& time, symbols& names)
-      : record_(record), time_(time), room_(record.head().room), namer_(record, names) {}
+      : record_(record), time_(time), room_(record_.room()), namer_(record, names) {}
 
   report read(std::size_t most_rows);
 

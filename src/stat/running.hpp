@@ -18,8 +18,7 @@ std::string why_not(pid_t pid);
 /// Whether a signal or a debugger has stopped the process, so that it makes no calls.
 bool is_stopped(pid_t pid);
 
-/// A record that the process can open: in memory if it has this process's user, rights and namespaces, else in its own /dev/shm. Throws
-/// std::runtime_error.
+/// A record that the process can open, which must have this process's user, rights and namespaces. Throws std::runtime_error.
 std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o);
 
 /// The words of its command line.

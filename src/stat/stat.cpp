@@ -148,9 +148,9 @@ class recording {
  private:
   void end_recording();
   void note_others(double cpu_share);
-  std::string lock_of_processes() const;
+  std::string lock_of_processes(const record::view& record) const;
   int write_report(int status);
-  std::string nothing_to_show(const stat::report& r) const;
+  std::string nothing_to_show(const stat::report& r, const recorded_calls& calls) const;
 
   const stat_options& options_;
   outputs& files_;
@@ -247,7 +247,6 @@ int recording::attach(const stat::signal_queue& signals) {
   int status = 0;
   sample_timer timer(watch_);
   while (!process.has_ended() && !is_over(limit)) {
-    file_.hide();
     if (timer.is_due()) timer.sample();
     const auto signal = signals.next(timer.left(limit));
     if (!signal || signal->si_signo == SIGCHLD || signals.was_ignored(signal->si_signo)) continue;
@@ -258,15 +257,14 @@ int recording::attach(const stat::signal_queue& signals) {
   signals.let_go();
   const std::optional<double> cpu_after = stat::cpu_seconds_of(pid_);
   // The CPU time of several processes is not known.
-  if (cpu_before && cpu_after && sum_of(file_.view()).processes == 1)
+  if (cpu_before && cpu_after && sum_of(file_.copy().view()).processes == 1)
     note_others(others.share(*cpu_after - *cpu_before));
   return write_report(status);
 }
 
 /// The reason why there is no table, in one line; empty if there is one.
-std::string recording::nothing_to_show(const stat::report& r) const {
+std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
-  const recorded_calls calls = sum_of(file_.view());
   if (calls.processes == 0)
     return of_process && stat::is_stopped(pid_)
                ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)
@@ -293,11 +291,10 @@ std::string recording::nothing_to_show(const stat::report& r) const {
 }
 
 /// The lock of the recorded processes if all had the same, else empty. The command may be `usher run --lock twa -- ...` itself.
-std::string recording::lock_of_processes() const {
-  const record::header& h = file_.view().head();
+std::string recording::lock_of_processes(const record::view& record) const {
   std::string one;
-  for (std::uint32_t i = std::min(h.processes.load(), h.room.processes); i-- > 0;) {
-    const record::process_slot& p = file_.view().process(i);
+  for (std::uint32_t i = record.head().processes.load(); i-- > 0;) {
+    const record::process_slot& p = record.process(i);
     if (p.pid.load() == 0) continue;
     const std::string its(p.lock, strnlen(p.lock, sizeof p.lock));
     if (!one.empty() && its != one) return "";
@@ -309,14 +306,15 @@ std::string recording::lock_of_processes() const {
 /// Writes the table and all files. A file that cannot be written does not prevent the others.
 int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
-  stat::symbols names(file_.view());
+  const record_copy copy = file_.copy();
+  stat::symbols names(copy.view());
   // Files contain the stacks of all rows.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
   stat::report r =
-      stat::read_report(file_.view(), time, names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
+      stat::read_report(copy.view(), time, names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
   r.command = command_;
   r.pid = pid_;
-  const std::string lock = lock_of_processes();
+  const std::string lock = lock_of_processes(copy.view());
   r.lock = lock.empty() ? lock_ : lock;
   r.usher = USHER_VERSION;
   r.seconds = time.seconds(time.end - time.begin);
@@ -324,7 +322,7 @@ int recording::write_report(int status) {
   r.others_cpu_share = others_cpu_share_;
   r.deadlocks = watch_.deadlocks();
   r.remarks.insert(r.remarks.end(), remarks_.begin(), remarks_.end());
-  const std::string nothing = nothing_to_show(r);
+  const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
   if (!nothing.empty()) r.remarks.insert(r.remarks.begin(), nothing);
   stat::judge(r);
 

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -604,7 +605,7 @@ struct symbols::state {
   /// Reads the modules that were mapped since the last call. The program may still run.
   void read_modules() {
     const record::header& h = record.head();
-    const std::uint32_t taken = std::min(h.modules.load(std::memory_order_acquire), h.room.modules);
+    const std::uint32_t taken = std::min(h.modules.load(std::memory_order_acquire), record.room().modules);
     for (; modules_read < taken; modules_read++) unready.push_back(modules_read);
     std::erase_if(unready, [this](std::uint32_t i) {
       const record::module_slot& m = record.module(i);
@@ -615,8 +616,8 @@ struct symbols::state {
   }
 
   void read(const record::module_slot& m) {
-    const std::uint64_t room = record.head().room.text;
-    if (m.path >= room || m.path_length > room - m.path || m.begin >= m.end) return;
+    const std::uint64_t room = record.room().text;
+    if (m.path >= room || m.path_length > std::min<std::uint64_t>(room - m.path, PATH_MAX) || m.begin >= m.end) return;
     std::string path(record.text() + m.path, m.path_length);
     if (!path.starts_with('/')) return;  // generated code, or the kernel's
     auto& file = files[std::to_string(m.inode) + path];
@@ -627,8 +628,9 @@ struct symbols::state {
   /// The first mapping that fits: the latest one of the process itself, or else of the process that it was forked from.
   template <class F>
   const mapping* find_again(std::uint32_t process, F fits) const {
-    const std::uint32_t taken = record.head().room.processes;
-    for (std::uint32_t generations = 0; process < taken && generations < taken; generations++) {
+    constexpr std::uint32_t most_generations = 256;  // chosen; the parents may be a circle
+    const std::uint32_t taken = record.room().processes;
+    for (std::uint32_t generations = 0; process < taken && generations < most_generations; generations++) {
       if (const auto known = processes.find(process); known != processes.end()) {
         const auto& all = known->second;
         if (const auto m = std::find_if(all.rbegin(), all.rend(), fits); m != all.rend()) return &*m;

@@ -12,10 +12,12 @@ namespace {
 
 constexpr double a_while =
     1;  ///< seconds: a circle that lasts so long is not an artefact of reading threads one by one
+/// A program may forge circles without end, and each report needs a copy of the record and names. Chosen.
+constexpr std::size_t most_said = 16;
 
 }  // namespace
 
-watch::watch(const record_file& file) : file_(file), census_(file.view()), begin_(file.clock().now()) {}
+watch::watch(const record_file& file) : file_(file), census_(file.live()), begin_(file.clock().now()) {}
 
 void watch::sample() {
   const std::uint64_t now = file_.clock().now();
@@ -28,17 +30,24 @@ void watch::finish(std::uint64_t now) {
   census_.finish(now);
 }
 
+watch::circle watch::circle_of(std::vector<std::uint32_t> threads) const {
+  circle c;
+  // The same circle, whichever thread it begins with.
+  std::rotate(threads.begin(), std::min_element(threads.begin(), threads.end()), threads.end());
+  c.threads = std::move(threads);
+  for (const std::uint32_t i : c.threads) {
+    const record::thread_slot* const t = file_.live().thread(i);
+    c.since.push_back(t != nullptr ? record::read(t->since) : 0);
+  }
+  c.began = *std::max_element(c.since.begin(), c.since.end());
+  return c;
+}
+
 void watch::look_for_deadlocks(std::uint64_t now) {
   std::vector<circle> present;
-  for (std::vector<std::uint32_t>& threads : circles(file_.view())) {
-    circle c;
-    // The same circle, whichever thread it begins with.
+  for (std::vector<std::uint32_t>& threads : circles(file_.live())) {
     if (threads.empty()) continue;
-    std::rotate(threads.begin(), std::min_element(threads.begin(), threads.end()), threads.end());
-    c.threads = std::move(threads);
-    for (const std::uint32_t t : c.threads)
-      c.since.push_back(file_.view().thread(t).since.load(std::memory_order_relaxed));
-    c.began = *std::max_element(c.since.begin(), c.since.end());
+    circle c = circle_of(std::move(threads));
     const auto before = std::find_if(seen_.begin(), seen_.end(), [&](const circle& s) { return s.is_same(c); });
     const bool is_known = before != seen_.end();
     if (is_known) {
@@ -46,22 +55,30 @@ void watch::look_for_deadlocks(std::uint64_t now) {
       seen_.erase(before);
     }
     const double lasted = now > c.began ? scale_until(now).seconds(now - c.began) : 0;
-    if (is_known && !c.is_said && lasted >= a_while) say(c, now);
+    c.is_due = is_known && !c.is_said && lasted >= a_while;
     c.said.seconds = lasted;
     present.push_back(std::move(c));
   }
   for (circle& c : seen_)
     if (c.is_said) over_.push_back(std::move(c));
   seen_ = std::move(present);
+  std::vector<circle*> new_ones;
+  for (circle& c : seen_)
+    if (c.is_due && said_ + new_ones.size() < most_said) new_ones.push_back(&c);
+  if (!new_ones.empty()) say(new_ones, now);
 }
 
-void watch::say(circle& c, std::uint64_t now) {
-  symbols names(file_.view());
-  c.said = describe(file_.view(), c.threads, scale_until(now), names);
-  c.is_said = true;
-  std::string line = as_line(c.said);
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  report_error("{}", line);
+void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {
+  const record_copy copy = file_.copy();
+  symbols names(copy.view());
+  for (circle* const c : new_ones) {
+    c->said = describe(copy.view(), c->threads, scale_until(now), names);
+    c->is_said = true;
+    said_++;
+    std::string line = as_line(c->said);
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    report_error("{}", line);
+  }
 }
 
 std::vector<deadlock> watch::deadlocks() const {

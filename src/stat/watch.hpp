@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cli/process/census.hpp"
 #include "cli/process/record_file.hpp"
 #include "stat/reading.hpp"
 
@@ -29,14 +30,15 @@ class watch {
     std::vector<std::uint64_t>
         since;                ///< the beginning of each wait: the same threads in other waits are another circle
     std::uint64_t began = 0;  ///< the latest of these
-    bool is_said = false;
+    bool is_said = false, is_due = false;  ///< reported; to be reported now
     deadlock said;
 
     bool is_same(const circle& other) const { return threads == other.threads && since == other.since; }
   };
 
   void look_for_deadlocks(std::uint64_t now);
-  void say(circle& c, std::uint64_t now);
+  circle circle_of(std::vector<std::uint32_t> threads) const;
+  void say(const std::vector<circle*>& new_ones, std::uint64_t now);
   time_scale scale_until(std::uint64_t now) const { return {begin_, now, file_.clock().seconds_a_tick()}; }
 
   const record_file& file_;
@@ -44,6 +46,7 @@ class watch {
   std::uint64_t begin_;
   std::vector<circle> seen_;  ///< in the last sample
   std::vector<circle> over_;  ///< reported, and resolved since
+  std::size_t said_ = 0;      ///< circles that were reported
 };
 
 }  // namespace usher::cli::stat

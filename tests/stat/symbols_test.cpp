@@ -43,7 +43,7 @@ std::vector<mapped> own_mappings() {
 /// A record without anything but modules.
 class modules_record {
  public:
-  modules_record() : memory_(std::aligned_alloc(4096, record::view::size_for(room()))), view_(memory_) {
+  modules_record() : memory_(std::aligned_alloc(4096, record::view::size_for(room()))), view_(memory_, room()) {
     std::memset(memory_, 0, record::view::size_for(room()));
     view_.head().room = room();
     view_.head().processes = 3;

@@ -24,7 +24,7 @@ class synthetic {
   explicit synthetic(const record::capacities& room = small())
       : memory_(std::aligned_alloc(4096, record::view::size_for(room)), &std::free) {
     std::memset(memory_.get(), 0, record::view::size_for(room));
-    view = record::view(memory_.get());
+    view = record::view(memory_.get(), room);
     view.head().magic = record::magic;
     view.head().version = record::version;
     view.head().room = room;

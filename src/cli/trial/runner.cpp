@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/process/census.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/utf8.hpp"
 #include "cli/text/words.hpp"
@@ -23,7 +24,7 @@ namespace {
 /// Counts the lock calls of a run in a record of its own, as `usher stat` does.
 class counting {
  public:
-  counting() : census_(file_.view()) {}
+  counting() : census_(file_.live()) {}
   counting(const counting&) = delete;
   counting& operator=(const counting&) = delete;
 
@@ -48,7 +49,7 @@ class counting {
 
   call_counts sum() {
     census_.finish(file_.clock().now());
-    const recorded_calls c = sum_of(file_.view());
+    const recorded_calls c = sum_of(file_.copy().view());
     return {c.locks, c.contended, c.waits, c.semaphores, c.threads, c.processes > 0, c.waiting_share()};
   }
 
