@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build demo test test-all mutants check check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build demo demo-build test test-all mutants rest check check-short check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -26,12 +26,14 @@ DEMO ?= build/demo
 DEMO_PARTS = -DUSHER_LOCKS='steady;loiter;futex;mcscr;ttas;twa;pthread' -DBUILD_TESTING=OFF -DUSHER_BUILD_PROGRAMS=ON \
   -DUSHER_BUILD_SIMULATOR=OFF -DUSHER_BUILD_CHECKER=OFF -DUSHER_BUILD_EXAMPLES=OFF -DUSHER_INSTALL=OFF
 
-demo: ## use| usher try on three real programs (4 minutes)
+demo: demo-build ## use| usher try on three real programs (4 minutes)
+	@tools/demo.sh $(DEMO)
+
+demo-build:
 	@tools/deps.sh build demo
 	@mkdir -p $(DEMO)
 	@cmake -S . -B $(DEMO) -G Ninja -DCMAKE_BUILD_TYPE=Release $(DEMO_PARTS) > $(DEMO)/configure.log 2>&1 || { cat $(DEMO)/configure.log; exit 1; }
 	@cmake --build $(DEMO) -j $(JOBS) --target usher usher_preload usher_stat sqlite_shared
-	@tools/demo.sh $(DEMO)
 
 test: build ## use| the tests, within 12 minutes on 2 cores
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE all-locks
@@ -54,9 +56,17 @@ test-all: build ## test| the tests, the long ones for every lock, too
 mutants: build
 	@cmake --build $(BUILD) --target usher_check_mutants -j $(JOBS)
 
+# What `make build` leaves out: mutants, the demo's build, programs that only tools run.
+rest: mutants demo-build
+	@cmake --build $(BUILD) -j $(JOBS) --target contest_power stat_dump_record
+
 check: mutants ## test| relaxed-memory checker: locks, mutants (16 minutes)
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --mutants --executions 40000 --jobs $(JOBS)
+
+# A part of `make check` for continuous integration, in about two minutes: few executions of everything.
+check-short: mutants
+	@python3 tests/check/short_run.py --build $(BUILD) --jobs $(JOBS)
 
 # All executions of two threads that differ from the plain one in at most three places.
 check-exhaustive: build ## test| all executions of two threads, bounded (5 minutes)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Which files may include which, by the text of the tree alone: each violation is one line, file -> file -> file. And that
-`make help` fits a terminal."""
+`make help` fits a terminal, and that the commands of all make targets are there."""
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -193,6 +194,56 @@ class Layers(unittest.TestCase):
         self.assertIn("include/usher/locks/mcs.hpp", includes.edges["src/sim/lock.cpp.in"])
 
 
+def commands_of(target):
+    """The words of each command that `make TARGET` would run."""
+    said = subprocess.run(["make", "-n", "-C", str(TREE), "--no-print-directory", target], check=True, text=True,
+                          capture_output=True, timeout=20).stdout
+    lines = said.replace("\\\n", " ").splitlines()
+    for command in (part for line in lines for part in re.split(r";|&&|\|\||\||[{}]", line)):
+        try:
+            yield shlex.split(command, comments=True)
+        except ValueError:  # a quotation with one of these separators
+            continue
+
+
+class Targets(unittest.TestCase):
+    """Few of the Makefile's targets are run by a test. The scripts and the options that the others name are there."""
+    usher = None  # the command; None: not built
+
+    def options_are_known(self, words, command):
+        """All options of a script or of usher are in the help of its subcommand or its own."""
+        names = {w.split("=")[0] for w in words if w.startswith("--")}
+        subcommand = [w for w in words[:1] if not w.startswith("-")]
+        said = [subprocess.run([*command, *more, "--help"], text=True, capture_output=True, timeout=20).stdout
+                for more in ([], subcommand)]
+        known = set(re.findall(r"--[a-z][\w-]*", " ".join(said)))
+        self.assertLessEqual(names, known, f"{shlex.join(map(str, command))} {shlex.join(words)}")
+
+    def test_commands_of_all_targets(self):
+        targets = re.search(r"^\.PHONY: (.*)$", (TREE / "Makefile").read_text(), re.M)[1].split()
+        seen = set()
+        for words in (words for target in targets for words in commands_of(target)):
+            for at, word in enumerate(words):
+                if tuple(words[at:]) in seen:
+                    continue
+                seen.add(tuple(words[at:]))
+                if re.match(r"(tools|tests)/.*\.(py|sh)$", word):
+                    self.assertTrue((TREE / word).is_file(), f"{shlex.join(words)}: there is no {word}")
+                    if word.endswith(".py"):
+                        self.options_are_known(words[at + 1:], [sys.executable, TREE / word])
+                elif word.endswith("bin/usher") and self.usher:
+                    self.options_are_known(words[at + 1:], [self.usher])
+        self.assertGreater(len(seen), 20)
+
+    def test_what_all_leaves_out_is_built_by_a_target(self):
+        """`make rest`, which continuous integration runs, names each executable that `make build` leaves out."""
+        built = {word for words in commands_of("rest") for word in words}
+        files = subprocess.run(["git", "-C", str(TREE), "ls-files", "*CMakeLists.txt"], text=True, capture_output=True, timeout=20)
+        left_out = {name for file in files.stdout.split()
+                    for name in re.findall(r"add_executable\((\w+) EXCLUDE_FROM_ALL", (TREE / file).read_text())}
+        self.assertLessEqual(left_out, built)
+
+
 class Help(unittest.TestCase):
     def test_make_help_fits_a_terminal(self):
         """24 lines of 80 columns, one of them for the prompt."""
@@ -206,6 +257,8 @@ class Help(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tree", type=Path, default=TREE)
+    parser.add_argument("--usher", type=Path, help="the command, for the options that the Makefile gives it")
     options, rest = parser.parse_known_args()
     TREE = options.tree
+    Targets.usher = options.usher
     unittest.main(argv=[sys.argv[0], *rest])
