@@ -1,6 +1,6 @@
 // Finds a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception frames";
-// the register numbers of the x86-64 psABI). Memory is read only after the kernel has said that it can be read. A table
-// that is not understood is a failure; unwind.hpp says what happens then.
+// the register numbers of the x86-64 psABI). Memory is read by readable_memory. A table that is not understood is a
+// failure; unwind.hpp says what happens then.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,22 @@ struct registers {
   }
 };
 
-/// A module's tables. The bounds are wide, because a module's segments need not be adjacent; `memory` checks each page.
+/// A module's tables. Nothing outside of [low, high) is read.
 struct tables {
   static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
 
-  std::uintptr_t header = 0;  ///< .eh_frame_hdr
-  readable_memory* memory = nullptr;
+  /// `begin` and `end` are the module's. A module whose segments are not adjacent may have its tables elsewhere: then
+  /// the bounds are wide, and `memory` checks each page.
+  tables(std::uintptr_t header, readable_memory* memory, std::uintptr_t begin, std::uintptr_t end)
+      : header(header), memory(memory) {
+    const bool inside = header >= begin && header < end;
+    low = inside ? begin : header > reach ? header - reach : 0;
+    high = inside ? end : header + reach;
+  }
 
-  std::uintptr_t low() const { return header > reach ? header - reach : 0; }
-  std::uintptr_t high() const { return header + reach; }
+  std::uintptr_t header;  ///< .eh_frame_hdr
+  readable_memory* memory;
+  std::uintptr_t low, high;
 };
 
 /// How the caller's registers are computed from the callee's.
@@ -51,7 +58,7 @@ struct frame_rules {
 class table_reader {
  public:
   table_reader(const tables& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
-    if (at < in.low() || end > in.high() || at > end) fail();
+    if (at < in.low || end > in.high || at > end) fail();
   }
 
   std::uintptr_t at, end;
@@ -147,7 +154,7 @@ class frame_entry {
 
  private:
   static table_reader record(const tables& in, std::uintptr_t at) {
-    table_reader r(in, at, in.high());
+    table_reader r(in, at, in.high);
     const auto size = r.get<std::uint32_t>();
     if (size == 0 || size > r.end - r.at) r.fail();  // also for 64-bit records: modules are not that large
     r.end = r.at + size;
@@ -309,16 +316,16 @@ class rule_program {
 [[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, frame_rules& rules) {
   // Version 1; 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of two sdata4, distances from the
   // header: of the code, and of its FDE.
-  table_reader head(in, in.header, in.high());
+  table_reader head(in, in.header, in.high);
   const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
   const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
   head.skip(4);
   std::uint32_t after = head.get<std::uint32_t>(), first = 0;
   if (!head.ok || version != 1 || ((frames & 0x0f) != 0x3 && (frames & 0x0f) != 0xb) || numbers != 0x03 ||
-      rows != 0x3b || after > (in.high() - head.at) / 8)
+      rows != 0x3b || after > (in.high - head.at) / 8)
     return false;
   const auto field = [&](std::uint64_t offset) {
-    table_reader r(in, head.at + offset, in.high());
+    table_reader r(in, head.at + offset, in.high);
     return in.header + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
   };
   while (first < after) {
@@ -339,7 +346,7 @@ class expression_machine {
  public:
   /// The expression lies at `where`, as a distance from the header; memory is read from `memory`.
   expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory)
-      : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high()), from_(from), memory_(memory) {
+      : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high), from_(from), memory_(memory) {
     const std::uint64_t size = r_.uleb();
     if (size > r_.end - r_.at) r_.fail();
     if (r_.ok) r_.end = r_.at + size;

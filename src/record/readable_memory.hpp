@@ -36,20 +36,32 @@ inline bool kernel_can_read(std::uintptr_t address) {
   return answer == -EINVAL;
 }
 
-/// A range that is known to be readable. It grows, or moves, as other addresses are asked for.
+/// What may be read: a pinned range, and the pages for which the kernel has said so since this object was made.
 class readable_memory {
  public:
   readable_memory() = default;
-  readable_memory(std::uintptr_t low, std::uintptr_t high) : low_(low), high_(high) {}
-
-  std::uintptr_t low() const { return low_; }
-  std::uintptr_t high() const { return high_; }
-  void forget() { low_ = high_ = 0; }
+  /// Memory in [low, high) stays mapped for as long as this object is used.
+  readable_memory(std::uintptr_t low, std::uintptr_t high) { pin(low, high); }
+  void pin(std::uintptr_t low, std::uintptr_t high) {
+    low_ = low;
+    size_ = high - low;
+  }
+  bool is_pinned(std::uintptr_t address, std::size_t size) const {
+    return address - low_ < size_ && size <= size_ - (address - low_);
+  }
+  /// From now on only the pinned range is readable.
+  void refuse_others() {
+    refused_ = true;
+    trusted_ = false;
+    asked_low_ = asked_high_ = 0;
+  }
   /// While true, the kernel is not asked: for memory that is certain to be mapped.
   void trust(bool on) { trusted_ = on; }
 
   bool has(std::uintptr_t address, std::size_t size) {
-    return (address >= low_ && address < high_ && size <= high_ - address) || trusted_ || ask(address, size);
+    return is_pinned(address, size) ||
+           (address >= asked_low_ && address < asked_high_ && size <= asked_high_ - address) || trusted_ ||
+           ask(address, size);
   }
 
   template <class T>
@@ -59,25 +71,28 @@ class readable_memory {
     return true;
   }
 
- private:
-  static constexpr std::uintptr_t page = 4096;  // the smallest page size
+  static constexpr std::uintptr_t page = 4096;  ///< the smallest page size
 
-  [[gnu::cold, gnu::noinline]] bool ask(std::uintptr_t address, std::size_t size) {
-    const std::uintptr_t begin = address & ~(page - 1), end = (address + size + page - 1) & ~(page - 1);
-    if (begin == 0 || end <= begin) return false;
-    for (std::uintptr_t p = begin; p != end; p += page) {
-      if (p >= low_ && p < high_) continue;
-      // On the first page the word itself: valgrind reports other words below the stack pointer as errors.
-      if (!kernel_can_read(p == begin ? address & ~std::uintptr_t{7} : p)) return false;
-    }
-    const bool apart = end < low_ || begin > high_;
-    low_ = apart || begin < low_ ? begin : low_;
-    high_ = apart || end > high_ ? end : high_;
+  /// Whether the kernel can read all pages from that of `from` to `end`, which begins a page. The first is asked for by
+  /// the word at `from`: valgrind reports words below the stack pointer as errors.
+  static bool can_read(std::uintptr_t from, std::uintptr_t end) {
+    for (std::uintptr_t at = from & ~std::uintptr_t{7}; at < end; at = (at & ~(page - 1)) + page)
+      if (!kernel_can_read(at)) return false;
     return true;
   }
 
-  std::uintptr_t low_ = 0, high_ = 0;
-  bool trusted_ = false;
+ private:
+  [[gnu::cold, gnu::noinline]] bool ask(std::uintptr_t address, std::size_t size) {
+    const std::uintptr_t begin = address & ~(page - 1), end = (address + size + page - 1) & ~(page - 1);
+    if (refused_ || begin == 0 || end <= begin || !can_read(address, end)) return false;
+    const bool apart = end < asked_low_ || begin > asked_high_;
+    asked_low_ = apart || begin < asked_low_ ? begin : asked_low_;
+    asked_high_ = apart || end > asked_high_ ? end : asked_high_;
+    return true;
+  }
+
+  std::uintptr_t low_ = 0, size_ = 0, asked_low_ = 0, asked_high_ = 0;
+  bool trusted_ = false, refused_ = false;
 };
 
 }  // namespace usher::preload

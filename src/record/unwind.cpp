@@ -7,6 +7,8 @@
 #include <bit>
 #include <iterator>
 
+#include "record/initial_modules.hpp"
+#include "record/own_stack.hpp"
 #include "record/readable_memory.hpp"
 #if defined(__x86_64__)
 #include "record/frame_rules.hpp"
@@ -36,24 +38,13 @@ bool add(call_chain& chain, std::uint64_t pc) {
   return true;
 }
 
-/// A signal handler may call capture() at any time: one of its bounds must not be combined with one of the interrupted
-/// call's.
-readable_memory recall(const stack_bounds& bounds) {
-  const volatile stack_bounds& b = bounds;
-  const std::uintptr_t low = b.low, high = b.high;
-  return b.low == low ? readable_memory(low, high) : readable_memory();
-}
-/// Keeps the bounds only of a chain that did not fail (`sure`): nothing need be mapped above the last frame of a fiber,
-/// and another fiber may lie here next time.
-void remember(stack_bounds& bounds, const readable_memory& stack, bool sure) {
-  volatile stack_bounds& b = bounds;
-  b.high = 0;
-  if (!sure) return;
-  b.low = stack.low();
-  b.high = stack.high();
+[[gnu::constructor]] void at_start() {
+  find_first_thread(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
 }
 
 constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack pointer to the frame pointer; chosen
+// Pages that are asked for to find the thread's own stack; chosen. At the beginning few: it saves later questions.
+constexpr std::uintptr_t few_pages = 16, most_pages = 256;
 
 #if defined(__x86_64__)
 
@@ -90,10 +81,37 @@ constinit found_values found{};
 /// A module, or a segment of it, with its tables and its name in found_values.
 struct module_found {
   std::uintptr_t begin = 0, end = 0;
-  std::uintptr_t header = 0;  ///< of the tables; 0: none
+  std::uintptr_t header = 0;  ///< of the tables; 0: none, or they may not be read
   std::uint64_t name = 0;
+  const void* link_map = nullptr;
   bool is_own = false;
 };
+
+/// A chain on its way from frame to frame.
+struct walk {
+  registers regs;
+  readable_memory stack;
+  module_found module;  ///< of the present frame
+  /// The frames so far were found by tables alone, and no signal has interrupted one: this thread will return to each.
+  bool certain = true;
+  unsigned pinned = 0;
+  const void* pins[4];  ///< link maps of modules that certain frames are in; chosen: few chains have more
+};
+
+bool is_pinned(const walk& w, const void* link_map) {
+  for (unsigned i = 0; i < w.pinned; i++)
+    if (w.pins[i] == link_map) return true;
+  return false;
+}
+
+/// The rest of the chain may be wrong: no memory may be read that another thread could unmap.
+void end_certainty(walk& w, stack_bounds& bounds) {
+  if (!w.certain) return;
+  w.certain = false;
+  w.stack.pin(0, 0);
+  w.stack.refuse_others();
+  pin_own_stack(w.regs.r[rsp], most_pages, bounds, w.stack);
+}
 
 void find_own(module_found& m) {
   m.begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
@@ -106,9 +124,10 @@ void find_own(module_found& m) {
     if (segments[i].p_type == PT_GNU_EH_FRAME) m.header = m.begin + segments[i].p_vaddr;
 }
 
-/// Sets `m`, the module of the last frame, to the module of `address`, which is most often the same. `m.header` is 0
-/// where there are no tables.
-void find_module(std::uint64_t address, module_found& m) {
+/// Sets w.module, the module of the last frame, to the module of `address`, which is most often the same. Its tables
+/// are set only if no other thread can unload it meanwhile.
+void find_module(std::uint64_t address, walk& w) {
+  module_found& m = w.module;
   if (address >= m.begin && address < m.end) return;
   m = {};
   if (is_own(address)) return find_own(m);
@@ -117,19 +136,22 @@ void find_module(std::uint64_t address, module_found& m) {
   if (_dl_find_object == nullptr || _dl_find_object(std::bit_cast<void*>(address), &object) != 0) return;
   m.begin = reinterpret_cast<std::uintptr_t>(object.dlfo_map_start);
   m.end = reinterpret_cast<std::uintptr_t>(object.dlfo_map_end);
+  m.link_map = object.dlfo_link_map;
   const auto header = reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame);
-  std::uint64_t words[2];  // of the header: versions and encodings, where .eh_frame is, how many frames, the first one
-  if (header == 0) return;
-  // The kernel is asked once whether the header can be read, not at each call.
-  const std::uint64_t asked =
-      mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(object.dlfo_link_map), header));
-  readable_memory memory;
-  memory.trust(found.get(asked) != 0);
-  for (unsigned i = 0; i < 2; i++)
-    if (!memory.read(header + std::uintptr_t{8} * i, words[i])) return;
-  found.put(asked, 1);
+  m.name = mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(m.link_map), header));
+  const bool stays = is_initial(m.link_map);
+  if (header == 0 || (!stays && !w.certain && !is_pinned(w, m.link_map))) return;
+  if (!stays) {
+    if (w.certain && !is_pinned(w, m.link_map) && w.pinned < std::size(w.pins)) w.pins[w.pinned++] = m.link_map;
+    // The place of a module may later be another one's, so what its header says is part of the name: versions and
+    // encodings, where .eh_frame is, how many frames, the first one.
+    readable_memory memory;
+    std::uint64_t words[2];
+    for (unsigned i = 0; i < 2; i++)
+      if (!memory.read(header + std::uintptr_t{8} * i, words[i])) return;
+    m.name = mix(mix(m.name, words[0]), words[1]);
+  }
   m.header = header;
-  m.name = mix(mix(asked, words[0]), words[1]);
 #endif
 }
 
@@ -225,14 +247,15 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return true;
 }
 
-/// A step by the frame pointer, where there are no rules.
-[[gnu::cold, gnu::noinline]] bool guess(registers& regs, readable_memory& stack) {
+/// A step by the frame pointer, where there are no rules. Only the thread's own stack is read.
+[[gnu::cold, gnu::noinline]] bool guess(walk& w, stack_bounds& bounds) {
+  registers& regs = w.regs;
   const std::uint64_t frame = regs.r[rbp], sp = regs.r[rsp];
   if (!regs.knows(rbp) || frame % 8 != 0 || frame < sp || frame - sp > largest_guess) return false;
-  stack.forget();
+  end_certainty(w, bounds);
   std::uint64_t outer = 0, pc = 0;
-  if (!stack.read(frame, outer) || !stack.read(frame + 8, pc)) return false;
-  if (pc != 0 && (pc < 4096 || pc >> 47 != 0 || (pc >= stack.low() && pc < stack.high()))) return false;
+  if (!w.stack.read(frame, outer) || !w.stack.read(frame + 8, pc)) return false;
+  if (pc != 0 && (pc < 4096 || pc >> 47 != 0 || w.stack.is_pinned(pc, 1))) return false;
   regs.known = 0;
   regs.set(rbp, outer);
   regs.set(rsp, frame + 16);
@@ -255,34 +278,31 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 enum class step { called, interrupted, ended, failed };
 
 /// Not in line, because it needs much of the stack. Sets `word`, to `nothing` where the rules do not fit into a word.
-[[gnu::cold, gnu::noinline]] step step_by_tables(const module_found& m, std::uint64_t address, registers& regs,
-                                                 readable_memory& stack, std::uint64_t& word) {
+[[gnu::cold, gnu::noinline]] step step_by_tables(walk& w, std::uint64_t address, std::uint64_t& word) {
+  const module_found& m = w.module;
   readable_memory memory = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
-  const tables in{m.header, &memory};
+  const tables in(m.header, &memory, m.begin, m.end);
   frame_rules rules;
   word = find_rules(in, address, rules) ? packed(rules) : std::uint64_t{no_rules};
-  if (word != nothing || !apply(rules, in, regs, stack)) return step::failed;
+  if (word != nothing || !apply(rules, in, w.regs, w.stack)) return step::failed;
   return rules.interrupted ? step::interrupted : step::called;
 }
 
 /// Replaces the registers by the caller's.
-step take_step(const module_found& m, std::uint64_t address, registers& regs, readable_memory& stack, bool& guessed) {
+step take_step(walk& w, std::uint64_t address, stack_bounds& bounds) {
   std::uint64_t word = no_rules;
-  if (m.header != 0) {
-    const std::uint64_t key = mix(m.name, address);
+  if (w.module.header != 0) {
+    const std::uint64_t key = mix(w.module.name, address);
     word = found.get(key);
     if (word == nothing) {
-      const step taken = step_by_tables(m, address, regs, stack, word);
+      const step taken = step_by_tables(w, address, word);
       if (word == nothing) return taken;
       found.put(key, word);
     }
   }
   if (word == outermost) return step::ended;
-  if (word == no_rules) {
-    guessed = true;
-    return guess(regs, stack) ? step::called : step::failed;
-  }
-  return apply(word, regs, stack) ? step::called : step::failed;
+  if (word == no_rules) return guess(w, bounds) ? step::called : step::failed;
+  return apply(word, w.regs, w.stack) ? step::called : step::failed;
 }
 
 #endif
@@ -310,28 +330,29 @@ bool is_in_module(const void* address) {
 #if defined(__x86_64__)
 
 [[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
-  registers regs{};
-  read_registers(regs);
+  walk w{};
+  read_registers(w.regs);
   into.length = 0;
   into.cut = true;
-  readable_memory stack = recall(bounds);
-  bool guessed = false, failed = false;
-  module_found m;
-  std::uint64_t address = regs.r[rip];
+  pin_own_stack(w.regs.r[rsp], few_pages, bounds, w.stack);
+  bool interrupted = false;
+  std::uint64_t address = w.regs.r[rip];
   constexpr unsigned most_frames = 256;  // including our own; chosen
   for (unsigned frames = 0; frames < most_frames; frames++) {
-    find_module(address, m);
-    stack.trust(m.is_own);  // our own frames are certain to be mapped, even where a sandbox refuses the question
-    const step taken = take_step(m, address, regs, stack, guessed);
-    const std::uint64_t pc = regs.r[rip];
-    failed = taken == step::failed;
-    into.cut = failed || (taken != step::ended && pc != 0);
-    if (!into.cut || failed) break;
-    const bool interrupted = taken == step::interrupted;
+    find_module(address, w);
+    // Our own frames are certain to be mapped, even where a sandbox refuses the question.
+    if (w.certain) w.stack.trust(w.module.is_own);
+    const bool was_interrupted = interrupted;
+    const step taken = take_step(w, address, bounds);
+    const std::uint64_t pc = w.regs.r[rip];
+    into.cut = taken == step::failed || (taken != step::ended && pc != 0);
+    if (!into.cut || taken == step::failed) break;
+    // Not all tables are right between two calls of a function.
+    if (was_interrupted) end_certainty(w, bounds);
+    interrupted = taken == step::interrupted;
     if (!add(into, pc + (interrupted ? 1 : 0))) break;
     address = interrupted ? pc : pc - 1;
   }
-  remember(bounds, stack, !guessed && !failed);
 }
 
 #elif defined(__aarch64__)
@@ -339,8 +360,9 @@ bool is_in_module(const void* address) {
 [[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
   into.length = 0;
   into.cut = true;
-  readable_memory stack = recall(bounds);
+  readable_memory stack;
   stack.trust(true);  // as long as the frames are our own
+  bool own = true;
   auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   for (unsigned frames = 0; frames < 256; frames++) {
     std::uint64_t outer = 0, pc = 0;
@@ -351,11 +373,14 @@ bool is_in_module(const void* address) {
     const bool added = pc != 0 && add(into, pc);
     into.cut = pc != 0 && (!added || outer != 0);
     if (!added || outer == 0) break;
-    stack.trust(is_own(pc));
+    if (own && !is_own(pc)) {
+      own = false;
+      stack.refuse_others();
+      pin_own_stack(frame, most_pages, bounds, stack);
+    }
     if (outer % 8 != 0 || outer <= frame || outer - frame > largest_guess) break;
     frame = outer;
   }
-  remember(bounds, stack, !into.cut || into.length == call_chain::longest);
 }
 
 #else

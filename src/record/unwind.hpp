@@ -12,30 +12,45 @@
 // Guarantees
 //   - No allocation, no lock, no thread-local of its own, errno untouched, async-signal-safe, safe in children of
 //     fork(). Uses less than 3 KiB of the stack.
-//   - It calls two functions: _dl_find_object() of glibc 2.35 and later, which is lock-free and async-signal-safe; and,
-//     to ask whether a page can be read, rt_sigprocmask with an operation that does not exist: the kernel answers
-//     EFAULT or EINVAL and changes nothing. It opens no file: sandboxes may kill for open() but not for this call, a
-//     descriptor could be seen or inherited, and /proc/self/maps is long where mappings are many.
-//   - It never faults: the kernel is asked for each page outside our own frames and our own image before the page is
-//     read. The readable part of the stack is kept from call to call, but only where unwind tables led to an end or to
-//     29 callers; after a guess each page is asked for again. (What can't be excluded: another thread unmaps a page, or
-//     unloads a module, between question and reading. Only a wrong guess leads to memory for which a program may do
-//     that.)
+//   - It calls one function, _dl_find_object() of glibc 2.35 and later, which is lock-free and async-signal-safe. To ask
+//     whether a page can be read, it makes one system call: rt_sigprocmask with an operation that does not exist; the
+//     kernel answers EFAULT or EINVAL and changes nothing. It opens no file: sandboxes may kill for open() but not for
+//     this call, a descriptor could be seen or inherited, and /proc/self/maps is long where mappings are many.
+//   - It does not fault: what it reads cannot be unmapped meanwhile. See below.
 //   - It ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
+//
+// Why it does not fault
+//   That a page was readable once says nothing about the next chain: modules are unloaded, stacks and code unmapped. That
+//   it was readable a moment ago says nothing if another thread may unmap it. So only that is read which another thread
+//   cannot unmap before this one has gone on:
+//   - A chain begins in our own frame. As long as each step is by unwind tables, the thread will return to each address,
+//     so the code's module stays loaded, with its tables; and the frames lie on live stack. The kernel is asked all the
+//     same for each page of the stack and of the tables, so that an error in tables mostly ends the chain.
+//   - A step by frame pointer is a guess, and so are tables in the frame of a function that a signal has interrupted, which
+//     some compilers make exact only at calls. From there on the chain is uncertain: what is taken for a return address
+//     may be any number. Only two kinds of memory are read then. The thread's own stack (own_stack.hpp) from the present
+//     frame to the end: it lasts as long as the thread. The tables of modules that are never unloaded (initial_modules.hpp)
+//     or that a certain frame of this chain is in. On a fiber's stack, or one for signals, the chain ends.
+//   - Nothing is kept from chain to chain but the bounds of the thread's own stack, and rules by address and module.
+//   Assumed are: tables that gcc, clang or the C library made for calls are right; a frame that was called will be
+//   returned to (a program may instead leave a frame for good by longjmp() or pthread_exit(), or wait in it for ever, and
+//   unload its module or unmap its stack meanwhile: then memory may go between the question and the reading, within a
+//   microsecond); and what own_stack.hpp says of stacks without guard pages.
 //
 // How, on x86-64: by the DWARF tables of .eh_frame, found by binary search in .eh_frame_hdr. gcc and clang emit them
 // for all code unless told otherwise, with or without frame pointers. Supported are any register, CFA and registers by
 // expression (PLT, over-aligned frames, the signal trampoline), signal frames, alternate signal stacks. The rules of
 // most frames fit into one word, which is kept in a table of the process, by the address and by the module: where the
-// module and its tables lie, how many frames these have, and the first of them. So a module that is loaded in the place
-// of another one is not unwound by the old one's rules; only if all of these are the same, and a frame's size is not,
-// may the chain be wrong.
+// module and its tables lie and, if it can be unloaded, how many frames these have, and the first of them. So a module
+// that is loaded in the place of another one is not unwound by the old one's rules; only if all of these are the same,
+// and a frame's size is not, may the chain be wrong.
 //
 // Where the tables do not lead on
 //   - No table for an address (JIT, hand-written code): one step by the frame pointer, if that is plausible: aligned,
-//     above the stack pointer and within 1 MiB, readable, and with an address beside it that may be code. Callers that
-//     keep no frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`. V8 keeps frame
-//     pointers, HotSpot's optimised code only with -XX:+PreserveFramePointer.
+//     above the stack pointer and within 1 MiB, on the thread's own stack, and with an address beside it that may be
+//     code. Callers that keep no frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`.
+//     V8 keeps frame pointers, HotSpot's optimised code only with -XX:+PreserveFramePointer.
+//   - Code of a module that may be unloaded, in an uncertain chain: the same.
 //   - The end of a fiber whose first frame is not marked as the first (makecontext()): `cut`, nothing above it is read.
 //   - Tables that contradict themselves or need a register that no frame has saved: `cut`.
 //   - No _dl_find_object() (musl, glibc before 2.35): tables for our own frames, so that the caller is always known;
@@ -45,11 +60,14 @@
 //   - Elsewhere: nothing, `cut`.
 //
 // Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns, and 10 ns for each frame whose rules are
-// known; 0.3 µs for a frame whose rules are looked up, up to 1 µs where tables are large; 0.15 µs for each page of the
-// stack that is asked for. backtrace() takes 120 ns a frame.
+// known; 0.1 µs for each module that may be unloaded; 0.3 µs for a frame whose rules are looked up, up to 1 µs where
+// tables are large; 0.15 µs for each page that is asked for: few where the thread's own stack is known, two or three on
+// other stacks. backtrace() takes 120 ns a frame.
 #pragma once
 
 #include <cstdint>
+
+#include "record/own_stack.hpp"
 
 namespace usher::preload {
 
@@ -63,12 +81,7 @@ struct call_chain {
   std::uint64_t pc[longest];
 };
 
-/// The part of a thread's stack that is known to be readable. One per thread, zero at first.
-struct stack_bounds {
-  std::uintptr_t low, high;
-};
-
-/// The calling thread's chain without frames of the module that capture() is in (libusher.so).
+/// The calling thread's chain without frames of the module that capture() is in (libusher.so). `stack` is the thread's.
 void capture(call_chain& into, stack_bounds& stack);
 
 /// Whether is_in_module() can tell.

@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from planted import PROGRAMS, Planted
+from planted import PROGRAMS, Planted, lines_of, marked
 
 BOTH = (None, "loiter")
 
@@ -67,6 +67,13 @@ class Processes(Planted):
         self.assertEqual(sum(row["acquisitions"] for row in rows), 200 * 501)
         self.assertEqual(sum(row["failed_tries"] for row in rows), 200 * 3000)
         self.assert_exact(run.row("shared_mutex"), acquisitions=60)
+
+
+class Unmapping(Planted):
+    def test_code_and_stacks_that_go_while_chains_are_taken(self):
+        run = self.stat("unmaps")
+        self.assertEqual(sum(row["acquisitions"] for row in run.rows if marked("under generated code") in
+                             lines_of(row["place"])), run.own["unmapped"]["made"], run.report)
 
 
 class Ends(Planted):

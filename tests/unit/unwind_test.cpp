@@ -708,14 +708,12 @@ TEST_F(unwind, tables_with_errors) {
   const pages copy(size);
   readable_memory all;
   for (std::uintptr_t p = 0; p < size; p += 4096) {
-    all.forget();
     if (all.has(from + p, 8)) std::memcpy(copy.begin() + p, reinterpret_cast<const void*>(from + p), 4096);
   }
   const auto begin = reinterpret_cast<std::uintptr_t>(copy.begin());
   readable_memory memory(begin, begin + size);
-  tables in;
-  in.header = begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from);
-  in.memory = &memory;
+  const tables in(begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from), &memory, begin,
+                  begin + size);
   frame_rules rules;
   ASSERT_TRUE(find_rules(in, begin + code, rules));
   EXPECT_EQ(rules.of[rip].kind, frame_rules::at_offset);

@@ -184,6 +184,7 @@ int main(int count, char** arguments) {
       {"handler-forks", handler_forks},
       {"cancelled", cancelled},
       {"nothing", nothing},
+      {"unmaps", unmaps},
   };
   program = arguments[0];
   argument = count > 2 ? std::atoi(arguments[2]) : 0;

@@ -1,0 +1,117 @@
+#include "record/initial_modules.hpp"
+
+#include <link.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#pragma weak _r_debug  // the program may run on a C library without it
+
+namespace usher::preload {
+namespace {
+
+constexpr unsigned most_modules = 512;  // chosen; further ones count as not initial
+
+/// In ascending order.
+constinit const void* initial[most_modules]{};
+constinit std::atomic<unsigned> number{0};
+
+std::uint32_t hash_of(const char* text) {
+  std::uint32_t hash = 0x811c9dc5;
+  for (; *text != '\0'; text++) hash = (hash ^ static_cast<unsigned char>(*text)) * 0x01000193;
+  return hash;
+}
+
+/// The addresses in a dynamic section are relocated by glibc where it can write there.
+const char* strings_of(const link_map& m) {
+  for (const ElfW(Dyn)* d = m.l_ld; d != nullptr && d->d_tag != DT_NULL; d++)
+    if (d->d_tag == DT_STRTAB)
+      return std::bit_cast<const char*>(d->d_un.d_ptr < m.l_addr ? d->d_un.d_ptr + m.l_addr : d->d_un.d_ptr);
+  return nullptr;
+}
+
+/// The first part of the loader's list, as far as it was read.
+class first_modules {
+ public:
+  /// Reads what the modules need, and what that needs. Returns the number of initial modules.
+  unsigned find(const link_map* first) {
+    next_ = first;
+    read_next();
+    initial_ = read_;
+    for (unsigned i = 0; i < initial_; i++) {
+      const char* const strings = strings_of(*modules_[i].map);
+      if (strings == nullptr) continue;
+      for (const ElfW(Dyn)* d = modules_[i].map->l_ld; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_NEEDED) need(strings + d->d_un.d_val);
+    }
+    return initial_;
+  }
+  const void* at(unsigned i) const { return modules_[i].map; }
+
+ private:
+  struct module {
+    const link_map* map;
+    std::uint32_t soname, path, file;  ///< hashes
+  };
+
+  bool read_next() {
+    if (next_ == nullptr || read_ == most_modules) return false;
+    module& m = modules_[read_++];
+    const char* const name = next_->l_name != nullptr ? next_->l_name : "";
+    const char* const slash = std::strrchr(name, '/');
+    m = {next_, 0, hash_of(name), hash_of(slash != nullptr ? slash + 1 : name)};
+    const char* const strings = strings_of(*next_);
+    for (const ElfW(Dyn)* d = next_->l_ld; strings != nullptr && d->d_tag != DT_NULL; d++)
+      if (d->d_tag == DT_SONAME) m.soname = hash_of(strings + d->d_un.d_val);
+    next_ = next_->l_next;
+    return true;
+  }
+
+  /// All modules up to the one of that name are initial.
+  void need(const char* name) {
+    const std::uint32_t hash = hash_of(name);
+    for (unsigned i = 0; i < read_ || read_next(); i++) {
+      const module& m = modules_[i];
+      if (m.soname != hash && m.path != hash && m.file != hash) continue;
+      if (i >= initial_) initial_ = i + 1;
+      return;
+    }
+  }
+
+  module modules_[most_modules]{};
+  unsigned read_ = 0, initial_ = 0;
+  const link_map* next_ = nullptr;
+};
+
+constinit first_modules list{};  // not on the stack, which may be small
+
+[[gnu::constructor]] void find_initial_modules() {
+  if (&_r_debug == nullptr || _r_debug.r_map == nullptr) return;
+  const unsigned n = list.find(_r_debug.r_map);
+  for (unsigned i = 0; i < n; i++) {
+    unsigned at = i;
+    for (; at > 0 && std::less<>()(list.at(i), initial[at - 1]); at--) initial[at] = initial[at - 1];
+    initial[at] = list.at(i);
+  }
+  number.store(n, std::memory_order_release);
+}
+
+}  // namespace
+
+bool is_initial(const void* link_map) {
+  unsigned first = 0, after = number.load(std::memory_order_acquire);
+  const unsigned n = after;
+  while (first < after) {
+    const unsigned middle = first + (after - first) / 2;
+    if (std::less<>()(initial[middle], link_map))
+      first = middle + 1;
+    else
+      after = middle;
+  }
+  return first < n && initial[first] == link_map;
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,188 @@
+// Call chains while other threads unload modules and unmap memory. Each case runs in a child, because a fault ends it.
+#include "record/initial_modules.hpp"
+#include "record/unwind.hpp"
+
+#if defined(__x86_64__)
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+using usher::preload::call_chain;
+using usher::preload::capture;
+using usher::preload::stack_bounds;
+
+extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
+
+namespace {
+
+thread_local stack_bounds of_thread{};
+
+[[gnu::noinline]] void take_chain(void* into) {
+  capture(*static_cast<call_chain*>(into), of_thread);
+  __asm__ volatile("" ::: "memory");
+}
+
+/// The wait status of a child that runs f().
+template <class F>
+int in_child(F f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    f();
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+std::atomic<bool> enough{false};
+template <class F>
+pthread_t repeat(F& f) {
+  pthread_t t{};
+  const auto body = [](void* what) -> void* {
+    while (!enough) (*static_cast<F*>(what))();
+    return nullptr;
+  };
+  pthread_create(&t, nullptr, body, &f);
+  return t;
+}
+
+char* reserve(std::size_t size) {
+  return static_cast<char*>(mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+
+/// Code without tables, with a frame pointer that leads to a word which looks like a return address into a module. No
+/// frame of that module is alive, so another thread may unload it.
+TEST(unwind_unmapped, module_that_is_unloaded_meanwhile) {
+  const int status = in_child([] {
+    void* module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
+    const auto code = reinterpret_cast<std::uint64_t>(dlsym(module, "through_the_module"));
+    dlclose(module);
+    std::atomic<unsigned> loads{0};
+    auto load = [&loads] {
+      if (void* const m = dlopen(UNWIND_MODULE_1, RTLD_NOW)) dlclose(m);
+      loads++;
+    };
+    const pthread_t loader = repeat(load);
+    struct {
+      std::uint64_t room[2000], frame[2], above[64];
+    } stack{};
+    call_chain c;
+    while (loads < 2000) {
+      stack.frame[1] = code + loads % 200;
+      on_stack(take_chain, &c, stack.room + 2000, reinterpret_cast<std::uint64_t>(stack.frame));
+      if (c.length < 2) _exit(1);
+    }
+    enough = true;
+    pthread_join(loader, nullptr);
+  });
+  EXPECT_EQ(status, 0);
+}
+
+/// The frame pointer of code without tables may be any number: here it is the address of memory that another thread
+/// unmaps.
+TEST(unwind_unmapped, memory_at_the_frame_pointer_is_unmapped_meanwhile) {
+  const int status = in_child([] {
+    constexpr std::size_t size = 64 << 10;
+    char* const stack = reserve(2 * size);
+    mprotect(stack, size, PROT_READ | PROT_WRITE);
+    char* const other = stack + size + 4096;
+    std::atomic<unsigned> unmapped{0};
+    auto unmap = [&] {
+      mmap(other, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      for (int i = 0; i < 100; i++) static_cast<volatile char*>(other)[i] = 0;
+      mmap(other, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      unmapped++;
+    };
+    const pthread_t unmapper = repeat(unmap);
+    call_chain c;
+    while (unmapped < 10000) {
+      on_stack(take_chain, &c, stack + size - 64, reinterpret_cast<std::uint64_t>(other + 64));
+      if (c.length < 2) _exit(1);
+    }
+    enough = true;
+    pthread_join(unmapper, nullptr);
+  });
+  EXPECT_EQ(status, 0);
+}
+
+// Both call f on another stack. By the tables, the first has no caller, and the caller of the second lies 4096 bytes above.
+extern "C" void at_marked_end(void (*f)(void*), void* argument, void* stack);
+extern "C" void at_wrong_end(void (*f)(void*), void* argument, void* stack);
+__asm__(R"(
+  .text
+  .macro switching name, rule:vararg
+  .globl \name
+  .type \name, @function
+\name:
+  .cfi_startproc
+  push %rbx
+  .cfi_def_cfa_offset 16
+  .cfi_offset %rbx, -16
+  mov %rsp, %rbx
+  mov %rdi, %rax
+  mov %rsi, %rdi
+  mov %rdx, %rsp
+  .cfi_remember_state
+  \rule
+  call *%rax
+  mov %rbx, %rsp
+  .cfi_restore_state
+  pop %rbx
+  ret
+  .cfi_endproc
+  .size \name, . - \name
+  .endm
+  switching at_marked_end, .cfi_undefined %rip
+  switching at_wrong_end, .cfi_def_cfa %rsp, 4096
+)");
+
+/// A fiber's stack is unmapped, and a smaller one is mapped at the same address: what was readable above its end is not.
+TEST(unwind_unmapped, stack_that_is_smaller_than_the_last_one_there) {
+  const int status = in_child([] {
+    constexpr std::size_t size = 64 << 10, smaller = size - 4096;
+    char* const stack = reserve(size);
+    mprotect(stack, size, PROT_READ | PROT_WRITE);
+    call_chain c;
+    at_marked_end(take_chain, &c, stack + size - 64);
+    if (c.cut || c.length != 2) _exit(1);
+    mprotect(stack + smaller, 4096, PROT_NONE);
+    at_wrong_end(take_chain, &c, stack + smaller - 64);
+    if (!c.cut || c.length != 2) _exit(2);
+  });
+  EXPECT_EQ(status, 0);
+}
+
+void* entry_of(void* address) {
+  dl_find_object found{};
+  return _dl_find_object(address, &found) == 0 ? found.dlfo_link_map : nullptr;
+}
+
+TEST(unwind_unmapped, modules_of_the_program_start) {
+  using usher::preload::is_initial;
+  EXPECT_TRUE(is_initial(entry_of(reinterpret_cast<void*>(&entry_of))));
+  EXPECT_TRUE(is_initial(entry_of(reinterpret_cast<void*>(&usher::preload::capture))));
+  for (const char* name : {"libc.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2"}) {
+    void* const module = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    ASSERT_NE(module, nullptr) << name;
+    EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the entry
+    dlclose(module);
+  }
+  void* const module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
+  EXPECT_FALSE(is_initial(entry_of(dlsym(module, "through_the_module"))));
+  dlclose(module);
+  EXPECT_FALSE(is_initial(nullptr));
+}
+
+}  // namespace
+
+#endif
