@@ -18,6 +18,20 @@ stack namer::whole(std::uint32_t chain) const {
   return exists(chain) ? names_.resolve(record_.chain(chain)) : stack{};
 }
 
+void namer::prepare(const std::vector<std::uint32_t>& objects) {
+  std::vector<query> queries;
+  for (const std::uint32_t i : objects) {
+    const record::object& o = record_.object(i);
+    const std::uint64_t key = o.key.load(std::memory_order_relaxed);
+    const std::uint32_t chain = o.place.load(std::memory_order_relaxed) - 1;
+    if ((o.flags.load(std::memory_order_relaxed) & record::is_static) != 0)
+      queries.push_back({query::what::data, record::process_of(key), record::address_of(key)});
+    else if (exists(chain))
+      queries.push_back({query::what::code, record_.chain(chain).process, record_.chain(chain).pc[0]});
+  }
+  names_.prepare(queries);
+}
+
 std::optional<symbols::static_object> namer::static_object(const record::object& o) {
   if ((o.flags.load(std::memory_order_relaxed) & record::is_static) == 0) return std::nullopt;
   const std::uint64_t key = o.key.load(std::memory_order_relaxed);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "record/format.hpp"
 #include "stat/symbols.hpp"
@@ -22,6 +23,8 @@ class namer {
  public:
   namer(record::view record, symbols& names) : record_(record), names_(names) {}
 
+  /// Announces all names of these objects that are certain to be asked for.
+  void prepare(const std::vector<std::uint32_t>& objects);
   /// The static object at the address, if its module has a symbol or at least a name.
   std::optional<symbols::static_object> static_object(const record::object& o);
   /// The function and line of a place; the argument is chain + 1, as in record::object::place.

@@ -233,10 +233,11 @@ void reader::group_objects() {
   // Static objects first: the number of objects in one symbol decides whether they become one row.
   std::map<std::tuple<kind, std::string, std::string>, std::set<std::uint64_t>> in_symbol;
   std::vector<std::uint32_t> used;
-  for (std::uint32_t i = 0; i < room_.objects; i++) {
+  for (std::uint32_t i = 0; i < room_.objects; i++)
+    if (get(record_.object(i).key) > record::object::vacant && kind_of(i) != kind::none) used.push_back(i);
+  namer_.prepare(used);
+  for (const std::uint32_t i : used) {
     const record::object& o = record_.object(i);
-    if (get(o.key) <= record::object::vacant || kind_of(i) == kind::none) continue;
-    used.push_back(i);
     if (auto s = namer_.static_object(o)) {
       if (!s->symbol.empty()) in_symbol[{kind_of(i), s->module, s->symbol}].insert(s->offset);
       statics_.emplace(i, std::move(*s));

@@ -13,10 +13,10 @@
 
 #include <algorithm>
 #include <array>
-#include <climits>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -27,6 +27,8 @@ namespace usher::cli::stat {
 namespace mapped_files {
 
 constexpr std::uint64_t page = 4096;
+constexpr std::int64_t largest_file = std::int64_t{2} << 30;  // bytes, with debug information; chosen
+constexpr std::uint32_t longest_path = 4096;                  // PATH_MAX
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
@@ -251,12 +253,23 @@ std::vector<segment> loaded_segments(int fd) {
   return loaded;
 }
 
+std::string all_of_maps(int own_maps) {
+  const int fd = own_maps >= 0 ? own_maps : open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  std::string all;
+  std::array<char, 4096> part;
+  if (fd >= 0) lseek(fd, 0, SEEK_SET);
+  for (ssize_t n = 0; fd >= 0 && (n = ::read(fd, part.data(), part.size())) > 0;)
+    all.append(part.data(), static_cast<std::size_t>(n));
+  if (fd >= 0 && fd != own_maps) close(fd);
+  return all;
+}
+
 /// The inode that /proc/PID/maps would show for a file. On some stacked file systems it differs from that of stat().
-std::uint64_t inode_in_maps(int fd) {
+std::uint64_t inode_in_maps(int fd, int own_maps) {
   void* here = mmap(nullptr, page, PROT_READ, MAP_PRIVATE, fd, 0);
   if (here == MAP_FAILED) return 0;
   std::uint64_t found = 0;
-  std::ifstream maps("/proc/self/maps");
+  std::istringstream maps(all_of_maps(own_maps));
   for (std::string line; found == 0 && std::getline(maps, line);) {
     unsigned long begin = 0, inode = 0;
     if (std::sscanf(line.c_str(), "%lx-%*x %*s %*x %*s %lu", &begin, &inode) == 2 &&
@@ -270,13 +283,18 @@ std::uint64_t inode_in_maps(int fd) {
 /// A mapped file. Its addresses are those of its program headers, as `nm` prints them.
 class mapped_file {
  public:
-  mapped_file(std::string path, std::uint64_t inode) : path_(std::move(path)) {
-    if (path_.ends_with(" (deleted)")) return;
+  /// The recorded program chose the path and the content: pipes and devices are not waited for and not read.
+  mapped_file(std::string path, std::uint64_t inode, const file_reading& how) : path_(std::move(path)) {
+    if (!how.opens_files || how.left_out.contains(path_) || path_.ends_with(" (deleted)")) return;
+    if (how.entered) how.entered(path_);
     const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return;
+    if (fd < 0) {
+      if (errno == EACCES && how.denied) how.denied(path_);
+      return;
+    }
     struct ::stat now;
-    if (fstat(fd, &now) == 0 && S_ISREG(now.st_mode) &&
-        (inode == 0 || inode == now.st_ino || inode == inode_in_maps(fd)))
+    if (fstat(fd, &now) == 0 && S_ISREG(now.st_mode) && now.st_size <= largest_file &&
+        (inode == 0 || inode == now.st_ino || inode == inode_in_maps(fd, how.own_maps)))
       segments_ = loaded_segments(fd);
     if (segments_.empty())
       close(fd);
@@ -291,6 +309,7 @@ class mapped_file {
   mapped_file& operator=(const mapped_file&) = delete;
 
   const std::string& path() const { return path_; }
+  bool is_open() const { return !segments_.empty(); }
 
   /// The difference between addresses in the process and in the file for this mapping.
   std::uint64_t bias(const record::module_slot& m) const {
@@ -597,6 +616,7 @@ using mapped_files::mapped_file, mapped_files::mapping;
 
 struct symbols::state {
   record::view record;
+  file_reading how;
   std::unordered_map<std::string, std::unique_ptr<mapped_file>> files;  // by inode and path
   std::unordered_map<std::uint32_t, std::vector<mapping>> processes;
   std::vector<std::uint32_t> unready;  // modules that were incomplete when last read
@@ -617,11 +637,13 @@ struct symbols::state {
 
   void read(const record::module_slot& m) {
     const std::uint64_t room = record.room().text;
-    if (m.path >= room || m.path_length > std::min<std::uint64_t>(room - m.path, PATH_MAX) || m.begin >= m.end) return;
+    if (m.path >= room || m.path_length > std::min<std::uint64_t>(room - m.path, mapped_files::longest_path) ||
+        m.begin >= m.end)
+      return;
     std::string path(record.text() + m.path, m.path_length);
     if (!path.starts_with('/')) return;  // generated code, or the kernel's
     auto& file = files[std::to_string(m.inode) + path];
-    if (!file) file = std::make_unique<mapped_file>(std::move(path), m.inode);
+    if (!file) file = std::make_unique<mapped_file>(std::move(path), m.inode, how);
     processes[m.process].push_back({m.begin, m.end, file->bias(m), file.get()});
   }
 
@@ -647,6 +669,10 @@ struct symbols::state {
     return find_again(process, fits);
   }
 
+  void enter(const mapped_file& file) const {
+    if (how.entered && file.is_open()) how.entered(file.path());
+  }
+
   void add_frames(std::uint32_t process, std::uint64_t return_address, std::vector<frame>& to) {
     const std::uint64_t call = return_address - 1;
     const mapping* m = find(process, [call](const mapping& x) { return x.begin <= call && call < x.end; });
@@ -654,6 +680,7 @@ struct symbols::state {
       to.emplace_back().address = call;
       return;
     }
+    enter(*m->file);
     for (const frame& f : m->file->frames_at(call - m->bias)) {
       to.push_back(f);
       to.back().address = call;
@@ -661,8 +688,9 @@ struct symbols::state {
   }
 };
 
-symbols::symbols(record::view record) : state_(std::make_unique<state>()) {
+symbols::symbols(record::view record, file_reading how) : state_(std::make_unique<state>()) {
   state_->record = record;
+  state_->how = std::move(how);
 }
 symbols::~symbols() = default;
 
@@ -685,6 +713,7 @@ std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, 
   if (m == nullptr) return std::nullopt;
   const std::uint64_t in_file = address - m->bias;
   static_object o;
+  state_->enter(*m->file);
   o.module = m->file->path();
   o.module_offset = in_file - m->file->lowest();
   if (const mapped_file::symbol* s = m->file->data_at(in_file)) {

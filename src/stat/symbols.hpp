@@ -3,19 +3,40 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "record/format.hpp"
 #include "stat/report.hpp"
 
 namespace usher::cli::stat {
 
-/// The functions are virtual so that tests can supply names of their own.
+/// How files are opened. Their names and contents come from the recorded program, so `usher stat` opens them in a confined process
+/// (remote_symbols.hpp).
+struct file_reading {
+  bool opens_files = true;                            ///< false: addresses get modules and offsets
+  std::set<std::string> left_out{};                   ///< paths of files that are not opened
+  std::function<void(const std::string&)> entered{};  ///< called with the path before a file is opened or read
+  std::function<void(const std::string&)> denied{};   ///< called with the path of a file that may not be opened
+  int own_maps = -1;  ///< of /proc/self/maps, if it may be out of sight; −1: opened when needed
+};
+
+/// An address that has a name.
+struct query {
+  enum class what : std::uint32_t { code, data } kind = what::code;  ///< code: a return address
+  std::uint32_t process = 0;                                         ///< slot
+  std::uint64_t address = 0;
+};
+
+/// The functions are virtual so that names can come from another process, or from a test.
 class symbols {
  public:
-  explicit symbols(record::view record);
+  explicit symbols(record::view record, file_reading how = {});
   virtual ~symbols();
   symbols(const symbols&) = delete;
   symbols& operator=(const symbols&) = delete;
@@ -33,6 +54,11 @@ class symbols {
   };
   /// The object at an address in a module's data.
   virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t address);
+
+  /// Announces that these addresses will be asked for, all in one message.
+  virtual void prepare(std::span<const query>) {}
+  /// Sentences about names that are missing.
+  virtual std::vector<std::string> remarks() const { return {}; }
 
  private:
   struct state;

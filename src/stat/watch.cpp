@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "cli/text/messages.hpp"
-#include "stat/symbols.hpp"
 #include "stat/text.hpp"
 
 namespace usher::cli::stat {
@@ -17,7 +16,8 @@ constexpr std::size_t most_said = 16;
 
 }  // namespace
 
-watch::watch(const record_file& file) : file_(file), census_(file.live()), begin_(file.clock().now()) {}
+watch::watch(const record_file& file, name_source naming)
+    : file_(file), naming_(std::move(naming)), census_(file.live()), begin_(file.clock().now()) {}
 
 void watch::sample() {
   const std::uint64_t now = file_.clock().now();
@@ -70,9 +70,9 @@ void watch::look_for_deadlocks(std::uint64_t now) {
 
 void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {
   const record_copy copy = file_.copy();
-  symbols names(copy.view());
+  const std::unique_ptr<symbols> names = naming_(copy.view());
   for (circle* const c : new_ones) {
-    c->said = describe(copy.view(), c->threads, scale_until(now), names);
+    c->said = describe(copy.view(), c->threads, scale_until(now), *names);
     c->is_said = true;
     said_++;
     std::string line = as_line(c->said);

@@ -2,17 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "cli/process/census.hpp"
 #include "cli/process/record_file.hpp"
 #include "stat/reading.hpp"
+#include "stat/symbols.hpp"
 
 namespace usher::cli::stat {
 
 class watch {
  public:
-  explicit watch(const record_file& file);
+  /// `naming`: makes names for the threads of a deadlock.
+  using name_source = std::function<std::unique_ptr<symbols>(record::view)>;
+  watch(const record_file& file, name_source naming);
 
   /// To be called every `sample_period`. Reports new deadlocks in a line on stderr.
   void sample();
@@ -42,6 +47,7 @@ class watch {
   time_scale scale_until(std::uint64_t now) const { return {begin_, now, file_.clock().seconds_a_tick()}; }
 
   const record_file& file_;
+  name_source naming_;
   census census_;
   std::uint64_t begin_;
   std::vector<circle> seen_;  ///< in the last sample

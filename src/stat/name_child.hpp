@@ -1,0 +1,51 @@
+// The child process of remote_symbols.hpp, and the parent's end of the channel to it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "stat/process_place.hpp"
+#include "stat/symbols.hpp"
+
+namespace usher::cli::stat {
+
+inline constexpr std::size_t most_queries = 1024;  ///< in one message; chosen
+
+/// A child and the parent's end of the channel.
+class name_child {
+ public:
+  using deadline = std::chrono::steady_clock::time_point;
+
+  /// Forks. If that fails, all calls below do.
+  explicit name_child(const std::function<void(int channel)>& body);
+  /// Kills the child.
+  ~name_child();
+  name_child(const name_child&) = delete;
+  name_child& operator=(const name_child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  /// False if it took longer than until then, if the other end is closed, or if a signal waits that is to end the command.
+  bool send_all(const void* from, std::size_t size, deadline until) const;
+  bool receive_all(void* to, std::size_t size, deadline until) const;
+
+ private:
+  bool is_ready(short event, deadline until) const;
+
+  int channel_ = -1;
+  pid_t pid_ = -1;
+};
+
+/// Whether a signal waits that is to end the command: `usher stat` blocks them while it records.
+bool is_to_end();
+
+/// The child's work: is confined, says so, and answers queries until the channel is closed. A query message is their number, at most
+/// most_queries, and the queries.
+[[noreturn]] void serve_names(int channel, pid_t parent, const process_place& place, record::view record,
+                              const std::set<std::string>& left_out);
+
+}  // namespace usher::cli::stat
