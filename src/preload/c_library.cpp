@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "preload/calls.hpp"
+
 // All of these are weak: a program on another C library that inherits our LD_PRELOAD must still start. The mutex
 // functions are linked to, not looked up, because dlsym() may allocate and a lock may be needed before anything works.
 extern "C" {
@@ -228,3 +230,30 @@ bool is_glibc() {
 }
 
 }  // namespace usher::preload::c_library
+
+namespace usher::preload {
+
+constinit const calls c_library_calls{.lock = c_library::mutex_lock,
+                                      .trylock = c_library::mutex_trylock,
+                                      .unlock = c_library::mutex_unlock,
+                                      .timedlock = c_library::mutex_timedlock,
+                                      .clocklock = c_library::mutex_clocklock,
+                                      .mutex_init = c_library::mutex_init,
+                                      .mutex_destroy = c_library::mutex_destroy,
+                                      .cond_wait = c_library::cond_wait,
+                                      .cond_timedwait = c_library::cond_timedwait,
+                                      .cond_clockwait = c_library::cond_clockwait,
+                                      .cond_signal = c_library::cond_signal,
+                                      .cond_broadcast = c_library::cond_broadcast,
+                                      .cond_init = c_library::cond_init,
+                                      .cond_destroy = c_library::cond_destroy,
+                                      .sem_wait = c_library::sem_wait,
+                                      .sem_trywait = c_library::sem_trywait,
+                                      .sem_timedwait = c_library::sem_timedwait,
+                                      .sem_clockwait = c_library::sem_clockwait,
+                                      .sem_post = c_library::sem_post,
+                                      .sem_getvalue = c_library::sem_getvalue,
+                                      .sem_init = c_library::sem_init,
+                                      .sem_destroy = c_library::sem_destroy};
+
+}  // namespace usher::preload

@@ -1,4 +1,4 @@
-// The exported pthread_cond_* functions. A wait unlocks and locks its mutex by our pthread_mutex_unlock() and
+// Usher's condition variables. A wait unlocks and locks its mutex by our pthread_mutex_unlock() and
 // pthread_mutex_lock(), whichever library the mutex belongs to. The C library's condition variable would unlock our
 // mutexes by its own code.
 //
@@ -27,16 +27,13 @@
 
 #include "preload/c_library.hpp"
 #include "preload/cancellable_wait.h"
-#include "preload/cond.hpp"
-#include "preload/cond_call.hpp"
-#include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"
+#include "preload/ours.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "preload/users.hpp"
-#include "record/recorded_calls.hpp"
 #include "usher/core/condition_wait.hpp"
 
 namespace usher::preload {
@@ -111,18 +108,14 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
 }
 
 int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
-  if (until != nullptr && !is_time(*until)) return EINVAL;
+  if (!is_time(*until)) return EINVAL;
   return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
-/// Which functions serve a wait: these, the C library's, or the C library's with a helper mutex (mixed_wait.hpp).
-enum class implementation { ours, c_library, mixed };
-implementation implementation_of(pthread_cond_t* cond, pthread_mutex_t* mutex) {
-  if (passes_through()) return implementation::c_library;
-  if (cond_of(cond).is_private()) return implementation::ours;
-  // The C library's wait would unlock one of our mutexes by its own code.
-  return is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed))) ? implementation::mixed
-                                                                                 : implementation::c_library;
+/// Whether the C library's wait may unlock the mutex by its own code. Else a process-shared condition variable, which is
+/// the C library's, waits with a helper mutex: mixed_wait.hpp.
+bool is_c_librarys(pthread_mutex_t* m) {
+  return !is_ours(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
 [[gnu::cold, gnu::noinline]] int signal(pthread_queue& queue) {
@@ -139,135 +132,57 @@ implementation implementation_of(pthread_cond_t* cond, pthread_mutex_t* mutex) {
 
 }  // namespace
 
+namespace ours {
+
 int cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
   if (attributes != nullptr) pthread_condattr_getpshared(attributes, &shared);
-  int error = 0;
-  if (passes_through() || shared != PTHREAD_PROCESS_PRIVATE) {
-    error = c_library::cond_init(c, attributes);
-  } else {
-    clockid_t clock = CLOCK_REALTIME;
-    if (attributes != nullptr) pthread_condattr_getclock(attributes, &clock);
-    std::memset(c, 0, sizeof *c);
-    cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
-  }
-  if (error == 0 && is_recorded()) begin_initialised(c, record::kind::condition, false);
-  return error;
+  if (shared != PTHREAD_PROCESS_PRIVATE) return c_library::cond_init(c, attributes);
+  clockid_t clock = CLOCK_REALTIME;
+  if (attributes != nullptr) pthread_condattr_getclock(attributes, &clock);
+  std::memset(c, 0, sizeof *c);
+  cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
+  return 0;
 }
 
 int cond_destroy(pthread_cond_t* c) {
-  const bool is_c_librarys = passes_through();
-  if (is_recorded()) end_destroyed(c);
-  if (is_c_librarys || !cond_of(c).is_private()) return c_library::cond_destroy(c);
+  if (!cond_of(c).is_private()) return c_library::cond_destroy(c);
   return cond_of(c).queue.close() ? 0 : EBUSY;
 }
 
-int wait_unrecorded(const cond_call& call) {
-  pthread_cond_t* const c = call.condition;
-  pthread_mutex_t* const m = call.mutex;
-  const timespec* const until = call.until;
-  const clockid_t clock = call.clock;
-  const implementation by = implementation_of(c, m);
-  switch (call.which) {
-    case cond_call::how::wait:
-      if (by == implementation::c_library) return c_library::cond_wait(c, m);
-      if (by == implementation::mixed) return mixed_wait::wait(c, m, -1, nullptr);
-      return check_and_wait(c, m, CLOCK_MONOTONIC, nullptr);
-    case cond_call::how::timed:
-      if (by == implementation::c_library) return c_library::cond_timedwait(c, m, until);
-      if (by == implementation::mixed) return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
-      return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
-    case cond_call::how::clock:
-      if (by == implementation::c_library) return c_library::cond_clockwait(c, m, clock, until);
-      if (by == implementation::mixed)
-        return is_waitable(clock) && is_time(*until) ? mixed_wait::wait(c, m, clock, until) : EINVAL;
-      return is_waitable(clock) ? check_and_wait(c, m, clock, until) : EINVAL;
-  }
-  return EINVAL;
-}
-
-namespace {
-
-int wait_recorded_or_not(cond_call call, std::uint64_t caller) {
-  passes_through();  // first: the first call of all begins the recording
-  return is_recorded() ? recorded_cond_wait(call, caller) : wait_unrecorded(call);
-}
-
-}  // namespace
-
 int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-  return wait_recorded_or_not({cond_call::how::wait, c, m, 0, nullptr}, USHER_CALLER);
+  if (cond_of(c).is_private()) [[likely]]
+    return wait(c, m, false, nullptr);
+  return is_c_librarys(m) ? c_library::cond_wait(c, m) : mixed_wait::wait(c, m, -1, nullptr);
 }
 
 int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
-  return wait_recorded_or_not({cond_call::how::timed, c, m, 0, until}, USHER_CALLER);
+  if (cond_of(c).is_private()) [[likely]]
+    return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
+  if (is_c_librarys(m)) return c_library::cond_timedwait(c, m, until);
+  return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
 }
 
 int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  return wait_recorded_or_not({cond_call::how::clock, c, m, clock, until}, USHER_CALLER);
+  const bool is_private = cond_of(c).is_private();
+  if (!is_private && is_c_librarys(m)) return c_library::cond_clockwait(c, m, clock, until);
+  if (!is_waitable(clock) || !is_time(*until)) return EINVAL;
+  return is_private ? check_and_wait(c, m, clock, until) : mixed_wait::wait(c, m, clock, until);
 }
-
-namespace {
-
-int signal_unrecorded(pthread_cond_t* c) {
-  if (passes_through()) return c_library::cond_signal(c);
-  if (!cond_of(c).is_private()) return mixed_wait::signal(c);
-  return signal(cond_of(c).queue);
-}
-int broadcast_unrecorded(pthread_cond_t* c) {
-  if (passes_through()) return c_library::cond_broadcast(c);
-  if (!cond_of(c).is_private()) return mixed_wait::broadcast(c);
-  return broadcast(cond_of(c).queue);
-}
-
-// Not in line, so that cond_signal() and cond_broadcast() need no stack frame.
-[[gnu::noinline]] int signal_slowly(pthread_cond_t* c, std::uint64_t caller) {
-  passes_through();  // first: the first call of all begins the recording
-  return is_recorded() ? recorded_cond_signal(c, false, signal_unrecorded, caller) : signal_unrecorded(c);
-}
-[[gnu::noinline]] int broadcast_slowly(pthread_cond_t* c, std::uint64_t caller) {
-  passes_through();
-  return is_recorded() ? recorded_cond_signal(c, true, broadcast_unrecorded, caller) : broadcast_unrecorded(c);
-}
-
-}  // namespace
 
 int cond_signal(pthread_cond_t* c) {
-  if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
-    return signal_slowly(c, USHER_CALLER);
+  if (!cond_of(c).is_private()) [[unlikely]]
+    return mixed_wait::signal(c);
   pthread_queue& queue = cond_of(c).queue;
   return queue.has_waiters() ? signal(queue) : 0;
 }
 
 int cond_broadcast(pthread_cond_t* c) {
-  if (!is_ushers() || !cond_of(c).is_private()) [[unlikely]]
-    return broadcast_slowly(c, USHER_CALLER);
+  if (!cond_of(c).is_private()) [[unlikely]]
+    return mixed_wait::broadcast(c);
   pthread_queue& queue = cond_of(c).queue;
   return queue.has_waiters() ? broadcast(queue) : 0;
 }
 
+}  // namespace ours
 }  // namespace usher::preload
-
-using namespace usher::preload;  // NOLINT(google-build-using-namespace): the exported functions follow
-
-USHER_EXPORT int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
-  return cond_init(c, attributes);
-}
-USHER_EXPORT int pthread_cond_destroy(pthread_cond_t* c) {
-  return cond_destroy(c);
-}
-USHER_EXPORT int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-  return cond_wait(c, m);
-}
-USHER_EXPORT int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
-  return cond_timedwait(c, m, until);
-}
-USHER_EXPORT int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  return cond_clockwait(c, m, clock, until);
-}
-USHER_EXPORT int pthread_cond_signal(pthread_cond_t* c) {
-  return cond_signal(c);
-}
-USHER_EXPORT int pthread_cond_broadcast(pthread_cond_t* c) {
-  return cond_broadcast(c);
-}

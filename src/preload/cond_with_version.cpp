@@ -1,7 +1,7 @@
 // Exports the condition variable functions a second time, with the C library's symbol version. ThreadSanitizer's
 // run-time library looks them up by that version (dlvsym), which does not find an export without a version. They have a
 // file of their own, because the linker merges the two exports of one object file.
-#include "preload/cond.hpp"
+#include "preload/calls.hpp"
 #include "preload/export.hpp"
 
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -12,27 +12,27 @@ using namespace usher::preload;  // NOLINT(google-build-using-namespace): the ex
 
 USHER_WITH_VERSION("cond_init");
 USHER_EXPORT int usher_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
-  return cond_init(c, attributes);
+  return current_calls.cond_init(c, attributes);
 }
 USHER_WITH_VERSION("cond_destroy");
 USHER_EXPORT int usher_cond_destroy(pthread_cond_t* c) {
-  return cond_destroy(c);
+  return current_calls.cond_destroy(c);
 }
 USHER_WITH_VERSION("cond_wait");
 USHER_EXPORT int usher_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-  return cond_wait(c, m);
+  return current_calls.cond_wait(c, m);
 }
 USHER_WITH_VERSION("cond_timedwait");
 USHER_EXPORT int usher_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
-  return cond_timedwait(c, m, until);
+  return current_calls.cond_timedwait(c, m, until);
 }
 USHER_WITH_VERSION("cond_signal");
 USHER_EXPORT int usher_cond_signal(pthread_cond_t* c) {
-  return cond_signal(c);
+  return current_calls.cond_signal(c);
 }
 USHER_WITH_VERSION("cond_broadcast");
 USHER_EXPORT int usher_cond_broadcast(pthread_cond_t* c) {
-  return cond_broadcast(c);
+  return current_calls.cond_broadcast(c);
 }
 
 #endif

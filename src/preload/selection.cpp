@@ -13,6 +13,10 @@
 #include "preload/export.hpp"
 #include "preload/layout.hpp"
 #include "preload/message.hpp"
+#include "preload/mixed_wait.hpp"
+#include "preload/one_thread.hpp"
+#include "preload/ours.hpp"
+#include "preload/own_sleep.hpp"
 #include "preload/status.hpp"
 #include "record/attach_point.hpp"
 #include "record/recorder.hpp"
@@ -49,6 +53,20 @@ int adaptive_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
 }
 constexpr mutex_table adaptive_table{"pthread-adaptive", true, adaptive_lock, adaptive_trylock, c_library::mutex_unlock,
                                      adaptive_clocklock};
+
+// ---- the calls of a table ----------------------------------------------------------------------------------
+
+/// In the process as it is now, and not recorded.
+calls calls_of(const mutex_table& t) {
+  calls c = t.passes_through ? c_library_calls : our_calls;
+  // The process may begin to have threads after this line: the lock_single() functions check again.
+  const bool single = t.lock_single != nullptr && has_one_thread();
+  c.lock = single ? t.lock_single : t.lock;
+  c.trylock = single ? t.trylock_single : t.trylock;
+  c.unlock = single ? t.unlock_single : t.unlock;
+  if (t.passes_through) c.clocklock = t.clocklock;
+  return c;
+}
 
 // ---- the selection -----------------------------------------------------------------------------------------
 
@@ -115,12 +133,6 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
 
-/// Other threads may have set the pointers meanwhile, when nothing was recorded yet: sets them again.
-void begin_recording(const char* path, const mutex_table& table) {
-  record_in(path, table);
-  if (is_recorded()) connect_mutexes();
-}
-
 [[gnu::cold, gnu::noinline]] const mutex_table& select_table() {
   const std::string_view name = variable("USHER_LOCK");
   const mutex_table* found = find(name);
@@ -141,12 +153,12 @@ void begin_recording(const char* path, const mutex_table& table) {
   order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
   order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
   note_selection(outcome_of(name, found), table->name);
+  selected_calls.set(calls_of(*table));
   const mutex_table* none = nullptr;
   if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
   // One thread in each process gets here.
   if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
-    begin_recording(file.data(), *table);  // the path ends where the variable does
-  decide_provider();
+    record_in(file.data());  // the path ends where the variable does
   if (found == nullptr) report_unknown_lock(name);
   if (refused) report_measurements_only(found->name);
   if (!table->passes_through && !conds) report_bad_probability(cond_variable);
@@ -154,20 +166,83 @@ void begin_recording(const char* path, const mutex_table& table) {
   return *table;
 }
 
+/// A handler of fork(), in the child. Mutexes need none: the process's epoch word lies on a page that the kernel
+/// empties in a child, so each is found to be of another epoch at its first use there (layout.hpp). Where the kernel
+/// does not empty the page, forget_parent() does.
+void at_fork_in_child() {
+  native::forget_parent();
+  wake_in_child();
+  mixed_wait::renew_in_child();
+}
+
+/// Makes the selection before the program can change its environment, and reports a mistake in USHER_LOCK also in a
+/// program that never locks. Then makes the preparations that a lock call must not, or cannot, make.
+[[gnu::constructor]] void at_start() {
+  connect();
+  c_library::look_up_all();
+  c_library::register_child_handler(at_fork_in_child);
+  if (!selected().passes_through) native::prepare_heavy_fences();
+  say_selection_if_verbose();
+}
+
 }  // namespace
 
-constinit std::atomic<provider> current_provider{provider::undecided};
+constinit const calls our_calls{.lock = nullptr,  // these three are the table's
+                                .trylock = nullptr,
+                                .unlock = nullptr,
+                                .timedlock = ours::mutex_timedlock,
+                                .clocklock = ours::mutex_clocklock,
+                                .mutex_init = ours::mutex_init,
+                                .mutex_destroy = ours::mutex_destroy,
+                                .cond_wait = ours::cond_wait,
+                                .cond_timedwait = ours::cond_timedwait,
+                                .cond_clockwait = ours::cond_clockwait,
+                                .cond_signal = ours::cond_signal,
+                                .cond_broadcast = ours::cond_broadcast,
+                                .cond_init = ours::cond_init,
+                                .cond_destroy = ours::cond_destroy,
+                                .sem_wait = ours::sem_wait,
+                                .sem_trywait = ours::sem_trywait,
+                                .sem_timedwait = ours::sem_timedwait,
+                                .sem_clockwait = ours::sem_clockwait,
+                                .sem_post = ours::sem_post,
+                                .sem_getvalue = ours::sem_getvalue,
+                                .sem_init = ours::sem_init,
+                                .sem_destroy = ours::sem_destroy};
 
-void decide_provider() {
+constinit call_pointers selected_calls{};
+
+// Several threads may be here at once, while one of them begins or ends a recording, or while `usher stat -p` has
+// stopped all of them. The last values that the pointers get are right:
+//
+// - A thread that has changed current_recording calls connect() next. Let T be the last, and W another thread that sets
+//   the pointers by an older value. If W's second fence precedes T's first one, all that W writes precedes what T writes.
+//   Else W's last load finds T's value, and W sets the pointers again.
+// - The observer writes its request and the pointers while W does not run. If that is before W's last call of
+//   has_request(), W begins the recording, or another thread does and sets the pointers again. Else W has set all
+//   pointers before, so that the next call of any function comes here.
+void connect() {
   const mutex_table& table = selected();
-  std::uint32_t wanted = 1;
-  if (usher_attach_v1.wanted.load(std::memory_order_acquire) == 1 &&
-      usher_attach_v1.wanted.compare_exchange_strong(wanted, 0, std::memory_order_acq_rel) && c_library::is_glibc())
-    begin_recording(usher_attach_v1.path, table);
-  const provider plain = table.passes_through ? provider::c_library : provider::usher;
-  as_recorded([plain](bool recorded) {
-    current_provider.store(recorded ? provider::recorded : plain, std::memory_order_release);
-  });
+  std::uint64_t seen;
+  do {
+    if (has_request() && c_library::is_glibc()) record_as_requested();
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    seen = current_recording.load(std::memory_order_relaxed);
+    current_calls.set(seen != 0 ? recorded_calls : calls_of(table));
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } while (current_recording.load(std::memory_order_relaxed) != seen || has_request());
+}
+
+int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
+  const mutex_table& t = selected();
+  // Only pointers that still lead to those functions: a recording may have begun, or `usher stat -p` may have reset
+  // them.
+  for (call_pointers* to : {&current_calls, &selected_calls}) {
+    to->lock.change(t.lock_single, t.lock);
+    to->trylock.change(t.trylock_single, t.trylock);
+    to->unlock.change(t.unlock_single, t.unlock);
+  }
+  return then(m);
 }
 
 const mutex_table& selected() {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "preload/message.hpp"
-#include "preload/selection.hpp"
+#include "record/recorder.hpp"
 
 namespace usher::preload {
 namespace {
@@ -15,8 +15,8 @@ namespace {
     .version = {USHER_PRELOAD_VERSION},
     .lock = nullptr,
     .decided = outcome::undecided,
-    .recorded = std::uint32_t(provider::recorded),
-    .owner = &current_provider,
+    .reserved = 0,
+    .recorder = &current_recording,
 };
 
 constexpr const char* c_librarys = "the C library's locks";

@@ -23,14 +23,14 @@ enum class outcome : std::uint32_t {
 
 struct alignas(16) status_record {
   using text = std::array<char, 16>;
-  static constexpr text expected{"usher status v1"};  // the number rises with the layout
+  static constexpr text expected{"usher status v2"};  // the number rises with the layout
 
   text magic;
   text version;                   ///< as 0.1.0
   std::atomic<const char*> lock;  ///< the name of the lock in use, of at most `longest_name` characters
   std::atomic<outcome> decided;
-  std::uint32_t recorded;  ///< the value of *owner while `usher stat` records
-  const void* owner;       ///< 32 bits
+  std::uint32_t reserved;  ///< 0
+  const void* recorder;    ///< 64 bits, which are not 0 while `usher stat` records
 
   static constexpr std::size_t longest_name = 39;
 };

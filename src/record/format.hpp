@@ -22,6 +22,7 @@
 // variables and semaphores have no holder: all that is counted of them is counted by atomic additions.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -35,7 +36,7 @@ using word64 = std::atomic<std::uint64_t>;
 inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
 inline constexpr const char* variable = "USHER_STAT";       ///< environment variable with the file's path
 inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 
 /// The sizes of the tables; powers of two for hash tables.
 struct capacities {
@@ -48,6 +49,27 @@ struct capacities {
   std::uint32_t chains = 16384;   ///< power of two
   std::uint32_t charges = 32768;  ///< power of two
   std::uint32_t windows = 256;
+
+  static constexpr std::uint32_t fewest_objects = 64, most_objects = 1 << 22;
+  /// With room for at least so many objects, within these bounds.
+  static constexpr capacities for_objects(std::uint32_t least) {
+    capacities c;
+    c.objects = std::bit_ceil(std::clamp(least, fewest_objects, most_objects));
+    c.details = std::clamp(c.objects / 8, std::uint32_t{64}, std::uint32_t{65536});
+    return c;
+  }
+  bool operator==(const capacities&) const = default;
+};
+
+/// A library ends a recording whose observer has written no heartbeat for so many milliseconds: it was killed, or is
+/// stopped. Chosen: an observer writes several a second.
+inline constexpr std::uint64_t heartbeat_limit_ms = 10'000;
+
+/// Why a library has ended a recording that its observer has not ended.
+enum class given_up : std::uint32_t {
+  no,
+  for_silence,  ///< no heartbeat came, and the tables' pages were freed
+  for_another,  ///< another observer has asked for a recording
 };
 
 /// How much found no room.
@@ -68,7 +90,11 @@ struct alignas(4096) header {
   word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
   word64 next_holder_sample;                                   ///< ticks: no holder's chain is taken before this time
   word64 calls;                                                ///< first calls of threads that found no slot
-  word32 opened;  ///< by how many programs; slots are taken at the first call
+  word32 opened;     ///< by how many programs; slots are taken at the first call
+  word64 heartbeat;  ///< ticks, by the observer; 0: it sends none
+  word32 taken;      ///< 1, by the observer: it has the file, whose descriptor the library may close
+  word32 given_up;   ///< record::given_up, by the library
+  word32 refused;    ///< the format of a library that has not recorded into this file, because it is another one
   /// Threads that have ended and whose slots were given to others: their number, the sum of their lives in ticks, and
   /// the sums of their waits by kind − 1.
   word64 retired, retired_lives, retired_waited[3];

@@ -14,13 +14,13 @@ namespace {
 /// How many slots of the table are taken.
 std::uint32_t taken_slots(const recorder& r) {
   const std::uint32_t taken = r.head->modules.load(std::memory_order_acquire);
-  return taken < r.head->room.modules ? taken : r.head->room.modules;
+  return taken < r.room().modules ? taken : r.room().modules;
 }
 
 /// A free slot, or null: there is no room.
 record::module_slot* take_slot(recorder& r) {
   const std::uint32_t i = r.head->modules.fetch_add(1, std::memory_order_relaxed);
-  return i < r.head->room.modules ? &r.file.module(i) : nullptr;
+  return i < r.room().modules ? &r.file.module(i) : nullptr;
 }
 
 bool is_known(const recorder& r, std::uint32_t process, std::uint64_t address) {
@@ -47,7 +47,7 @@ bool put_path(recorder& r, const char* path, std::uint32_t length, std::uint32_t
     }
   }
   at = r.head->text.fetch_add(length, std::memory_order_relaxed);
-  if (at > r.head->room.text || length > r.head->room.text - at) return false;
+  if (at > r.room().text || length > r.room().text - at) return false;
   std::memcpy(r.file.text() + at, path, length);
   return true;
 }

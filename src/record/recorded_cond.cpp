@@ -45,8 +45,24 @@ void drop_surplus_signals(record::object& o, record::detail& d) {
   }
 }
 
+/// One of the three functions that wait, with its arguments.
+struct cond_call {
+  enum class how { wait, timed, clock } which;
+  pthread_cond_t* condition;
+  pthread_mutex_t* mutex;
+  clockid_t clock;
+  const timespec* until;
+
+  int wait() const {
+    const call_pointers& plain = unrecorded();
+    if (which == how::wait) return plain.cond_wait(condition, mutex);
+    if (which == how::timed) return plain.cond_timedwait(condition, mutex, until);
+    return plain.cond_clockwait(condition, mutex, clock, until);
+  }
+};
+
 struct waiting {
-  cond_call& call;
+  const cond_call& call;
   recorded_thread& me;
   record::object& condition;
   record::object* mutex;
@@ -74,7 +90,7 @@ void come_back(waiting& w, int result) {
 }
 
 int run(void* argument) {
-  return wait_unrecorded(static_cast<waiting*>(argument)->call);
+  return static_cast<waiting*>(argument)->call.wait();
 }
 
 constexpr int cancelled = -1;
@@ -82,14 +98,12 @@ void on_cancel(void* argument) {
   come_back(*static_cast<waiting*>(argument), cancelled);
 }
 
-}  // namespace
-
-int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
+int wait(const cond_call& call, std::uint64_t caller) {
   const auto [me, o] = find_recorded(call.condition, record::kind::condition, caller);
-  if (o == nullptr) return wait_unrecorded(call);
+  if (o == nullptr) return call.wait();
   if (has_ended(*me->of)) {
     end_recording(*me->of);
-    return wait_unrecorded(call);
+    return call.wait();
   }
   // No cancellation but in the wait itself, so that each wait is recorded once.
   const usher_cancel_type type = usher_defer_cancellation();
@@ -104,9 +118,10 @@ int recorded_cond_wait(cond_call& call, std::uint64_t caller) {
   return result;
 }
 
-int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_t*), std::uint64_t caller) {
+/// Before one signal, or a broadcast (`all`).
+void record_signal(pthread_cond_t* c, bool all, std::uint64_t caller) {
   const auto [me, o] = find_recorded(c, record::kind::condition, caller);
-  if (o == nullptr) return plain(c);
+  if (o == nullptr) return;
   add(o->signals, 1);
   std::uint64_t n = o->waiting.load(std::memory_order_relaxed) & record::waiting_count;
   if (n != 0) {
@@ -122,7 +137,38 @@ int recorded_cond_signal(pthread_cond_t* c, bool all, int (*plain)(pthread_cond_
     add(o->unheard, 1);
   else if (all)
     raise_to(o->herd, std::uint32_t(n));
-  return plain(c);
+}
+
+}  // namespace
+
+int recorded_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
+  const int error = unrecorded().cond_init(c, attributes);
+  if (error == 0) begin_initialised(c, record::kind::condition, false);
+  return error;
+}
+
+int recorded_cond_destroy(pthread_cond_t* c) {
+  end_destroyed(c);
+  return unrecorded().cond_destroy(c);
+}
+
+int recorded_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
+  return wait({cond_call::how::wait, c, m, 0, nullptr}, USHER_CALLER);
+}
+int recorded_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
+  return wait({cond_call::how::timed, c, m, 0, until}, USHER_CALLER);
+}
+int recorded_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+  return wait({cond_call::how::clock, c, m, clock, until}, USHER_CALLER);
+}
+
+int recorded_cond_signal(pthread_cond_t* c) {
+  record_signal(c, false, USHER_CALLER);
+  return unrecorded().cond_signal(c);
+}
+int recorded_cond_broadcast(pthread_cond_t* c) {
+  record_signal(c, true, USHER_CALLER);
+  return unrecorded().cond_broadcast(c);
 }
 
 }  // namespace usher::preload

@@ -41,11 +41,9 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
   add(d->grants, now.grants - before.grants);
 }
 
-/// Locks a mutex that was not free, and records the wait. `timed`: by clocklock.
-[[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, clockid_t clock,
-                               const timespec* until, bool timed, std::uint64_t caller) {
-  const mutex_table& table = selected();
-  const auto lock = [&] { return timed ? table.clocklock(m, clock, until) : table.lock(m); };
+/// Locks a mutex that was not free, by `lock`, and records the wait.
+template <class F>
+[[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, F lock, std::uint64_t caller) {
   if (has_ended(*me.of)) {
     end_recording(*me.of);
     return lock();
@@ -56,7 +54,7 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
   const int result = lock();
   if (!wait.is_current()) return result;
   const std::uint64_t ticks = wait.finish();
-  if (!table.passes_through) add_wait_tally(me, o, before);
+  if (!selected().passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
     hold_begins(me, o);
@@ -73,6 +71,20 @@ bool only_caller_can_lock(pthread_mutex_t* m) {
   return has_one_thread() && !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
+/// Locks a mutex within a time, by `lock`.
+template <class F>
+int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? entry_of(*me, m, caller) : nullptr;
+  if (o == nullptr) return lock();
+  const int result = unrecorded().trylock(m);
+  if (is_acquired(result)) {
+    hold_begins(*me, *o);
+    return result;
+  }
+  return result != EBUSY ? result : wait_for(*me, *o, lock, caller);
+}
+
 /// Whether the mutex refuses an unlock by a thread that does not have it.
 bool needs_owner_to_unlock(pthread_mutex_t* m) {
   constexpr int robust_or_inheriting = 0x30;  // the C library's flags
@@ -85,24 +97,24 @@ bool needs_owner_to_unlock(pthread_mutex_t* m) {
 int recorded_lock(pthread_mutex_t* m) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) [[unlikely]]
-    return selected().lock(m);
-  const mutex_table& table = *me->table;
+    return unrecorded().lock(m);
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
-    return table.lock(m);
+    return selected_calls.lock(m);
   // With one thread the C library's trylock costs more than its lock, and a free mutex is locked without a wait.
-  const bool directly =
-      table.passes_through && only_caller_can_lock(m) && o->owner.load(std::memory_order_relaxed) == 0;
-  const int result = directly ? table.lock(m) : table.trylock(m);
+  const bool directly = me->passes_through && only_caller_can_lock(m) && o->owner.load(std::memory_order_relaxed) == 0;
+  const int result = directly ? selected_calls.lock(m) : selected_calls.trylock(m);
   if (is_acquired(result)) {
     hold_begins(*me, *o);
     return result;
   }
-  return result != EBUSY ? result : wait_for(*me, *o, m, 0, nullptr, false, USHER_CALLER);
+  if (result != EBUSY) return result;
+  return wait_for(
+      *me, *o, [m] { return selected_calls.lock(m); }, USHER_CALLER);
 }
 
 int recorded_trylock(pthread_mutex_t* m) {
-  const int result = selected().trylock(m);
+  const int result = unrecorded().trylock(m);
   recorded_thread* const me = recorded_self();
   if (me == nullptr) return result;
   record::object* const o = entry_of(*me, m, USHER_CALLER);
@@ -116,68 +128,71 @@ int recorded_trylock(pthread_mutex_t* m) {
   return result;
 }
 
-int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until, std::uint64_t caller) {
-  const mutex_table& table = selected();
-  recorded_thread* const me = recorded_self();
-  record::object* const o = me != nullptr ? entry_of(*me, m, caller) : nullptr;
-  if (o == nullptr) return table.clocklock(m, clock, until);
-  const int result = table.trylock(m);
-  if (is_acquired(result)) {
-    hold_begins(*me, *o);
-    return result;
-  }
-  return result != EBUSY ? result : wait_for(*me, *o, m, clock, until, true, caller);
+int recorded_timedlock(pthread_mutex_t* m, const timespec* until) {
+  return lock_until(m, USHER_CALLER, [m, until] { return unrecorded().timedlock(m, until); });
+}
+
+int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
+  if (!is_waitable(clock)) return EINVAL;
+  return lock_until(m, USHER_CALLER, [m, clock, until] { return unrecorded().clocklock(m, clock, until); });
 }
 
 int recorded_unlock(pthread_mutex_t* m) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) [[unlikely]]
-    return selected().unlock(m);
-  const mutex_table& table = *me->table;
+    return unrecorded().unlock(m);
   record::object* const o = me->find(m);
   if (o == nullptr) [[unlikely]]
-    return table.unlock(m);
+    return selected_calls.unlock(m);
   const std::uint32_t owner = o->owner.load(std::memory_order_relaxed);
   if (owner != me->name) [[unlikely]] {
     // Ends another thread's hold, which most kinds allow. It is not charged: its holder has no call chain here. The
     // fields are written before the unlock, because the same thread may be the next holder.
-    if (owner == 0 || needs_owner_to_unlock(m)) return table.unlock(m);
+    if (owner == 0 || needs_owner_to_unlock(m)) return selected_calls.unlock(m);
     o->hold_begin.store(0, std::memory_order_relaxed);
     o->waited_before.store(0, std::memory_order_relaxed);
     o->owner.store(0, std::memory_order_relaxed);
-    return table.unlock(m);
+    return selected_calls.unlock(m);
   }
   const std::uint32_t depth = o->depth_and_kind.load(std::memory_order_relaxed);
   if (depth >= one_deeper) [[unlikely]] {
     o->depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
-    return table.unlock(m);
+    return selected_calls.unlock(m);
   }
   const std::uint64_t begun = o->hold_begin.load(std::memory_order_relaxed);
   if (begun == record::object::not_timed) {
     o->hold_begin.store(0, std::memory_order_relaxed);
     o->waited_before.store(0, std::memory_order_relaxed);
     o->owner.store(0, std::memory_order_relaxed);
-    return table.unlock(m);
+    return selected_calls.unlock(m);
   }
   const bool is_slow = (begun | o->waited_before.load(std::memory_order_relaxed)) != 0 ||
                        o->waiting.load(std::memory_order_relaxed) != 0;
   if (is_slow) [[unlikely]] {
     const held_charge c = hold_ends_slowly(*me, *o);
-    const int result = table.unlock(m);
+    const int result = selected_calls.unlock(m);
     if (c.due != 0) charge_holder(*me, c);
     return result;
   }
   o->owner.store(0, std::memory_order_relaxed);
-  return table.unlock(m);
+  return selected_calls.unlock(m);
 }
 
-void record_init(pthread_mutex_t* m) {
+int recorded_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
+  const int error = unrecorded().mutex_init(m, attributes);
+  if (error != 0) return error;
   const bool recursive = is_recursive(m);
   record::object* const o = begin_initialised(m, record::kind::mutex, recursive);
   // A static mutex keeps its entry, but may be of another kind now.
   if (o != nullptr)
     o->depth_and_kind.store((recursive ? recursive_kind : 0) | std::uint32_t(record::kind::mutex),
                             std::memory_order_relaxed);
+  return 0;
+}
+
+int recorded_mutex_destroy(pthread_mutex_t* m) {
+  end_destroyed(m);
+  return unrecorded().mutex_destroy(m);
 }
 
 // ---- holding.hpp -------------------------------------------------------------------------------------------
@@ -195,7 +210,7 @@ constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the
 /// How many acquisitions the next timed hold stands for: one where they are so far apart that timing costs nothing,
 /// else about 64, at random, so that the sample does not follow a period of the program.
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
-  if (me.of->hold_times != 0 || apart >= far_apart || has_window(me, o)) return 1;
+  if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
   // The first thousand are all timed, then fewer: in a short run a few holds must not stand for many.
   constexpr std::uint64_t most = 64;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
@@ -219,9 +234,9 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
         d.windows.load(std::memory_order_relaxed) >= most_windows)
       return;
     d.next_window.store(now + pause * r.ticks_a_ms, std::memory_order_relaxed);
-    if (r.head->windows.load(std::memory_order_relaxed) >= r.head->room.windows) return;
+    if (r.head->windows.load(std::memory_order_relaxed) >= r.room().windows) return;
     const std::uint32_t i = r.head->windows.fetch_add(1, std::memory_order_relaxed);
-    if (i >= r.head->room.windows) return;
+    if (i >= r.room().windows) return;
     w = i + 1;
     r.file.window(i).begin.store(now, std::memory_order_relaxed);
     r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
@@ -290,7 +305,8 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     stands_for = !is_beside_waiters ? countdown >> 16 : (begin & 2) != 0 ? beside_waiters : 1;
     std::uint64_t held = o.held.load(std::memory_order_relaxed) + hold * stands_for;
     std::uint32_t holds = o.holds.load(std::memory_order_relaxed);
-    if (holds > 0x80000000u && r.hold_times == 0) held /= 2, holds /= 2;  // the mean stays
+    if (holds > 0x80000000u && r.hold_times.load(std::memory_order_relaxed) == 0)
+      held /= 2, holds /= 2;  // the mean stays
     o.held.store(held, std::memory_order_relaxed);
     o.holds.store(holds + stands_for, std::memory_order_relaxed);
     std::uint64_t apart = hold;

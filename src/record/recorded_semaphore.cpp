@@ -3,11 +3,31 @@
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
+#include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
 #include "record/recorded_calls.hpp"
 
 namespace usher::preload {
 namespace {
+
+/// One of the three functions that wait, with its arguments.
+struct sem_call {
+  enum class how { wait, timed, clock } which;
+  sem_t* semaphore;
+  clockid_t clock;
+  const timespec* until;
+
+  int wait() const {
+    const call_pointers& plain = unrecorded();
+    if (which == how::wait) return plain.sem_wait(semaphore);
+    if (which == how::timed) return plain.sem_timedwait(semaphore, until);
+    return plain.sem_clockwait(semaphore, clock, until);
+  }
+  /// An invalid time or clock is an error even where there is a credit, as in the C library.
+  bool is_valid() const {
+    return (which == how::wait || is_time(*until)) && (which != how::clock || is_waitable(clock));
+  }
+};
 
 struct waiting {
   const sem_call& call;
@@ -29,30 +49,24 @@ void come_back(waiting& w, int result, int error) {
 }
 
 int run(void* argument) {
-  const sem_call& call = static_cast<waiting*>(argument)->call;
-  return call.wait_unrecorded(call);
+  return static_cast<waiting*>(argument)->call.wait();
 }
 
 void on_cancel(void* argument) {
   come_back(*static_cast<waiting*>(argument), -1, ECANCELED);
 }
 
-}  // namespace
-
-int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
+int wait(const sem_call& call, std::uint64_t caller) {
   const auto [me, o] = find_recorded(call.semaphore, record::kind::semaphore, caller);
-  if (o == nullptr) return call.wait_unrecorded(call);
+  if (o == nullptr) return call.wait();
   if (has_ended(*me->of)) {
     end_recording(*me->of);
-    return call.wait_unrecorded(call);
+    return call.wait();
   }
-  // An invalid time or clock is an error even where there is a credit, as in the C library.
-  if ((call.which != sem_call::how::wait && !is_time(*call.until)) ||
-      (call.which == sem_call::how::clock && !is_waitable(call.clock)))
-    return call.wait_unrecorded(call);
+  if (!call.is_valid()) return call.wait();
   pthread_testcancel();  // a cancellation point, also if it does not wait
   const int saved = errno;
-  if (call.try_unrecorded(call.semaphore) == 0) {
+  if (unrecorded().sem_trywait(call.semaphore) == 0) {
     add(o->acquisitions, 1);
     return 0;
   }
@@ -66,9 +80,32 @@ int recorded_sem_wait(const sem_call& call, std::uint64_t caller) {
   return result;
 }
 
-int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
-  record::object* const o = find_recorded(s, record::kind::semaphore, caller).entry;
-  const int result = plain(s);
+}  // namespace
+
+int recorded_sem_init(sem_t* s, int shared, unsigned value) {
+  const int result = unrecorded().sem_init(s, shared, value);
+  if (result == 0) begin_initialised(s, record::kind::semaphore, false);
+  return result;
+}
+
+int recorded_sem_destroy(sem_t* s) {
+  end_destroyed(s);
+  return unrecorded().sem_destroy(s);
+}
+
+int recorded_sem_wait(sem_t* s) {
+  return wait({sem_call::how::wait, s, 0, nullptr}, USHER_CALLER);
+}
+int recorded_sem_timedwait(sem_t* s, const timespec* until) {
+  return wait({sem_call::how::timed, s, 0, until}, USHER_CALLER);
+}
+int recorded_sem_clockwait(sem_t* s, clockid_t clock, const timespec* until) {
+  return wait({sem_call::how::clock, s, clock, until}, USHER_CALLER);
+}
+
+int recorded_sem_trywait(sem_t* s) {
+  record::object* const o = find_recorded(s, record::kind::semaphore, USHER_CALLER).entry;
+  const int result = unrecorded().sem_trywait(s);
   if (o == nullptr) return result;
   if (result == 0)
     add(o->acquisitions, 1);
@@ -77,10 +114,10 @@ int recorded_sem_trywait(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
   return result;
 }
 
-int recorded_sem_post(sem_t* s, int (*plain)(sem_t*), std::uint64_t caller) {
-  record::object* const o = find_recorded(s, record::kind::semaphore, caller).entry;
+int recorded_sem_post(sem_t* s) {
+  record::object* const o = find_recorded(s, record::kind::semaphore, USHER_CALLER).entry;
   if (o != nullptr) add(o->signals, 1);  // before the post: its waiter may destroy the semaphore
-  return plain(s);
+  return unrecorded().sem_post(s);
 }
 
 }  // namespace usher::preload

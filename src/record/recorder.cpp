@@ -42,7 +42,7 @@ std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
   if (std::uint32_t(seen >> 32) == epoch) return std::uint32_t(seen);
   const std::uint32_t index = r.head->processes.fetch_add(1, std::memory_order_relaxed);
-  const bool room = index < r.head->room.processes && index < 0xfffe;  // an object's key has 16 bits for it
+  const bool room = index < r.room().processes && index < 0xfffe;  // an object's key has 16 bits for it
   const std::uint64_t mine = std::uint64_t{epoch} << 32 | (room ? index + 1 : 0);
   if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return std::uint32_t(seen);
   if (!room) {
@@ -57,7 +57,7 @@ std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
   p.library.store(table.passes_through ? 0 : 1, std::memory_order_relaxed);
   copy_text(p.lock, table.name);
   // A child takes over its parent's name and mappings: it may be in a sandbox that kills a process that opens a file.
-  if (parent != 0 && parent <= r.head->room.processes)
+  if (parent != 0 && parent <= r.room().processes)
     std::memcpy(p.command, r.file.process(parent - 1).command, sizeof p.command);
   else
     read_command(p.command);
@@ -72,7 +72,7 @@ std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
 /// none.
 std::uint32_t own_slot(recorder& r) {
   record::header& head = *r.head;
-  const std::uint32_t room = head.room.threads;
+  const std::uint32_t room = r.room().threads;
   if (head.threads.load(std::memory_order_relaxed) < room) {
     const std::uint32_t i = head.threads.fetch_add(1, std::memory_order_relaxed);
     if (i < room) return i + 1;
@@ -180,52 +180,23 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   add(least->waited, ticks);
 }
 
-/// Maps the file and begins to record into it. False if it is not a record's file.
-bool open_file(int descriptor, const mutex_table& table) {
-  const long size = syscall(SYS_lseek, descriptor, 0, SEEK_END);
-  if (size < long{sizeof(record::header)}) return false;
-  void* const memory = mmap(nullptr, std::size_t(size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (memory == MAP_FAILED) return false;
-  const record::view file(memory);
-  record::header& head = file.head();
-  void* const own = mmap(nullptr, sizeof(recorder), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (head.magic != record::magic || head.version != record::version || head.size != std::uint64_t(size) ||
-      record::view::size_for(head.room) != head.size || own == MAP_FAILED || table.lock == nullptr) {
-    munmap(memory, std::size_t(size));
-    if (own != MAP_FAILED) munmap(own, sizeof(recorder));
-    return false;
-  }
-  auto* const r = ::new (own) recorder{};
-  r->file = file;
-  r->head = &head;
-  r->objects = &file.object(0);
-  r->details = &file.detail(0);
-  r->most_objects = head.room.objects;
-  r->hold_times = head.hold_times;
-  r->ticks_a_ms = head.ticks_a_ms;
-  r->tsc = head.ticks_are_tsc != 0;
-  add(head.opened, 1);
-  current_recorder.store(r, std::memory_order_release);
-  return true;
-}
-
 }  // namespace
 
-constinit std::atomic<recorder*> current_recorder{nullptr};
-
-recorded_thread* begin_thread(recorder& r) {
+recorded_thread* begin_thread(std::uint64_t recording) {
+  recorder& r = recorder_of(recording);
   recorded_thread& me = this_thread;
   const int saved = errno;
   const std::uint32_t epoch = native::fork_epoch();
   const std::uint32_t process = own_process(r, epoch);
   const std::uint32_t name = process != 0 ? own_slot(r) : 0;
-  recorded_thread then{.of = &r,
+  recorded_thread then{.recording = recording,
+                       .of = &r,
                        .slot = nullptr,
                        .key_base = std::uint64_t{process} << 48,
                        .epoch = epoch,
                        .name = name,
                        .objects = r.objects,
-                       .table = &selected(),
+                       .passes_through = selected().passes_through,
                        .last_object = r.most_objects - 1,
                        .next_sample = 0,
                        .stack = {}};
@@ -340,10 +311,10 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
   if (d == no_room) return nullptr;
   record::header& head = *me.of->head;
   if (d == 0) {
-    const std::uint32_t next = head.details.load(std::memory_order_relaxed) < head.room.details
+    const std::uint32_t next = head.details.load(std::memory_order_relaxed) < me.of->room().details
                                    ? head.details.fetch_add(1, std::memory_order_relaxed)
-                                   : head.room.details;
-    const bool room = next < head.room.details;
+                                   : me.of->room().details;
+    const bool room = next < me.of->room().details;
     if (!room) add(head.dropped.details, 1);
     if (o.detail.compare_exchange_strong(d, room ? next + 1 : no_room, std::memory_order_acq_rel)) {
       d = room ? next + 1 : no_room;
@@ -363,7 +334,7 @@ std::uint32_t take_chain(recorded_thread& me) {
   std::uint64_t hash = process + 1;
   for (unsigned i = 0; i < c.length; i++) hash = (hash ^ c.pc[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
   if (hash == 0) hash = 1;
-  const std::uint32_t mask = r.head->room.chains - 1;
+  const std::uint32_t mask = r.room().chains - 1;
   std::uint32_t i = std::uint32_t(hash >> 20) & mask;
   for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
     record::chain& there = r.file.chain(i);
@@ -397,8 +368,8 @@ void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t 
             std::uint64_t count, std::uint64_t ticks) {
   if (chain == 0) return;
   const std::uint64_t key = record::charge_key(what, kind, whom, chain - 1);
-  const std::uint32_t mask = r.head->room.charges - 1;
-  std::uint32_t i = record::first_place(key, r.head->room.charges);
+  const std::uint32_t mask = r.room().charges - 1;
+  std::uint32_t i = record::first_place(key, r.room().charges);
   for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
     record::charge& c = r.file.charge(i);
     std::uint64_t seen = c.key.load(std::memory_order_relaxed);
@@ -414,7 +385,14 @@ void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t 
 // ---- a wait ------------------------------------------------------------------------------------------------
 
 recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller)
-    : me_(me), of_(*me.of), slot_(*me.slot), object_(o), kind_(kind), epoch_(me.epoch), began_(of_.ticks()) {
+    : me_(me),
+      of_(*me.of),
+      recording_(me.recording),
+      slot_(*me.slot),
+      object_(o),
+      kind_(kind),
+      epoch_(me.epoch),
+      began_(of_.ticks()) {
   recorder& r = of_;
   const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);
   raise_to(o.most_waiting, std::uint32_t(before & record::waiting_count) + 1);
@@ -426,7 +404,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   // A thread's chain is taken once a millisecond; and where the holder of the mutex waits as well, which may be a
   // deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
-  const bool holder_waits = owner != 0 && owner <= r.head->room.threads && kind == record::kind::mutex &&
+  const bool holder_waits = owner != 0 && owner <= r.room().threads && kind == record::kind::mutex &&
                             r.file.thread(owner - 1).waits_for.load(std::memory_order_relaxed) != 0;
   if (began_ >= me.next_sample || holder_waits) {
     chain_ = take_chain(me);
@@ -437,8 +415,8 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
 
 bool recorded_wait::is_current() {
   if (epoch_ != native::fork_epoch()) return false;
-  if (me_.of == &of_ && me_.slot == &slot_) return true;
-  leave();
+  if (current_recording.load(std::memory_order_relaxed) == recording_ && me_.recording == recording_) return true;
+  // The recording has ended, and the addresses may be those of another one's file, which does not know of this wait.
   return false;
 }
 
@@ -483,22 +461,8 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
   charge(*me_.of, record::charged::waiter, kind_, charge_target(me_, object_), chain_, count, sum);
 }
 
-// ---- beginning and end -------------------------------------------------------------------------------------
-
-void record_in(const char* path, const mutex_table& table) {
-  const int saved = errno;
-  // Not open(), which is a cancellation point. If the launcher has ended or has another process number here, the path
-  // may be that of any file: a terminal, a pipe.
-  bool is_open = false;
-  const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (descriptor >= 0) {
-    is_open = open_file(static_cast<int>(descriptor), table);
-    syscall(SYS_close, descriptor);
-  }
-  if (!is_open)
-    if (const int own = inherited_file(path, record::file_name); own >= 0)
-      open_file(own, table);  // the descriptor stays open, for programs that this process starts
-  errno = saved;
+void end_recording(recorder& r) {
+  if (leave_recording(r)) connect();
 }
 
 }  // namespace usher::preload

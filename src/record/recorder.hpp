@@ -1,7 +1,7 @@
 // How `usher stat` records in the program. The file's layout, and which thread writes what: record/format.hpp.
 //
-//     begin      record_in() maps the launcher's file and sets current_recorder. connect_mutexes() has the exported
-//                functions' pointers lead to recorded_lock() …; condition variables and semaphores ask is_recorded().
+//     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the exported
+//                functions' pointers lead to recorded_calls (preload/calls.hpp).
 //     a call     recorded_self() has the thread's slot in the file. find() has the object's entry, in a hash table by
 //                process and address; the first call on an object makes one. Then the call adds to the entry's counts:
 //                recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
@@ -9,14 +9,14 @@
 //                sums and histogram, and charges the thread's call chain (unwind.hpp). That is taken once a millisecond,
 //                and besides if the mutex's holder waits, too, or if the wait was long.
 //     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
-//     end        The launcher clears a word of the file. The next slow path calls end_recording(), which resets the
-//                pointers.
+//     end        The observer clears a word of the file, or no longer writes its heartbeat. The next slow path calls
+//                end_recording(), which resets the pointers.
 //
 // Nothing here allocates, takes a lock, or waits. A signal handler may call what it has interrupted: an entry is
 // claimed by one compare-and-swap, and at worst one call is counted twice or not at all.
 //
 // The calling thread's slot is cached in thread-local storage, together with the fork epoch: in a child it is found to
-// be the parent's. The file is never unmapped, because a thread may be anywhere when the recording ends.
+// be the parent's. The file's addresses stay mapped, because a thread may be anywhere when the recording ends.
 #pragma once
 
 #include <pthread.h>
@@ -35,50 +35,46 @@
 
 namespace usher::preload {
 
-/// The file that this process records into.
+/// Ticks of the processor's time stamp counter, or nanoseconds.
+inline std::uint64_t ticks_of(bool tsc) {
+#if defined(__x86_64__)
+  if (tsc) return __rdtsc();
+#endif
+  (void)tsc;
+  return native::now();
+}
+
+/// The file that this process records into. There is one recorder for each size of the tables, whose addresses and
+/// capacities never change (recording.cpp): `file` to `most_objects`. What changes with each recording is atomic, since
+/// a thread may still be in a call of the last one.
 struct recorder {
   record::view file;
   record::header* head;
   record::object* objects;
   record::detail* details;
   std::uint32_t most_objects;
-  std::uint32_t hold_times;
-  std::uint64_t ticks_a_ms;
-  bool tsc;
+  std::atomic<std::uint32_t> hold_times;
+  std::atomic<std::uint64_t> ticks_a_ms;
+  std::atomic<bool> tsc;
+  std::atomic<bool> attached;               ///< by `usher stat -p`: the file is this process's
   std::atomic<std::uint64_t> process;       ///< fork epoch << 32 | slot + 1
   std::atomic<std::uint64_t> next_maps;     ///< ticks: the mappings are not read again before this time
   std::atomic<std::uint32_t> maps_are_due;  ///< 1: a call found that they should be read, but it was too early
 
-  std::uint64_t ticks() const {
-#if defined(__x86_64__)
-    if (tsc) return __rdtsc();
-#endif
-    return native::now();
-  }
+  const record::capacities& room() const { return file.room(); }
+  std::uint64_t ticks() const { return ticks_of(tsc.load(std::memory_order_relaxed)); }
 };
 
+/// The number of the recording, and below it that of its recorder + 1; 0: nothing is recorded.
+[[gnu::visibility("hidden")]] extern constinit std::atomic<std::uint64_t> current_recording;
+inline constexpr unsigned recorder_bits = 8;
+
+recorder& recorder_of(std::uint64_t recording);
 /// Null: nothing is recorded.
-extern constinit std::atomic<recorder*> current_recorder;
-
-inline bool is_recorded() {
-  return current_recorder.load(std::memory_order_relaxed) != nullptr;
-}
-
-/// Calls set(is_recorded()), again if the answer has changed meanwhile: several threads may do this at once, while one
-/// of them begins or ends a recording. By the fences, a thread whose second load finds the old value has written before
-/// the thread that changes it writes.
-template <class F>
-void as_recorded(F set) {
-  const recorder* seen;
-  do {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    seen = current_recorder.load(std::memory_order_relaxed);
-    set(seen != nullptr);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  } while (current_recorder.load(std::memory_order_relaxed) != seen);
-}
+recorder* recorder_in_use();
 
 struct alignas(64) recorded_thread {
+  std::uint64_t recording;  ///< in which these fields are valid
   recorder* of;
   record::thread_slot* slot;  ///< null: there was no room, and the thread is not recorded
   std::uint64_t key_base;     ///< the bits of an object's key above the address: the process
@@ -86,7 +82,7 @@ struct alignas(64) recorded_thread {
   std::uint32_t name;         ///< slot + 1, as `owner` has it
   // Copies of what a lock call needs of the recorder and of the selection, on the cache line that it reads anyway.
   record::object* objects;
-  const mutex_table* table;
+  bool passes_through;
   std::uint32_t last_object;  ///< of the table, which has a power of two of them
   std::uint64_t
       next_sample;  ///< ticks: before, only a long wait, or one for a holder that waits, too, has its chain taken
@@ -112,14 +108,14 @@ inline constinit thread_local recorded_thread this_thread{};
 inline constexpr std::uint32_t no_room = ~std::uint32_t{0};  ///< in object::detail: the table was full
 
 /// The calling thread's fields, or null if it is not recorded.
-[[gnu::cold, gnu::noinline]] recorded_thread* begin_thread(recorder& r);
+[[gnu::cold, gnu::noinline]] recorded_thread* begin_thread(std::uint64_t recording);
 inline recorded_thread* recorded_self() {
-  recorder* const r = current_recorder.load(std::memory_order_acquire);
-  if (r == nullptr) [[unlikely]]
+  const std::uint64_t recording = current_recording.load(std::memory_order_acquire);
+  if (recording == 0) [[unlikely]]
     return nullptr;
   recorded_thread& me = this_thread;
-  if (me.of != r || me.epoch != native::fork_epoch()) [[unlikely]]
-    return begin_thread(*r);
+  if (me.recording != recording || me.epoch != native::fork_epoch()) [[unlikely]]
+    return begin_thread(recording);
   return me.slot != nullptr ? &me : nullptr;
 }
 
@@ -224,6 +220,7 @@ class recorded_wait {
 
   recorded_thread& me_;
   recorder& of_;  ///< me_.of may be another one at the end of the wait
+  std::uint64_t recording_;
   record::thread_slot& slot_;
   record::object& object_;
   record::kind kind_;
@@ -231,13 +228,22 @@ class recorded_wait {
   std::uint64_t began_, ended_ = 0;
 };
 
-/// Begins to record into the file of that path, if it is a record's file.
-void record_in(const char* path, const mutex_table& table);
+// ---- recording.cpp -----------------------------------------------------------------------------------------
 
-/// Ends the recording in this process, after the launcher has cleared `enabled` in the file.
+/// Begins to record into the file of that path, if it is a record's file.
+void record_in(const char* path);
+
+/// Whether an observer asks for a recording, and begins it.
+bool has_request();
+void record_as_requested();
+
+/// Whether the recording is over: its observer has cleared `enabled` in the file, or gives no more sign of life. For slow
+/// paths.
+[[gnu::cold, gnu::noinline]] bool has_ended(const recorder& r);
+/// Ends it in this process. False: it has ended already.
+bool leave_recording(recorder& r);
+
+/// Ends the recording in this process, and sets the exported functions' pointers.
 [[gnu::cold, gnu::noinline]] void end_recording(recorder& r);
-inline bool has_ended(const recorder& r) {
-  return r.head->enabled.load(std::memory_order_relaxed) == 0;
-}
 
 }  // namespace usher::preload

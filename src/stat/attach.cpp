@@ -1,175 +1,297 @@
 #include "stat/attach.hpp"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <link.h>
+#include <linux/magic.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <thread>
 #include <vector>
 
 #include "cli/process/running_process.hpp"
+#include "preload/status_record.hpp"
 #include "record/attach_point.hpp"
+#include "record/format.hpp"
+#include "stat/in_child.hpp"
+#include "stat/stopped_process.hpp"
+#include "stat/system_call_filter.hpp"
+#include "stat/target_memory.hpp"
+
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
 
 namespace usher::cli::stat {
 namespace {
 
-namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using preload::attach_failure;
 using preload::attach_point;
+using preload::attach_request;
 
-constexpr const char* symbol = "usher_attach_v1";
+constexpr auto shortly = 10s;           // for all that needs no call of the process
+constexpr auto heartbeat_watched = 2s;  // an observer's beats more often
+constexpr auto heartbeat_period = 50ms;
 
-/// A file that the destructor closes.
-class descriptor {
- public:
-  descriptor(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC)) {}
-  ~descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  bool is_open() const { return fd_ >= 0; }
-  template <class T>
-  bool read(std::uint64_t at, T& to) const {
-    return pread(fd_, &to, sizeof to, static_cast<off_t>(at)) == ssize_t{sizeof to};
-  }
-  bool write(std::uint64_t at, const void* from, std::size_t n) const {
-    return pwrite(fd_, from, n, static_cast<off_t>(at)) == static_cast<ssize_t>(n);
-  }
-
- private:
-  int fd_;
-};
-
-/// The offset of the symbol in the library; 0: it has none. Found in the dynamic symbols, which a stripped file keeps.
-std::uint64_t offset_of_symbol(const descriptor& file) {
-  ElfW(Ehdr) header;
-  if (!file.read(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
-  for (unsigned i = 0; i < header.e_shnum; ++i) {
-    ElfW(Shdr) section, strings;
-    if (!file.read(header.e_shoff + std::uint64_t{i} * sizeof section, section)) return 0;
-    if (section.sh_type != SHT_DYNSYM || section.sh_entsize != sizeof(ElfW(Sym))) continue;
-    if (!file.read(header.e_shoff + std::uint64_t{section.sh_link} * sizeof strings, strings)) return 0;
-    for (std::uint64_t at = 0; at + sizeof(ElfW(Sym)) <= section.sh_size; at += sizeof(ElfW(Sym))) {
-      ElfW(Sym) s;
-      char name[32] = {};
-      if (!file.read(section.sh_offset + at, s) || s.st_size != sizeof(attach_point)) continue;
-      if (file.read(strings.sh_offset + s.st_name, name) && std::strncmp(name, symbol, std::strlen(symbol) + 1) == 0)
-        return s.st_value;
-    }
-  }
-  return 0;
+std::uint64_t monotonic_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1000000000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// All threads of a process, stopped during the lifetime of the object. A signal that was about to be delivered to one of them is
-/// delivered at the end.
-class stopped_process {
- public:
-  explicit stopped_process(pid_t pid) {
-    for (bool more = true; more && error_ == 0;) {
-      more = false;
-      std::error_code gone;
-      for (fs::directory_iterator i(fmt::format("/proc/{}/task", pid), gone), end; !gone && i != end;
-           i.increment(gone)) {
-        pid_t tid = 0;
-        const std::string name = i->path().filename().string();
-        std::from_chars(name.data(), name.data() + name.size(), tid);
-        if (is_known(tid)) continue;
-        more = stop(tid, pid) || more;
-      }
-    }
-    if (threads_.empty() && error_ == 0) error_ = ESRCH;
-  }
-  ~stopped_process() {
-    for (const thread& t : threads_)
-      ptrace(PTRACE_DETACH, t.tid, nullptr, reinterpret_cast<void*>(static_cast<std::intptr_t>(t.signal)));
-  }
-  stopped_process(const stopped_process&) = delete;
-  stopped_process& operator=(const stopped_process&) = delete;
-  int error() const { return error_; }
+std::string text_of(const attach_point::text& t) {
+  return std::string(t.data(), strnlen(t.data(), t.size()));
+}
 
- private:
-  struct thread {
-    pid_t tid;
-    int signal;
-  };
-  bool is_known(pid_t tid) const {
-    for (const thread& t : threads_)
-      if (t.tid == tid) return true;
-    return false;
-  }
-  /// False if the thread has ended or may not be stopped.
-  bool stop(pid_t tid, pid_t pid) {
-    if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
-      if (errno != ESRCH || tid == pid) error_ = errno;
-      return false;
-    }
-    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
-    int status = 0;
-    while (waitpid(tid, &status, __WALL) < 0)
-      if (errno != EINTR) return false;
-    if (!WIFSTOPPED(status)) return false;  // it has ended
-    const bool by_us = status >> 16 == PTRACE_EVENT_STOP;
-    threads_.push_back({tid, by_us ? 0 : WSTOPSIG(status)});
-    return true;
-  }
+/// A message for a library that this command does not work with.
+std::string other_version(pid_t pid, const std::string& its) {
+  return fmt::format(
+      "process {} runs under Usher {}, and this command is of {}: use the command that belongs to it, or "
+      "start the process anew",
+      pid, its.empty() ? "of another version" : its, USHER_VERSION);
+}
 
-  std::vector<thread> threads_;
-  int error_ = 0;
+/// Whether somebody writes this word of the process: a living observer does.
+bool beats(const target_memory& memory, std::uint64_t at) {
+  std::uint64_t first = 0, now = 0;
+  if (!memory.read(at, first)) return false;
+  const auto until = std::chrono::steady_clock::now() + heartbeat_watched;
+  while (std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(20ms);
+    if (memory.read(at, now) && now != first) return true;
+  }
+  return false;
+}
+
+/// Whether a living observer records the process, or waits for its next call.
+bool is_observed(const target_memory& memory, std::uint64_t at, const attach_point& p) {
+  if (const std::uint64_t file = p.file.load(); file != 0) {
+    std::uint32_t enabled = 0;
+    if (memory.read(file + offsetof(record::header, enabled), enabled) && enabled != 0 &&
+        beats(memory, file + offsetof(record::header, heartbeat)))
+      return true;
+  }
+  return p.request.number != p.answered.load() && beats(memory, at + offsetof(attach_point, heartbeat));
+}
+
+/// Whether its monotonic clock is this process's. Unreadable: assumed.
+bool has_our_time(pid_t pid) {
+  struct stat its {
+  }, ours{};
+  return ::stat(fmt::format("/proc/{}/ns/time", pid).c_str(), &its) != 0 || ::stat("/proc/self/ns/time", &ours) != 0 ||
+         its.st_ino == ours.st_ino;
+}
+
+/// What the child that examines the process found out.
+struct examined {
+  std::uint64_t point;
+  std::uint32_t request;
 };
+
+/// The version of a library that has no attach point of this layout.
+std::string version_of(const target_memory& memory, const loaded_library& library) {
+  preload::status_record status{};
+  const auto at = memory.find(library, preload::status_record::expected.data());
+  if (!at || !memory.read(*at, &status, sizeof status)) return "";
+  return std::string(status.version.data(), strnlen(status.version.data(), status.version.size()));
+}
+
+/// An error message, or the bytes of an `examined`.
+std::string examine(pid_t pid) {
+  const auto library = library_of(pid);
+  if (!library)
+    return fmt::format(
+        "process {} does not run under Usher: start it by usher run -- CMD (usher run --lock pthread -- CMD keeps the "
+        "C "
+        "library's locks)",
+        pid);
+  const target_memory memory(pid);
+  const auto at = memory.find(*library, attach_point::expected.data());
+  alignas(attach_point) char bytes[sizeof(attach_point)];
+  if (!at || !memory.read(*at, bytes, sizeof bytes)) {
+    if (errno == EPERM) return refusal(pid);
+    return other_version(pid, version_of(memory, *library));
+  }
+  const auto& p = *reinterpret_cast<const attach_point*>(bytes);
+  if (text_of(p.version) != USHER_VERSION || p.format != record::version || p.calls == 0 ||
+      p.calls > attach_point::most_calls)
+    return other_version(pid, text_of(p.version));
+  if (is_observed(memory, *at, p))
+    return fmt::format("process {} is being recorded by another usher stat: wait for its end", pid);
+  const examined found{*at, p.request.number};
+  return std::string(1, '\0') + std::string(reinterpret_cast<const char*>(&found), sizeof found);
+}
+
+/// The reason not to ask a process with system-call filters. In the child that has stopped its threads.
+std::string objection_to_filters(const std::vector<pid_t>& threads) {
+  std::vector<filter_program> last;
+  const auto same = [](const filter_program& a, const filter_program& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+  };
+  for (const pid_t tid : threads) {
+    const auto filters = filters_of(tid);
+    if (!filters)
+      return fmt::format(
+          "it has a system-call filter, which may kill it for what a recording does, and {}: start it by usher stat -- "
+          "CMD, or, if the filter permits the calls of docs/security.md, add --trust-filter",
+          errno == EACCES ? "only root may read it"
+                          : fmt::format("this kernel does not show it ({})", std::strerror(errno)));
+    if (std::equal(filters->begin(), filters->end(), last.begin(), last.end(), same)) continue;
+    if (const std::string why = objection_of(*filters); !why.empty())
+      return fmt::format("it has a system-call filter, and {}: start it by usher stat -- CMD", why);
+    last = *filters;
+  }
+  return "";
+}
 
 }  // namespace
 
-std::string attach(pid_t pid, const std::string& file_path) {
-  if (kill(pid, 0) != 0 && errno == ESRCH) return fmt::format("there is no process {}", pid);
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
-  if (maps.peek() == std::ifstream::traits_type::eof())
-    return fmt::format("process {} belongs to another user, or has no memory of its own: try as that user or as root",
-                       pid);
-  const auto ours = library_of(pid);
-  if (!ours)
-    return fmt::format(
-        "process {} does not run under Usher: start it by usher run -- CMD (usher run --lock pthread -- CMD "
-        "keeps the C library's locks)",
-        pid);
-  const descriptor file(path_in(pid, ours->path), O_RDONLY);
-  const std::uint64_t offset = file.is_open() && !ours->is_deleted ? offset_of_symbol(file) : 0;
-  if (offset == 0)
-    return fmt::format(
-        "process {} has another version of Usher's library ({}), or it was replaced since: start it anew", pid,
-        ours->path);
-  attach_point point;
-  if (file_path.size() >= sizeof point.path) return fmt::format("the file's path is too long: {}", file_path);
+attachment::attachment(pid_t pid, const attach_options& options)
+    : pid_(pid), options_(options), process_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
 
-  const stopped_process stopped(pid);
-  if (stopped.error() != 0)
+attachment::~attachment() {
+  if (process_ >= 0) close(process_);
+}
+
+/// In a child, with all threads stopped. `before`: the request's number as it was examined.
+std::string attachment::write_request(std::uint32_t before) const {
+  const target_memory memory(pid_);
+  alignas(attach_point) char bytes[sizeof(attach_point)];
+  const auto failed = [this](const char* what) {
+    return fmt::format("the memory of process {} cannot be {}: {}", pid_, what, std::strerror(errno));
+  };
+  if (!memory.read(point_, bytes, sizeof bytes)) return failed("read");
+  const auto& p = *reinterpret_cast<const attach_point*>(bytes);
+  if (p.request.number != before)
+    return fmt::format("process {} is being recorded by another usher stat: wait for its end", pid_);
+  if (p.calls == 0 || p.calls > attach_point::most_calls) return other_version(pid_, text_of(p.version));
+  std::uint64_t pointers[attach_point::most_calls];
+  const std::size_t size = p.calls * sizeof pointers[0];
+  if (!memory.read(reinterpret_cast<std::uint64_t>(p.first_calls), pointers, size)) return failed("read");
+  const attach_request request{before + 1, options_.record.objects, options_.record.hold_times ? 1u : 0u,
+                               clock_.is_tsc() ? 1u : 0u, clock_.ticks_a_ms()};
+  const std::uint64_t now = monotonic_ns();
+  const bool written = memory.write(point_ + offsetof(attach_point, heartbeat), &now, sizeof now) &&
+                       memory.write(point_ + offsetof(attach_point, request), &request, sizeof request) &&
+                       memory.write(reinterpret_cast<std::uint64_t>(p.current_calls), pointers, size);
+  return written ? "" : failed("written");
+}
+
+std::string attachment::ask(const interruption& interrupted) {
+  if (const std::string error = objection_to_modes(pid_, has_filter_); !error.empty())
+    return fmt::format("process {} cannot be recorded: {}", pid_, error);
+  if (!clock_.is_tsc() && !has_our_time(pid_))
+    return fmt::format("process {} is in another time namespace, and this machine has no clock that is the same there",
+                       pid_);
+  const auto found = in_child([this] { return examine(pid_); }, shortly, interrupted);
+  if (!found) return fmt::format("process {} could not be examined: interrupted, or its memory does not answer", pid_);
+  examined e{};
+  if (found->empty() || found->front() != '\0' || found->size() != 1 + sizeof e) return *found;
+  std::memcpy(&e, found->data() + 1, sizeof e);
+  point_ = e.point;
+  number_ = e.request + 1;
+  const bool ask_filter = has_filter_ && !options_.trust_filter;
+  stand_still s;
+  for (int attempt = 0; attempt < 20; attempt++) {
+    s = while_stopped(
+        pid_,
+        [&](const std::vector<pid_t>& threads) {
+          if (ask_filter)
+            if (std::string why = objection_to_filters(threads); !why.empty()) return why;
+          return write_request(e.request);
+        },
+        interrupted);
+    // Another observer may be stopping the threads at this very moment.
+    if (!s.is_busy || interrupted()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + getpid() % 7));
+  }
+  stopped_seconds_ = s.seconds;
+  stopped_threads_ = s.threads;
+  if (s.error.empty()) return "";
+  if (s.is_busy)
     return fmt::format(
         "process {} may not be stopped for a moment: {} (it takes what a debugger takes: root, or "
         "kernel.yama.ptrace_scope=0, and no other debugger)",
-        pid, std::strerror(stopped.error()));
-  const descriptor memory(fmt::format("/proc/{}/mem", pid), O_RDWR);
-  const std::uint64_t at = ours->begin + offset;
-  if (!memory.is_open() || !memory.read(at, point) || point.magic != attach_point::expected)
-    return fmt::format("the memory of process {} cannot be read: {}", pid, std::strerror(errno));
-  char path[sizeof point.path] = {};
-  std::memcpy(path, file_path.data(), file_path.size());
-  const std::uint32_t wanted = 1;
-  bool written = memory.write(at + offsetof(attach_point, path), path, sizeof path) &&
-                 memory.write(at + offsetof(attach_point, wanted), &wanted, sizeof wanted);
-  for (const auto& p : point.pointers)
-    written = written && memory.write(reinterpret_cast<std::uint64_t>(p.where), &p.first, sizeof p.first);
-  written =
-      written && memory.write(reinterpret_cast<std::uint64_t>(point.owner), &point.undecided, sizeof point.undecided);
-  return written ? "" : fmt::format("the memory of process {} cannot be written: {}", pid, std::strerror(errno));
+        pid_, s.error);
+  return fmt::format("process {} cannot be recorded: {}", pid_, s.error);
+}
+
+std::unique_ptr<record_file> attachment::take(std::chrono::milliseconds limit, const interruption& interrupted) {
+  struct answer {
+    std::int32_t descriptor, error;
+    std::uint32_t failed;
+  };
+  const auto found = in_child(
+      [this] {
+        const target_memory memory(pid_);
+        alignas(attach_point) char bytes[sizeof(attach_point)];
+        auto next_beat = std::chrono::steady_clock::now();
+        auto pause = 500us;
+        while (memory.read(point_, bytes, sizeof bytes)) {
+          const auto& p = *reinterpret_cast<const attach_point*>(bytes);
+          if (p.answered.load() == number_) {
+            const answer a{p.descriptor.load(), p.error.load(), p.failed_call.load()};
+            return std::string(reinterpret_cast<const char*>(&a), sizeof a);
+          }
+          if (std::chrono::steady_clock::now() >= next_beat) {
+            const std::uint64_t now = monotonic_ns();
+            memory.write(point_ + offsetof(attach_point, heartbeat), &now, sizeof now);
+            next_beat = std::chrono::steady_clock::now() + heartbeat_period;
+          }
+          std::this_thread::sleep_for(pause);
+          pause = std::min(pause * 2, 8000us);
+        }
+        return std::string();
+      },
+      limit, interrupted);
+  answer a{};
+  if (!found || found->size() != sizeof a) return nullptr;
+  std::memcpy(&a, found->data(), sizeof a);
+  if (a.failed != 0) {
+    constexpr const char* steps[] = {"", "make a file in memory", "resize it", "seal it", "map it", "use it"};
+    error_ = fmt::format("process {} could not {}: {}", pid_, a.failed < std::size(steps) ? steps[a.failed] : "record",
+                         a.error != 0 ? std::strerror(a.error) : "no room");
+    return nullptr;
+  }
+  return take_file(a.descriptor);
+}
+
+/// The process may have put any file under this number. On kernels before 5.6 the file is opened anew, after it was seen to
+/// be a regular file in memory: opening a device or a pipe would have effects.
+std::unique_ptr<record_file> attachment::take_file(int number) {
+  int own = process_ >= 0 ? static_cast<int>(syscall(SYS_pidfd_getfd, process_, number, 0)) : -1;
+  if (own < 0 && (process_ < 0 || errno == ENOSYS || errno == EPERM)) {
+    const int handle = open(fmt::format("/proc/{}/fd/{}", pid_, number).c_str(), O_PATH | O_CLOEXEC);
+    struct stat s {};
+    struct statfs f {};
+    if (handle >= 0 && fstat(handle, &s) == 0 && S_ISREG(s.st_mode) && fstatfs(handle, &f) == 0 &&
+        f.f_type == TMPFS_MAGIC)
+      own = open(fmt::format("/proc/self/fd/{}", handle).c_str(), O_RDWR | O_CLOEXEC);
+    const int error = errno;
+    if (handle >= 0) close(handle);
+    errno = error;
+  }
+  if (own < 0) {
+    error_ = fmt::format("the record of process {} cannot be taken over: {}", pid_, std::strerror(errno));
+    return nullptr;
+  }
+  try {
+    auto file = record_file::taken(own, options_.record);
+    file->live().head().taken.store(1);
+    return file;
+  } catch (const std::exception& e) {
+    error_ = fmt::format("the record of process {} cannot be used: {}", pid_, e.what());
+    return nullptr;
+  }
 }
 
 }  // namespace usher::cli::stat

@@ -169,23 +169,26 @@ nlohmann::ordered_json as_json(const report& r) {
   for (const row& i : r.rows) rows.push_back(json_of(i));
   for (const deadlock& d : r.deadlocks) deadlocks.push_back(json_of(d));
   for (const std::string& remark : r.remarks) remarks.push_back(valid(remark));
-  return {{"version", json_version},
-          {"usher", valid(r.usher)},
-          {"command", std::move(command)},
-          {"pid", r.pid},
-          {"lock", valid(r.lock)},
-          {"seconds", r.seconds},
-          {"processes", r.processes},
-          {"threads", r.threads},
-          {"thread_seconds", r.thread_seconds},
-          {"waited", {{"mutex", r.waited[0]}, {"condition", r.waited[1]}, {"semaphore", r.waited[2]}}},
-          {"rule", text_or_null(r.rule)},
-          {"verdict", text_or_null(r.verdict)},
-          {"next", text_or_null(r.next)},
-          {"deadlocks", std::move(deadlocks)},
-          {"others_cpu_share", or_null(r.others_cpu_share)},
-          {"remarks", std::move(remarks)},
-          {"rows", std::move(rows)}};
+  return {
+      {"version", json_version},
+      {"usher", valid(r.usher)},
+      {"command", std::move(command)},
+      {"pid", r.pid},
+      {"lock", valid(r.lock)},
+      {"seconds", r.seconds},
+      {"processes", r.processes},
+      {"threads", r.threads},
+      {"thread_seconds", r.thread_seconds},
+      {"waited", {{"mutex", r.waited[0]}, {"condition", r.waited[1]}, {"semaphore", r.waited[2]}}},
+      {"rule", text_or_null(r.rule)},
+      {"verdict", text_or_null(r.verdict)},
+      {"next", text_or_null(r.next)},
+      {"deadlocks", std::move(deadlocks)},
+      {"attached",
+       r.attached ? json{{"stopped_seconds", r.attached->seconds}, {"stopped_threads", r.attached->threads}} : json()},
+      {"others_cpu_share", or_null(r.others_cpu_share)},
+      {"remarks", std::move(remarks)},
+      {"rows", std::move(rows)}};
 }
 
 }  // namespace usher::cli::stat

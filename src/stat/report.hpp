@@ -131,6 +131,12 @@ struct deadlock {
   double seconds = 0;  ///< so far
 };
 
+/// What attaching did to the process.
+struct attach_cost {
+  double seconds = 0;  ///< from the first thread's stop until the last one went on
+  unsigned threads = 0;
+};
+
 struct report {
   std::vector<std::string> command;
   std::int64_t pid = 0;
@@ -138,6 +144,7 @@ struct report {
   double seconds = 0;    ///< duration of the recording
   bool runs_on = false;  ///< it did not end by itself: it still runs, or a signal or --duration ended it
   std::optional<double> others_cpu_share;  ///< of the CPU time meanwhile; nullopt: not known
+  std::optional<attach_cost> attached;     ///< nullopt: it was started by this command
   unsigned processes = 0, threads = 0;
   double thread_seconds = 0;  ///< sum of all threads' lifetimes
   double waited[3] = {};      ///< sum over all threads, by kind − 1

@@ -9,11 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <stdexcept>
 #include <system_error>
 
 #include "cli/process/files.hpp"
@@ -22,8 +20,6 @@
 
 namespace usher::cli::stat {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// The ids of a line: "Uid: real effective saved file-system".
 std::vector<unsigned> ids(pid_t pid, const char* field) {
@@ -35,28 +31,6 @@ bool is_library(std::string_view path) {
   if (path.ends_with(" (deleted)")) path.remove_suffix(std::string_view(" (deleted)").size());
   const std::string_view name = file_name(path);
   return name == "libusher.so" || name.starts_with("libusher.so.");
-}
-
-bool is_same_namespace(pid_t pid, const char* kind) {
-  std::error_code error;
-  const fs::path mine = fs::read_symlink(fmt::format("/proc/self/ns/{}", kind), error);
-  const fs::path its = fs::read_symlink(fmt::format("/proc/{}/ns/{}", pid, kind), error);
-  return error || mine == its;  // unreadable: assumed to be the same
-}
-
-std::uint64_t capabilities(const std::string& process, const char* set) {
-  return std::strtoull(status_field(process, set).c_str(), nullptr, 16);
-}
-
-/// Whether the kernel lets the process open a descriptor of this one through /proc: all its user and group ids are the same, it has all
-/// capabilities of this process, and both are in the same namespaces for files and processes.
-bool may_open_ours(pid_t pid) {
-  for (const unsigned id : ids(pid, "Uid"))
-    if (id != geteuid()) return false;
-  for (const unsigned id : ids(pid, "Gid"))
-    if (id != getegid()) return false;
-  const std::uint64_t ours = capabilities("self", "CapPrm"), its = capabilities(std::to_string(pid), "CapEff");
-  return (ours & ~its) == 0 && is_same_namespace(pid, "pid") && is_same_namespace(pid, "mnt");
 }
 
 }  // namespace
@@ -97,12 +71,6 @@ std::string why_not(pid_t pid) {
 bool is_stopped(pid_t pid) {
   const std::string state = status_field(std::to_string(pid), "State");
   return state.starts_with('T') || state.starts_with('t');
-}
-
-std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o) {
-  if (may_open_ours(pid)) return std::make_unique<record_file>(o);
-  throw std::runtime_error(
-      fmt::format("process {} cannot open a record of this process: another user's, or in other namespaces", pid));
 }
 
 std::vector<std::string> command_of(pid_t pid) {

@@ -1,14 +1,11 @@
-// A running process: whether it can be recorded, and a record that it can open.
+// A running process: whether it can be recorded.
 #pragma once
 
 #include <sys/types.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "cli/process/record_file.hpp"
 
 namespace usher::cli::stat {
 
@@ -17,9 +14,6 @@ std::string why_not(pid_t pid);
 
 /// Whether a signal or a debugger has stopped the process, so that it makes no calls.
 bool is_stopped(pid_t pid);
-
-/// A record that the process can open, which must have this process's user, rights and namespaces. Throws std::runtime_error.
-std::unique_ptr<record_file> record_for(pid_t pid, const record_options& o);
 
 /// The words of its command line.
 std::vector<std::string> command_of(pid_t pid);

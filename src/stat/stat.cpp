@@ -35,6 +35,7 @@
 #include "stat/json.hpp"
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"
+#include "stat/remote_symbols.hpp"
 #include "stat/rules.hpp"
 #include "stat/running.hpp"
 #include "stat/symbols.hpp"
@@ -58,6 +59,7 @@ struct stat_options {
   double duration = 0;
   std::size_t top = 10;
   bool details = false;
+  bool trust_filter = false;
   record_options record;
   std::string json, pprof, folded, output;
 };
@@ -134,18 +136,50 @@ class sample_timer {
   steady_clock::time_point next_ = steady_clock::now() + sample_period;
 };
 
+/// The signals that end a recording of a running process.
+class ending {
+ public:
+  explicit ending(const stat::signal_queue& signals) : signals_(signals) {}
+  /// Whether one has come, or comes within this time.
+  bool comes_within(std::chrono::nanoseconds time) {
+    if (came_) return true;
+    const auto signal = signals_.next(time);
+    if (!signal || signal->si_signo == SIGCHLD || signals_.was_ignored(signal->si_signo)) return false;
+    if (signal->si_signo != SIGINT) status_ = 128 + signal->si_signo;  // ^C ends the recording normally
+    came_ = true;
+    return true;
+  }
+  bool came() const { return came_; }
+  int status() const { return status_; }
+  void let_go() const { signals_.let_go(); }
+
+ private:
+  const stat::signal_queue& signals_;
+  bool came_ = false;
+  int status_ = 0;
+};
+
+struct running_process {
+  pid_t pid;
+  std::vector<std::string> command;
+  stat::process_place place;
+  stat::attach_cost cost;
+  const stat::process_watch& watch;
+};
+
 /// One recording and its report.
 class recording {
  public:
   recording(const stat_options& o, outputs& files, record_file& file)
-      : options_(o), files_(files), file_(file), watch_(file) {}
+      : options_(o), files_(files), file_(file), watch_(file, naming()) {}
 
   /// Runs the command. The exit status.
   int run(char** command, const preload_library& library, const lock_table& lock, const stat::signal_queue& signals);
-  /// Records a running process. The exit status.
-  int attach(const stat::signal_queue& signals);
+  /// Records a running process, which has made this record. The exit status.
+  int observe(const running_process& p, const time_limit& limit, ending& end);
 
  private:
+  stat::watch::name_source naming();
   void end_recording();
   void note_others(double cpu_share);
   std::string lock_of_processes(const record::view& record) const;
@@ -155,15 +189,24 @@ class recording {
   const stat_options& options_;
   outputs& files_;
   record_file& file_;
+  stat::process_place place_ = stat::process_place::own();  ///< where the recorded program sees its files
   stat::watch watch_;
   std::optional<std::uint64_t> end_;  ///< ticks, when the recording ended
   std::vector<std::string> command_;
   pid_t pid_ = 0;
   std::string lock_;
   bool runs_on_ = false;  ///< as report::runs_on
+  std::optional<stat::attach_cost> attached_;
   std::optional<double> others_cpu_share_;
   std::vector<std::string> remarks_;
 };
+
+/// For the lines on deadlocks, while the program runs: they may take 10 s in all (chosen) from the sampling.
+stat::watch::name_source recording::naming() {
+  auto budget = std::make_shared<stat::name_budget>();
+  budget->seconds_a_file = budget->seconds = 10;
+  return [this, budget](record::view v) { return stat::names_of(v, {}, place_, budget); };
+}
 
 void recording::end_recording() {
   if (end_) return;
@@ -232,34 +275,37 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   return write_report(by_us ? 0 : program.exit_status());
 }
 
-int recording::attach(const stat::signal_queue& signals) {
-  pid_ = options_.pid;
-  command_ = stat::command_of(pid_);
+int recording::observe(const running_process& p, const time_limit& limit, ending& end) {
+  pid_ = p.pid;
+  command_ = p.command;
+  place_ = p.place;
+  attached_ = p.cost;
   runs_on_ = true;
+  sample_timer timer(watch_);
   const foreign_cpu others;
   const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
-  const stat::process_watch process(pid_);
-  if (const std::string error = stat::attach(pid_, file_.path()); !error.empty()) {
-    report_error("stat: {}", error);
-    return cannot_be_recorded;
-  }
-  const time_limit limit = after(options_.duration);
-  int status = 0;
-  sample_timer timer(watch_);
-  while (!process.has_ended() && !is_over(limit)) {
+  while (!p.watch.has_ended() && !is_over(limit) && file_.given_up() == record::given_up::no) {
+    file_.beat();
     if (timer.is_due()) timer.sample();
-    const auto signal = signals.next(timer.left(limit));
-    if (!signal || signal->si_signo == SIGCHLD || signals.was_ignored(signal->si_signo)) continue;
-    if (signal->si_signo != SIGINT) status = 128 + signal->si_signo;  // ^C ends the recording normally
-    break;
+    if (end.comes_within(timer.left(limit))) break;
   }
   end_recording();
-  signals.let_go();
+  if (file_.given_up() == record::given_up::for_silence) {
+    report_error("stat: process {} has ended the recording and freed it, because this command did not run for 10 s",
+                 pid_);
+    return cannot_be_recorded;
+  }
+  if (file_.given_up() == record::given_up::for_another)
+    remarks_.push_back(
+        "Another usher stat took the place of this one, which did not run for a while: the recording ended then.");
+  end.let_go();
   const std::optional<double> cpu_after = stat::cpu_seconds_of(pid_);
   // The CPU time of several processes is not known.
   if (cpu_before && cpu_after && sum_of(file_.copy().view()).processes == 1)
     note_others(others.share(*cpu_after - *cpu_before));
-  return write_report(status);
+  const int status = write_report(end.status());
+  file_.discard();
+  return status;
 }
 
 /// The reason why there is no table, in one line; empty if there is one.
@@ -307,11 +353,11 @@ std::string recording::lock_of_processes(const record::view& record) const {
 int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
   const record_copy copy = file_.copy();
-  stat::symbols names(copy.view());
+  const std::unique_ptr<stat::symbols> names = stat::names_of(copy.view(), {}, place_);
   // Files contain the stacks of all rows.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
   stat::report r =
-      stat::read_report(copy.view(), time, names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
+      stat::read_report(copy.view(), time, *names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
   r.command = command_;
   r.pid = pid_;
   const std::string lock = lock_of_processes(copy.view());
@@ -320,8 +366,9 @@ int recording::write_report(int status) {
   r.seconds = time.seconds(time.end - time.begin);
   r.runs_on = runs_on_;
   r.others_cpu_share = others_cpu_share_;
+  r.attached = attached_;
   r.deadlocks = watch_.deadlocks();
-  r.remarks.insert(r.remarks.end(), remarks_.begin(), remarks_.end());
+  for (const auto& more : {remarks_, names->remarks()}) r.remarks.insert(r.remarks.end(), more.begin(), more.end());
   const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
   if (!nothing.empty()) r.remarks.insert(r.remarks.begin(), nothing);
   stat::judge(r);
@@ -352,6 +399,34 @@ std::string no_duration(const std::string& text) {
   return good ? "" : fmt::format("'{}' is no number of seconds above 0", text);
 }
 
+int record_process(const stat_options& o, outputs& files, const stat::signal_queue& signals) {
+  const stat::process_watch watch(o.pid);
+  running_process process{o.pid, stat::command_of(o.pid), stat::place_of(o.pid), {}, watch};
+  ending end(signals);
+  const auto interrupted = [&end] { return end.comes_within({}); };
+  stat::attachment attachment(o.pid, {o.record, o.trust_filter});
+  std::string error = attachment.ask(interrupted);
+  const time_limit limit = after(o.duration);
+  std::unique_ptr<record_file> file;
+  if (error.empty()) {
+    const auto left = limit ? std::chrono::duration_cast<std::chrono::milliseconds>(*limit - steady_clock::now())
+                            : std::chrono::milliseconds(std::chrono::hours(24 * 365));
+    file = attachment.take(left, [&] { return interrupted() || watch.has_ended(); });
+    error = attachment.error();
+  }
+  if (!error.empty() && end.came()) {
+    report_error("stat: nothing was recorded: interrupted");
+    return end.status();
+  }
+  if (!error.empty()) {
+    report_error("stat: {}", error);
+    return cannot_be_recorded;
+  }
+  process.cost = {attachment.stopped_seconds(), attachment.stopped_threads()};
+  if (file == nullptr) file = std::make_unique<record_file>(o.record);  // without any call
+  return recording(o, files, *file).observe(process, limit, end);
+}
+
 int carry_out(const stat_options& o, char** command) {
   if (!check_usage(o, command)) return bad_usage;
   const bool of_process = o.pid_given->count() != 0;
@@ -371,15 +446,12 @@ int carry_out(const stat_options& o, char** command) {
   const auto& library = std::get<preload_library>(found);
   outputs files;
   if (!files.open(o)) return cannot_start;
-  const std::unique_ptr<record_file> file =
-      of_process ? stat::record_for(o.pid, o.record) : std::make_unique<record_file>(o.record);
-  if (!of_process) {
-    warn_of_waiting(*lock);
-    warn_of_hindrances(command[0], library.target);
-  }
   const stat::signal_queue signals;
-  recording r(o, files, *file);
-  return of_process ? r.attach(signals) : r.run(command, library, *lock, signals);
+  if (of_process) return record_process(o, files, signals);
+  warn_of_waiting(*lock);
+  warn_of_hindrances(command[0], library.target);
+  record_file file(o.record);
+  return recording(o, files, file).run(command, library, *lock, signals);
 }
 
 constexpr const char* stat_notes =
@@ -426,6 +498,8 @@ subcommand stat_command(CLI::App& app) {
   sub->add_flag("--details", o->details, "All data of each row, and its objects one by one");
   sub->add_flag("--hold-times", o->record.hold_times,
                 "Time all holds, not a sample of them: 35 ns more for each acquisition of a mutex");
+  sub->add_flag("--trust-filter", o->trust_filter,
+                "With -p: the process's system-call filter permits a recording's calls (where only root may read it)");
   sub->add_option("--objects", o->record.objects, "Room for so many objects (default: 65536)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 22));

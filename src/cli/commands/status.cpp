@@ -100,14 +100,14 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
     state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
     if (record.decided.load() == outcome::undecided) return state;  // the process has just been started
     char name[status_record::longest_name + 1] = {};
-    std::uint32_t owner = 0;
+    std::uint64_t recorder = 0;
     const bool complete =
         memory.read(reinterpret_cast<std::uint64_t>(record.lock.load()), name, status_record::longest_name) &&
-        memory.read(reinterpret_cast<std::uint64_t>(record.owner), &owner, sizeof owner);
+        memory.read(reinterpret_cast<std::uint64_t>(record.recorder), &recorder, sizeof recorder);
     if (!complete) break;
     state.lock = name;
     state.what = record.decided.load();
-    state.is_recorded = owner == record.recorded;
+    state.is_recorded = recorder != 0;
     return state;
   }
   if (!library.is_deleted) {

@@ -1,5 +1,6 @@
 #include "cli/process/record_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -50,10 +51,7 @@ bool is_tsc_steady() {
 }
 
 record::capacities room_for(const record_options& o) {
-  record::capacities room;
-  room.objects = std::bit_ceil(std::clamp(o.objects, std::uint32_t{64}, std::uint32_t{1} << 22));
-  room.details = std::clamp(room.objects / 8, std::uint32_t{64}, std::uint32_t{65536});
-  return room;
+  return record::capacities::for_objects(o.objects);
 }
 
 }  // namespace
@@ -122,6 +120,16 @@ std::unique_ptr<record_file> record_file::taken(int descriptor, const record_opt
   shared_record file = shared_record::taken(descriptor, room_for(o));
   const tick_clock clock = file.was_empty() ? tick_clock() : tick_clock(file.ticks_are_tsc());
   return std::unique_ptr<record_file>(new record_file(std::move(file), o, clock));
+}
+
+void record_file::beat() {
+  live().head().heartbeat.store(clock_.now(), std::memory_order_relaxed);
+}
+
+void record_file::discard() {
+  disable();
+  constexpr off_t kept = sizeof(record::header);
+  fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kept, static_cast<off_t>(record_.size()) - kept);
 }
 
 std::uint64_t record_file::size_for(const record_options& o) {

@@ -1,0 +1,49 @@
+// The exported functions. Those of condition variables are exported a second time in cond_with_version.cpp.
+#include "preload/calls.hpp"
+
+#include "preload/export.hpp"
+#include "preload/selection.hpp"
+#include "record/attach_point.hpp"
+#include "record/format.hpp"
+
+namespace usher::preload {
+namespace {
+
+#define USHER_FIRST_CALL(member, name, parameters, arguments) \
+  [[gnu::cold]] int first_##member parameters {               \
+    connect();                                                \
+    return current_calls.member arguments;                    \
+  }
+USHER_CALLS(USHER_FIRST_CALL)
+
+}  // namespace
+
+#define USHER_FIRST(member, name, parameters, arguments) .member = first_##member,
+constinit const calls first_calls{USHER_CALLS(USHER_FIRST)};
+
+#define USHER_FIRST_POINTER(member, name, parameters, arguments) .member = call_pointer<int parameters>(first_##member),
+constinit call_pointers current_calls{USHER_CALLS(USHER_FIRST_POINTER)};
+
+}  // namespace usher::preload
+
+[[gnu::used]] constinit usher::preload::attach_point usher_attach{
+    .magic = usher::preload::attach_point::expected,
+    .version = {USHER_PRELOAD_VERSION},
+    .format = usher::record::version,
+    .calls = sizeof(usher::preload::calls) / sizeof(void*),
+    .current_calls = &usher::preload::current_calls,
+    .first_calls = &usher::preload::first_calls,
+    .request = {},
+    .heartbeat = 0,
+    .answered = 0,
+    .descriptor = -1,
+    .error = 0,
+    .failed_call = 0,
+    .file = 0};
+
+// Tail jumps, so that a recorded function finds its caller's return address (USHER_CALLER).
+#define USHER_EXPORTED(member, name, parameters, arguments) \
+  USHER_EXPORT int name parameters {                        \
+    return usher::preload::current_calls.member arguments;  \
+  }
+USHER_CALLS(USHER_EXPORTED)

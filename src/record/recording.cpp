@@ -1,0 +1,276 @@
+// Begins and ends recordings. recorder.hpp has the course of one, attach_point.hpp the protocol of `usher stat -p`.
+//
+// For each size of the tables there are one recorder and one range of addresses. They are used again by the next
+// recording of that size, whose file is mapped over the last one's: no number of recordings takes more of the address
+// space, and a thread that has been in the middle of a recorded call since then still finds tables of the same
+// capacities there. It may then count for an object of the new recording, or set a word of an entry that is free; the
+// reader expects such values.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+
+#include "preload/selection.hpp"
+#include "record/attach_point.hpp"
+#include "record/inherited_file.hpp"
+#include "record/recorder.hpp"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
+
+namespace usher::preload {
+namespace {
+
+using record::capacities;
+
+constexpr unsigned sizes =
+    std::countr_zero(capacities::most_objects) - std::countr_zero(capacities::fewest_objects) + 1;
+
+/// The recorders, by the size of their tables.
+constinit recorder recorders[sizes]{};
+constinit std::atomic<std::uint64_t> last_recording{0};
+/// The last request that a thread answers, or has answered.
+constinit std::atomic<std::uint32_t> answering{0};
+
+/// The file whose descriptor the attach point has.
+struct identity_of_file {
+  std::uint64_t device, inode;
+};
+constinit identity_of_file file_identity{};
+
+recorder& recorder_for(const capacities& room) {
+  return recorders[std::countr_zero(room.objects) - std::countr_zero(capacities::fewest_objects)];
+}
+
+/// Maps the file at the recorder's addresses. The file has at least the size of the tables.
+///
+/// At first without access: in a process that locks its future memory, all pages would be taken at once.
+bool map_file(recorder& r, int descriptor, const capacities& room) {
+  const std::size_t size = record::view::size_for(room);
+  void* memory = mmap(nullptr, size, PROT_NONE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) return false;
+  bool mapped = mprotect(memory, size, PROT_READ | PROT_WRITE) == 0;
+  if (mapped && r.head != nullptr) {
+    void* const moved = mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, static_cast<void*>(r.head));
+    mapped = moved != MAP_FAILED;
+    if (mapped) memory = moved;
+  }
+  if (!mapped) {
+    const int saved = errno;
+    munmap(memory, size);
+    errno = saved;
+    return false;
+  }
+  if (r.head != nullptr) return true;
+  r.file = record::view(memory, room);
+  r.objects = &r.file.object(0);
+  r.details = &r.file.detail(0);
+  r.most_objects = room.objects;
+  r.head = static_cast<record::header*>(memory);
+  return true;
+}
+
+/// The file is mapped and its header is written: the next calls record into it.
+void begin(recorder& r, bool attached) {
+  const record::header& head = *r.head;
+  r.hold_times.store(head.hold_times, std::memory_order_relaxed);
+  r.ticks_a_ms.store(head.ticks_a_ms, std::memory_order_relaxed);
+  r.tsc.store(head.ticks_are_tsc != 0, std::memory_order_relaxed);
+  r.attached.store(attached, std::memory_order_relaxed);
+  r.process.store(0, std::memory_order_relaxed);
+  usher_attach.file.store(reinterpret_cast<std::uintptr_t>(r.head), std::memory_order_relaxed);
+  const std::uint64_t recording = last_recording.fetch_add(1, std::memory_order_relaxed) + 1;
+  current_recording.store(recording << recorder_bits | std::uint64_t(&r - recorders + 1), std::memory_order_release);
+}
+
+/// Whether a launcher's file is this process's own user's or root's: a stale USHER_STAT may lead to any file.
+bool is_trusted(int descriptor, std::uint64_t& size) {
+  struct stat s {};
+  if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(record::header)})
+    return false;
+  size = std::uint64_t(s.st_size);
+  return s.st_uid == 0 || s.st_uid == uid_t(syscall(SYS_geteuid));
+}
+
+/// Begins to record into a launcher's file. False if it is not a record's file.
+bool open_file(int descriptor) {
+  std::uint64_t size = 0;
+  if (!is_trusted(descriptor, size)) return false;
+  void* const first = mmap(nullptr, sizeof(record::header), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (first == MAP_FAILED) return false;
+  auto& head = *static_cast<record::header*>(first);
+  const capacities room = head.room;
+  const bool is_record = head.magic == record::magic && head.version == record::version && head.size == size &&
+                         room == capacities::for_objects(room.objects) && record::view::size_for(room) == size;
+  if (is_record) head.opened.fetch_add(1, std::memory_order_relaxed);
+  if (head.magic == record::magic && head.version != record::version) head.refused.store(record::version);
+  munmap(first, sizeof(record::header));
+  if (!is_record) return false;
+  recorder& r = recorder_for(room);
+  if (!map_file(r, descriptor, room)) return false;
+  begin(r, false);
+  return true;
+}
+
+// ---- usher stat -p -----------------------------------------------------------------------------------------
+
+/// A sealed file in memory with a record's header. −1, with `failed` set.
+int make_file(const attach_request& wanted, attach_failure& failed) {
+  const capacities room = capacities::for_objects(wanted.objects);
+  failed = attach_failure::make;
+  long descriptor = syscall(SYS_memfd_create, record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (descriptor < 0 && errno == EINVAL)  // Linux before 6.3
+    descriptor = syscall(SYS_memfd_create, record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return -1;
+  const auto file = static_cast<int>(descriptor);
+  failed = attach_failure::resize;
+  bool made = syscall(SYS_ftruncate, file, record::view::size_for(room)) == 0;
+  if (made) {
+    failed = attach_failure::seal;
+    made = syscall(SYS_fcntl, file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+  }
+  if (made) return file;
+  const int saved = errno;
+  syscall(SYS_close, file);
+  errno = saved;
+  return -1;
+}
+
+void write_header(record::header& head, const attach_request& wanted, std::uint64_t now) {
+  const capacities room = capacities::for_objects(wanted.objects);
+  head.version = record::version;
+  head.hold_times = wanted.hold_times;
+  head.size = record::view::size_for(room);
+  head.room = room;
+  head.ticks_are_tsc = wanted.ticks_are_tsc;
+  head.ticks_a_ms = wanted.ticks_a_ms;
+  head.heartbeat.store(now, std::memory_order_relaxed);
+  head.enabled.store(1, std::memory_order_relaxed);
+  head.opened.store(1, std::memory_order_relaxed);
+  head.magic = record::magic;
+}
+
+/// Closes the descriptor of the attach point, unless its number has become another file's: the program may close
+/// descriptors that it did not open. Between the question and the close the number can still change.
+void close_descriptor() {
+  const int mine = usher_attach.descriptor.exchange(-1, std::memory_order_relaxed);
+  if (mine < 0) return;
+  struct stat s {};
+  const int saved = errno;
+  if (syscall(SYS_fstat, mine, &s) == 0 && std::uint64_t(s.st_ino) == file_identity.inode &&
+      std::uint64_t(s.st_dev) == file_identity.device)
+    syscall(SYS_close, mine);
+  errno = saved;
+}
+
+/// Makes a file as the request says, and records into it. False, with `failed` set.
+bool answer(const attach_request& wanted, attach_failure& failed) {
+  close_descriptor();  // of a file whose observer has died before it took that
+  const int descriptor = make_file(wanted, failed);
+  if (descriptor < 0) return false;
+  // The observer of a recording in progress has been found dead, or stopped: should it go on, it sees this.
+  if (recorder* const before = recorder_in_use())
+    before->head->given_up.store(std::uint32_t(record::given_up::for_another));
+  const capacities room = capacities::for_objects(wanted.objects);
+  recorder& r = recorder_for(room);
+  failed = attach_failure::map;
+  struct stat s {};
+  if (syscall(SYS_fstat, descriptor, &s) != 0 || !map_file(r, descriptor, room)) {
+    const int saved = errno;
+    syscall(SYS_close, descriptor);
+    errno = saved;
+    return false;
+  }
+  file_identity = {std::uint64_t(s.st_dev), std::uint64_t(s.st_ino)};
+  write_header(*r.head, wanted, ticks_of(wanted.ticks_are_tsc != 0));
+  usher_attach.descriptor.store(descriptor, std::memory_order_relaxed);
+  begin(r, true);
+  return true;
+}
+
+}  // namespace
+
+constinit std::atomic<std::uint64_t> current_recording{0};
+
+recorder* recorder_in_use() {
+  const std::uint64_t recording = current_recording.load(std::memory_order_acquire);
+  return recording != 0 ? &recorder_of(recording) : nullptr;
+}
+
+recorder& recorder_of(std::uint64_t recording) {
+  return recorders[(recording & ((1u << recorder_bits) - 1)) - 1];
+}
+
+void record_in(const char* path) {
+  const int saved = errno;
+  // Not open(), which is a cancellation point. If the launcher has ended or has another process number here, the path
+  // may be that of any file: a terminal, a pipe.
+  bool is_open = false;
+  const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (descriptor >= 0) {
+    is_open = open_file(static_cast<int>(descriptor));
+    syscall(SYS_close, descriptor);
+  }
+  if (!is_open)
+    if (const int own = inherited_file(path, record::file_name); own >= 0)
+      open_file(own);  // the descriptor stays open, for programs that this process starts
+  errno = saved;
+}
+
+bool has_request() {
+  return usher_attach.request.number != answering.load(std::memory_order_acquire);
+}
+
+void record_as_requested() {
+  const attach_request wanted = usher_attach.request;
+  // The other threads that see the request go on unrecorded until this one has answered it.
+  std::uint32_t last = answering.load(std::memory_order_relaxed);
+  if (last == wanted.number || !answering.compare_exchange_strong(last, wanted.number, std::memory_order_acq_rel))
+    return;
+  const int saved = errno;
+  attach_failure failed = attach_failure::none;
+  const std::int64_t age = std::int64_t(native::now() - usher_attach.heartbeat);
+  if (age > std::int64_t(record::heartbeat_limit_ms) * 1'000'000)
+    failed = attach_failure::not_usable;  // the observer has died
+  else if (answer(wanted, failed))
+    failed = attach_failure::none;
+  usher_attach.error.store(failed != attach_failure::none ? errno : 0, std::memory_order_relaxed);
+  usher_attach.failed_call.store(std::uint32_t(failed), std::memory_order_relaxed);
+  usher_attach.answered.store(wanted.number, std::memory_order_release);
+  errno = saved;
+}
+
+bool has_ended(const recorder& r) {
+  const record::header& head = *r.head;
+  if (head.taken.load(std::memory_order_relaxed) != 0 && usher_attach.descriptor.load(std::memory_order_relaxed) >= 0)
+    close_descriptor();
+  if (head.enabled.load(std::memory_order_relaxed) == 0) return true;
+  const std::uint64_t beat = head.heartbeat.load(std::memory_order_relaxed);
+  if (beat == 0) return false;  // the observer sends none
+  return std::int64_t(r.ticks() - beat) > std::int64_t(record::heartbeat_limit_ms * r.ticks_a_ms);
+}
+
+bool leave_recording(recorder& r) {
+  std::uint64_t recording = current_recording.load(std::memory_order_relaxed);
+  if (recording == 0 || &recorder_of(recording) != &r ||
+      !current_recording.compare_exchange_strong(recording, 0, std::memory_order_acq_rel))
+    return false;
+  record::header& head = *r.head;
+  if (head.enabled.load(std::memory_order_relaxed) != 0) {
+    // The observer was killed, or does not run: it frees no memory. This does, but for the header, which says so.
+    head.given_up.store(std::uint32_t(record::given_up::for_silence));
+    const int saved = errno;
+    if (r.attached)
+      madvise(reinterpret_cast<char*>(r.head) + sizeof head, record::view::size_for(r.file.room()) - sizeof head,
+              MADV_REMOVE);
+    errno = saved;
+  }
+  return true;
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,210 @@
+// The parts of `usher stat -p` that need no recorded process: filters, children with a limit, stopped threads.
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "stat/in_child.hpp"
+#include "stat/stopped_process.hpp"
+#include "stat/system_call_filter.hpp"
+#include "stat/target_memory.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+using namespace std::chrono_literals;
+
+const auto never = [] { return false; };
+
+// ---- filters ------------------------------------------------------------------------------------------------------------
+
+sock_filter statement(int code, std::uint32_t k) {
+  return BPF_STMT(static_cast<std::uint16_t>(code), k);
+}
+sock_filter jump(int code, std::uint32_t k, std::uint8_t yes, std::uint8_t no) {
+  return BPF_JUMP(static_cast<std::uint16_t>(code), k, yes, no);
+}
+const sock_filter load_number = statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
+const sock_filter allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+
+/// Answers this for the call, and permits all others.
+filter_program only(int number, std::uint32_t action) {
+  return {load_number, jump(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1),
+          statement(BPF_RET | BPF_K, action), allow};
+}
+
+TEST(Filters, WhatKillsIsFound) {
+  EXPECT_EQ(objection_of({}), "");
+  EXPECT_EQ(objection_of({{allow}}), "");
+  for (const std::uint32_t action :
+       {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD, SECCOMP_RET_TRAP, SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF})
+    for (const system_call& c : calls_of_recording())
+      EXPECT_EQ(objection_of({{allow}, only(c.number, action)}), std::string("it does not permit ") + c.name);
+}
+
+TEST(Filters, AnErrorOrALogEntryDoesNoHarm) {
+  for (const std::uint32_t action : {SECCOMP_RET_ERRNO | 1, SECCOMP_RET_LOG})
+    for (const system_call& c : calls_of_recording()) EXPECT_EQ(objection_of({only(c.number, action)}), "") << c.name;
+}
+
+TEST(Filters, CallsThatARecordingDoesNotMakeDoNotMatter) {
+  EXPECT_EQ(objection_of({only(SYS_openat, SECCOMP_RET_KILL_PROCESS)}), "");
+}
+
+TEST(Filters, ArgumentsCount) {
+  // As filters against executable memory: kills for mmap and mprotect with PROT_EXEC.
+  constexpr std::uint32_t protection = offsetof(seccomp_data, args) + 16;
+  const auto for_protection = [&](std::uint32_t bits) {
+    return filter_program{load_number,
+                          jump(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+                          statement(BPF_LD | BPF_W | BPF_ABS, protection),
+                          jump(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1),
+                          statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                          allow};
+  };
+  EXPECT_EQ(objection_of({for_protection(4)}), "");
+  EXPECT_EQ(objection_of({for_protection(2)}), "") << "the file is mapped without access at first";
+  const system_call writable{"mmap", SYS_mmap, {0, 4096, 3, 1, 3, 0}};
+  EXPECT_EQ(run_filter(for_protection(2), writable), SECCOMP_RET_KILL_PROCESS);
+}
+
+TEST(Filters, WhatCannotBeKnownIsNotPermitted) {
+  const filter_program by_place = {statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, instruction_pointer)),
+                                   jump(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+                                   statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), allow};
+  EXPECT_NE(objection_of({by_place}).find("cannot be known"), std::string::npos);
+  const filter_program endless = {load_number};
+  EXPECT_FALSE(run_filter(endless, calls_of_recording()[0]));
+  const filter_program beyond = {jump(BPF_JMP | BPF_JA, 4000, 0, 0), allow};
+  EXPECT_FALSE(run_filter(beyond, calls_of_recording()[0]));
+}
+
+TEST(Filters, AMachineComputesAsTheKernels) {
+  const system_call call{"", 7, {0x1122334455667788, 0, 0, 0, 0, 0}};
+  const filter_program sum = {load_number,
+                              statement(BPF_ALU | BPF_MUL | BPF_K, 6),
+                              statement(BPF_ST, 3),
+                              statement(BPF_LDX | BPF_MEM, 3),
+                              statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+                              statement(BPF_ALU | BPF_XOR | BPF_X, 0),
+                              statement(BPF_RET | BPF_A, 0)};
+  EXPECT_EQ(run_filter(sum, call), 0x55667788u ^ 42u);
+  EXPECT_FALSE(run_filter({statement(BPF_LD | BPF_IMM, 5), statement(BPF_ALU | BPF_DIV | BPF_K, 0), allow}, call));
+}
+
+// ---- children with a limit ----------------------------------------------------------------------------------------------
+
+TEST(InChild, GivesTheResult) {
+  EXPECT_EQ(in_child([] { return std::string(100'000, 'x'); }, 10s, never), std::string(100'000, 'x'));
+  EXPECT_EQ(in_child([] { return std::string(); }, 10s, never), "");
+}
+
+TEST(InChild, WorkThatNeverEndsIsKilled) {
+  const auto hangs = [] {
+    for (;;) pause();
+    return std::string();
+  };
+  EXPECT_EQ(in_child(hangs, 50ms, never), std::nullopt);
+  EXPECT_EQ(in_child(hangs, 1h, [] { return true; }), std::nullopt);
+  EXPECT_EQ(in_child([]() -> std::string { abort(); }, 10s, never), std::nullopt);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
+}
+
+// ---- stopped threads ----------------------------------------------------------------------------------------------------
+
+/// A process that runs until the object's end.
+class other_process {
+ public:
+  explicit other_process(void (*does)()) : pid_(fork()) {
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    does();
+    _exit(0);
+  }
+  ~other_process() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+void runs() {
+  for (;;) asm volatile("");
+}
+
+TEST(StoppedProcess, TheResultIsThatOfTheWork) {
+  const other_process p(runs);
+  const stand_still s = while_stopped(
+      p.pid(), [](const std::vector<pid_t>& threads) { return std::to_string(threads.size()); }, never);
+  EXPECT_EQ(s.error, "1");
+  EXPECT_EQ(s.threads, 1u);
+  EXPECT_FALSE(s.is_busy);
+}
+
+TEST(StoppedProcess, TwoTracersExcludeEachOther) {
+  const other_process p(runs);
+  const stand_still outer = while_stopped(
+      p.pid(),
+      [&](const std::vector<pid_t>&) {
+        const stand_still inner = while_stopped(
+            p.pid(), [](const std::vector<pid_t>&) { return std::string("both"); }, never);
+        return std::string(inner.is_busy ? "busy" : "not busy") + inner.error;
+      },
+      never);
+  EXPECT_EQ(outer.error.substr(0, 4), "busy");
+}
+
+TEST(StoppedProcess, AStopThatIsInterruptedLetsGo) {
+  const other_process p(runs);
+  const stand_still s = while_stopped(
+      p.pid(),
+      [](const std::vector<pid_t>&) {
+        for (;;) pause();
+        return std::string();
+      },
+      [] { return true; });
+  EXPECT_NE(s.error, "");
+  // It runs: another can stop it.
+  EXPECT_EQ(while_stopped(
+                p.pid(), [](const std::vector<pid_t>&) { return std::string(); }, never)
+                .error,
+            "");
+}
+
+// ---- memory -------------------------------------------------------------------------------------------------------------
+
+alignas(16) const char needle[17] = "a test's needle!";
+alignas(16) char haystack[1 << 17];
+
+TEST(TargetMemory, FindsAtMultiplesOf16Only) {
+  const target_memory own(getpid());
+  const auto begin = reinterpret_cast<std::uint64_t>(haystack);
+  loaded_library in;
+  in.data = {{8, 4096}, {begin, begin + sizeof haystack}};  // the first cannot be read
+  EXPECT_FALSE(own.find(in, needle));
+  std::copy(needle, needle + 16, haystack + 70'008);
+  EXPECT_FALSE(own.find(in, needle));
+  std::copy(needle, needle + 16, haystack + 90'000);
+  EXPECT_EQ(own.find(in, needle), begin + 90'000);
+}
+
+TEST(TargetMemory, WhatIsNotMappedIsAnError) {
+  const target_memory own(getpid());
+  std::uint64_t word = 0;
+  EXPECT_FALSE(own.read(8, word));
+  EXPECT_FALSE(own.write(8, &word, sizeof word));
+  EXPECT_TRUE(own.read(reinterpret_cast<std::uint64_t>(needle), word));
+}
+
+}  // namespace
+}  // namespace usher::cli::stat
