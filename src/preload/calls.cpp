@@ -21,6 +21,7 @@ USHER_CALLS(USHER_FIRST_CALL)
 #define USHER_FIRST(member, name, parameters, arguments) .member = first_##member,
 constinit const calls first_calls{USHER_CALLS(USHER_FIRST)};
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a type
 #define USHER_FIRST_POINTER(member, name, parameters, arguments) .member = call_pointer<int parameters>(first_##member),
 constinit call_pointers current_calls{USHER_CALLS(USHER_FIRST_POINTER)};
 

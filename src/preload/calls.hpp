@@ -48,6 +48,7 @@ namespace usher::preload {
   call(sem_destroy, sem_destroy, (sem_t* s), (s))
 // clang-format on
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types, not expressions
 #define USHER_CALL_MEMBER(member, name, parameters, arguments) int(*member) parameters;
 struct calls {
   USHER_CALLS(USHER_CALL_MEMBER)
@@ -80,6 +81,7 @@ struct call_pointers {
 };
 #undef USHER_CALL_POINTER
 #undef USHER_SET_POINTER
+// NOLINTEND(bugprone-macro-parentheses)
 static_assert(sizeof(call_pointers) == sizeof(calls) && sizeof(calls) % sizeof(void*) == 0 &&
               std::is_standard_layout_v<call_pointers> && std::atomic<int (*)()>::is_always_lock_free);
 
