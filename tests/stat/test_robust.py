@@ -114,6 +114,29 @@ class Ends(Planted):
                 self.assertEqual(len([line for line in (run.text + run.error).splitlines() if line.strip()]), 1)
 
 
+class Forged(Planted):
+    """The recorded program writes what it likes into its record: programs/forger.cpp. The observer ends with the program's
+    status and writes a report of some sort."""
+
+    def forged(self, what):
+        run = self.stat(None, command=[str(PROGRAMS / "forger"), what], status=7)
+        self.assertIsNotNone(run.report)
+        return run
+
+    def test_the_header(self):
+        self.forged("header")
+
+    def test_all_of_it(self):
+        self.forged("all")
+
+    def test_thousands_of_deadlocks(self):
+        run = self.forged("circles")
+        self.assertLessEqual(len(run.report["deadlocks"]), 16)
+
+    def test_ids_of_others(self):
+        self.forged("ids")
+
+
 class Interrupted(Planted):
     def test_handlers_that_post(self):
         for lock in BOTH:
