@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "stat/id_names.hpp"
 #include "stat/naming.hpp"
 #include "stat/quantities.hpp"
 #include "stat/reading.hpp"
@@ -68,8 +69,8 @@ std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
   return found;
 }
 
-deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time,
-                  symbols& names) {
+deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,
+                  const seen_ids* ids) {
   const record::capacities& room = record.room();
   namer namer(record, names);
   deadlock d;
@@ -78,7 +79,7 @@ deadlock describe(record::view record, const std::vector<std::uint32_t>& circle,
     if (i >= room.threads) continue;
     const record::thread_slot& t = record.thread(i);
     deadlock::thread who;
-    who.tid = t.tid.load(std::memory_order_relaxed);
+    who.tid = id_names(record, ids).thread(i);
     since = std::max(since, t.since.load(std::memory_order_relaxed));
     const std::uint32_t object = t.waits_for.load(std::memory_order_acquire);
     if (object != 0 && object <= room.objects) {

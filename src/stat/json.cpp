@@ -34,6 +34,12 @@ json or_null(const std::optional<double>& v) {
   return v ? json(*v) : json();
 }
 
+/// "tid", null where it is not known, and "own_tid" where that is another.
+void add_id(json& j, const char* key, const shown_id& id) {
+  j[key] = id.seen != 0 ? json(id.seen) : json();
+  if (id.own != 0) j[std::string("own_") + key] = id.own;
+}
+
 json json_of(const frame& f) {
   return {{"function", text_or_null(f.function)},
           {"file", text_or_null(f.file)},
@@ -115,7 +121,13 @@ void add(json& j, kind what, const counts& c) {
     j["herd"] = c.herd;
   }
   json threads = json::array();
-  for (const thread_share& t : c.threads) threads.push_back({{"tid", t.tid}, {"waits", t.waits}, {"waited", t.waited}});
+  for (const thread_share& t : c.threads) {
+    json one;
+    add_id(one, "tid", t.tid);
+    one["waits"] = t.waits;
+    one["waited"] = t.waited;
+    threads.push_back(std::move(one));
+  }
   j["threads"] = std::move(threads);
   j["more_threads"] = c.has_more_threads;
 }
@@ -125,7 +137,8 @@ const char* name_of(kind k) {
 }
 
 json json_of(const object_row& o, kind what) {
-  json j = {{"name", valid(o.name)}, {"address", hexadecimal(o.address)}, {"pid", o.pid}};
+  json j = {{"name", valid(o.name)}, {"address", hexadecimal(o.address)}};
+  add_id(j, "pid", o.pid);
   add(j, what, o.seen);
   j["order"] = json_of(o.order);
   return j;
@@ -151,13 +164,20 @@ json json_of(const row& r) {
   return j;
 }
 
+json json_of(const std::optional<attach_cost>& a) {
+  return a ? json{{"stopped_seconds", a->seconds}, {"stopped_threads", a->threads}} : json();
+}
+
 json json_of(const deadlock& d) {
   json threads = json::array();
-  for (const deadlock::thread& t : d.threads)
-    threads.push_back({{"tid", t.tid},
-                       {"waits_for", valid(t.waits_for)},
-                       {"address", hexadecimal(t.address)},
-                       {"stack", json_of(t.where)}});
+  for (const deadlock::thread& t : d.threads) {
+    json one;
+    add_id(one, "tid", t.tid);
+    one["waits_for"] = valid(t.waits_for);
+    one["address"] = hexadecimal(t.address);
+    one["stack"] = json_of(t.where);
+    threads.push_back(std::move(one));
+  }
   return {{"seconds", d.seconds}, {"threads", std::move(threads)}};
 }
 
@@ -169,26 +189,26 @@ nlohmann::ordered_json as_json(const report& r) {
   for (const row& i : r.rows) rows.push_back(json_of(i));
   for (const deadlock& d : r.deadlocks) deadlocks.push_back(json_of(d));
   for (const std::string& remark : r.remarks) remarks.push_back(valid(remark));
-  return {
-      {"version", json_version},
-      {"usher", valid(r.usher)},
-      {"command", std::move(command)},
-      {"pid", r.pid},
-      {"lock", valid(r.lock)},
-      {"seconds", r.seconds},
-      {"processes", r.processes},
-      {"threads", r.threads},
-      {"thread_seconds", r.thread_seconds},
-      {"waited", {{"mutex", r.waited[0]}, {"condition", r.waited[1]}, {"semaphore", r.waited[2]}}},
-      {"rule", text_or_null(r.rule)},
-      {"verdict", text_or_null(r.verdict)},
-      {"next", text_or_null(r.next)},
-      {"deadlocks", std::move(deadlocks)},
-      {"attached",
-       r.attached ? json{{"stopped_seconds", r.attached->seconds}, {"stopped_threads", r.attached->threads}} : json()},
-      {"others_cpu_share", or_null(r.others_cpu_share)},
-      {"remarks", std::move(remarks)},
-      {"rows", std::move(rows)}};
+  json all = {{"version", json_version},
+              {"usher", valid(r.usher)},
+              {"command", std::move(command)},
+              {"pid", r.pid.seen != 0 ? json(r.pid.seen) : json()},
+              {"lock", valid(r.lock)},
+              {"seconds", r.seconds},
+              {"processes", r.processes},
+              {"threads", r.threads},
+              {"thread_seconds", r.thread_seconds},
+              {"waited", {{"mutex", r.waited[0]}, {"condition", r.waited[1]}, {"semaphore", r.waited[2]}}},
+              {"rule", text_or_null(r.rule)},
+              {"verdict", text_or_null(r.verdict)},
+              {"next", text_or_null(r.next)},
+              {"deadlocks", std::move(deadlocks)},
+              {"attached", json_of(r.attached)},
+              {"others_cpu_share", or_null(r.others_cpu_share)},
+              {"remarks", std::move(remarks)},
+              {"rows", std::move(rows)}};
+  if (r.pid.own != 0) all["own_pid"] = r.pid.own;
+  return all;
 }
 
 }  // namespace usher::cli::stat

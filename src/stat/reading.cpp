@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "bench/metrics.hpp"
+#include "stat/id_names.hpp"
 #include "stat/naming.hpp"
 #include "stat/quantities.hpp"
 
@@ -121,8 +122,8 @@ struct group {
 
 class reader {
  public:
-  reader(record::view record, const time_scale& time, symbols& names)
-      : record_(record), time_(time), room_(record_.room()), namer_(record, names) {}
+  reader(record::view record, const time_scale& time, symbols& names, const seen_ids* ids)
+      : record_(record), time_(time), room_(record_.room()), namer_(record, names), ids_(record, ids) {}
 
   report read(std::size_t most_rows);
 
@@ -130,8 +131,7 @@ class reader {
   std::uint32_t taken(const record::word32& n, std::uint32_t room) const { return std::min(get(n), room); }
   std::uint64_t begin_of(std::uint32_t process) const;
   std::uint64_t end_of(std::uint32_t process) const;
-  std::uint64_t end_of_thread(const record::thread_slot& t) const;
-  std::int64_t tid(std::uint32_t thread) const;
+  std::uint64_t end_of_thread(std::uint32_t thread) const;
   kind kind_of(std::uint32_t object) const;
 
   void read_threads();
@@ -155,12 +155,14 @@ class reader {
   const time_scale& time_;
   const record::capacities& room_;
   namer namer_;
+  id_names ids_;
   report report_;
   std::map<std::tuple<kind, bool, std::string>, group> groups_;
   std::unordered_map<std::uint32_t, group*> of_object_;
   std::unordered_map<std::uint32_t, symbols::static_object> statics_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;  ///< object: threads that still wait
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> windows_;  ///< by object
+  std::uint64_t hidden_ = 0;                                               ///< threads that may have ended
   std::uint64_t unfinished_waits_[3] = {};                                 ///< ticks, by kind − 1
 };
 
@@ -175,13 +177,13 @@ std::uint64_t reader::end_of(std::uint32_t process) const {
 }
 
 /// The end of a thread, at the latest that of its process: a thread that still waits then ends at the same time.
-std::uint64_t reader::end_of_thread(const record::thread_slot& t) const {
+/// One of which nothing else is known ends with its last wait.
+std::uint64_t reader::end_of_thread(std::uint32_t thread) const {
+  const record::thread_slot& t = record_.thread(thread);
   const std::uint64_t end = end_of(get(t.process));
-  return get(t.over) != 0 ? std::clamp(get(t.last), time_.begin, end) : end;
-}
-
-std::int64_t reader::tid(std::uint32_t thread) const {
-  return thread < room_.threads ? get(record_.thread(thread).tid) : 0;
+  if (get(t.over) != 0) return std::clamp(get(t.last), time_.begin, end);
+  const bool is_known_to_live = !ids_.is_hidden(thread) || get(t.waits_for) != 0;
+  return is_known_to_live ? end : std::clamp(get(t.last), time_.begin, end);
 }
 
 kind reader::kind_of(std::uint32_t object) const {
@@ -195,7 +197,7 @@ void reader::read_threads() {
     if (get(record_.process(i).pid) != 0) report_.processes++;
   if (processes != 0) {
     const record::process_slot& first = record_.process(0);
-    report_.pid = get(first.pid);
+    report_.pid = ids_.process(0);
     report_.lock.assign(first.lock, std::find(first.lock, std::end(first.lock), '\0'));
   }
   const std::uint32_t threads = taken(record_.head().threads, room_.threads);
@@ -203,7 +205,8 @@ void reader::read_threads() {
     const record::thread_slot& t = record_.thread(i);
     if (get(t.tid) == 0) continue;
     report_.threads++;
-    const std::uint64_t end = end_of_thread(t), first = std::clamp(get(t.first), time_.begin, end);
+    if (get(t.over) == 0 && ids_.is_hidden(i)) hidden_++;
+    const std::uint64_t end = end_of_thread(i), first = std::clamp(get(t.first), time_.begin, end);
     report_.thread_seconds += seconds(end - first);
     for (int k = 0; k < 3; k++) report_.waited[k] += seconds(get(t.waited[k]));
     const std::uint32_t object = get(t.waits_for);
@@ -314,7 +317,7 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
     if (t.wait_sizes.empty()) t.wait_sizes.resize(duration_buckets::count);
     for (const std::uint32_t i : at->second) {
       const record::thread_slot& thread = record_.thread(i);
-      const std::uint64_t until = end_of_thread(thread);
+      const std::uint64_t until = end_of_thread(i);
       const std::uint64_t since = std::clamp(get(thread.since), time_.begin, until);
       const std::uint64_t waited = until - since;
       sum += waited;
@@ -441,7 +444,7 @@ counts reader::as_counts(const tally& t, kind what) const {
   if (what == kind::condition) c.woken = t.contended;
   c.waiting_is_hidden = t.hidden;
   c.ways = t.ways;
-  for (const auto& [index, sum] : t.threads) c.threads.push_back({tid(index), sum.waits, seconds(sum.ticks)});
+  for (const auto& [index, sum] : t.threads) c.threads.push_back({ids_.thread(index), sum.waits, seconds(sum.ticks)});
   std::sort(c.threads.begin(), c.threads.end(),
             [](const auto& a, const auto& b) { return std::tie(b.waited, a.tid) < std::tie(a.waited, b.tid); });
   c.has_more_threads = t.more_threads;
@@ -521,7 +524,7 @@ row reader::read_row(group& g) {
     all.add(one);
     o.address = record::address_of(key);
     const std::uint32_t process = record::process_of(key);
-    if (process < room_.processes) o.pid = get(record_.process(process).pid);
+    o.pid = ids_.process(process);
     const auto at = statics_.find(entries.front());
     o.name = at != statics_.end() ? namer::static_name(at->second) : hexadecimal(o.address);
     o.seen = as_counts(one, g.what);
@@ -584,6 +587,10 @@ void reader::remark_on_room() {
     say(fmt::format("{} on objects that found no room are not counted: {}.", with_noun(n, "call"), more));
   if (const std::uint64_t n = get(h.dropped.details); n != 0)
     say(fmt::format("{} found no room for medians and threads: {}.", with_noun(n, "contended object"), more));
+  if (hidden_ != 0)
+    say(fmt::format(
+        "{}: /proc does not show whether they lived on; their time counts up to their last wait. Root sees them.",
+        with_noun(hidden_, "thread")));
   const std::uint64_t stacks = get(h.dropped.chains) + get(h.dropped.charges);
   if (stacks != 0) say(fmt::format("{} found no room and are missing: {}.", with_noun(stacks, "stack"), more));
   const std::uint64_t slots = get(h.dropped.threads) + get(h.dropped.processes);
@@ -632,8 +639,9 @@ report reader::read(std::size_t most_rows) {
 
 }  // namespace
 
-report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows) {
-  return reader(record, time, names).read(most_rows);
+report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows,
+                   const seen_ids* ids) {
+  return reader(record, time, names, ids).read(most_rows);
 }
 
 }  // namespace usher::cli::stat

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cli/process/census.hpp"
 #include "record/format.hpp"
 #include "record/live.hpp"
 #include "stat/report.hpp"
@@ -20,14 +21,16 @@ struct time_scale {
 
 /// A report with the rows sorted by waiting time, without verdicts (rules.hpp gives them). At most `most_rows` rows get stacks and
 /// source lines; for the others, files are only opened for names. The record must be a copy that no process changes (record_copy).
-report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows);
+/// `ids`: what the census saw; null: the record's ids are this process's.
+report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows,
+                   const seen_ids* ids = nullptr);
 
 /// Circles of waiting threads in the present state of the record: slots of threads, each of which waits for a mutex that the next one
 /// holds. Not more than some dozens of circles.
 std::vector<std::vector<std::uint32_t>> circles(const record::live& record);
 
 /// A circle with names and stacks, from a copy.
-deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time,
-                  symbols& names);
+deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,
+                  const seen_ids* ids = nullptr);
 
 }  // namespace usher::cli::stat

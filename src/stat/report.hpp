@@ -2,6 +2,7 @@
 // the file with names of symbols.hpp; text.hpp, json.hpp and profile.hpp write it.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -58,9 +59,22 @@ struct admission {
   double gini = 0, rstddev = 0;
 };
 
+/// The id of a process or thread. In another PID namespace it has an id that this process sees and one of its own.
+struct shown_id {
+  std::int64_t seen = 0;  ///< 0: not known
+  std::int64_t own = 0;   ///< 0: the same
+
+  shown_id(std::int64_t its_seen = 0,
+           std::int64_t its_own = 0)  // NOLINT(google-explicit-constructor): most have one id
+      : seen(its_seen), own(its_own) {}
+  std::strong_ordering operator<=>(const shown_id&) const = default;
+};
+/// "12"; "12 (own 3)" where they differ, "? (own 3)" where only its own is known.
+std::string id_text(const shown_id& id);
+
 /// A thread's share in the waiting for one row.
 struct thread_share {
-  std::int64_t tid = 0;
+  shown_id tid;
   std::uint64_t waits = 0;
   double waited = 0;
 };
@@ -96,7 +110,7 @@ struct counts {
 
 struct object_row {
   std::uint64_t address = 0;
-  std::int64_t pid = 0;
+  shown_id pid;
   std::string name;  ///< "symbol+0x28", or the address
   counts seen;
   std::optional<admission> order;
@@ -122,7 +136,7 @@ struct row {
 /// Threads that wait for each other in a circle.
 struct deadlock {
   struct thread {
-    std::int64_t tid = 0;
+    shown_id tid;
     std::string waits_for;  ///< name of the object
     stack where;
     std::uint64_t address = 0;
@@ -139,7 +153,7 @@ struct attach_cost {
 
 struct report {
   std::vector<std::string> command;
-  std::int64_t pid = 0;
+  shown_id pid;
   std::string lock;      ///< "pthread": the C library's own
   double seconds = 0;    ///< duration of the recording
   bool runs_on = false;  ///< it did not end by itself: it still runs, or a signal or --duration ended it

@@ -149,7 +149,7 @@ const deadlock* deadlock_of(const row_facts& f) {
 std::string tids_text(const deadlock& d) {
   std::string text;
   for (std::size_t i = 0; i < d.threads.size(); i++)
-    text += (i == 0 ? "" : i + 1 == d.threads.size() ? " and " : ", ") + std::to_string(d.threads[i].tid);
+    text += (i == 0 ? "" : i + 1 == d.threads.size() ? " and " : ", ") + id_text(d.threads[i].tid);
   return text;
 }
 
@@ -304,7 +304,7 @@ const std::array row_rules = {
           return fmt::format(
               "thread {} has {} of the waiting, {} at the longest: others lock again before it; try a lock that bounds "
               "waiting",
-              c.threads.front().tid, share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
+              id_text(c.threads.front().tid), share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
         },
         [](const row_facts& f) { return stat_command_under(f.all, default_lock, "twa"); }},
     row_rule{
@@ -562,7 +562,7 @@ const std::array program_rules = {
                    const counts& c = h.seen;
                    if (f.of_all < worth_of_all && !c.threads.empty() && f.r.seconds > 0 &&
                        c.threads.front().waited >= worth_of_thread * f.r.seconds)
-                     text += fmt::format(", but thread {} waited {}", c.threads.front().tid,
+                     text += fmt::format(", but thread {} waited {}", id_text(c.threads.front().tid),
                                          time_text(c.threads.front().waited));
                    if (all > 0)
                      text +=

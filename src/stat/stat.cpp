@@ -356,10 +356,10 @@ int recording::write_report(int status) {
   const std::unique_ptr<stat::symbols> names = stat::names_of(copy.view(), {}, place_);
   // Files contain the stacks of all rows.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
-  stat::report r =
-      stat::read_report(copy.view(), time, *names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top);
+  stat::report r = stat::read_report(copy.view(), time, *names,
+                                     of_all ? std::numeric_limits<std::size_t>::max() : options_.top, &watch_.ids());
   r.command = command_;
-  r.pid = pid_;
+  r.pid = {pid_, r.pid.seen == pid_ ? r.pid.own : 0};
   const std::string lock = lock_of_processes(copy.view());
   r.lock = lock.empty() ? lock_ : lock;
   r.usher = USHER_VERSION;

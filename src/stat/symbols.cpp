@@ -72,19 +72,20 @@ std::string_view qualified_name(std::string_view function) {
 /// The words of an identifier ("InstrumentedMutexLock", "uv_mutex_lock") without its arguments, in lower case.
 std::vector<std::string> words_of(std::string_view identifier) {
   std::vector<std::string> words;
-  bool is_inside = false;
+  bool is_inside = false, was_capital = false;
   for (const char c : identifier.substr(0, identifier.find('<'))) {
     const bool is_capital = c >= 'A' && c <= 'Z';
     const bool is_small = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
     // "DBMutex" is db, mutex: a capital letter begins a word unless it is within an abbreviation.
-    if (is_small && is_inside && words.back().size() > 1 && (&c)[-1] >= 'A' && (&c)[-1] <= 'Z') {
+    if (is_small && is_inside && words.back().size() > 1 && was_capital) {
       const char first = words.back().back();
       words.back().pop_back();
       words.emplace_back(1, first);
-    } else if ((is_capital || is_small) && (!is_inside || (is_capital && !((&c)[-1] >= 'A' && (&c)[-1] <= 'Z')))) {
+    } else if ((is_capital || is_small) && (!is_inside || (is_capital && !was_capital))) {
       words.emplace_back();
     }
     is_inside = is_capital || is_small;
+    was_capital = is_capital;
     if (is_inside) words.back() += static_cast<char>(is_capital ? c - 'A' + 'a' : c);
   }
   return words;

@@ -268,7 +268,7 @@ std::string counts_text(kind what, const counts& c) {
   if (!c.threads.empty() && c.waiting.total > 0) {
     std::string threads;
     for (std::size_t i = 0; i < std::min(c.threads.size(), threads_shown); i++)
-      threads += fmt::format("{} {} ({})", i == 0 ? "" : ",", c.threads[i].tid,
+      threads += fmt::format("{} {} ({})", i == 0 ? "" : ",", id_text(c.threads[i].tid),
                              share_text(std::min(1.0, c.threads[i].waited / c.waiting.total)));
     if (c.threads.size() > threads_shown || c.has_more_threads) threads += " and others";
     line("by threads" + threads);
@@ -285,7 +285,7 @@ std::string objects_table(const row& r, std::size_t top) {
   const std::size_t shown = std::min(top, r.each.size());
   for (std::size_t i = 0; i < shown; i++) {
     const object_row& o = r.each[i];
-    cells.push_back({printable(o.name), std::to_string(o.pid), count_text(o.seen.acquisitions), contended_cell(o.seen),
+    cells.push_back({printable(o.name), id_text(o.pid), count_text(o.seen.acquisitions), contended_cell(o.seen),
                      waited_cell(o.seen)});
     if (r.what == kind::mutex) cells.back().push_back(held_cell(o.seen));
   }
@@ -382,7 +382,8 @@ std::vector<std::string> all_remarks(const report& r) {
 
 std::string heading_of(const report& r) {
   const std::string lock = r.lock.empty() || r.lock == "pthread" ? "the C library's mutex" : r.lock;
-  const std::string title = r.command.empty() ? fmt::format("process {}", r.pid) : printable(shell_line(r.command));
+  const std::string title =
+      r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : printable(shell_line(r.command));
   return wrap(title, 0, 2) +
          wrap(fmt::format("{} under {}; {} in {}", time_text(r.seconds), lock, with_noun(r.threads, "thread"),
                           r.processes == 1 ? "1 process" : exact_count(r.processes) + " processes"),
@@ -394,12 +395,12 @@ std::string heading_of(const report& r) {
 std::string as_line(const deadlock& d) {
   std::string text;
   if (d.threads.size() == 1) {
-    text = fmt::format("deadlock: thread {} has waited {} for {}, which it holds itself", d.threads[0].tid,
+    text = fmt::format("deadlock: thread {} has waited {} for {}, which it holds itself", id_text(d.threads[0].tid),
                        time_text(d.seconds), d.threads[0].waits_for);
   } else {
     text = fmt::format("deadlock: {} threads have waited {} for each other:", d.threads.size(), time_text(d.seconds));
     for (std::size_t i = 0; i < d.threads.size(); i++)
-      text += fmt::format("{} {} for {}", i == 0 ? "" : ",", d.threads[i].tid, d.threads[i].waits_for);
+      text += fmt::format("{} {} for {}", i == 0 ? "" : ",", id_text(d.threads[i].tid), d.threads[i].waits_for);
   }
   return printable_line(text);
 }
@@ -408,8 +409,8 @@ std::string as_text(const deadlock& d) {
   std::string text = wrap(as_line(d), 0, 2);
   for (std::size_t i = 0; i < d.threads.size(); i++) {
     const deadlock::thread& t = d.threads[i];
-    const std::int64_t holder = d.threads[(i + 1) % d.threads.size()].tid;
-    text += wrap(fmt::format("thread {} waits for {}, which {} holds:", t.tid, printable(t.waits_for),
+    const std::string holder = id_text(d.threads[(i + 1) % d.threads.size()].tid);
+    text += wrap(fmt::format("thread {} waits for {}, which {} holds:", id_text(t.tid), printable(t.waits_for),
                              d.threads.size() == 1 ? "it" : fmt::format("thread {}", holder)),
                  2);
     text += t.where.frames.empty() ? "    (its stack is not known)\n" : stack_text(t.where, 4, false);

@@ -17,7 +17,7 @@ constexpr std::size_t most_said = 16;
 }  // namespace
 
 watch::watch(const record_file& file, name_source naming)
-    : file_(file), naming_(std::move(naming)), census_(file.live()), begin_(file.clock().now()) {}
+    : file_(file), naming_(std::move(naming)), census_(file.live(), file.descriptor()), begin_(file.clock().now()) {}
 
 void watch::sample() {
   const std::uint64_t now = file_.clock().now();
@@ -72,7 +72,7 @@ void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {
   const record_copy copy = file_.copy();
   const std::unique_ptr<symbols> names = naming_(copy.view());
   for (circle* const c : new_ones) {
-    c->said = describe(copy.view(), c->threads, scale_until(now), *names);
+    c->said = describe(copy.view(), c->threads, scale_until(now), *names, &census_.ids());
     c->is_said = true;
     said_++;
     std::string line = as_line(c->said);

@@ -27,6 +27,7 @@ class watch {
   /// The deadlocks that were reported.
   std::vector<deadlock> deadlocks() const;
   unsigned living_processes() const { return census_.living_processes(); }
+  const seen_ids& ids() const { return census_.ids(); }
   std::uint64_t begin() const { return begin_; }
 
  private:

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "cli/text/input_file.hpp"
+
 namespace usher::cli::checking {
 namespace {
 
@@ -72,18 +74,18 @@ ordered_json json_of_order(const order_result& o) {
 
 failure failure_from(const any_json& j) {
   const any_json& by = j.at("by");
-  failure f{by.at("lock"), by.at("scenario"), by.at("threads"), j.at("why"), j.at("replay"), 0, {}};
+  failure f{by.at("lock"), by.at("scenario"), whole(by.at("threads")), j.at("why"), j.at("replay"), 0, {}};
   if (!j.contains("steps")) return f;
-  f.steps_before = j.at("steps_before");
+  f.steps_before = whole(j.at("steps_before"));
   for (const any_json& s : j.at("steps"))
-    f.steps.push_back({s.at("thread"), s.at("file"), s.at("line"), s.at("what"), s.at("code")});
+    f.steps.push_back({whole(s.at("thread")), s.at("file"), whole(s.at("line")), s.at("what"), s.at("code")});
   return f;
 }
 
 outcome outcome_from(const any_json& j, const char* key, bool if_failed) {
   outcome o;
-  o.executions = j.at("executions");
-  o.programs = j.value("programs", std::uint64_t{0});
+  o.executions = whole(j.at("executions"));
+  o.programs = whole_or(j, "programs", std::uint64_t{0});
   o.seconds = j.at("seconds");
   const any_json& ended = j.at(key);
   o.finished = !ended.is_null();
@@ -103,21 +105,21 @@ results read_results(const any_json& j) {
   r.date = j.at("date");
   r.kind = kind_from(j.at("goal"));
   r.scheduler = j.at("scheduler");
-  r.differences = j.value("differences", 0u);
-  r.programs = j.value("programs", std::uint64_t{0});
-  r.acquisitions = j.at("acquisitions");
-  r.seed = j.at("seed");
-  r.executions = j.at("executions");
+  r.differences = whole_or(j, "differences", 0u);
+  r.programs = whole_or(j, "programs", std::uint64_t{0});
+  r.acquisitions = whole(j.at("acquisitions"));
+  r.seed = whole(j.at("seed"));
+  r.executions = whole(j.at("executions"));
   r.interrupted = j.at("interrupted");
   r.good = j.at("good");
   for (const any_json& p : j.at("parts"))
     r.parts.push_back(
-        {p.at("lock"), p.at("family"), p.at("scenario"), p.at("threads"), outcome_from(p, "passed", false)});
+        {p.at("lock"), p.at("family"), p.at("scenario"), whole(p.at("threads")), outcome_from(p, "passed", false)});
   for (const any_json& m : j.at("mutants"))
     r.mutants.push_back({m.at("name"), m.at("mutation"), m.at("forms"), outcome_from(m, "caught", true)});
   for (const any_json& o : j.at("orders"))
-    r.orders.push_back({o.at("lock"), o.at("file"), o.at("line"), o.at("column"), o.at("made"), o.at("code"),
-                        o.at("forms"), outcome_from(o, "caught", true)});
+    r.orders.push_back({o.at("lock"), o.at("file"), whole(o.at("line")), whole(o.at("column")), o.at("made"),
+                        o.at("code"), o.at("forms"), outcome_from(o, "caught", true)});
   return r;
 }
 
@@ -147,10 +149,13 @@ results results_from(const any_json& j) {
   if (!j.is_object() || !j.contains("parts") || !j.contains("orders"))
     throw unreadable("it is no result of usher check");
   if (!j.contains("format")) throw unreadable("an earlier usher wrote it: run that check again");
-  if (const int format = j.at("format").is_number_integer() ? j.at("format").get<int>() : 0; format != results::format)
+  if (const int format = j.at("format").is_number_integer() ? static_cast<int>(whole(j.at("format"))) : 0;
+      format != results::format)
     throw unreadable(fmt::format("it has format {}, and this usher reads format {}", format, results::format));
   try {
     return read_results(j);
+  } catch (const bad_input& e) {
+    throw unreadable(e.what());
   } catch (const any_json::exception& e) {
     throw unreadable(fmt::format("it is not as docs/schema/check.json says: {}", e.what()));
   }

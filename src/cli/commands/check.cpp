@@ -1,10 +1,7 @@
 // usher check: runs locks under a relaxed-memory checker. The work is in checking/; this file has the options and the outputs.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,6 +21,7 @@
 #include "cli/commands/subcommand.hpp"
 #include "cli/process/process.hpp"
 #include "cli/text/help.hpp"
+#include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/output_file.hpp"
 #include "cli/text/table.hpp"
@@ -103,18 +101,18 @@ std::string failures_and_summary(const checking::results& r, std::size_t width) 
 
 /// The results that --json wrote.
 int show(const check_options& o) {
-  std::ifstream in(o.show);
-  if (!in) {
-    report_error("cannot read {}: {}", o.show, std::strerror(errno));
+  std::string text;
+  try {
+    text = read_input(o.show);
+  } catch (const bad_input& e) {
+    report_error("cannot read {}: {}", o.show, e.what());
     return bad_usage;
   }
   try {
-    const checking::results r = checking::results_from(nlohmann::json::parse(in));
+    const checking::results r = checking::results_from(parsed_json(text));
     fmt::print("{}{}", checking::table_text(r, terminal_width()), failures_and_summary(r, terminal_width()));
     return 0;
-  } catch (const nlohmann::json::exception&) {
-    report_error("--show {}: it is no JSON", o.show);
-  } catch (const checking::unreadable& e) {
+  } catch (const std::runtime_error& e) {  // bad_input, checking::unreadable
     report_error("--show {}: {}", o.show, e.what());
   }
   return bad_usage;

@@ -27,6 +27,7 @@
 #include "cli/process/process.hpp"
 #include "cli/text/duration.hpp"
 #include "cli/text/help.hpp"
+#include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/output_file.hpp"
 #include "cli/text/table.hpp"
@@ -151,19 +152,21 @@ bool write_files(const trial::trial_results& t, const try_options& o, try_output
 
 /// Reports a finished trial.
 int show(const try_options& o) {
-  std::ifstream in(o.show);
-  if (!in) {
-    report_error("cannot read {}: {}", o.show, std::strerror(errno));
+  std::string text;
+  try {
+    text = read_input(o.show);
+  } catch (const bad_input& e) {
+    report_error("cannot read {}: {}", o.show, e.what());
     return bad_usage;
   }
   try_outputs files;
   if (!files.open(o)) return cannot_start;
   try {
-    const trial::trial_results t = trial::trial_from(nlohmann::json::parse(in));
+    const trial::trial_results t = trial::trial_from(parsed_json(text));
     print_report(t, o, files.json_on_stdout ? stderr : stdout);
     return write_files(t, o, files) ? 0 : int{cannot_start};
-  } catch (const nlohmann::json::exception&) {
-    report_error("--show {}: it is no JSON", o.show);
+  } catch (const bad_input& e) {
+    report_error("--show {}: {}", o.show, e.what());
   } catch (const trial::unreadable& e) {
     report_error("--show {}: {}", o.show, e.what());
   }

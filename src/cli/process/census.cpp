@@ -1,16 +1,10 @@
 #include "cli/process/census.hpp"
 
-#include <fmt/format.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <fstream>
-#include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,98 +12,155 @@ namespace usher::cli {
 namespace {
 
 using record::read;
-
-/// Whether a process has ended, as a zombie or completely, and whether its first thread has ended.
-struct life {
-  bool is_over = false, first_is_over = false;
-};
-
-life read_life(pid_t pid) {
-  if (kill(pid, 0) != 0 && errno == ESRCH) return {true, true};
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  if (!std::getline(in, text)) return {};  // /proc may hide processes of other users
-  const std::size_t name_ends = text.rfind(')');
-  if (name_ends == std::string::npos || name_ends + 2 >= text.size()) return {};
-  const char state = text[name_ends + 2];
-  if (state != 'Z' && state != 'X') return {};
-  // A process whose first thread has ended before the others has the state of a zombie, too.
-  std::size_t at = name_ends + 2;
-  constexpr int fields_between = 17;  // from the state to the number of threads
-  for (int i = 0; i < fields_between && at != std::string::npos; i++) at = text.find(' ', at + 1);
-  const long threads = at == std::string::npos ? 1 : std::strtol(text.c_str() + at, nullptr, 10);
-  return {threads <= 1, true};
-}
-
 constexpr auto relaxed = std::memory_order_relaxed;
+
+/// Processes that are looked for in a sample. A program may forge thousands, and each costs some files of /proc. Chosen.
+constexpr unsigned most_searches = 1024;
+
+/// Whether the kernel has a process of this id, also where /proc does not show it.
+bool exists(pid_t pid) {
+  const long descriptor = syscall(SYS_pidfd_open, pid, 0);
+  if (descriptor < 0) return errno != ESRCH && errno != EINVAL;
+  close(static_cast<int>(descriptor));
+  return true;
+}
 
 }  // namespace
 
 // ---- living processes and threads -----------------------------------------------------------------------------
 
+census::census(record::live r, int descriptor) : record_(r), finder_(descriptor), is_hiding_(are_processes_hidden()) {
+  states_.resize(record_.room().processes);
+  ids_.processes.resize(record_.room().processes);
+  ids_.threads.resize(record_.room().threads);
+}
+
+/// Whether another slot's process, which lives, is this one.
+bool census::is_taken(const seen_process& p, std::uint32_t by_other_than) const {
+  const auto at = slots_.find(p.pid);
+  return at != slots_.end() && at->second != by_other_than && states_[at->second].lives &&
+         states_[at->second].seen.started == p.started;
+}
+
+/// A process that was not found yet. False: it has ended.
+bool census::look_for(std::uint32_t slot, std::uint32_t own) {
+  if (searches_left_ == 0) return true;  // in the next sample
+  searches_left_--;
+  process_state& s = states_[slot];
+  seen_ids::entry& id = ids_.processes[slot];
+  s.is_sought = true;
+  const auto found = finder_.find(own, [&](const seen_process& p) { return is_taken(p, slot); });
+  if (!found) {
+    id.is_hidden = is_hiding_ && own <= 0x7fffffff && exists(static_cast<pid_t>(own));
+    return id.is_hidden;
+  }
+  id.is_hidden = false;
+  id.seen = found->process.pid;
+  id.is_inside = found->is_inside;
+  s.seen = found->process;
+  s.lives = !s.seen.has_ended();
+  return s.lives;
+}
+
+/// What /proc shows of a slot's process. False: it has ended.
+bool census::look_at(std::uint32_t slot, std::uint32_t own) {
+  process_state& s = states_[slot];
+  seen_ids::entry& id = ids_.processes[slot];
+  if (id.own != own) {  // another process has the slot, or the program has forged it
+    s = {};
+    id = {};
+    id.own = own;
+    threads_.erase(slot);
+  }
+  if (!s.lives) return s.is_sought && !id.is_hidden ? false : look_for(slot, own);
+  const auto now = read_process(s.seen.pid);
+  id.is_hidden = !now && is_hiding_ && exists(s.seen.pid);
+  if (id.is_hidden) return true;
+  s.lives = now && now->started == s.seen.started && !now->has_ended();
+  if (s.lives) s.seen = *now;
+  return s.lives;
+}
+
 void census::sample_processes(std::uint64_t now) {
-  // Of several slots with one process id only the last may be alive: exec ended the earlier ones.
-  std::unordered_map<std::uint32_t, std::uint64_t> later;  // process id: when the later slot began
+  samples_++;
+  searches_left_ = most_searches;
+  finder_.begin_sample();
+  // Of several slots of one process only the last may be alive: exec ended the earlier ones.
+  std::unordered_map<pid_t, std::uint32_t> later;  // id: the later slot
   for (std::uint32_t i = record_.processes(); i-- > 0;) {
     record::process_slot& p = *record_.process(i);
-    const std::uint32_t pid = read(p.pid);
-    if (pid == 0) continue;
-    const std::uint64_t began = read(p.began);
-    const auto next = later.find(pid);
-    if (read(p.ended) == 0) {
-      if (next != later.end())
-        p.ended.store(std::max(began, next->second), relaxed);
-      else if (read_life(static_cast<pid_t>(pid)).is_over)
-        p.ended.store(now, relaxed);
+    const std::uint32_t own = read(p.pid);
+    if (own == 0 || read(p.ended) != 0) continue;
+    const bool lives = look_at(i, own);
+    const process_state& s = states_[i];
+    if (!lives) {
+      p.ended.store(now, relaxed);
+    } else if (s.lives) {
+      const auto [at, is_last] = later.try_emplace(s.seen.pid, i);
+      if (is_last) continue;
+      p.ended.store(std::max(read(p.began), read(record_.process(at->second)->began)), relaxed);
+      states_[i].lives = false;
     }
-    later[pid] = began;
   }
+  slots_ = std::move(later);
+}
+
+/// A thread of a process that has not ended.
+census::life census::thread_life(std::uint32_t thread, std::uint32_t own, std::uint32_t process) {
+  const process_state& s = states_[process];
+  const seen_ids::entry& of = ids_.processes[process];
+  if (of.is_hidden || !s.is_sought) return life::unknown;
+  if (!s.lives) return life::over;
+  seen_ids::entry& id = ids_.threads[thread];
+  if (id.own != own) id = {own};
+  if (own == of.own) {
+    id.seen = s.seen.pid;
+    return s.seen.has_first_ended() ? life::over : life::lives;
+  }
+  threads_of_process& all = threads_[process];
+  if (std::exchange(all.read_at, samples_) != samples_) all.is_visible = all.list.read(s.seen.pid, of.is_inside);
+  const pid_t seen = all.list.seen(own);
+  if (seen != 0) id.seen = seen;
+  if (seen != 0) return life::lives;
+  return all.is_visible || !is_hiding_ ? life::over : life::unknown;
 }
 
 void census::sample(std::uint64_t now) {
   sample_processes(now);
   const std::uint32_t processes = record_.processes(), threads = record_.threads();
-  std::uint32_t of = ~std::uint32_t{0};
-  life of_process;
   for (std::uint32_t i = 0; i < threads; i++) {
     record::thread_slot& t = *record_.thread(i);
     // Read first: the library gives the slot to another thread only after `over` was set here.
     if (t.over.load(std::memory_order_acquire) != 0) continue;
     const std::uint32_t tid = read(t.tid), process = read(t.process);
-    if (tid == 0 || process >= processes) continue;
-    const record::process_slot& p = *record_.process(process);
-    const auto pid = static_cast<pid_t>(read(p.pid));
-    if (pid == 0) continue;
-    bool over = read(p.ended) != 0;
-    if (!over && static_cast<pid_t>(tid) == pid) {
-      if (of != process) of_process = read_life(pid);
-      of = process;
-      over = of_process.first_is_over;
-    } else if (!over) {
-      over = syscall(SYS_tgkill, pid, tid, 0) != 0 && errno == ESRCH;
-    }
-    if (over) {
+    if (tid == 0 || process >= processes || read(record_.process(process)->pid) == 0) continue;
+    const life is = read(record_.process(process)->ended) != 0 ? life::over : thread_life(i, tid, process);
+    if (is == life::over)
       t.over.store(1, relaxed);
-    } else if (read(t.last) < now) {
+    else if (is == life::lives && read(t.last) < now)
       t.last.store(now, relaxed);
-    }
   }
+  std::erase_if(threads_, [this](const auto& one) { return one.second.read_at != samples_; });
 }
 
 unsigned census::living_processes() const {
   unsigned n = 0;
   for (std::uint32_t i = record_.processes(); i-- > 0;) {
-    const record::process_slot& p = *record_.process(i);
-    const auto pid = static_cast<pid_t>(read(p.pid));
-    n += pid != 0 && read(p.ended) == 0 && !read_life(pid).is_over;
+    const process_state& s = states_[i];
+    if (read(record_.process(i)->ended) != 0 || !s.lives) continue;
+    const auto now = read_process(s.seen.pid);
+    n += now && now->started == s.seen.started && !now->has_ended();
   }
   return n;
 }
 
 void census::finish(std::uint64_t now) {
   // Threads that lived at the last sample and are gone now have ended with the program, a moment ago.
+  const std::uint32_t processes = record_.processes();
   for (std::uint32_t i = record_.threads(); i-- > 0;) {
     record::thread_slot& t = *record_.thread(i);
+    const std::uint32_t process = read(t.process);
+    if (process >= processes || ids_.processes[process].is_hidden) continue;
     if (read(t.tid) != 0 && read(t.over) == 0 && read(t.last) < now) t.last.store(now, relaxed);
   }
   sample(now);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_text.hpp"
 #include "cli/sweep/point_json.hpp"
+#include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/table.hpp"
 
@@ -47,7 +47,7 @@ std::string csv_cell(const ordered_json& point, const char* key) {
   return fmt::format("\"{}\"", quoted);
 }
 
-std::string csv_of(const std::vector<ordered_json>& points) {
+std::string csv_of_points(const std::vector<ordered_json>& points) {
   static constexpr std::pair<const char*, const char*> columns[]{{"workload", "workload"},
                                                                  {"machine", "machine"},
                                                                  {"lock", "lock"},
@@ -97,9 +97,9 @@ std::vector<ordered_json> json_of(const std::vector<point_result>& results) {
 std::vector<std::string> caption_of_one(const ordered_json& about) {
   std::vector<std::string> parts;
   if (const auto m = about.find("machine"); m != about.end() && m->is_object())
-    parts.push_back(fmt::format("{}, {} CPUs", m->value("cpu", ""), m->value("cpus", 0)));
+    parts.push_back(fmt::format("{}, {} CPUs", m->value("cpu", ""), whole_or(*m, "cpus", 0)));
   if (const auto m = about.find("simulated_machine"); m != about.end() && m->is_object())
-    parts.push_back(fmt::format("simulated: {}, {} CPUs", m->value("title", ""), m->value("cpus", 0)));
+    parts.push_back(fmt::format("simulated: {}, {} CPUs", m->value("title", ""), whole_or(*m, "cpus", 0)));
   if (about.contains("compiler")) parts.push_back(about["compiler"]);
   if (about.contains("commit")) parts.push_back("commit " + about["commit"].get<std::string>());
   if (about.contains("others_cpu_share"))
@@ -108,7 +108,8 @@ std::vector<std::string> caption_of_one(const ordered_json& about) {
   return parts;
 }
 
-/// A part that several merged runs have in common appears once.
+}  // namespace
+
 std::vector<std::string> caption_of(const ordered_json& about) {
   const auto merged = about.find("merged");
   if (merged == about.end()) return caption_of_one(about);
@@ -119,38 +120,54 @@ std::vector<std::string> caption_of(const ordered_json& about) {
   return parts;
 }
 
-/// A file that --json wrote, or lines that --point printed. An exit status after an error message, or 0.
-int read_results(const std::string& file, std::vector<point_result>& results, std::vector<ordered_json>& headers) {
-  std::ifstream in(file);
-  if (!in) {
-    report_error("cannot read {}", file);
-    return cannot_start;
+std::string csv_of(const std::vector<point_result>& results) {
+  return csv_of_points(json_of(results));
+}
+
+namespace {
+
+/// The results in a file. An exit status after an error message, or 0.
+int read_results(const std::string& file, merged_results& into) {
+  try {
+    add_results(read_input(file), into);
+    return 0;
+  } catch (const bad_input& e) {
+    report_error("--merge {}: {}", file, e.what());
+  } catch (const std::exception& e) {  // of a point's keys
+    report_error("--merge {}: it has no results as --json writes them: {}", file, e.what());
   }
-  std::stringstream text;
-  text << in.rdbuf();
-  const std::size_t before = results.size();
-  if (auto whole = ordered_json::parse(text.str(), nullptr, false); !whole.is_discarded() && whole.contains("points")) {
-    for (const ordered_json& p : whole["points"]) results.push_back(result_from_json(p));
-    whole.erase("points");
-    if (!whole.empty()) headers.push_back(std::move(whole));
-  } else {
-    std::size_t number = 1;
-    for (std::string line; std::getline(text, line); number++) {
-      if (line.empty()) continue;
-      const auto p = ordered_json::parse(line, nullptr, false);
-      if (p.is_discarded() || !p.contains("throughput")) {
-        report_error("{} is not what --json writes, and its line {} is not a point's result", file, number);
-        return cannot_start;
-      }
-      results.push_back(result_from_json(p));
-    }
-  }
-  if (results.size() > before) return 0;
-  report_error("{} has no results", file);
   return cannot_start;
 }
 
 }  // namespace
+
+void add_results(const std::string& text, merged_results& into) {
+  if (const char* const why = objection_to_json(text)) throw bad_input(why);
+  const std::size_t before = into.results.size();
+  if (auto whole = ordered_json::parse(text, nullptr, false); !whole.is_discarded() && whole.contains("points")) {
+    for (const ordered_json& p : whole["points"]) into.results.push_back(result_from_json(p));
+    whole.erase("points");
+    if (!whole.empty()) into.headers.push_back(std::move(whole));
+  } else {
+    std::size_t number = 1;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line); number++) {
+      if (line.empty()) continue;
+      const auto p = ordered_json::parse(line, nullptr, false);
+      if (p.is_discarded() || !p.contains("throughput"))
+        throw bad_input(fmt::format("it is not what --json writes, and its line {} is not a point's result", number));
+      into.results.push_back(result_from_json(p));
+    }
+  }
+  if (into.results.size() == before) throw bad_input("it has no results");
+}
+
+ordered_json about(const merged_results& merged) {
+  if (merged.headers.size() == 1) return merged.headers.front();
+  ordered_json all = ordered_json::object();
+  if (!merged.headers.empty()) all["merged"] = merged.headers;
+  return all;
+}
 
 int figure_outputs::open(const figure_options& o) {
   if (!is_chart_name(o.chart_file)) return bad_usage;
@@ -178,7 +195,7 @@ bool figure_outputs::write(const figure& f, const std::vector<point_result>& res
     all["points"] = json_of(results);
     written = json_.write(all.dump(1) + "\n") && written;
   }
-  if (csv_.wanted()) written = csv_.write(csv_of(json_of(results))) && written;
+  if (csv_.wanted()) written = csv_.write(csv_of(results)) && written;
   if (!format_) return written;
   curve_chart c = chart_of(f, results, metric_, caption_of(about));
   if (!look_.title.empty()) c.title = look_.title;
@@ -210,16 +227,10 @@ int show(figure_outputs& to, const figure_options& o, const ordered_json& about,
 int merge(const figure_options& o) {
   figure_outputs to;
   if (const int status = to.open(o); status != 0) return status;
-  std::vector<point_result> results;
-  std::vector<ordered_json> headers;
+  merged_results merged;
   for (const std::string& file : o.merge)
-    if (const int status = read_results(file, results, headers); status != 0) return status;
-  ordered_json about = ordered_json::object();
-  if (headers.size() == 1)
-    about = headers.front();
-  else if (!headers.empty())
-    about["merged"] = headers;
-  return show(to, o, about, results, true);
+    if (const int status = read_results(file, merged); status != 0) return status;
+  return show(to, o, about(merged), merged.results, true);
 }
 
 }  // namespace usher::cli

@@ -34,6 +34,26 @@ class figure_outputs {
 int show(figure_outputs& to, const figure_options& o, const nlohmann::ordered_json& about,
          const std::vector<point_result>& results, bool all_well);
 
+/// Points of several files, and what the files say about them.
+struct merged_results {
+  std::vector<point_result> results;
+  std::vector<nlohmann::ordered_json> headers;
+};
+
+/// Adds the results in the text of a file that --json wrote, or in lines that --point printed. Throws bad_input, or what
+/// result_from_json() throws.
+void add_results(const std::string& text, merged_results& into);
+
+/// The keys of a JSON file before its points.
+nlohmann::ordered_json about(const merged_results& merged);
+
+/// The parts of a chart's caption, by the keys of a JSON file before its points. A part that several merged runs have in common
+/// appears once.
+std::vector<std::string> caption_of(const nlohmann::ordered_json& about);
+
+/// A line for each point.
+std::string csv_of(const std::vector<point_result>& results);
+
 /// Carries out --merge: shows the results of files. The exit status.
 int merge(const figure_options& o);
 

@@ -121,7 +121,8 @@ std::string plot_text(const figure& f) {
       const std::vector<double> v = throughputs(at->second);
       if (v.empty()) continue;
       const double place = median(v) / most * static_cast<double>(width - 1);
-      line[static_cast<std::size_t>(place)] = letter(i);
+      if (place >= 0 && place < static_cast<double>(width))  // a file may have negative or huge throughputs
+        line[static_cast<std::size_t>(place)] = letter(i);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += fmt::format("{:>7}  {}\n", x_value(x), line);

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "cli/text/input_file.hpp"
+
 namespace usher::cli {
 
 using nlohmann::ordered_json;
@@ -45,9 +47,9 @@ std::optional<workloads::durations> durations(const ordered_json& j, const char*
   if (at == j.end() || !at->is_object()) return std::nullopt;
   workloads::durations d;
   d.mean = at->value("mean", 0.0);
-  d.median = at->value("median", std::uint64_t{0});
-  d.p99 = at->value("p99", std::uint64_t{0});
-  d.longest = at->value("longest", std::uint64_t{0});
+  d.median = whole_or(*at, "median", std::uint64_t{0});
+  d.p99 = whole_or(*at, "p99", std::uint64_t{0});
+  d.longest = whole_or(*at, "longest", std::uint64_t{0});
   return d.longest == 0 ? std::nullopt : std::optional(d);  // 0: no such duration was measured
 }
 
@@ -111,7 +113,7 @@ sweep_point point_from_json(const ordered_json& j) {
   p.run_ns = integer(j, "run_ns", 1, longest_run_ns).value_or(0);
   p.pinned = j.value("pinned", false);
   if (const auto parameters = j.find("parameters"); parameters != j.end())
-    for (const auto& [name, value] : parameters->items()) p.parameters[name] = value.get<long>();
+    for (const auto& [name, value] : parameters->items()) p.parameters[name] = whole(value);
   read_simulated(p, j);
   return p;
 }

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "cli/text/input_file.hpp"
+
 namespace usher::cli::trial {
 namespace {
 
@@ -91,14 +93,14 @@ double number_of_json(const any_json& v, double otherwise) {
 
 run_result run_from(const any_json& j) {
   run_result r;
-  r.round = j.at("round");
+  r.round = whole(j.at("round"));
   r.metric = number_of_json(j.at("metric"), std::nan(""));
   r.seconds = j.at("seconds");
   r.user_s = j.at("user_s");
   r.system_s = j.at("system_s");
-  r.voluntary_switches = j.at("voluntary_switches");
-  r.involuntary_switches = j.at("involuntary_switches");
-  r.peak_kib = j.at("peak_kib");
+  r.voluntary_switches = whole(j.at("voluntary_switches"));
+  r.involuntary_switches = whole(j.at("involuntary_switches"));
+  r.peak_kib = whole(j.at("peak_kib"));
   r.error = j.value("trouble", "");
   return r;
 }
@@ -106,11 +108,11 @@ run_result run_from(const any_json& j) {
 std::optional<call_counts> calls_from(const any_json& j) {
   if (j.is_null()) return std::nullopt;
   call_counts c;
-  c.locks = j.at("locks");
-  c.contended = j.at("contended");
-  c.condition_waits = j.at("condition_waits");
-  c.semaphores = j.at("semaphores");
-  c.threads = j.at("threads");
+  c.locks = whole(j.at("locks"));
+  c.contended = whole(j.at("contended"));
+  c.condition_waits = whole(j.at("condition_waits"));
+  c.semaphores = whole(j.at("semaphores"));
+  c.threads = whole(j.at("threads"));
   c.loaded = j.at("loaded");
   c.waiting_share = value_of<double>(j, "waiting_share");
   return c;
@@ -131,13 +133,13 @@ candidate_result candidate_from(const any_json& j) {
   if (!c.speed_up) c.speed_up = value_of<double>(j, "difference");
   if (const any_json& i = j.at("interval"); !i.is_null())
     c.limits = {number_of_json(i.at(0), -HUGE_VAL), number_of_json(i.at(1), HUGE_VAL)};
-  c.rounds = j.at("rounds");
-  if (const any_json& d = j.at("dropped"); !d.is_null()) c.dropped = drop_reason{d.at("round"), d.at("why")};
+  c.rounds = whole(j.at("rounds"));
+  if (const any_json& d = j.at("dropped"); !d.is_null()) c.dropped = drop_reason{whole(d.at("round")), d.at("why")};
   c.calls = calls_from(j.at("calls"));
   c.errors = j.at("troubles").get<std::vector<std::string>>();
-  c.failed_runs = j.at("failed_runs");
-  c.first_difference = j.at("output_differs_at_line");
-  c.cut = j.at("cut_bytes");
+  c.failed_runs = whole(j.at("failed_runs"));
+  c.first_difference = whole(j.at("output_differs_at_line"));
+  c.cut = whole(j.at("cut_bytes"));
   for (const any_json& r : j.at("runs")) c.runs.push_back(run_from(r));
   return c;
 }
@@ -148,7 +150,7 @@ trial_results read_trial(const any_json& j) {
   t.commit = j.at("commit");
   t.date = j.at("date");
   const any_json& m = j.at("machine");
-  t.place = {m.at("cpu"), m.at("kernel"), m.at("libc"), m.at("cpus")};
+  t.place = {m.at("cpu"), m.at("kernel"), m.at("libc"), whole(m.at("cpus"))};
   t.command = j.at("command").get<std::vector<std::string>>();
   t.metric = value_of<std::string>(j, "metric").value_or("");
   t.lower_is_better = j.at("better") == "lower";
@@ -156,9 +158,9 @@ trial_results read_trial(const any_json& j) {
   t.until = value_of<std::string>(j, "until").value_or("");
   t.ready = value_of<std::string>(j, "ready").value_or("");
   t.budget = value_of<double>(j, "budget_s");
-  t.warmup = j.at("warmup");
-  t.rounds = j.at("rounds");
-  t.confirming_rounds = j.at("confirming_rounds");
+  t.warmup = whole(j.at("warmup"));
+  t.rounds = whole(j.at("rounds"));
+  t.confirming_rounds = whole(j.at("confirming_rounds"));
   t.run_seconds = j.at("run_seconds");
   t.seconds = j.at("seconds");
   t.others_cpu_share = j.at("others_cpu_share");
@@ -208,11 +210,13 @@ ordered_json json_of(const trial_results& t) {
 
 trial_results trial_from(const any_json& j) {
   if (!j.is_object() || !j.contains("candidates")) throw unreadable("it is no result of usher try");
-  const int format = j.value("format", 1);
+  const int format = whole_or(j, "format", 1);
   if (format != trial_results::format)
     throw unreadable(fmt::format("it has format {}, and this usher reads format {}", format, trial_results::format));
   try {
     return read_trial(j);
+  } catch (const bad_input& e) {
+    throw unreadable(e.what());
   } catch (const any_json::exception& e) {
     throw unreadable(fmt::format("it does not conform to docs/schema/try.json: {}", e.what()));
   }

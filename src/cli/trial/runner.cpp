@@ -24,7 +24,7 @@ namespace {
 /// Counts the lock calls of a run in a record of its own, as `usher stat` does.
 class counting {
  public:
-  counting() : census_(file_.live()) {}
+  counting() : census_(file_.live(), file_.descriptor()) {}
   counting(const counting&) = delete;
   counting& operator=(const counting&) = delete;
 

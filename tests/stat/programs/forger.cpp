@@ -64,7 +64,8 @@ void forge_circles(const view& record) {
     o.key = key_of(0, 0x1000 + i * 64);
     o.depth_and_kind = std::uint32_t(kind::mutex);
     o.owner = i + 1;
-    record.thread(i).tid = i + 1;
+    record.thread(i).tid = std::uint32_t(getpid());  // lives
+    record.thread(i).over = 0;
     record.thread(i).since = 1;
     record.thread(i).waits_for = i + 1;
   }

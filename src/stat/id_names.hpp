@@ -1,0 +1,29 @@
+// The ids of a record's processes and threads for the report.
+#pragma once
+
+#include <cstdint>
+
+#include "cli/process/census.hpp"
+#include "record/format.hpp"
+#include "stat/report.hpp"
+
+namespace usher::cli::stat {
+
+class id_names {
+ public:
+  id_names(record::view record, const seen_ids* ids) : record_(record), ids_(ids) {}
+
+  shown_id process(std::uint32_t slot) const;
+  shown_id thread(std::uint32_t slot) const;
+  /// Whether it cannot be known when the thread ended.
+  bool is_hidden(std::uint32_t thread) const;
+
+ private:
+  const seen_ids::entry* seen_process(std::uint32_t slot) const;
+  bool is_inside(std::uint32_t process) const;
+
+  record::view record_;
+  const seen_ids* ids_;
+};
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,20 @@
+// The samples of a record that its program forges between them and while it is read.
+#include "cli/process/census.hpp"
+
+#include "record_patches.hpp"
+#include "stat/reading.hpp"
+
+USHER_FUZZ_TARGET(census) {
+  using namespace cli;
+  planted_record r;
+  source from(input);
+  cli::census census(r.made.view);
+  for (std::uint64_t now = 10'000; now < 40'000; now += 10'000) {
+    r.patch(from, 16);
+    census.sample(now);
+    stat::circles(r.made.view);
+  }
+  r.patch(from, 16);
+  census.finish(50'000);
+  use(std::to_string(census.living_processes()));
+}

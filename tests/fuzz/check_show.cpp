@@ -1,0 +1,14 @@
+// What `usher check --show` reads, and all that it makes of it.
+#include "cli/checking/json.hpp"
+#include "cli/checking/report.hpp"
+#include "cli/text/input_file.hpp"
+#include "fuzz.hpp"
+
+USHER_FUZZ_TARGET(check_show) {
+  using namespace cli::checking;
+  const results r = results_from(cli::parsed_json(as_text(input)));
+  use(table_text(r, 100));
+  use(failures_text(r, 80));
+  use(summary_text(r));
+  use(json_of(r).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}

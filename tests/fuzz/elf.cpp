@@ -1,0 +1,13 @@
+// The parts of an ELF file that decide whether a preload works.
+#include "cli/elf/elf.hpp"
+
+#include "fuzz.hpp"
+
+USHER_FUZZ_TARGET(elf) {
+  const file_of file(input);
+  const auto read = cli::read_elf(file.path());
+  if (!read) return;
+  use(read->interpreter);
+  use(read->soname);
+  for (const std::string& name : read->needed) use(name);
+}

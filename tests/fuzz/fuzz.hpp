@@ -1,0 +1,90 @@
+// Fuzz targets: code that reads what somebody else has written, fed with any bytes. It may refuse them by an exception of
+// the standard library's, as the programs that use it expect; all else is an error that a sanitizer reports.
+//
+// `make fuzz` gives each to libFuzzer, as an executable of its own. `make test` replays the kept inputs (corpus/TARGET/) in
+// one executable of the ordinary compiler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace usher::fuzz {
+
+using bytes = std::span<const std::uint8_t>;
+using target = void (*)(bytes);
+
+struct named_target {
+  named_target(const char* its_name, target its_run);
+  const char* name;
+  target run;
+  named_target* next;
+};
+
+inline std::string_view as_text(bytes input) {
+  return {reinterpret_cast<const char*>(input.data()), input.size()};
+}
+
+/// Takes values off the front of an input; zeros when it is used up.
+class source {
+ public:
+  explicit source(bytes input) : left_(input) {}
+  template <class T>
+  T take() {
+    T value{};
+    const std::size_t n = std::min(sizeof value, left_.size());
+    std::memcpy(&value, left_.data(), n);
+    left_ = left_.subspan(n);
+    return value;
+  }
+  bool is_empty() const { return left_.empty(); }
+  bytes rest() const { return left_; }
+
+ private:
+  bytes left_;
+};
+
+/// A memory file with these bytes, for code that opens a path.
+class file_of {
+ public:
+  explicit file_of(bytes content);
+  ~file_of();
+  file_of(const file_of&) = delete;
+  file_of& operator=(const file_of&) = delete;
+  std::string path() const;
+
+ private:
+  int descriptor_;
+};
+
+/// So that the compiler does not leave out what has no other use.
+void use(std::string_view text);
+
+}  // namespace usher::fuzz
+
+#ifdef USHER_FUZZ
+#define USHER_FUZZ_ENTRY(name)                                                        \
+  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { \
+    ::usher::fuzz::run_##name({data, size});                                          \
+    return 0;                                                                         \
+  }
+#else
+#define USHER_FUZZ_ENTRY(name) static const ::usher::fuzz::named_target of_##name(#name, ::usher::fuzz::run_##name);
+#endif
+
+/// The body takes `input`, and may throw std::exception.
+#define USHER_FUZZ_TARGET(name)         \
+  namespace usher::fuzz {               \
+  static void try_##name(bytes input);  \
+  static void run_##name(bytes input) { \
+    try {                               \
+      try_##name(input);                \
+    } catch (const std::exception&) {   \
+    }                                   \
+  }                                     \
+  }                                     \
+  USHER_FUZZ_ENTRY(name)                \
+  static void usher::fuzz::try_##name([[maybe_unused]] bytes input)

@@ -1,0 +1,12 @@
+// Machine files. The first line is a change of a number, as --set-machine gives it, if it has a sign of equality.
+#include "sim/machine.hpp"
+#include "fuzz.hpp"
+
+USHER_FUZZ_TARGET(machine) {
+  const std::string text(as_text(input));
+  const std::string line = text.substr(0, text.find('\n'));
+  std::map<std::string, std::string> changes;
+  if (const std::size_t at = line.find('='); line.starts_with("#!") && at != std::string::npos)
+    changes[line.substr(2, at - 2)] = line.substr(at + 1);
+  use(sim::read_machine_text(text, "fuzzed", changes).title);
+}

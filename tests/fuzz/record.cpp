@@ -1,0 +1,28 @@
+// The report of a record that its program has forged: from a copy, as record_copy makes it.
+#include "cli/process/census.hpp"
+#include "cli/process/shared_record.hpp"
+#include "record_patches.hpp"
+#include "stat/json.hpp"
+#include "stat/profile.hpp"
+#include "stat/reading.hpp"
+#include "stat/rules.hpp"
+#include "stat/text.hpp"
+
+USHER_FUZZ_TARGET(record) {
+  using namespace cli::stat;
+  planted_record r;
+  source from(input);
+  r.patch(from, 64);
+  cli::make_safe(r.made.view);
+  const time_scale time{0, 10'000'000'000, 1e-9};
+  report all = read_report(r.made.view, time, r.names, 3);
+  for (const auto& circle : circles(r.made.view)) all.deadlocks.push_back(describe(r.made.view, circle, time, r.names));
+  all.command = {"./server"};
+  judge(all);
+  use(as_text(all, {10, true}));
+  for (const deadlock& d : all.deadlocks) use(as_line(d));
+  use(as_json(all).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  use(as_pprof(all));
+  use(as_folded(all));
+  use(std::to_string(cli::sum_of(r.made.view).all()));
+}
