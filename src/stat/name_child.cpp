@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,7 +78,8 @@ void serve_names(int descriptor, pid_t parent, const process_place& place, recor
     served_channel channel(descriptor);
     file_reading how;
     how.left_out = left_out;
-    how.own_maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    const shared_descriptor maps(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    how.own_maps = maps.get();
     const std::string error = confine(place, descriptor, std::array{how.own_maps}, parent);
     channel.add(encode_text(message_kind::ready, error));
     channel.flush();
@@ -116,7 +118,10 @@ name_child::~name_child() {
   if (channel_ >= 0) close(channel_);
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  // A file system of the recorded program (FUSE) may hold the child for ever in a call that no signal ends. It is left then.
+  const deadline until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  constexpr timespec pause{0, 200'000};
+  while (waitpid(pid_, nullptr, WNOHANG) == 0 && std::chrono::steady_clock::now() < until) nanosleep(&pause, nullptr);
 }
 
 bool name_child::send_all(const void* from, std::size_t size, deadline until) const {

@@ -23,7 +23,7 @@ class name_child {
 
   /// Forks. If that fails, all calls below do.
   explicit name_child(const std::function<void(int channel)>& body);
-  /// Kills the child.
+  /// Kills the child, and waits for its end up to a fifth of a second.
   ~name_child();
   name_child(const name_child&) = delete;
   name_child& operator=(const name_child&) = delete;

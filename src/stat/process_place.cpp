@@ -62,10 +62,11 @@ std::optional<unsigned> id_inside(const std::string& map, unsigned outside) {
   return std::nullopt;
 }
 
+/// Device and inode, from the kernel's cache: the root may be a file system of the process's own (FUSE), which need not ever answer.
 std::pair<std::uint64_t, std::uint64_t> identity_of(int fd) {
-  struct ::stat s {};
-  if (fd < 0 || fstat(fd, &s) != 0) return {0, 0};
-  return {s.st_dev, s.st_ino};
+  struct statx s {};
+  if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &s) != 0) return {0, 0};
+  return {std::uint64_t{s.stx_dev_major} << 32 | s.stx_dev_minor, s.stx_ino};
 }
 
 bool is_same_file(const shared_descriptor& a, const char* path, int flags) {
@@ -105,6 +106,11 @@ process_place refused(std::string why) {
 }  // namespace
 
 shared_descriptor::shared_descriptor(int fd) {
+  if (fd >= 0 && fd < 3) {
+    const int low = fd;
+    fd = fcntl(low, F_DUPFD_CLOEXEC, 3);
+    close(low);
+  }
   if (fd < 0) return;
   fd_ = std::shared_ptr<const int>(new int(fd), [](const int* held) {
     close(*held);

@@ -18,6 +18,7 @@ namespace usher::cli::stat {
 class shared_descriptor {
  public:
   shared_descriptor() = default;
+  /// Takes the descriptor over. It gets a number above those of the standard streams, one of which may be closed.
   explicit shared_descriptor(int fd);
   /// −1: none.
   int get() const { return fd_ ? *fd_ : -1; }

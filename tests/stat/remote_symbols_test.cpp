@@ -5,10 +5,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/fuse.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +25,7 @@
 #include <map>
 #include <sstream>
 
+#include "stat/confinement.hpp"
 #include "stat/name_messages.hpp"
 #include "symbols_library.hpp"
 #include "synthetic.hpp"
@@ -324,6 +329,18 @@ TEST(remote_symbols, a_child_that_sends_nonsense_or_nothing) {
   expect_only_offsets("silent after the question", answering(""));
   expect_only_offsets("huge length", answering(head_of(~0u, message_kind::code)));
   expect_only_offsets("too long", answering(head_of(longest_message + 1, message_kind::code)));
+  answer one;
+  one.frames.push_back(frame_of(std::string(longest_text, 'x'), std::string(longest_text, 'y'), 1));
+  const std::string one_frame = payload_of(encode(query::what::code, one)).substr(sizeof(std::uint32_t));
+  const std::uint32_t count = most_frames;
+  std::string frames(reinterpret_cast<const char*>(&count), sizeof count);
+  while (frames.size() <= longest_message) frames += one_frame;
+  for (std::uint32_t n = 1; n <= most_frames; n++) {
+    if (sizeof n + n * one_frame.size() == frames.size()) std::memcpy(frames.data(), &n, sizeof n);
+  }
+  ASSERT_TRUE(decode(query::what::code, frames));
+  expect_only_offsets("too long, but correct",
+                      answering(head_of(std::uint32_t(frames.size()), message_kind::code) + frames));
   expect_only_offsets("longer than its content", answering(head_of(longest_message, message_kind::code) + "x"));
   expect_only_offsets("cut", answering(head_of(10, message_kind::code) + payload_of(code).substr(0, 10)));
   expect_only_offsets("another answer", answering(encode(query::what::data, {})));
@@ -440,41 +457,89 @@ TEST(remote_symbols, pipes_and_devices_are_no_modules) {
 
 // ---- what the child may do ------------------------------------------------------------------------------------------------
 
+void expect_no_rights(pid_t child, unsigned id) {
+  auto status = status_of(child);
+  const std::string one = std::to_string(id), four = one + "\t" + one + "\t" + one + "\t" + one;
+  EXPECT_EQ(status["Uid"], four);
+  EXPECT_EQ(status["Gid"], four);
+  EXPECT_EQ(status["Groups"], "");
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
+    EXPECT_EQ(status[set], "0000000000000000") << set;
+  EXPECT_EQ(status["NoNewPrivs"], "1");
+  EXPECT_EQ(status["Seccomp"], "2");
+  const std::string files = "/proc/" + std::to_string(child);
+  struct ::stat owner {};
+  EXPECT_EQ(stat((files + "/environ").c_str(), &owner), 0);
+  EXPECT_EQ(owner.st_uid, 0u);  // not dumpable: no process of the target's user may look into it
+  EXPECT_EQ(content(files + "/environ").find('='), std::string::npos);
+  EXPECT_NE(content(files + "/limits").find("Max file size             0                    0"), std::string::npos);
+  const std::string program = fs::read_symlink("/proc/self/exe");
+  for (const auto& fd : fs::directory_iterator(files + "/fd")) {
+    const std::string to = fs::read_symlink(fd).string();
+    EXPECT_TRUE(to == "/dev/null" || to == program || to.starts_with("socket:") || to.ends_with("/maps") ||
+                to.ends_with(".so") || to.find(".so.") != std::string::npos || to.ends_with(".debug"))
+        << to;
+  }
+}
+
 TEST(remote_symbols, the_child_has_no_rights) {
   ONLY_AS_ROOT();
-  const own_modules r;
-  process_place place = process_place::own();
-  for (const unsigned id : {0u, stranger}) {
-    place.uid = place.gid = place.uid_inside = place.gid_inside = id;
+  in_child([] {
+    const gid_t groups[] = {0, stranger + 7};
+    ASSERT_EQ(setgroups(2, groups), 0);
+    const int left_open = open("/etc/passwd", O_RDONLY);  // without O_CLOEXEC
+    ASSERT_GE(left_open, 0);
+    const own_modules r;
+    process_place place = process_place::own();
     place.reads_all = false;
-    remote_symbols names(r.view(), {}, place, std::make_shared<name_budget>());
-    names.resolve(0, call_in_library());
-    ASSERT_EQ(names.children().size(), 1u);
-    const pid_t child = names.children()[0];
-    auto status = status_of(child);
-    const std::string four =
-        std::to_string(id) + "\t" + std::to_string(id) + "\t" + std::to_string(id) + "\t" + std::to_string(id);
-    EXPECT_EQ(status["Uid"], four);
-    EXPECT_EQ(status["Gid"], four);
-    EXPECT_EQ(status["Groups"], "");
-    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
-      EXPECT_EQ(status[set], "0000000000000000") << set;
-    EXPECT_EQ(status["NoNewPrivs"], "1");
-    EXPECT_EQ(status["Seccomp"], "2");
-    const std::string files = "/proc/" + std::to_string(child);
-    struct ::stat owner {};
-    EXPECT_EQ(stat((files + "/environ").c_str(), &owner), 0);
-    EXPECT_EQ(owner.st_uid, 0u);  // not dumpable: no process of the target's user may look into it
-    EXPECT_EQ(content(files + "/environ").find('='), std::string::npos);
-    EXPECT_NE(content(files + "/limits").find("Max file size             0                    0"), std::string::npos);
-    for (const auto& fd : fs::directory_iterator(files + "/fd")) {
-      const std::string to = fs::read_symlink(fd).string();
-      EXPECT_TRUE(to == "/dev/null" || to.starts_with("socket:") || to.ends_with("/maps") || to.ends_with(".so") ||
-                  to.find(".so.") != std::string::npos || to == fs::read_symlink("/proc/self/exe") ||
-                  to.ends_with(".debug"))
-          << to;
+    for (const unsigned id : {0u, stranger}) {
+      place.uid = place.gid = place.uid_inside = place.gid_inside = id;
+      remote_symbols names(r.view(), {}, place, std::make_shared<name_budget>());
+      names.resolve(0, call_in_library());
+      ASSERT_EQ(names.children().size(), 1u);
+      expect_no_rights(names.children()[0], id);
     }
+  });
+}
+
+// A crafted file may take the child over. As root without capabilities it would still own root's files.
+TEST(remote_symbols, the_child_can_do_nothing_but_read) {
+  const folder f;
+  const std::string file = f.path / "file";
+  std::ofstream(file) << "content";
+  target other([] { return true; });
+  const std::vector<std::function<bool()>> attempts = {
+      [&] { return open(file.c_str(), O_RDONLY) < 0; },  // may
+      [&] { return open(file.c_str(), O_WRONLY) >= 0; },
+      [&] { return open(file.c_str(), O_RDONLY | O_TRUNC) >= 0; },
+      [&] { return open((file + ".new").c_str(), O_RDONLY | O_CREAT, 0600) >= 0; },
+      [&] { return unlink(file.c_str()) == 0 || rename(file.c_str(), "/tmp/x") == 0 || chmod(file.c_str(), 0) == 0; },
+      [&] { return kill(other.pid, SIGTERM) == 0; },
+      [&] { return ptrace(PTRACE_SEIZE, other.pid, nullptr, nullptr) == 0; },
+      [] { return socket(AF_UNIX, SOCK_STREAM, 0) >= 0; },
+      [] { return fork() >= 0; },
+      [] { return execl("/bin/true", "true", nullptr) == 0; },
+      [] { return mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED; },
+      [] { return setresuid(0, 0, 0) == 0 || prctl(PR_SET_DUMPABLE, 1) == 0; },
+      [] { return write(STDERR_FILENO, "x", 1) == 1; },
+  };
+  for (std::size_t i = 0; i < attempts.size(); i++) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    const pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+      process_place place = process_place::own();
+      place.reads_all = false;
+      if (!confine(place, ends[1], {}, parent).empty()) _exit(2);
+      _exit(attempts[i]() ? 1 : 0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "attempt " << i;
+    close(ends[0]);
+    close(ends[1]);
   }
+  EXPECT_EQ(content(file), "content");
 }
 
 // Root's programs lie in folders that only their user or root may enter; a process that may read all files has a child that may, too.
@@ -621,6 +686,76 @@ TEST(process_place, of_a_program_of_the_same_user_in_another_root) {
     else
       EXPECT_NE(remarks.find("user namespace"), std::string::npos) << remarks;
   });
+}
+
+/// Answers for a file system with an empty root until `is_silent`; then takes requests and never answers, so that no signal ends the calls.
+void serve_files(int fuse, const volatile bool& is_silent) {
+  static char request[1 << 18];
+  for (;;) {
+    if (read(fuse, request, sizeof request) < 0) continue;
+    fuse_in_header in;
+    std::memcpy(&in, request, sizeof in);
+    if (is_silent) continue;
+    struct {
+      fuse_out_header head;
+      union {
+        fuse_init_out init;
+        fuse_attr_out attributes;
+      };
+    } out{};
+    out.head = {sizeof out.head, 0, in.unique};
+    if (in.opcode == FUSE_INIT) {
+      out.init.major = FUSE_KERNEL_VERSION;
+      out.init.minor = FUSE_KERNEL_MINOR_VERSION;
+      out.init.max_write = 4096;
+      out.head.len += sizeof out.init;
+    } else if (in.opcode == FUSE_GETATTR) {
+      out.attributes.attr.ino = 1;
+      out.attributes.attr.mode = S_IFDIR | 0755;
+      out.attributes.attr.nlink = 2;
+      out.head.len += sizeof out.attributes;
+    } else {
+      out.head.error = -ENOSYS;
+    }
+    if (write(fuse, &out, out.head.len) < 0) _exit(1);
+  }
+}
+
+/// Changes the root to a file system of its own, which is silent from then on.
+bool enter_silent_root(const fs::path& at) {
+  const int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  void* const shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (fuse < 0 || shared == MAP_FAILED || unshare(CLONE_NEWNS) != 0 ||
+      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    return false;
+  const std::string options = "fd=" + std::to_string(fuse) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
+  if (mount("none", at.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return false;
+  volatile bool& is_silent = *static_cast<volatile bool*>(shared);
+  if (fork() == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    serve_files(fuse, is_silent);
+  }
+  close(fuse);
+  if (chroot(at.c_str()) != 0 || chdir("/") != 0) return false;
+  is_silent = true;
+  return true;
+}
+
+TEST(process_place, with_files_that_never_answer) {
+  ONLY_AS_ROOT();
+  const folder f;
+  target t([&] { return enter_silent_root(f.path); });
+  if (!t.is_ready) GTEST_SKIP() << "no file systems in user space here";
+  const auto begin = std::chrono::steady_clock::now();
+  const process_place place = place_of(t.pid);
+  std::string remarks;
+  const auto budget = short_budget();
+  budget->seconds = 0.1;  // for all files together
+  const stack s = names_in(own_modules(), place, call_in_library(), &remarks, budget);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_EQ(s.frames.at(0).module, STAT_TEST_LIBRARY);
+  EXPECT_EQ(s.frames.at(0).function, "");
+  EXPECT_NE(remarks, "");
 }
 
 // An observer that has not the rights is told so, and gets no names from another root than the program's.
