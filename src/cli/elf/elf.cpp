@@ -7,10 +7,16 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace usher::cli {
 namespace {
+
+// A file may claim millions of entries, each with a name of a page. Chosen: more than any program has.
+constexpr std::size_t most_needed = 4096;
+constexpr std::uint64_t most_dynamic_bytes = 1 << 20;
 
 class file {
  public:
@@ -58,12 +64,13 @@ void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<E
   std::uint64_t strings = 0;
   std::uint64_t soname = 0;
   std::vector<std::uint64_t> needed;
-  for (std::uint64_t at = 0; at + sizeof(ElfW(Dyn)) <= dynamic.p_filesz; at += sizeof(ElfW(Dyn))) {
+  const std::uint64_t size = std::min<std::uint64_t>(dynamic.p_filesz, most_dynamic_bytes);
+  for (std::uint64_t at = 0; at + sizeof(ElfW(Dyn)) <= size; at += sizeof(ElfW(Dyn))) {
     ElfW(Dyn) entry;
     if (!f.read(dynamic.p_offset + at, entry) || entry.d_tag == DT_NULL) break;
     if (entry.d_tag == DT_STRTAB) strings = offset_of(entry.d_un.d_ptr, segments);
     if (entry.d_tag == DT_SONAME) soname = entry.d_un.d_val;
-    if (entry.d_tag == DT_NEEDED) needed.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_NEEDED && needed.size() < most_needed) needed.push_back(entry.d_un.d_val);
   }
   if (strings == 0) return;
   if (soname != 0) into.soname = f.text(strings + soname);
@@ -93,10 +100,11 @@ std::optional<elf_file> read_elf(const std::string& path) {
 
   result.is_native = true;
   const auto all = segments(f, header);
-  for (const auto& segment : all) {
-    if (segment.p_type == PT_INTERP) result.interpreter = f.text(segment.p_offset);
-    if (segment.p_type == PT_DYNAMIC) read_dynamic(f, segment, all, result);
-  }
+  const auto first = [&all](std::uint32_t type) {
+    return std::find_if(all.begin(), all.end(), [type](const auto& s) { return s.p_type == type; });
+  };
+  if (const auto s = first(PT_INTERP); s != all.end()) result.interpreter = f.text(s->p_offset);
+  if (const auto s = first(PT_DYNAMIC); s != all.end()) read_dynamic(f, *s, all, result);
   return result;
 }
 

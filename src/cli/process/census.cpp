@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,17 @@ bool exists(pid_t pid) {
   if (descriptor < 0) return errno != ESRCH && errno != EINVAL;
   close(static_cast<int>(descriptor));
   return true;
+}
+
+/// The name of a process when it made its first call. The program may write to it meanwhile.
+std::string name_of(const record::process_slot& p) {
+  std::string name;
+  for (const char& c : p.command) {
+    const char now = *static_cast<const volatile char*>(&c);
+    if (now == '\0') break;
+    name += now;
+  }
+  return name;
 }
 
 }  // namespace
@@ -49,16 +61,18 @@ bool census::look_for(std::uint32_t slot, std::uint32_t own) {
   process_state& s = states_[slot];
   seen_ids::entry& id = ids_.processes[slot];
   s.is_sought = true;
-  const auto found = finder_.find(own, [&](const seen_process& p) { return is_taken(p, slot); });
-  if (!found) {
-    id.is_hidden = is_hiding_ && own <= 0x7fffffff && exists(static_cast<pid_t>(own));
+  const auto answer =
+      finder_.find(own, name_of(*record_.process(slot)), [&](const seen_process& p) { return is_taken(p, slot); });
+  if (!answer.process) {
+    id.is_hidden = answer.is_possible || (is_hiding_ && own <= 0x7fffffff && exists(static_cast<pid_t>(own)));
     return id.is_hidden;
   }
   id.is_hidden = false;
-  id.seen = found->process.pid;
-  id.is_inside = found->is_inside;
-  s.seen = found->process;
+  id.seen = answer.process->process.pid;
+  id.is_inside = answer.process->is_inside;
+  s.seen = answer.process->process;
   s.lives = !s.seen.has_ended();
+  if (s.lives) slots_[s.seen.pid] = slot;
   return s.lives;
 }
 

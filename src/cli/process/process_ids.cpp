@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -69,8 +70,11 @@ std::optional<seen_process> read_process(pid_t pid) {
   const std::string text = read_small(path_of("/proc/%d/stat", pid).c_str());
   const std::size_t name_ends = text.rfind(')');  // a name may contain anything
   if (name_ends == std::string::npos) return std::nullopt;
+  const std::size_t name_begins = text.find('(');
+  if (name_begins >= name_ends) return std::nullopt;
   seen_process p;
   p.pid = pid;
+  p.command = text.substr(name_begins + 1, name_ends - name_begins - 1);
   long threads = 0;
   unsigned long long started = 0;
   // Fields 3 (state), 20 (threads) and 22 (start).
@@ -115,12 +119,16 @@ process_finder::process_finder(int record) {
   if (record < 0 || fstat(record, &file) != 0) return;
   device_ = file.st_dev;
   inode_ = file.st_ino;
-  is_known_ = maps_record(getpid()).value_or(false);
+  is_known_ = true;
+  seen_process self;
+  self.pid = getpid();
+  is_known_ = maps_record(self).value_or(false);
 }
 
-/// Nullopt: the maps may not be read.
-std::optional<bool> process_finder::maps_record(pid_t pid) const {
-  const std::unique_ptr<std::FILE, file_closer> maps(std::fopen(path_of("/proc/%d/maps", pid).c_str(), "re"));
+/// Nullopt: the maps may not be read, or a process has none, as one whose first thread has ended.
+std::optional<bool> process_finder::maps_record(const seen_process& p) const {
+  if (!is_known_) return std::nullopt;
+  const std::unique_ptr<std::FILE, file_closer> maps(std::fopen(path_of("/proc/%d/maps", p.pid).c_str(), "re"));
   if (!maps) return std::nullopt;
   constexpr unsigned most_lines = 1 << 18;  // chosen: more than the mappings that Linux allows a process
   char line[512];
@@ -133,16 +141,7 @@ std::optional<bool> process_finder::maps_record(pid_t pid) const {
         makedev(major_number, minor_number) == device_)
       return true;
   }
-  return any ? std::optional(false) : std::nullopt;  // a process that ends has none
-}
-
-/// Where the maps may not be read, a process is taken for the one that is sought if it is the only one with that id.
-std::optional<process_finder::found> process_finder::confirmed(pid_t pid, bool is_inside, bool is_alone) const {
-  const auto process = read_process(pid);
-  if (!process) return std::nullopt;
-  const std::optional<bool> maps = is_known_ && !process->has_first_ended() ? maps_record(pid) : std::nullopt;
-  if (!maps.value_or(is_alone)) return std::nullopt;
-  return found{*process, is_inside};
+  return any ? std::optional(false) : std::nullopt;
 }
 
 void process_finder::search() {
@@ -150,25 +149,22 @@ void process_finder::search() {
   is_searched_ = true;
   inside_.clear();
   each_number("/proc", [this](pid_t pid) {
-    if (const own_id id = read_own_id(path_of("/proc/%d", pid).c_str()); id.is_inside) inside_.push_back({id.id, pid});
+    if (const own_id id = read_own_id(path_of("/proc/%d", pid).c_str()); id.is_inside)
+      inside_.push_back({id.id, pid, true});
   });
 }
 
-std::optional<process_finder::found> process_finder::find_here(std::uint32_t own) const {
-  if (own == 0 || own > largest_pid) return std::nullopt;
-  const auto pid = static_cast<pid_t>(own);
-  const own_id id = read_own_id(path_of("/proc/%d", pid).c_str());
-  return id.id == own && !id.is_inside ? confirmed(pid, false, true) : std::nullopt;
+process_finder::candidate process_finder::find_here(std::uint32_t own) const {
+  if (own == 0 || own > largest_pid) return {};
+  const own_id id = read_own_id(path_of("/proc/%d", static_cast<pid_t>(own)).c_str());
+  return id.id == own && !id.is_inside ? candidate{own, static_cast<pid_t>(own), false} : candidate{};
 }
 
-std::vector<process_finder::found> process_finder::find_inside(std::uint32_t own) {
+std::vector<process_finder::candidate> process_finder::find_inside(std::uint32_t own) {
   search();
-  const auto is_sought = [own](const candidate& c) { return c.own == own; };
-  const bool is_alone = std::count_if(inside_.begin(), inside_.end(), is_sought) == 1;
-  std::vector<found> all;
-  for (const candidate& c : inside_)
-    if (is_sought(c))
-      if (const auto one = confirmed(c.pid, true, is_alone)) all.push_back(*one);
+  std::vector<candidate> all;
+  std::copy_if(inside_.begin(), inside_.end(), std::back_inserter(all),
+               [own](const candidate& c) { return c.own == own; });
   return all;
 }
 

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +23,7 @@ struct seen_process {
   std::uint64_t started = 0;  ///< clock ticks since boot: another process with this id started at another time
   char state = '?';           ///< 'Z': only its first thread has ended if it has several
   long threads = 1;
+  std::string command;  ///< its name
 
   bool has_ended() const { return (state == 'Z' && threads <= 1) || state == 'X'; }
   bool has_first_ended() const { return state == 'Z' || state == 'X'; }
@@ -52,29 +55,48 @@ class process_finder {
     seen_process process;
     bool is_inside = false;  ///< another namespace than that of /proc
   };
+  struct answer {
+    std::optional<found> process;
+    bool is_possible = false;  ///< none was found, but one whose maps may not be read may be it
+  };
   /// The process with this id in its own namespace. Of several, which are in different namespaces, one that is not taken, if
-  /// there is one.
+  /// there is one. Where maps may not be read, one that has this name.
   template <class F>
-  std::optional<found> find(std::uint32_t own, F is_taken) {
-    std::optional<found> any = find_here(own);
-    if (any && !is_taken(any->process)) return any;
-    for (const found& other : find_inside(own)) {
-      if (!is_taken(other.process)) return other;
-      if (!any) any = other;
-    }
-    return any;
+  answer find(std::uint32_t own, std::string_view command, F is_taken) {
+    answer a;
+    fit best = add(a, fit::none, find_here(own), command, is_taken);
+    if (best == fit::sure_and_free) return a;
+    for (const candidate& c : find_inside(own)) best = add(a, best, c, command, is_taken);
+    return a;
   }
 
  private:
   struct candidate {
-    std::uint32_t own;
-    pid_t pid;
+    std::uint32_t own = 0;
+    pid_t pid = 0;
+    bool is_inside = false;
   };
-  std::optional<found> find_here(std::uint32_t own) const;
-  std::vector<found> find_inside(std::uint32_t own);
+  enum class fit { none, by_name, sure, sure_and_free };
+  /// Takes the candidate if it fits better. One that has ended and is not yet waited for fits nothing.
+  template <class F>
+  fit add(answer& a, fit best, const candidate& c, std::string_view command, F is_taken) const {
+    const auto process = c.pid != 0 ? read_process(c.pid) : std::nullopt;
+    if (!process || process->has_ended()) return best;
+    const std::optional<bool> maps = maps_record(*process);
+    a.is_possible = a.is_possible || !maps;
+    fit its = fit::none;
+    if (maps)
+      its = !*maps ? fit::none : is_taken(*process) ? fit::sure : fit::sure_and_free;
+    else if (process->command == command && !is_taken(*process))
+      its = fit::by_name;
+    if (its <= best) return best;
+    a.process = found{*process, c.is_inside};
+    return its;
+  }
+  candidate find_here(std::uint32_t own) const;
+  std::vector<candidate> find_inside(std::uint32_t own);
   void search();
-  std::optional<bool> maps_record(pid_t pid) const;
-  std::optional<found> confirmed(pid_t pid, bool is_inside, bool is_alone) const;
+  std::optional<bool> maps_record(const seen_process& p) const;
 
   std::uint64_t device_ = 0, inode_ = 0;
   bool is_known_ = false, is_searched_ = false;

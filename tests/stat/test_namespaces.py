@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""`usher stat` on programs in a PID namespace of their own: the record has the ids that they see themselves, which are other
+processes' here. Each test is skipped where such a namespace cannot be made."""
+
+import subprocess
+import unittest
+
+from planted import PROGRAMS, Planted
+
+APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def can_be_apart():
+    try:
+        return subprocess.run([*APART, "true"], capture_output=True, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+@unittest.skipUnless(can_be_apart(), "no right to make a PID namespace")
+class Apart(Planted):
+    def apart(self, *words, **more):
+        return self.stat(None, *more.pop("options", ()), command=[*APART, *words], **more)
+
+    def assert_two_ids(self, one, key):
+        """The id that this process sees, and the program's own, which begin at 1."""
+        self.assertIn(f"own_{key}", one)
+        self.assertNotEqual(one[key], one[f"own_{key}"])
+
+    def test_lives_and_ids_of_threads(self):
+        run = self.apart(str(PROGRAMS / "planted"), "held-over-sleep")
+        self.assertLessEqual(sum(run.report["waited"].values()), run.report["thread_seconds"])
+        waited_for = [row for row in run.rows if row["waiting"]["total"] > 0]
+        self.assertTrue(waited_for, run.report)
+        for row in waited_for:
+            for one in row["threads"]:
+                self.assert_two_ids(one, "tid")
+            for one in row["each"]:
+                self.assert_two_ids(one, "pid")
+                self.assertEqual(one["own_pid"], 1)
+        self.assertFalse([one for one in run.report["remarks"] if "lived on" in one], run.report["remarks"])
+
+    def test_a_deadlock(self):
+        # The first process of a namespace ignores SIGTERM.
+        run = self.apart("timeout", "--signal=KILL", "2", str(PROGRAMS / "planted"), "opposite-order", status=None)
+        self.assertEqual(len(run.report["deadlocks"]), 1, run.text + run.error)
+        self.assertEqual(run.report["rule"], "deadlock")
+        for one in run.report["deadlocks"][0]["threads"]:
+            self.assert_two_ids(one, "tid")
+            self.assertIn(f"{one['tid']} (own {one['own_tid']})", run.text + run.error)
+
+    def test_two_with_the_same_ids(self):
+        """Both are process 1 of their namespaces, at the same time."""
+        one = f"{' '.join(APART)} {PROGRAMS / 'planted'} held-over-sleep"
+        run = self.stat(None, command=["sh", "-c", f"{one} & {one}; wait"], status=None)
+        seen = {object["pid"] for row in run.rows for object in row["each"] if object.get("own_pid") == 1}
+        self.assertEqual(len(seen), 2, run.report)
+        self.assertLessEqual(sum(run.report["waited"].values()), run.report["thread_seconds"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
