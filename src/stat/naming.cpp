@@ -45,6 +45,17 @@ std::string namer::static_name(const symbols::static_object& s) {
   return s.offset == 0 ? short_name(s.symbol) : fmt::format("{}+{:#x}", short_name(s.symbol), s.offset);
 }
 
+identity namer::of_frame(const frame& f) {
+  const std::string function = short_name(f.function), module(file_name(f.module));
+  if (!f.function.empty() && !f.file.empty())
+    return {fmt::format("{}\n{}:{}", f.function, f.file, f.line),
+            fmt::format("{} {}:{}", function, file_name(f.file), f.line), f.module};
+  if (f.module.empty()) return {};
+  const std::string where = fmt::format("{}+{:#x}", module, f.offset);
+  return {fmt::format("{}\n{}+{:#x}", f.function, f.module, f.offset),
+          f.function.empty() ? where : fmt::format("{} {}", function, where), f.module};
+}
+
 /// Looks at frames from the innermost outwards and stops at the program's own code, so that no other files are opened for a name.
 identity namer::identify(std::uint32_t chain) {
   if (!exists(chain)) return {"?", "unknown place", ""};
@@ -65,15 +76,7 @@ identity namer::identify(std::uint32_t chain) {
     if (found.address == 0) found.address = c.pc[i];
   }
   const frame& f = found.address != 0 ? found : first;
-  const std::string function = short_name(f.function), module(file_name(f.module));
-  if (!f.function.empty() && !f.file.empty())
-    return {fmt::format("{}\n{}:{}", f.function, f.file, f.line),
-            fmt::format("{} {}:{}", function, file_name(f.file), f.line), f.module};
-  if (!f.module.empty()) {
-    const std::string where = fmt::format("{}+{:#x}", module, f.offset);
-    return {fmt::format("{}\n{}+{:#x}", f.function, f.module, f.offset),
-            f.function.empty() ? where : fmt::format("{} {}", function, where), f.module};
-  }
+  if (identity known = of_frame(f); !known.name.empty()) return known;
   return {fmt::format("{}\n{:#x}", c.process, f.address), hexadecimal(f.address), ""};
 }
 

@@ -34,6 +34,8 @@ class namer {
   /// All frames; empty if there is no such chain.
   stack whole(std::uint32_t chain) const;
 
+  /// The identity of a line of code, by the frame that has it. Empty fields: the frame has neither function nor module.
+  static identity of_frame(const frame& f);
   static std::string static_name(const symbols::static_object& s);
 
  private:

@@ -148,6 +148,7 @@ class reader {
   std::optional<admission> order_of(std::uint32_t object) const;
   std::vector<charged_stack> stacks_of(const std::vector<std::uint32_t>& charges);
   void add_stacks(row& r, const group& g);
+  static void name_by_use(row& r);
   void remark_on_room();
   double seconds(std::uint64_t ticks) const { return time_.seconds(ticks); }
 
@@ -577,6 +578,37 @@ void reader::add_stacks(row& r, const group& g) {
   if (!g.is_static && g.place != 0) r.place = namer_.whole(g.place - 1);
   r.waiters = stacks_of(g.waiters);
   r.holders = stacks_of(g.holders);
+  if (!g.is_static) name_by_use(r);
+}
+
+/// Whether the function is in one of the stacks.
+bool is_among(const frame& function, const std::vector<charged_stack>& stacks) {
+  return std::any_of(stacks.begin(), stacks.end(), [&](const charged_stack& s) {
+    return std::any_of(s.where.frames.begin(), s.where.frames.end(),
+                       [&](const frame& f) { return f.function == function.function && f.module == function.module; });
+  });
+}
+
+/// An entry of the record is made when a thread first locks an address, and stays when memory is freed without
+/// pthread_mutex_destroy, as a std::mutex is. So the place of a row may be that of an object that is long gone; who waits and
+/// holds now is known by samples. Objects that are initialised have a new entry, and a place where they are often not used.
+void reader::name_by_use(row& r) {
+  const frame* const first = r.place.place();
+  if (r.by_init || first == nullptr || first->function.empty()) return;
+  if (is_among(*first, r.waiters) || is_among(*first, r.holders)) return;
+  std::map<std::string, std::pair<std::string, double>> lines;  // by key: name, waited
+  for (const charged_stack& s : !r.waiters.empty() ? r.waiters : r.holders) {
+    const frame* const f = s.where.place();
+    identity id = f != nullptr ? namer::of_frame(*f) : identity{};
+    if (id.name.empty()) continue;
+    auto& line = lines[id.key];
+    line.first = std::move(id.name);
+    line.second += s.waited;
+  }
+  const auto most = std::max_element(lines.begin(), lines.end(),
+                                     [](const auto& a, const auto& b) { return a.second.second < b.second.second; });
+  if (most == lines.end()) return;
+  r.first_locked = std::exchange(r.name, most->second.first);
 }
 
 void reader::remark_on_room() {

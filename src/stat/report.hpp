@@ -119,8 +119,11 @@ struct object_row {
 /// Objects of one place: a static object, or all objects whose first use (or initialisation) was on the same line.
 struct row {
   kind what = kind::none;
-  std::string name;           ///< without the module's path: "server.cpp:120 worker()", "buckets[]"
-  stack place;                ///< empty for a static object
+  std::string name;  ///< without the module's path: "server.cpp:120 worker()", "buckets[]"
+  stack place;       ///< empty for a static object
+  /// Not empty: the name of the place, which is not among the functions that wait and hold. A mutex that was freed without
+  /// pthread_mutex_destroy may have lain there; the row has the name of the line that waits most.
+  std::string first_locked;
   bool by_init = false;       ///< the place is that of the initialisation
   std::string module;         ///< of a static object
   std::uint64_t objects = 1;  ///< their number, with those that no longer exist

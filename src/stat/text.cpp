@@ -300,6 +300,10 @@ std::string block_of(const row& r, const text_options& o) {
   std::string text = "\n" + wrap(full_name(r), 0, 2);
   if (!r.verdict.empty()) text += wrap(printable(r.verdict), 2);
   if (!r.command.empty()) text += "  Next: " + printable(r.command) + "\n";
+  if (!r.first_locked.empty())
+    text += wrap(
+        fmt::format("its memory was first locked elsewhere, perhaps as another object: {}", printable(r.first_locked)),
+        2);
   if (o.details) {
     text += counts_text(r.what, r.seen);
     if (r.order) text += wrap(order_text(*r.order), 2, 2);

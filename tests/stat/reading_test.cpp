@@ -403,6 +403,102 @@ TEST_F(reading, stacks_of_statics_and_of_places) {
   EXPECT_TRUE(r.rows[1].place.frames.empty());
 }
 
+/// An object at 0x5000 that was first locked in "old", and others' waits for it: in "now" most.
+class reused : public reading {
+ protected:
+  std::uint32_t make(std::initializer_list<std::uint64_t> first, std::uint32_t flags = 0) {
+    names.code[0x10] = {frame_of("old", "/src/old.cpp", 1)};
+    names.code[0x20] = {frame_of("now", "/src/now.cpp", 2)};
+    names.code[0x21] = {frame_of("now", "/src/now.cpp", 3)};
+    names.code[0x30] = {frame_of("seldom", "/src/seldom.cpp", 4)};
+    names.code[0x40] = {frame_of("worker", "/src/worker.cpp", 5)};
+    const std::uint32_t place = made.chain(first);
+    made.at(made.placed(kind::mutex, 0x5000, place, flags)).acquisitions = 10;
+    return record::of_place + place;
+  }
+  void waits(std::uint32_t whom, std::initializer_list<std::uint64_t> chain, std::uint64_t ticks,
+             record::charged what = record::charged::waiter) {
+    made.charge(what, kind::mutex, whom, made.chain(chain), 1, ticks);
+  }
+};
+
+TEST_F(reused, a_row_has_the_name_of_the_line_that_waits_most) {
+  const std::uint32_t m = make({0x10, 0x40});
+  waits(m, {0x30, 0x40}, 2 * s);
+  waits(m, {0x20, 0x40}, 1 * s);
+  waits(m, {0x20, 0x41}, 2 * s);
+  waits(m, {0x21, 0x40}, 1 * s, record::charged::holder);
+  row r = only(read());
+  EXPECT_EQ(r.name, "now now.cpp:2");
+  EXPECT_EQ(r.first_locked, "old old.cpp:1");
+  ASSERT_FALSE(r.place.frames.empty());
+  EXPECT_EQ(r.place.frames[0].function, "old");
+}
+
+TEST_F(reused, by_its_holders_if_no_waiter_is_known) {
+  waits(make({0x10}), {0x21, 0x40}, 1 * s, record::charged::holder);
+  EXPECT_EQ(only(read()).name, "now now.cpp:3");
+}
+
+TEST_F(reused, not_where_the_place_still_waits_or_holds) {
+  const std::uint32_t m = make({0x20, 0x40});
+  waits(m, {0x30, 0x40}, 2 * s);
+  waits(m, {0x21, 0x40}, 1 * s, record::charged::holder);  // another line of the same function
+  const row r = only(read());
+  EXPECT_EQ(r.name, "now now.cpp:2");
+  EXPECT_EQ(r.first_locked, "");
+}
+
+TEST_F(reused, not_what_was_initialised) {
+  waits(make({0x10}, record::from_init), {0x20}, 2 * s);
+  EXPECT_EQ(only(read()).name, "old old.cpp:1");
+}
+
+TEST_F(reused, not_without_samples) {
+  make({0x10});
+  const row r = only(read());
+  EXPECT_EQ(r.name, "old old.cpp:1");
+  EXPECT_EQ(r.first_locked, "");
+}
+
+TEST_F(reading, ids_of_another_namespace) {
+  const std::uint32_t child = made.process(7);
+  made.view.process(child).parent = 1;
+  const std::uint32_t m = mutex(0x1000, 10), a = made.thread(11), b = made.thread(12), c = made.thread(13, 0, child);
+  record::detail& d = made.detail(m);
+  for (unsigned i = 0; i < 3; i++) {
+    d.threads[i].index = i + 1;
+    d.threads[i].waits = 1;
+    d.threads[i].waited = (3 - i) * s;
+  }
+  seen_ids ids;
+  ids.processes = {{100, 5000, true, false}, {}};
+  ids.threads = {{11, 5011}, {99, 5012}, {}};  // the second slot was another thread's
+  const report r = read_report(made.view, time, names, 100, &ids);
+  EXPECT_EQ(r.pid, shown_id(5000, 100));
+  const counts& seen = only(r).seen;
+  ASSERT_EQ(seen.threads.size(), 3u);
+  EXPECT_EQ(seen.threads[0].tid, shown_id(5011, 11));
+  EXPECT_EQ(seen.threads[1].tid, shown_id(0, 12));
+  EXPECT_EQ(seen.threads[2].tid, shown_id(0, 13));  // of a child that was never seen
+  EXPECT_EQ(id_text(seen.threads[0].tid), "5011 (own 11)");
+  EXPECT_EQ(id_text(seen.threads[1].tid), "? (own 12)");
+  EXPECT_EQ(id_text({11}), "11");
+  static_cast<void>(a + b + c);
+}
+
+TEST_F(reading, of_hidden_threads_the_time_is_what_is_known) {
+  const std::uint32_t t = made.thread(11), waiting = made.thread(12);
+  made.view.thread(t).last = 2 * s;
+  made.waits(waiting, mutex(0x1000), 4 * s);
+  seen_ids ids;
+  ids.processes = {{100, 0, false, true}};
+  const report r = read_report(made.view, time, names, 100, &ids);
+  EXPECT_NEAR(r.thread_seconds, 2 + 10, 1e-9);
+  ASSERT_EQ(r.remarks.size(), 2u);
+  EXPECT_NE(r.remarks[1].find("2 threads: /proc does not show"), std::string::npos) << r.remarks[1];
+}
+
 TEST_F(reading, admission_of_the_object_that_was_contended_most) {
   names.variable(0x1000, "buckets", 400);
   std::uint32_t m = 0;

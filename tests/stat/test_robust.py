@@ -114,6 +114,17 @@ class Ends(Planted):
                 self.assertEqual(len([line for line in (run.text + run.error).splitlines() if line.strip()]), 1)
 
 
+class Reused(Planted):
+    def test_a_mutex_where_another_one_lay(self):
+        """Named by where it is used now, not by where its address was first locked."""
+        run = self.stat("reused-memory")
+        self.assertEqual(run.own["reused"]["same"], 1, "malloc did not give the same memory again")
+        row = run.row("lock_the_new_one")
+        self.assert_exact(row, acquisitions=run.own["reused"]["acquisitions"] + 1)
+        self.assertIn("lock_the_old_one", row["first_locked"])
+        self.assertIn("first locked elsewhere", " ".join((run.text + run.error).split()))
+
+
 class Forged(Planted):
     """The recorded program writes what it likes into its record: programs/forger.cpp. The observer ends with the program's
     status and writes a report of some sort."""

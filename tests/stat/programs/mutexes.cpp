@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
+#include <new>
 
 #include "planted.hpp"
 
@@ -107,6 +109,43 @@ void held_over_sleep() {
       update_ledger();
       usleep(2000);
     }
+  });
+}
+
+// -- a mutex in memory where another one lay, which was freed without pthread_mutex_destroy --
+
+namespace {
+struct box {
+  std::mutex mutex;
+  char more[4000];
+};
+tally reused_figures("reused");
+
+[[gnu::noinline]] void lock_the_old_one(box* b) {
+  const std::lock_guard guard(b->mutex);  // mark: the old one
+  b->more[0]++;
+}
+
+[[gnu::noinline]] void lock_the_new_one(box* b) {
+  const auto called = now();
+  std::unique_lock guard(b->mutex);  // mark: the new one
+  const auto returned = now();
+  sleep_for(2 * ms);
+  const auto released = now();
+  guard.unlock();
+  reused_figures.round(called, returned, released);
+}
+}  // namespace
+
+void reused_memory() {
+  auto* const old = new (std::malloc(sizeof(box))) box();
+  lock_the_old_one(old);
+  old->~box();
+  std::free(old);
+  auto* const reused = new (std::malloc(sizeof(box))) box();
+  reused_figures.say("same", reused == old);
+  in_threads(3, [reused](int) {
+    for (int i = 0; i < 12; ++i) lock_the_new_one(reused);
   });
 }
 

@@ -146,6 +146,7 @@ int main(int count, char** arguments) {
       {"one-hot", one_hot},
       {"convoy", convoy},
       {"held-over-sleep", held_over_sleep},
+      {"reused-memory", reused_memory},
       {"starving", starving},
       {"buckets", buckets},
       {"heap-buckets", heap_buckets},

@@ -69,7 +69,7 @@ void use(void* pointer);
 inline constexpr std::int64_t us = 1000, ms = 1000000;
 
 // The scenarios, by source.
-void one_hot(), convoy(), held_over_sleep(), starving(), buckets(), heap_buckets(), hot_bucket(), kinds(), timeouts(),
+void one_hot(), convoy(), held_over_sleep(), reused_memory(), starving(), buckets(), heap_buckets(), hot_bucket(), kinds(), timeouts(),
     tries(), uncontended();
 void herd(), signals(), signalled_twice(), left_in_haste();
 void credits(), semaphore_mutex();
