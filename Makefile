@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build demo demo-build test test-all mutants rest check check-short check-exhaustive check-aa compat soak measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build demo demo-build test test-all mutants rest check check-short check-exhaustive check-aa compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -85,6 +85,18 @@ SOAK_SECONDS ?= 600
 # SOAK_SECONDS=600 for all locks together, or SECONDS_PER_LOCK=N.
 soak: build ## test| random traffic under every lock; SOAK_SECONDS=600
 	@python3 tests/soak/run.py --build $(BUILD) --seconds $(SOAK_SECONDS) $(if $(SECONDS_PER_LOCK),--seconds-per-lock $(SECONDS_PER_LOCK))
+
+# libFuzzer with AddressSanitizer and UBSan, each target of tests/fuzz for FUZZ_SECONDS; status 1 if one finds something. What it keeps
+# and finds is in build/fuzz/corpus and build/fuzz/found.
+FUZZ_SECONDS ?= 60
+FUZZ_FLAGS = -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow -g1 -O1
+fuzz: deps
+	@mkdir -p build/fuzz
+	@cmake -S . -B build/fuzz -G Ninja -DUSHER_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 \
+	  '-DCMAKE_C_FLAGS=$(FUZZ_FLAGS)' '-DCMAKE_CXX_FLAGS=$(FUZZ_FLAGS)' '-DUSHER_LOCKS=steady;pthread' \
+	  -DUSHER_BUILD_CHECKER=OFF -DUSHER_BUILD_EXAMPLES=OFF -DUSHER_BUILD_CHARTS=OFF > build/fuzz/configure.log 2>&1 || { cat build/fuzz/configure.log; exit 1; }
+	@cmake --build build/fuzz -j $(JOBS) --target usher_fuzz
+	@python3 tests/fuzz/run.py --build build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
 # ---- measure ---------------------------------------------------------------------------------------------------------------------
 

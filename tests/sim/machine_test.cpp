@@ -110,6 +110,32 @@ TEST_F(machine_file, complaints_name_the_key) {
             std::string::npos);
 }
 
+/// Its author may be anybody: each of these overflowed the stack or broke an assumption of toml++.
+TEST_F(machine_file, files_that_are_not_parsed) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      read_machine_text(text, "hostile");
+    } catch (const bad_machine& e) {
+      return e.what();
+    }
+    return "";
+  };
+  std::string key = "a";
+  for (int i = 0; i < 300'000; i++) key += ".a";
+  for (const std::string& text : {key + " = 1\n", "[" + key + "]\n", "a = { " + key + " = 1 }\n"})
+    EXPECT_EQ(refusal(text), "hostile: it has more than 4000 dots");
+  EXPECT_EQ(refusal(std::string(1 << 20, '#') + "\n"), "hostile: it has more than 1 MiB");
+  EXPECT_NE(refusal("a = " + std::string(100'000, '[')).find("hostile: line 1: "), std::string::npos);
+  EXPECT_NE(refusal("\n§ = 1\n").find("hostile: line 2: only texts and comments"), std::string::npos);
+  EXPECT_NE(refusal("a = \"\"\"x\n§\"\"\"\n").find("texts of several lines"), std::string::npos);
+  EXPECT_NE(refusal("[!").find("hostile: "), std::string::npos);
+  EXPECT_THROW(read_machine("/dev/zero"), bad_machine);
+  EXPECT_THROW(read_machine("/nowhere"), bad_machine);
+  // Dots and letters in texts and comments count for nothing.
+  const std::string dots = "# " + std::string(5000, '.') + "§\n";
+  EXPECT_EQ(refusal(dots).find("dots"), std::string::npos);
+}
+
 TEST_F(machine_file, numbers_other_than_it_says) {
   const std::string file = folder + "/x5-2.toml";
   const machine m = read_machine(file, {{"coherence.per_read", "0"},
