@@ -96,10 +96,6 @@ void limit(std::atomic<T>& n, T most) {
 
 }  // namespace
 
-owned_descriptor::~owned_descriptor() {
-  if (number_ >= 0) close(number_);
-}
-
 mapped_memory mapped_memory::zeros(std::uint64_t size) {
   void* const begin = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (begin == MAP_FAILED) throw std::bad_alloc();
@@ -161,7 +157,7 @@ shared_record::shared_record(owned_descriptor descriptor, const record::capaciti
       room_(room),
       was_empty_(was_empty),
       ticks_are_tsc_(ticks_are_tsc),
-      memory_(mapped_memory::of_file(descriptor_.number(), record::view::size_for(room))) {
+      memory_(mapped_memory::of_file(descriptor_.get(), record::view::size_for(room))) {
   if (was_empty_) write_capacities({memory_.begin(), room_}, size());
 }
 
@@ -169,10 +165,10 @@ shared_record shared_record::made(const record::capacities& room) {
   const std::uint64_t size = record::view::size_for(room);
   if (!record::is_possible(room)) fail_to_make(size, EFBIG);
   owned_descriptor file(memfd_create(record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (file.number() < 0 || ftruncate(file.number(), static_cast<off_t>(size)) != 0) fail_to_make(size, errno);
+  if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(size)) != 0) fail_to_make(size, errno);
   // The seals keep a process that has inherited it from truncating it, which would kill all processes that have it
   // mapped, and from adding others.
-  if (fcntl(file.number(), F_ADD_SEALS, seals_of_size | F_SEAL_SEAL) != 0) fail_to_make(size, errno);
+  if (fcntl(file.get(), F_ADD_SEALS, seals_of_size | F_SEAL_SEAL) != 0) fail_to_make(size, errno);
   return {std::move(file), room, true, false};
 }
 

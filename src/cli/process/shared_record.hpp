@@ -8,23 +8,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "cli/process/owned_descriptor.hpp"
 #include "record/format.hpp"
 #include "record/live.hpp"
 
 namespace usher::cli {
-
-/// A file descriptor that the destructor closes.
-class owned_descriptor {
- public:
-  explicit owned_descriptor(int number = -1) : number_(number) {}
-  owned_descriptor(owned_descriptor&& other) noexcept : number_(other.number_) { other.number_ = -1; }
-  owned_descriptor& operator=(owned_descriptor&&) = delete;
-  ~owned_descriptor();
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 /// Memory that the destructor unmaps.
 class mapped_memory {
@@ -73,7 +61,7 @@ class shared_record {
   /// also where it throws.
   static shared_record taken(int descriptor, const record::capacities& if_empty);
 
-  int descriptor() const { return descriptor_.number(); }
+  int descriptor() const { return descriptor_.get(); }
   std::uint64_t size() const { return memory_.size(); }
   record::live live() const { return record::view(memory_.begin(), room_); }
   bool was_empty() const { return was_empty_; }          ///< its header was zeros
