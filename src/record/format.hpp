@@ -313,7 +313,8 @@ struct alignas(4096) window {
 static_assert(sizeof(window) == 4096);
 
 /// The tables of the file. The capacities are a copy: a process that writes another number into the header afterwards
-/// moves no table of this view. Indices are not checked here.
+/// moves no table of this view. Code that takes an index from the record compares it with the room first. Where that was
+/// forgotten, the observer's programs end (USHER_TRAPS_ON_BAD_INDEX) instead of reading elsewhere.
 class view {
  public:
   view() = default;
@@ -325,15 +326,15 @@ class view {
 
   const capacities& room() const { return room_; }
   record::header& head() const { return *reinterpret_cast<record::header*>(base_); }
-  process_slot& process(std::uint32_t i) const { return at<process_slot>(starts_.processes, i); }
-  module_slot& module(std::uint32_t i) const { return at<module_slot>(starts_.modules, i); }
+  process_slot& process(std::uint32_t i) const { return at<process_slot>(starts_.processes, i, room_.processes); }
+  module_slot& module(std::uint32_t i) const { return at<module_slot>(starts_.modules, i, room_.modules); }
   char* text() const { return reinterpret_cast<char*>(base_ + starts_.text); }
-  thread_slot& thread(std::uint32_t i) const { return at<thread_slot>(starts_.threads, i); }
-  record::object& object(std::uint32_t i) const { return at<record::object>(starts_.objects, i); }
-  record::detail& detail(std::uint32_t i) const { return at<record::detail>(starts_.details, i); }
-  record::chain& chain(std::uint32_t i) const { return at<record::chain>(starts_.chains, i); }
-  record::charge& charge(std::uint32_t i) const { return at<record::charge>(starts_.charges, i); }
-  record::window& window(std::uint32_t i) const { return at<record::window>(starts_.windows, i); }
+  thread_slot& thread(std::uint32_t i) const { return at<thread_slot>(starts_.threads, i, room_.threads); }
+  record::object& object(std::uint32_t i) const { return at<record::object>(starts_.objects, i, room_.objects); }
+  record::detail& detail(std::uint32_t i) const { return at<record::detail>(starts_.details, i, room_.details); }
+  record::chain& chain(std::uint32_t i) const { return at<record::chain>(starts_.chains, i, room_.chains); }
+  record::charge& charge(std::uint32_t i) const { return at<record::charge>(starts_.charges, i, room_.charges); }
+  record::window& window(std::uint32_t i) const { return at<record::window>(starts_.windows, i, room_.windows); }
 
   static constexpr std::uint64_t size_for(const capacities& c) { return starts(c).end; }
 
@@ -362,7 +363,10 @@ class view {
     return p;
   }
   template <class T>
-  T& at(std::uint64_t start, std::uint32_t i) const {
+  T& at(std::uint64_t start, std::uint32_t i, [[maybe_unused]] std::uint32_t room) const {
+#ifdef USHER_TRAPS_ON_BAD_INDEX
+    if (i >= room) __builtin_trap();
+#endif
     return reinterpret_cast<T*>(base_ + start)[i];
   }
 
