@@ -7,7 +7,7 @@
 //
 //     header       options, capacities, how much of each table is taken, how much found no room
 //     processes    one slot for each incarnation: a fork and an exec begin new ones
-//     modules      executable mappings of the processes, as in /proc/self/maps when a chain first led there
+//     modules      modules of the processes, from when a chain or an object was first there
 //     text         the modules' paths
 //     threads      one slot for each thread, from its first call on; what it waits for now
 //     objects      mutexes, condition variables, semaphores: an open hash table, two cache lines each
@@ -44,7 +44,7 @@ struct capacities {
   std::uint32_t details = 8192;
   std::uint32_t threads = 4096;
   std::uint32_t processes = 16384;
-  std::uint32_t modules = 65536;
+  std::uint32_t modules = 65533;  ///< so that a chain's word has room for the number
   std::uint32_t text = 1 << 21;
   std::uint32_t chains = 16384;   ///< power of two
   std::uint32_t charges = 32768;  ///< power of two
@@ -113,14 +113,25 @@ struct alignas(128) process_slot {
   char command[16];     ///< as /proc/PID/comm has it
 };
 
-/// An executable mapping.
+/// A loaded module or, where its segments are not adjacent, one of them.
 struct module_slot {
-  word32 ready;                      ///< 1 when all other fields are written
-  std::uint32_t process;             ///< slot
-  std::uint64_t begin, end, offset;  ///< addresses; offset in the file
-  std::uint32_t path, path_length;   ///< in the text
-  std::uint64_t inode;               ///< of the file, as the maps have it; 0: not known
+  word32 ready;                     ///< 1 when all other fields are written
+  std::uint32_t process;            ///< slot
+  std::uint64_t begin, end;         ///< addresses
+  std::uint64_t bias;               ///< an address less this is the address in the file
+  std::uint64_t identity;           ///< module_identity.hpp; 0: not known
+  std::uint32_t path, path_length;  ///< in the text, as the loader has it. Length 0: not known
 };
+
+// A word for an address in a process: the address in the low 48 bits, and above them the number of its module, which is
+// the module's slot + 1. 0: the number is not known. So an address keeps its module when another one is loaded there.
+inline constexpr std::uint32_t in_no_module = 0xffff;  ///< instead of the number: in generated code
+constexpr std::uint64_t word_of(std::uint64_t address, std::uint32_t module) {
+  return std::uint64_t{module} << 48 | (address & 0xffffffffffffu);
+}
+constexpr std::uint32_t module_of(std::uint64_t word) {
+  return std::uint32_t(word >> 48);
+}
 
 /// A thread, from its first recorded call on.
 struct alignas(128) thread_slot {
@@ -160,7 +171,7 @@ struct alignas(128) object {
   word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
   word32 holds;           ///< that number, of all timed holds: held / holds is the mean
   word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
-  word32 place;           ///< chain + 1 of the initialisation or first use; 0: none
+  word32 place;           ///< chain + 1 of the initialisation or first use; 0: none. If static: its module's number
   word32 flags;           ///< object_flags
   // Line 2, written by any thread.
   /// The number of threads that wait now (low 12 bits) and the sum of the ticks at which they began to, modulo 2^52
@@ -188,6 +199,7 @@ constexpr std::uint64_t key_of(std::uint32_t process, std::uint64_t address) {
 constexpr std::uint32_t process_of(std::uint64_t key) {
   return std::uint32_t(key >> 48) - 1;
 }
+/// Of a key, or of a word with a module's number.
 constexpr std::uint64_t address_of(std::uint64_t key) {
   return key & 0xffffffffffffu;
 }
@@ -261,15 +273,15 @@ struct alignas(4096) detail {
 };
 static_assert(sizeof(detail) == 4096);
 
-/// Return addresses, innermost first, without the library's own frames.
+/// Return addresses with their modules, innermost first, without the library's own frames.
 struct alignas(256) chain {
   static constexpr std::uint32_t longest = 29;
   word64 hash;   ///< 0: free
   word32 ready;  ///< 1 when all other fields are written
   std::uint32_t process;
   std::uint32_t length;
-  std::uint32_t cut;  ///< 1: there may be further callers
-  std::uint64_t pc[longest];
+  std::uint32_t cut;          ///< 1: there may be further callers
+  std::uint64_t pc[longest];  ///< word_of()
 };
 static_assert(sizeof(chain) == 256);
 

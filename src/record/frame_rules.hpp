@@ -204,28 +204,37 @@ class frame_entry {
   bool augmented_ = false;
 };
 
+/// What find_rules() and evaluate() work in. It is too large for the stack of a signal handler.
+struct rule_room {
+  static constexpr unsigned deepest = 4;       ///< gcc and glibc's assembly remember one state, rarely two
+  static constexpr unsigned most_values = 16;  ///< of an expression; chosen: the signal trampoline's have 2
+  frame_rules rules;                           ///< found by find_rules()
+  frame_rules initial, remembered[deepest];
+  frame_entry entry;
+  std::uint64_t values[most_values];
+};
+
 /// Executes an entry's instructions up to an address.
 class rule_program {
  public:
-  rule_program(const tables& in, const frame_entry& entry) : in_(in), entry_(entry) {}
+  rule_program(const tables& in, rule_room& room) : in_(in), entry_(room.entry), room_(room) {}
 
-  bool run(std::uint64_t address, frame_rules& rules) {
+  bool run(std::uint64_t address) {
+    frame_rules& rules = room_.rules;
     rules = {};
-    if (!run(entry_.common_from, entry_.common_to, ~std::uint64_t{0}, rules)) return false;
-    initial_ = rules;
+    if (!run(entry_.common_from, entry_.common_to, ~std::uint64_t{0})) return false;
+    room_.initial = rules;
     rules.interrupted = entry_.interrupted;
-    return run(entry_.from, entry_.to, address, rules);
+    return run(entry_.from, entry_.to, address);
   }
 
  private:
-  static constexpr unsigned deepest = 4;  ///< gcc and glibc's assembly remember one state, rarely two
-
-  bool run(std::uintptr_t from, std::uintptr_t to, std::uint64_t address, frame_rules& rules) {
+  bool run(std::uintptr_t from, std::uintptr_t to, std::uint64_t address) {
     table_reader r(in_, from, to);
     location_ = entry_.begin;
     depth_ = 0;
     while (r.more()) {
-      if (!execute(r, rules)) return false;
+      if (!execute(r, room_.rules)) return false;
       if (location_ > address) break;
     }
     return r.ok;
@@ -291,29 +300,28 @@ class rule_program {
   }
 
   void restore(frame_rules& rules, unsigned i) const {
-    if (i < registers::number) rules.of[i] = initial_.of[i];
+    if (i < registers::number) rules.of[i] = room_.initial.of[i];
   }
   bool remember(const frame_rules& rules) {
-    if (depth_ == deepest) return false;
-    remembered_[depth_++] = rules;
+    if (depth_ == rule_room::deepest) return false;
+    room_.remembered[depth_++] = rules;
     return true;
   }
   bool recall(frame_rules& rules) {
     if (depth_ == 0) return false;
-    rules = remembered_[--depth_];
+    rules = room_.remembered[--depth_];
     return true;
   }
 
   const tables& in_;
   const frame_entry& entry_;
+  rule_room& room_;
   std::uint64_t location_ = 0;
-  unsigned depth_ = 0;  ///< of remembered_
-  frame_rules initial_{};
-  frame_rules remembered_[deepest];
+  unsigned depth_ = 0;  ///< of room_.remembered
 };
 
-/// The rules at an address. False: there are none, or they are not understood.
-[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, frame_rules& rules) {
+/// Sets room.rules to the rules at an address. False: there are none, or they are not understood.
+[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, rule_room& room) {
   // Version 1; 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of two sdata4, distances from the
   // header: of the code, and of its FDE.
   table_reader head(in, in.header, in.high);
@@ -336,17 +344,21 @@ class rule_program {
       after = middle;
   }
   if (first == 0) return false;
-  frame_entry entry;
-  if (!entry.read(in, field(std::uint64_t{first} * 8 - 4), address)) return false;
-  return rule_program(in, entry).run(address, rules);
+  room.entry = {};
+  if (!room.entry.read(in, field(std::uint64_t{first} * 8 - 4), address)) return false;
+  return rule_program(in, room).run(address);
 }
 
 /// Evaluates one DWARF expression (DWARF 5, 2.5).
 class expression_machine {
  public:
   /// The expression lies at `where`, as a distance from the header; memory is read from `memory`.
-  expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory)
-      : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high), from_(from), memory_(memory) {
+  expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory,
+                     rule_room& room)
+      : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high),
+        from_(from),
+        memory_(memory),
+        stack_(room.values) {
     const std::uint64_t size = r_.uleb();
     if (size > r_.end - r_.at) r_.fail();
     if (r_.ok) r_.end = r_.at + size;
@@ -364,7 +376,7 @@ class expression_machine {
   }
 
  private:
-  static constexpr unsigned room = 16, longest = 256;  // chosen; the signal trampoline's take 2
+  static constexpr unsigned longest = 256;  // operations; chosen
 
   /// False: the operation is not known.
   bool execute(std::uint8_t op) {
@@ -425,7 +437,7 @@ class expression_machine {
     return true;
   }
 
-  void push(std::uint64_t value) { depth_ < room ? void(stack_[depth_++] = value) : r_.fail(); }
+  void push(std::uint64_t value) { depth_ < rule_room::most_values ? void(stack_[depth_++] = value) : r_.fail(); }
   std::uint64_t pop() { return depth_ > 0 ? stack_[--depth_] : (r_.fail(), 0); }
   std::uint64_t pick(unsigned i) { return i < depth_ ? stack_[depth_ - 1 - i] : (r_.fail(), 0); }
   void push_register(std::uint64_t i) {
@@ -448,15 +460,15 @@ class expression_machine {
   const registers& from_;
   readable_memory& memory_;
   std::uintptr_t begin_ = 0;
-  std::uint64_t stack_[room];
+  std::uint64_t* stack_;
   unsigned depth_ = 0;
 };
 
 /// The expression at `where`, with *first on its stack unless `first` is null. Memory is read from `memory`.
 [[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
-                                                  const std::uint64_t* first, readable_memory& memory,
+                                                  const std::uint64_t* first, readable_memory& memory, rule_room& room,
                                                   std::uint64_t& result) {
-  return expression_machine(in, where, from, memory).run(first, result);
+  return expression_machine(in, where, from, memory, room).run(first, result);
 }
 
 }  // namespace usher::preload

@@ -1,18 +1,18 @@
-// Copies the executable mappings of the process into the record's file.
+// The modules of the process, in the record's file.
 #pragma once
 
 #include <cstdint>
 
+#include "record/loaded_module.hpp"
 #include "record/recorder.hpp"
 
 namespace usher::preload {
 
-/// Reads /proc/self/maps into the file, unless the mapping of this address is there already or the address lies in no
-/// module. Takes at most 2 % of the time: a reading that is not allowed yet is left to a later call.
-void record_mapping_of(recorder& r, const recorded_thread& me, std::uint64_t address);
+/// The number of a module (record::module_of) in the file, where it gets a slot at its first use. 0: there is no room.
+/// The module must not be unloaded meanwhile.
+std::uint32_t number_of(recorder& r, const recorded_thread& me, const loaded_module& m);
 
-/// For the child of a fork: copies its parent's mappings in the file, so that no file is opened. False: the parent had
-/// none.
-bool inherit_modules(recorder& r, std::uint32_t parent, std::uint32_t child);
+/// Reads what only the program's start may read, since it opens a file: its name, and its path.
+void describe_program(recorder& r);
 
 }  // namespace usher::preload

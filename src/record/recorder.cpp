@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -28,15 +29,6 @@ void copy_text(char (&to)[n], const char* from) {
   for (; i < n - 1 && from[i] != '\0'; i++) to[i] = from[i];
 }
 
-void read_command(char (&to)[16]) {
-  const long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/comm", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  char text[16] = {};
-  const long n = syscall(SYS_read, fd, text, sizeof text - 1);
-  syscall(SYS_close, fd);
-  for (long i = 0; i < n && text[i] != '\n'; i++) to[i] = text[i];
-}
-
 /// The slot + 1 of this incarnation of the process, or 0 if there is no room.
 std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
@@ -56,15 +48,8 @@ std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
   const mutex_table& table = selected();
   p.library.store(table.passes_through ? 0 : 1, std::memory_order_relaxed);
   copy_text(p.lock, table.name);
-  // A child takes over its parent's name and mappings: it may be in a sandbox that kills a process that opens a file.
-  if (parent != 0 && parent <= r.room().processes)
-    std::memcpy(p.command, r.file.process(parent - 1).command, sizeof p.command);
-  else
-    read_command(p.command);
+  std::memcpy(p.command, r.command, sizeof p.command);
   p.pid.store(std::uint32_t(syscall(SYS_getpid)), std::memory_order_release);
-  // In a child, this is the parent's time.
-  r.next_maps.store(0, std::memory_order_relaxed);
-  if (parent == 0 || !inherit_modules(r, parent - 1, index)) r.maps_are_due.store(1, std::memory_order_relaxed);
   return index + 1;
 }
 
@@ -239,13 +224,13 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   if (!is_new) return o;
   o->countdown.store(1 << 16 | 1, std::memory_order_relaxed);
   o->depth_and_kind.store((recursive ? 1u << 8 : 0u) | std::uint32_t(kind), std::memory_order_relaxed);
-  const bool in_module = is_in_module(address);
+  loaded_module module;
+  const bool in_module = find_module(reinterpret_cast<std::uintptr_t>(address), module);
   o->flags.store((in_module ? record::is_static : 0u) | (from_init ? record::from_init : 0u),
                  std::memory_order_relaxed);
-  if (in_module)
-    record_mapping_of(r, me, caller != 0 ? caller : reinterpret_cast<std::uintptr_t>(address));
-  else
-    o->place.store(take_chain(me), std::memory_order_relaxed);
+  // The object is in use, and its user, so their modules are not unloaded.
+  if (loaded_module user; in_module && find_module(caller, user)) number_of(r, me, user);
+  o->place.store(in_module ? number_of(r, me, module) : take_chain(me), std::memory_order_relaxed);
   return o;
 }
 
@@ -325,14 +310,38 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
   return &me.of->details[d - 1];
 }
 
-std::uint32_t take_chain(recorded_thread& me) {
-  recorder& r = *me.of;
-  call_chain c;
-  capture(c, me.stack);
-  if (c.length == 0) return 0;
-  const std::uint32_t process = std::uint32_t(me.key_base >> 48) - 1;
+namespace {
+
+/// The areas in which chains are taken. Many threads do that at once, and a signal handler while it interrupts another
+/// taking. Bits mark the areas in use; one that is left by a jump out of a handler, or by a fork, stays in use.
+constexpr unsigned most_areas = 64;  // chosen; a taking is a few microseconds, at most once a millisecond in a thread
+constinit capture_area areas[most_areas]{};
+constinit std::atomic<std::uint64_t> areas_in_use{0};
+
+capture_area* take_area() {
+  std::uint64_t seen = areas_in_use.load(std::memory_order_relaxed);
+  while (seen != ~std::uint64_t{0}) {
+    const auto i = unsigned(std::countr_one(seen));
+    if (areas_in_use.compare_exchange_weak(seen, seen | std::uint64_t{1} << i, std::memory_order_acquire,
+                                           std::memory_order_relaxed))
+      return &areas[i];
+  }
+  return nullptr;
+}
+void give_area(const capture_area& area) {
+  areas_in_use.fetch_and(~(std::uint64_t{1} << (&area - areas)), std::memory_order_release);
+}
+
+std::uint32_t number_in_chain(const void* thread, const loaded_module& m) {
+  const auto& me = *static_cast<const recorded_thread*>(thread);
+  return number_of(*me.of, me, m);
+}
+
+/// The place of the chain in the file + 1, or 0: there is no room.
+std::uint32_t put_chain(recorder& r, std::uint32_t process, const call_chain& c) {
   std::uint64_t hash = process + 1;
-  for (unsigned i = 0; i < c.length; i++) hash = (hash ^ c.pc[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  for (unsigned i = 0; i < c.length; i++)
+    hash = (hash ^ record::word_of(c.pc[i], c.module[i])) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
   if (hash == 0) hash = 1;
   const std::uint32_t mask = r.room().chains - 1;
   std::uint32_t i = std::uint32_t(hash >> 20) & mask;
@@ -348,13 +357,29 @@ std::uint32_t take_chain(recorded_thread& me) {
     there.process = process;
     there.length = c.length;
     there.cut = c.cut ? 1 : 0;
-    for (unsigned k = 0; k < c.length; k++) there.pc[k] = c.pc[k];
+    for (unsigned k = 0; k < c.length; k++) there.pc[k] = record::word_of(c.pc[k], c.module[k]);
     there.ready.store(1, std::memory_order_release);
-    for (unsigned k = 0; k < c.length; k++) record_mapping_of(r, me, c.pc[k]);
     return i + 1;
   }
   add(r.head->dropped.chains, 1);
   return 0;
+}
+
+}  // namespace
+
+std::uint32_t take_chain(recorded_thread& me) {
+  recorder& r = *me.of;
+  capture_area* const area = take_area();
+  if (area == nullptr) {
+    add(r.head->dropped.chains, 1);
+    return 0;
+  }
+  const module_numbers numbers{number_in_chain, &me};
+  capture(*area, me.stack, &numbers);
+  const std::uint32_t at =
+      area->chain.length != 0 ? put_chain(r, std::uint32_t(me.key_base >> 48) - 1, area->chain) : 0;
+  give_area(*area);
+  return at;
 }
 
 std::uint32_t charge_target(const recorded_thread& me, const record::object& o) {

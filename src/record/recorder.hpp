@@ -30,6 +30,7 @@
 
 #include "preload/mutex_table.hpp"
 #include "record/format.hpp"
+#include "record/found_values.hpp"
 #include "record/unwind.hpp"
 #include "usher/platform/native.hpp"
 
@@ -56,10 +57,11 @@ struct recorder {
   std::atomic<std::uint32_t> hold_times;
   std::atomic<std::uint64_t> ticks_a_ms;
   std::atomic<bool> tsc;
-  std::atomic<bool> attached;               ///< by `usher stat -p`: the file is this process's
-  std::atomic<std::uint64_t> process;       ///< fork epoch << 32 | slot + 1
-  std::atomic<std::uint64_t> next_maps;     ///< ticks: the mappings are not read again before this time
-  std::atomic<std::uint32_t> maps_are_due;  ///< 1: a call found that they should be read, but it was too early
+  std::atomic<bool> attached;                       ///< by `usher stat -p`: the file is this process's
+  std::atomic<std::uint64_t> process;               ///< fork epoch << 32 | slot + 1
+  char command[16];                                 ///< as /proc/PID/comm had it at the start; empty: not known
+  std::uint32_t program_path, program_path_length;  ///< in the file's text
+  found_values<512> modules;  ///< numbers, also of modules that a parent had before a fork. Chosen
 
   const record::capacities& room() const { return file.room(); }
   std::uint64_t ticks() const { return ticks_of(tsc.load(std::memory_order_relaxed)); }

@@ -13,10 +13,12 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstring>
 
 #include "preload/selection.hpp"
 #include "record/attach_point.hpp"
 #include "record/inherited_file.hpp"
+#include "record/mapped_modules.hpp"
 #include "record/recorder.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -83,6 +85,9 @@ void begin(recorder& r, bool attached) {
   r.tsc.store(head.ticks_are_tsc != 0, std::memory_order_relaxed);
   r.attached.store(attached, std::memory_order_relaxed);
   r.process.store(0, std::memory_order_relaxed);
+  std::memset(r.command, 0, sizeof r.command);
+  r.program_path = r.program_path_length = 0;
+  if (!attached) describe_program(r);  // else the observer knows, and a filter may kill for an open()
   usher_attach.file.store(reinterpret_cast<std::uintptr_t>(r.head), std::memory_order_relaxed);
   const std::uint64_t recording = last_recording.fetch_add(1, std::memory_order_relaxed) + 1;
   current_recording.store(recording << recorder_bits | std::uint64_t(&r - recorders + 1), std::memory_order_release);

@@ -1,15 +1,14 @@
 #include "record/unwind.hpp"
 
-#include <dlfcn.h>
 #include <elf.h>
 
 #include <atomic>
 #include <bit>
 #include <iterator>
+#include <new>
 
-#include "record/initial_modules.hpp"
-#include "record/own_stack.hpp"
-#include "record/readable_memory.hpp"
+#include "record/format.hpp"
+#include "record/found_values.hpp"
 #if defined(__x86_64__)
 #include "record/frame_rules.hpp"
 #endif
@@ -18,9 +17,6 @@ extern "C" {
 // The bounds of this module's image, defined by the linker.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
 [[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
-#if defined(DLFO_EH_SEGMENT_TYPE)
-[[gnu::weak]] int _dl_find_object(void*, dl_find_object*) noexcept;  // NOLINT(bugprone-reserved-identifier)
-#endif
 }
 
 namespace usher::preload {
@@ -31,9 +27,10 @@ bool is_own(std::uint64_t address) {
 }
 
 /// Adds an address, unless it is this module's. False: the chain is full.
-bool add(call_chain& chain, std::uint64_t pc) {
+bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
   if (is_own(pc)) return true;
   if (chain.length == call_chain::longest) return false;
+  chain.module[chain.length] = std::uint16_t(module);
   chain.pc[chain.length++] = pc;
   return true;
 }
@@ -48,72 +45,48 @@ constexpr std::uintptr_t few_pages = 16, most_pages = 256;
 
 #if defined(__x86_64__)
 
-constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t x = (a ^ b) * 0x9e3779b97f4a7c15;
-  return x ^ x >> 29;
-}
+constinit found_values<4096> found{};  // 64 KiB, touched where used; chosen, not measured
 
-/// Values found for keys, shared by all threads. An entry is two words, which are written and read one by one; the
-/// check is key ^ value, so that words of two entries, or of an old and a new one, are not taken for an entry.
-class found_values {
- public:
-  std::uint64_t get(std::uint64_t key) const {
-    const entry& e = entries_[key % number];
-    const std::uint64_t value = e.value.load(std::memory_order_relaxed);
-    return (e.check.load(std::memory_order_relaxed) ^ value) == key ? value : 0;
-  }
-  void put(std::uint64_t key, std::uint64_t value) {
-    entry& e = entries_[key % number];
-    e.value.store(value, std::memory_order_relaxed);
-    e.check.store(key ^ value, std::memory_order_relaxed);
-  }
-
- private:
-  struct entry {
-    std::atomic<std::uint64_t> check, value;
-  };
-  static constexpr unsigned number = 4096;  // 64 KiB, touched where used; chosen, not measured
-  entry entries_[number];
-};
-
-constinit found_values found{};
-
-/// A module, or a segment of it, with its tables and its name in found_values.
-struct module_found {
-  std::uintptr_t begin = 0, end = 0;
-  std::uintptr_t header = 0;  ///< of the tables; 0: none, or they may not be read
-  std::uint64_t name = 0;
-  const void* link_map = nullptr;
+/// The module of a frame.
+struct frame_module : loaded_module {
+  std::uint64_t name = 0;    ///< in `found`
+  std::uint32_t number = 0;  ///< as module_numbers has it
   bool is_own = false;
 };
 
 /// A chain on its way from frame to frame.
 struct walk {
-  registers regs;
-  readable_memory stack;
-  module_found module;  ///< of the present frame
+  walk(stack_bounds& bounds, const module_numbers* numbers) : bounds(bounds), numbers(numbers) {}
+
+  stack_bounds& bounds;
+  const module_numbers* numbers;
+  registers regs, caller;
+  readable_memory stack{}, of_module{};
+  frame_module module{};  ///< of the present frame; its tables are set only if they may be read
   /// The frames so far were found by tables alone, and no signal has interrupted one: this thread will return to each.
   bool certain = true;
   unsigned pinned = 0;
-  const void* pins[4];  ///< link maps of modules that certain frames are in; chosen: few chains have more
+  const void* pins[4];  ///< loader's entries of modules that certain frames are in; chosen: few chains have more
+  rule_room room;
 };
+static_assert(sizeof(walk) <= sizeof(capture_area::room));
 
-bool is_pinned(const walk& w, const void* link_map) {
+bool is_pinned(const walk& w, const void* entry) {
   for (unsigned i = 0; i < w.pinned; i++)
-    if (w.pins[i] == link_map) return true;
+    if (w.pins[i] == entry) return true;
   return false;
 }
 
 /// The rest of the chain may be wrong: no memory may be read that another thread could unmap.
-void end_certainty(walk& w, stack_bounds& bounds) {
+void end_certainty(walk& w) {
   if (!w.certain) return;
   w.certain = false;
   w.stack.pin(0, 0);
   w.stack.refuse_others();
-  pin_own_stack(w.regs.r[rsp], most_pages, bounds, w.stack);
+  pin_own_stack(w.regs.r[rsp], most_pages, w.bounds, w.stack);
 }
 
-void find_own(module_found& m) {
+void find_own(frame_module& m) {
   m.begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
   m.end = reinterpret_cast<std::uintptr_t>(_end);
   m.is_own = true;
@@ -121,38 +94,44 @@ void find_own(module_found& m) {
   const auto* head = reinterpret_cast<const Elf64_Ehdr*>(__ehdr_start);
   const auto* segments = reinterpret_cast<const Elf64_Phdr*>(__ehdr_start + head->e_phoff);
   for (unsigned i = 0; i < head->e_phnum; i++)
-    if (segments[i].p_type == PT_GNU_EH_FRAME) m.header = m.begin + segments[i].p_vaddr;
+    if (segments[i].p_type == PT_GNU_EH_FRAME) m.tables = m.begin + segments[i].p_vaddr;
 }
 
-/// Sets w.module, the module of the last frame, to the module of `address`, which is most often the same. Its tables
-/// are set only if no other thread can unload it meanwhile.
-void find_module(std::uint64_t address, walk& w) {
-  module_found& m = w.module;
-  if (address >= m.begin && address < m.end) return;
+/// The place of a module may later be another one's, so what its tables' header says is part of its name, too: versions
+/// and encodings, where .eh_frame is, how many frames, the first one. False: it cannot be read.
+[[gnu::noinline]] bool name_unloadable(walk& w) {
+  frame_module& m = w.module;
+  w.of_module = {};
+  std::uint64_t words[2] = {};
+  for (unsigned i = 0; i < 2 && m.tables != 0; i++)
+    if (!w.of_module.read(m.tables + std::uintptr_t{8} * i, words[i])) return false;
+  m.identity = identity_in_memory(m, w.of_module);
+  m.name = mix(mix(m.name, m.identity), mix(words[0], words[1]));
+  return true;
+}
+
+/// Sets w.module, the module of the last frame, to the module of `address`, which is most often the same. Nothing is
+/// read of a module that another thread could unload meanwhile.
+void find_module_of(std::uint64_t address, walk& w) {
+  frame_module& m = w.module;
+  if (m.has(address)) return;
   m = {};
   if (is_own(address)) return find_own(m);
-#if defined(DLFO_EH_SEGMENT_TYPE)
-  dl_find_object object;
-  if (_dl_find_object == nullptr || _dl_find_object(std::bit_cast<void*>(address), &object) != 0) return;
-  m.begin = reinterpret_cast<std::uintptr_t>(object.dlfo_map_start);
-  m.end = reinterpret_cast<std::uintptr_t>(object.dlfo_map_end);
-  m.link_map = object.dlfo_link_map;
-  const auto header = reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame);
-  m.name = mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(m.link_map), header));
-  const bool stays = is_initial(m.link_map);
-  if (header == 0 || (!stays && !w.certain && !is_pinned(w, m.link_map))) return;
-  if (!stays) {
-    if (w.certain && !is_pinned(w, m.link_map) && w.pinned < std::size(w.pins)) w.pins[w.pinned++] = m.link_map;
-    // The place of a module may later be another one's, so what its header says is part of the name: versions and
-    // encodings, where .eh_frame is, how many frames, the first one.
-    readable_memory memory;
-    std::uint64_t words[2];
-    for (unsigned i = 0; i < 2; i++)
-      if (!memory.read(header + std::uintptr_t{8} * i, words[i])) return;
-    m.name = mix(mix(m.name, words[0]), words[1]);
+  if (!find_module(address, m)) {
+    m = {};
+    m.number = can_find_modules() ? record::in_no_module : 0;
+    return;
   }
-  m.header = header;
-#endif
+  m.name = mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(m.entry), m.tables));
+  if (!m.stays) {
+    const bool pinned = is_pinned(w, m.entry);
+    if (w.certain && !pinned && w.pinned < std::size(w.pins)) w.pins[w.pinned++] = m.entry;
+    if ((!w.certain && !pinned) || !name_unloadable(w)) {
+      m.tables = 0;
+      return;
+    }
+  }
+  if (w.numbers != nullptr) m.number = w.numbers->number(w.numbers->context, m);
 }
 
 // ---- rules in a word: 2 bits of kind, 3 of base, 20 of offset / 8, 6 for each register: its distance from the CFA / 8
@@ -199,20 +178,23 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return stack.read(cfa - 8, regs.r[rip]);
 }
 
-/// Applies rules that do not fit into a word.
-[[gnu::cold, gnu::noinline]] bool apply(const frame_rules& rules, const tables& in, registers& regs,
-                                        readable_memory& stack) {
+/// Applies rules that do not fit into a word: w.room.rules.
+[[gnu::cold, gnu::noinline]] bool apply(const tables& in, walk& w) {
   using r = frame_rules;
+  const frame_rules& rules = w.room.rules;
+  registers& regs = w.regs;
+  registers& caller = w.caller;
+  readable_memory& stack = w.stack;
   std::uint64_t cfa = 0;
   if (rules.cfa.kind == r::is_expression) {
-    if (!evaluate(in, rules.cfa.value, regs, nullptr, stack, cfa)) return false;
+    if (!evaluate(in, rules.cfa.value, regs, nullptr, stack, w.room, cfa)) return false;
   } else {
     if (!regs.knows(rules.cfa_register)) return false;
     cfa = regs.r[rules.cfa_register] + std::uint64_t(std::int64_t{rules.cfa.value});
   }
   if (cfa % 8 != 0 || (cfa <= regs.r[rsp] && !rules.interrupted)) return false;
   constexpr std::uint32_t survive_calls = 1u << rbx | 1u << rbp | 0xfu << r12;
-  registers caller{};
+  caller.known = 0;
   caller.set(rsp, cfa);
   for (unsigned i = 0; i < registers::number; i++) {
     const r::rule& rule = rules.of[i];
@@ -236,7 +218,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
         break;
       case r::at_expression:
       case r::is_expression:
-        if (!evaluate(in, rule.value, regs, &cfa, stack, value)) return false;
+        if (!evaluate(in, rule.value, regs, &cfa, stack, w.room, value)) return false;
         if (rule.kind == r::at_expression && !stack.read(value, value)) return false;
         break;
     }
@@ -248,11 +230,11 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 }
 
 /// A step by the frame pointer, where there are no rules. Only the thread's own stack is read.
-[[gnu::cold, gnu::noinline]] bool guess(walk& w, stack_bounds& bounds) {
+[[gnu::cold, gnu::noinline]] bool guess(walk& w) {
   registers& regs = w.regs;
   const std::uint64_t frame = regs.r[rbp], sp = regs.r[rsp];
   if (!regs.knows(rbp) || frame % 8 != 0 || frame < sp || frame - sp > largest_guess) return false;
-  end_certainty(w, bounds);
+  end_certainty(w);
   std::uint64_t outer = 0, pc = 0;
   if (!w.stack.read(frame, outer) || !w.stack.read(frame + 8, pc)) return false;
   if (pc != 0 && (pc < 4096 || pc >> 47 != 0 || w.stack.is_pinned(pc, 1))) return false;
@@ -279,19 +261,18 @@ enum class step { called, interrupted, ended, failed };
 
 /// Not in line, because it needs much of the stack. Sets `word`, to `nothing` where the rules do not fit into a word.
 [[gnu::cold, gnu::noinline]] step step_by_tables(walk& w, std::uint64_t address, std::uint64_t& word) {
-  const module_found& m = w.module;
-  readable_memory memory = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
-  const tables in(m.header, &memory, m.begin, m.end);
-  frame_rules rules;
-  word = find_rules(in, address, rules) ? packed(rules) : std::uint64_t{no_rules};
-  if (word != nothing || !apply(rules, in, w.regs, w.stack)) return step::failed;
-  return rules.interrupted ? step::interrupted : step::called;
+  const frame_module& m = w.module;
+  w.of_module = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
+  const tables in(m.tables, &w.of_module, m.begin, m.end);
+  word = find_rules(in, address, w.room) ? packed(w.room.rules) : std::uint64_t{no_rules};
+  if (word != nothing || !apply(in, w)) return step::failed;
+  return w.room.rules.interrupted ? step::interrupted : step::called;
 }
 
 /// Replaces the registers by the caller's.
-step take_step(walk& w, std::uint64_t address, stack_bounds& bounds) {
+step take_step(walk& w, std::uint64_t address) {
   std::uint64_t word = no_rules;
-  if (w.module.header != 0) {
+  if (w.module.tables != 0) {
     const std::uint64_t key = mix(w.module.name, address);
     word = found.get(key);
     if (word == nothing) {
@@ -301,7 +282,7 @@ step take_step(walk& w, std::uint64_t address, stack_bounds& bounds) {
     }
   }
   if (word == outermost) return step::ended;
-  if (word == no_rules) return guess(w, bounds) ? step::called : step::failed;
+  if (word == no_rules) return guess(w) ? step::called : step::failed;
   return apply(word, w.regs, w.stack) ? step::called : step::failed;
 }
 
@@ -309,55 +290,51 @@ step take_step(walk& w, std::uint64_t address, stack_bounds& bounds) {
 
 }  // namespace
 
-bool can_find_modules() {
-#if defined(DLFO_EH_SEGMENT_TYPE)
-  return _dl_find_object != nullptr;
-#else
-  return false;
-#endif
-}
-
-bool is_in_module(const void* address) {
-#if defined(DLFO_EH_SEGMENT_TYPE)
-  dl_find_object object;
-  return _dl_find_object != nullptr && _dl_find_object(const_cast<void*>(address), &object) == 0;
-#else
-  (void)address;
-  return false;
-#endif
-}
-
 #if defined(__x86_64__)
 
-[[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
-  walk w{};
+[[gnu::noinline]] void capture(capture_area& area, stack_bounds& bounds, const module_numbers* numbers) {
+  call_chain& into = area.chain;
+  walk& w = *::new (area.room) walk(bounds, numbers);
   read_registers(w.regs);
   into.length = 0;
   into.cut = true;
   pin_own_stack(w.regs.r[rsp], few_pages, bounds, w.stack);
   bool interrupted = false;
   std::uint64_t address = w.regs.r[rip];
+  find_module_of(address, w);
   constexpr unsigned most_frames = 256;  // including our own; chosen
   for (unsigned frames = 0; frames < most_frames; frames++) {
-    find_module(address, w);
     // Our own frames are certain to be mapped, even where a sandbox refuses the question.
     if (w.certain) w.stack.trust(w.module.is_own);
     const bool was_interrupted = interrupted;
-    const step taken = take_step(w, address, bounds);
+    const step taken = take_step(w, address);
     const std::uint64_t pc = w.regs.r[rip];
     into.cut = taken == step::failed || (taken != step::ended && pc != 0);
-    if (!into.cut || taken == step::failed) break;
+    if (!into.cut || taken == step::failed || pc >> 48 != 0) break;
     // Not all tables are right between two calls of a function.
-    if (was_interrupted) end_certainty(w, bounds);
+    if (was_interrupted) end_certainty(w);
     interrupted = taken == step::interrupted;
-    if (!add(into, pc + (interrupted ? 1 : 0))) break;
     address = interrupted ? pc : pc - 1;
+    find_module_of(address, w);
+    if (!add(into, address + 1, w.module.number)) break;
   }
 }
 
 #elif defined(__aarch64__)
 
-[[gnu::noinline]] void capture(call_chain& into, stack_bounds& bounds) {
+/// The number of the module, if nothing need be read of it that another thread could unload.
+std::uint32_t number_of_frame(std::uint64_t address, bool certain, const module_numbers* numbers) {
+  loaded_module m;
+  if (numbers == nullptr || !can_find_modules()) return 0;
+  if (!find_module(address, m)) return record::in_no_module;
+  if (!m.stays && !certain) return 0;
+  readable_memory memory;
+  if (!m.stays) m.identity = identity_in_memory(m, memory);
+  return numbers->number(numbers->context, m);
+}
+
+[[gnu::noinline]] void capture(capture_area& area, stack_bounds& bounds, const module_numbers* numbers) {
+  call_chain& into = area.chain;
   into.length = 0;
   into.cut = true;
   readable_memory stack;
@@ -370,7 +347,8 @@ bool is_in_module(const void* address) {
     register std::uint64_t x30 __asm__("x30") = pc;
     __asm__("hint 7" : "+r"(x30));  // xpaclri: removes the signature
     pc = x30;
-    const bool added = pc != 0 && add(into, pc);
+    // The caller of our own function is certain; from there on, frame pointers are a guess.
+    const bool added = pc != 0 && add(into, pc, number_of_frame(pc - 1, own, numbers));
     into.cut = pc != 0 && (!added || outer != 0);
     if (!added || outer == 0) break;
     if (own && !is_own(pc)) {
@@ -385,9 +363,9 @@ bool is_in_module(const void* address) {
 
 #else
 
-void capture(call_chain& into, stack_bounds&) {
-  into.length = 0;
-  into.cut = true;
+void capture(capture_area& area, stack_bounds&, const module_numbers*) {
+  area.chain.length = 0;
+  area.chain.cut = true;
 }
 
 #endif

@@ -65,29 +65,39 @@
 // other stacks. backtrace() takes 120 ns a frame.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "record/loaded_module.hpp"
 #include "record/own_stack.hpp"
 
 namespace usher::preload {
 
 struct call_chain {
   static constexpr unsigned longest = 29;
-  unsigned length;  ///< of pc
+  unsigned length;  ///< of pc and module
   bool cut;         ///< there are or may be further callers
   /// Return addresses, the innermost first: pc − 1 lies in the calling instruction. A frame that a signal has
   /// interrupted calls nothing: its address is that of the interrupted instruction + 1, so that pc − 1 is right there,
   /// too.
   std::uint64_t pc[longest];
+  std::uint16_t module[longest];  ///< number of the module of pc − 1, as in record::word_of(); 0: not known
 };
 
-/// The calling thread's chain without frames of the module that capture() is in (libusher.so). `stack` is the thread's.
-void capture(call_chain& into, stack_bounds& stack);
+/// Gives modules their numbers while a chain is taken. The module is loaded during the call.
+struct module_numbers {
+  std::uint32_t (*number)(const void* context, const loaded_module& m);
+  const void* context;
+};
 
-/// Whether is_in_module() can tell.
-bool can_find_modules();
+/// What capture() works in: more than the stack of a signal handler may have room for.
+struct capture_area {
+  call_chain chain;
+  alignas(16) std::byte room[1792];
+};
 
-/// Whether an address lies in a loaded module's image (static object); false if it can't be known.
-bool is_in_module(const void* address);
+/// Sets area.chain to the calling thread's chain, without frames of the module that capture() is in (libusher.so).
+/// `stack` is the thread's. `numbers` may be null.
+void capture(capture_area& area, stack_bounds& stack, const module_numbers* numbers);
 
 }  // namespace usher::preload

@@ -35,7 +35,8 @@ void namer::prepare(const std::vector<std::uint32_t>& objects) {
 std::optional<symbols::static_object> namer::static_object(const record::object& o) {
   if ((o.flags.load(std::memory_order_relaxed) & record::is_static) == 0) return std::nullopt;
   const std::uint64_t key = o.key.load(std::memory_order_relaxed);
-  auto found = names_.object_at(record::process_of(key), record::address_of(key));
+  const std::uint32_t module = o.place.load(std::memory_order_relaxed);
+  auto found = names_.object_at(record::process_of(key), record::word_of(key, module));
   if (found && found->symbol.empty() && found->module.empty()) return std::nullopt;
   return found;
 }
@@ -68,12 +69,12 @@ identity namer::identify(std::uint32_t chain) {
   for (std::uint32_t i = 0; i < c.length && found.address == 0; i++) {
     stack s = names_.resolve(c.process, c.pc[i]);
     if (first.address == 0 && !s.frames.empty()) first = s.frames.back();
-    if (first.address == 0) first.address = c.pc[i];
+    if (first.address == 0) first.address = record::address_of(c.pc[i]);
     s.frames.push_back(main);
     const frame* const place = s.place();
     if (place == nullptr || place == &s.frames.back()) continue;
     found = *place;
-    if (found.address == 0) found.address = c.pc[i];
+    if (found.address == 0) found.address = record::address_of(c.pc[i]);
   }
   const frame& f = found.address != 0 ? found : first;
   if (identity known = of_frame(f); !known.name.empty()) return known;
@@ -90,7 +91,8 @@ const identity& namer::place(std::uint32_t chain_and_one) {
 
 std::string namer::name(const record::object& o) {
   if (const auto s = static_object(o)) return static_name(*s);
-  const std::uint32_t chain = o.place.load(std::memory_order_relaxed);
+  const bool is_static = (o.flags.load(std::memory_order_relaxed) & record::is_static) != 0;
+  const std::uint32_t chain = is_static ? 0 : o.place.load(std::memory_order_relaxed);
   if (chain != 0 && exists(chain - 1)) return place(chain).name;
   return hexadecimal(record::address_of(o.key.load(std::memory_order_relaxed)));
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -79,6 +80,26 @@ std::vector<std::string> command_of(pid_t pid) {
   for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
   if (words.empty()) words.push_back(name_of_process(pid));
   return words;
+}
+
+std::string program_of(pid_t pid) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error);
+  return error ? "" : path.string();
+}
+
+void name_program(const record::view& copy, const std::string& path) {
+  record::header& h = copy.head();
+  const std::uint32_t at = h.text.load(), size = static_cast<std::uint32_t>(path.size());
+  if (path.empty() || at > copy.room().text || path.size() > copy.room().text - at) return;
+  std::memcpy(copy.text() + at, path.data(), path.size());
+  h.text.store(at + size);
+  for (std::uint32_t i = h.modules.load(); i-- > 0;) {
+    record::module_slot& m = copy.module(i);
+    if (m.ready.load() == 0 || m.path_length != 0) continue;
+    m.path = at;
+    m.path_length = size;
+  }
 }
 
 std::optional<double> cpu_seconds_of(pid_t pid) {

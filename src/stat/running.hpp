@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "record/format.hpp"
+
 namespace usher::cli::stat {
 
 /// The reason why the process cannot be recorded, in one line; empty if none is known.
@@ -17,6 +19,13 @@ bool is_stopped(pid_t pid);
 
 /// The words of its command line.
 std::vector<std::string> command_of(pid_t pid);
+
+/// The path of its program, as it sees it; empty if that is not known.
+std::string program_of(pid_t pid);
+
+/// Sets this path for the modules without one, which are the program itself: the library knows the path only if the recording began with
+/// the program. For a private copy of a record.
+void name_program(const record::view& copy, const std::string& path);
 
 /// CPU seconds of a process and of its children that have ended; nullopt if it has ended itself.
 std::optional<double> cpu_seconds_of(pid_t pid);

@@ -162,6 +162,7 @@ class ending {
 struct running_process {
   pid_t pid;
   std::vector<std::string> command;
+  std::string program;
   stat::process_place place;
   stat::attach_cost cost;
   const stat::process_watch& watch;
@@ -197,6 +198,7 @@ class recording {
   std::string lock_;
   bool runs_on_ = false;  ///< as report::runs_on
   std::optional<stat::attach_cost> attached_;
+  std::string program_;  ///< path of an attached process's
   std::optional<double> others_cpu_share_;
   std::vector<std::string> remarks_;
 };
@@ -205,7 +207,10 @@ class recording {
 stat::watch::name_source recording::naming() {
   auto budget = std::make_shared<stat::name_budget>();
   budget->seconds_a_file = budget->seconds = 10;
-  return [this, budget](record::view v) { return stat::names_of(v, {}, place_, budget); };
+  return [this, budget](record::view v) {
+    stat::name_program(v, program_);
+    return stat::names_of(v, {}, place_, budget);
+  };
 }
 
 void recording::end_recording() {
@@ -280,6 +285,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   command_ = p.command;
   place_ = p.place;
   attached_ = p.cost;
+  program_ = p.program;
   runs_on_ = true;
   sample_timer timer(watch_);
   const foreign_cpu others;
@@ -353,6 +359,7 @@ std::string recording::lock_of_processes(const record::view& record) const {
 int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
   const record_copy copy = file_.copy();
+  stat::name_program(copy.view(), program_);
   const std::unique_ptr<stat::symbols> names = stat::names_of(copy.view(), {}, place_);
   // Files contain the stacks of all rows.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
@@ -401,7 +408,7 @@ std::string no_duration(const std::string& text) {
 
 int record_process(const stat_options& o, outputs& files, const stat::signal_queue& signals) {
   const stat::process_watch watch(o.pid);
-  running_process process{o.pid, stat::command_of(o.pid), stat::place_of(o.pid), {}, watch};
+  running_process process{o.pid, stat::command_of(o.pid), stat::program_of(o.pid), stat::place_of(o.pid), {}, watch};
   ending end(signals);
   const auto interrupted = [&end] { return end.comes_within({}); };
   stat::attachment attachment(o.pid, {o.record, o.trust_filter});

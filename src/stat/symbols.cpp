@@ -16,12 +16,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
+#include <filesystem>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "record/module_identity.hpp"
 
 namespace usher::cli::stat {
 namespace mapped_files {
@@ -234,8 +236,7 @@ constexpr Dwfl_Callbacks from_local_files = {
 };
 
 struct segment {
-  std::uint64_t address, memory_size, offset, file_size;
-  bool is_code;
+  std::uint64_t address, memory_size;
 };
 
 /// The loaded segments; empty if it is no ELF file for this machine.
@@ -250,42 +251,37 @@ std::vector<segment> loaded_segments(int fd) {
   if (pread(fd, headers.data(), static_cast<std::size_t>(bytes), static_cast<off_t>(h.e_phoff)) != bytes) return {};
   std::vector<segment> loaded;
   for (const Elf64_Phdr& p : headers)
-    if (p.p_type == PT_LOAD) loaded.push_back({p.p_vaddr, p.p_memsz, p.p_offset, p.p_filesz, (p.p_flags & PF_X) != 0});
+    if (p.p_type == PT_LOAD) loaded.push_back({p.p_vaddr, p.p_memsz});
   return loaded;
 }
 
-std::string all_of_maps(int own_maps) {
-  const int fd = own_maps >= 0 ? own_maps : open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  std::string all;
-  std::array<char, 4096> part;
-  if (fd >= 0) lseek(fd, 0, SEEK_SET);
-  for (ssize_t n = 0; fd >= 0 && (n = ::read(fd, part.data(), part.size())) > 0;)
-    all.append(part.data(), static_cast<std::size_t>(n));
-  if (fd >= 0 && fd != own_maps) close(fd);
-  return all;
+/// As the recorded program has it of its memory. The file is its own, so each size is one that the reading bounds.
+std::uint64_t identity_of_file(int fd) {
+  const auto read = [fd](std::uint64_t place, void* to, std::size_t size) {
+    return pread(fd, to, size, static_cast<off_t>(place)) == static_cast<ssize_t>(size);
+  };
+  return record::module_identity(read, [](const Elf64_Phdr& p) { return p.p_offset; });
 }
 
-/// The inode that /proc/PID/maps would show for a file. On some stacked file systems it differs from that of stat().
-std::uint64_t inode_in_maps(int fd, int own_maps) {
-  void* here = mmap(nullptr, page, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (here == MAP_FAILED) return 0;
-  std::uint64_t found = 0;
-  std::istringstream maps(all_of_maps(own_maps));
-  for (std::string line; found == 0 && std::getline(maps, line);) {
-    unsigned long begin = 0, inode = 0;
-    if (std::sscanf(line.c_str(), "%lx-%*x %*s %*x %*s %lu", &begin, &inode) == 2 &&
-        begin == reinterpret_cast<std::uintptr_t>(here))
-      found = inode;
-  }
-  munmap(here, page);
-  return found;
+/// The path of a module as the loader has it: empty for the program itself, perhaps relative to a working directory. The process may have
+/// forged its number: then the path is another process's, and the file's identity does not fit.
+std::string whole_path(std::string path, std::uint32_t pid) {
+  if (path.starts_with('/')) return path;
+  const bool is_program = path.empty();
+  if (!is_program && path.find('/') == std::string::npos) return "";  // the kernel's
+  std::error_code error;
+  const auto its =
+      std::filesystem::read_symlink("/proc/" + std::to_string(pid) + (is_program ? "/exe" : "/cwd"), error);
+  if (!error) return is_program ? its.string() : (its / path).lexically_normal().string();
+  if (is_program) return "";
+  return (std::filesystem::current_path(error) / path).lexically_normal().string();  // the command's, in which it began
 }
 
 /// A mapped file. Its addresses are those of its program headers, as `nm` prints them.
 class mapped_file {
  public:
   /// The recorded program chose the path and the content: pipes and devices are not waited for and not read.
-  mapped_file(std::string path, std::uint64_t inode, const file_reading& how) : path_(std::move(path)) {
+  mapped_file(std::string path, std::uint64_t identity, const file_reading& how) : path_(std::move(path)) {
     if (!how.opens_files || how.left_out.contains(path_) || path_.ends_with(" (deleted)")) return;
     if (how.entered) how.entered(path_);
     const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -295,7 +291,7 @@ class mapped_file {
     }
     struct ::stat now;
     if (fstat(fd, &now) == 0 && S_ISREG(now.st_mode) && now.st_size <= largest_file &&
-        (inode == 0 || inode == now.st_ino || inode == inode_in_maps(fd, how.own_maps)))
+        (identity == 0 || identity == identity_of_file(fd)))
       segments_ = loaded_segments(fd);
     if (segments_.empty())
       close(fd);
@@ -312,15 +308,6 @@ class mapped_file {
   const std::string& path() const { return path_; }
   bool is_open() const { return !segments_.empty(); }
 
-  /// The difference between addresses in the process and in the file for this mapping.
-  std::uint64_t bias(const record::module_slot& m) const {
-    const segment* best = nullptr;
-    for (const segment& s : segments_) {
-      const bool has_it = s.offset / page * page <= m.offset && m.offset < s.offset + s.file_size;
-      if (has_it && (best == nullptr || (s.is_code && !best->is_code))) best = &s;
-    }
-    return m.begin - m.offset + (best != nullptr ? best->offset - best->address : 0);
-  }
   /// Whether the address is in one of its segments, also in the part beyond the end of the file.
   bool has(std::uint64_t address) const {
     return std::any_of(segments_.begin(), segments_.end(),
@@ -618,7 +605,8 @@ using mapped_files::mapped_file, mapped_files::mapping;
 struct symbols::state {
   record::view record;
   file_reading how;
-  std::unordered_map<std::string, std::unique_ptr<mapped_file>> files;  // by inode and path
+  std::unordered_map<std::string, std::unique_ptr<mapped_file>> files;  // by identity and path
+  std::unordered_map<std::uint32_t, mapping> modules;                   // by number
   std::unordered_map<std::uint32_t, std::vector<mapping>> processes;
   std::vector<std::uint32_t> unready;  // modules that were incomplete when last read
   std::uint32_t modules_read = 0;
@@ -631,21 +619,25 @@ struct symbols::state {
     std::erase_if(unready, [this](std::uint32_t i) {
       const record::module_slot& m = record.module(i);
       if (m.ready.load(std::memory_order_acquire) == 0) return false;
-      read(m);
+      read(m, i + 1);
       return true;
     });
   }
 
-  void read(const record::module_slot& m) {
+  void read(const record::module_slot& m, std::uint32_t number) {
     const std::uint64_t room = record.room().text;
     if (m.path >= room || m.path_length > std::min<std::uint64_t>(room - m.path, mapped_files::longest_path) ||
         m.begin >= m.end)
       return;
-    std::string path(record.text() + m.path, m.path_length);
-    if (!path.starts_with('/')) return;  // generated code, or the kernel's
-    auto& file = files[std::to_string(m.inode) + path];
-    if (!file) file = std::make_unique<mapped_file>(std::move(path), m.inode, how);
-    processes[m.process].push_back({m.begin, m.end, file->bias(m), file.get()});
+    const std::uint32_t pid =
+        m.process < record.room().processes ? record.process(m.process).pid.load(std::memory_order_relaxed) : 0;
+    std::string path = mapped_files::whole_path(std::string(record.text() + m.path, m.path_length), pid);
+    if (path.empty()) return;
+    auto& file = files[std::to_string(m.identity) + path];
+    if (!file) file = std::make_unique<mapped_file>(std::move(path), m.identity, how);
+    const mapping found{m.begin, m.end, m.bias, file.get()};
+    processes[m.process].push_back(found);
+    modules.emplace(number, found);
   }
 
   /// The first mapping that fits: the latest one of the process itself, or else of the process that it was forked from.
@@ -674,9 +666,20 @@ struct symbols::state {
     if (how.entered && file.is_open()) how.entered(file.path());
   }
 
-  void add_frames(std::uint32_t process, std::uint64_t return_address, std::vector<frame>& to) {
-    const std::uint64_t call = return_address - 1;
-    const mapping* m = find(process, [call](const mapping& x) { return x.begin <= call && call < x.end; });
+  /// By the number of the module in the word, or else the latest module of the process that fits.
+  template <class F>
+  const mapping* find(std::uint32_t process, std::uint64_t word, F fits) {
+    const std::uint32_t number = record::module_of(word);
+    if (number == 0) return find(process, fits);
+    if (number == record::in_no_module) return nullptr;
+    if (!modules.contains(number)) read_modules();
+    const auto known = modules.find(number);
+    return known != modules.end() ? &known->second : nullptr;
+  }
+
+  void add_frames(std::uint32_t process, std::uint64_t return_word, std::vector<frame>& to) {
+    const std::uint64_t call = record::address_of(return_word) - 1;
+    const mapping* m = find(process, return_word, [call](const mapping& x) { return x.begin <= call && call < x.end; });
     if (m == nullptr) {
       to.emplace_back().address = call;
       return;
@@ -703,15 +706,17 @@ stack symbols::resolve(const record::chain& c) {
   return s;
 }
 
-stack symbols::resolve(std::uint32_t process, std::uint64_t return_address) {
+stack symbols::resolve(std::uint32_t process, std::uint64_t return_word) {
   stack s;
-  state_->add_frames(process, return_address, s.frames);
+  state_->add_frames(process, return_word, s.frames);
   return s;
 }
 
-std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, std::uint64_t address) {
-  const mapping* m = state_->find(process, [address](const mapping& x) { return x.file->has(address - x.bias); });
-  if (m == nullptr) return std::nullopt;
+std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, std::uint64_t word) {
+  const std::uint64_t address = record::address_of(word);
+  const auto fits = [address](const mapping& x) { return x.file->has(address - x.bias); };
+  const mapping* m = state_->find(process, word, fits);
+  if (m == nullptr || !fits(*m)) return std::nullopt;
   const std::uint64_t in_file = address - m->bias;
   static_object o;
   state_->enter(*m->file);

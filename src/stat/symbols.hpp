@@ -23,7 +23,6 @@ struct file_reading {
   std::set<std::string> left_out{};                   ///< paths of files that are not opened
   std::function<void(const std::string&)> entered{};  ///< called with the path before a file is opened or read
   std::function<void(const std::string&)> denied{};   ///< called with the path of a file that may not be opened
-  int own_maps = -1;  ///< of /proc/self/maps, if it may be out of sight; −1: opened when needed
 };
 
 /// An address that has a name.
@@ -43,8 +42,8 @@ class symbols {
 
   /// The frames of a chain of return addresses. Each is looked up one byte before, inside the call instruction.
   virtual stack resolve(const record::chain& c);
-  /// The frames of one return address.
-  virtual stack resolve(std::uint32_t process, std::uint64_t return_address);
+  /// The frames of one return address: record::word_of().
+  virtual stack resolve(std::uint32_t process, std::uint64_t return_word);
 
   struct static_object {
     std::string symbol;                  ///< demangled; empty: the module has no symbol there
@@ -52,8 +51,8 @@ class symbols {
     std::string module;
     std::uint64_t module_offset = 0;  ///< of the address from the beginning of the module
   };
-  /// The object at an address in a module's data.
-  virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t address);
+  /// The object at an address in a module's data: record::word_of().
+  virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t word);
 
   /// Announces that these addresses will be asked for, all in one message.
   virtual void prepare(std::span<const query>) {}

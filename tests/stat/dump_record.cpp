@@ -30,13 +30,12 @@ void print_chain(const view& record, const char* name, std::uint32_t index) {
   for (std::uint32_t i = 0; i < chain.length; ++i) {
     // As addr2line takes it.
     std::string module = "?";
-    std::uint64_t offset = chain.pc[i];
-    for (std::uint32_t m = 0; m < record.head().modules && m < record.head().room.modules; ++m)
-      if (const auto& one = record.module(m);
-          one.process == chain.process && one.begin <= chain.pc[i] && chain.pc[i] < one.end) {
-        module.assign(record.text() + one.path, one.path_length);
-        offset = chain.pc[i] - one.begin + one.offset;
-      }
+    std::uint64_t offset = address_of(chain.pc[i]);
+    if (const std::uint32_t number = module_of(chain.pc[i]); number != 0 && number != in_no_module) {
+      const auto& one = record.module(number - 1);
+      module.assign(record.text() + one.path, one.path_length);
+      offset -= one.bias;
+    }
     std::printf("%s\"%s+0x%lx\"", i > 0 ? ", " : "", module.substr(module.rfind('/') + 1).c_str(), offset);
   }
   std::printf("%s]", chain.cut ? ", \"…\"" : "");

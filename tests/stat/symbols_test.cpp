@@ -2,8 +2,10 @@
 #include "stat/symbols.hpp"
 
 #include <gtest/gtest.h>
+#include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "record/module_identity.hpp"
 #include "symbols_library.hpp"
 
 namespace record = usher::record;
@@ -21,22 +24,39 @@ using namespace usher::cli::stat;
 namespace {
 
 struct mapped {
-  std::uint64_t begin, end, offset, inode;
+  std::uint64_t begin, end, bias, identity;
   std::string path;
 };
 
-/// Executable mappings of this process.
-std::vector<mapped> own_mappings() {
+/// From memory, as the library does it.
+std::uint64_t identity_of(const mapped& m) {
+  return record::module_identity(
+      [&m](std::uint64_t place, void* to, std::size_t size) {
+        if (place > m.end - m.begin || size > m.end - m.begin - place) return false;
+        std::memcpy(to, reinterpret_cast<const void*>(m.begin + place), size);
+        return true;
+      },
+      [&m](const Elf64_Phdr& p) { return m.bias + p.p_vaddr - m.begin; });
+}
+
+/// The modules of this process, those without a file left out.
+std::vector<mapped> own_modules() {
   std::vector<mapped> all;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    unsigned long begin = 0, end = 0, offset = 0, inode = 0;
-    char access[5] = "";
-    int name = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %lu %n", &begin, &end, access, &offset, &inode, &name) == 5 &&
-        access[2] == 'x')
-      all.push_back({begin, end, offset, inode, line.substr(static_cast<std::size_t>(name))});
-  }
+  const auto add = [](dl_phdr_info* info, std::size_t, void* to) {
+    mapped m{~std::uint64_t{0}, 0, info->dlpi_addr, 0, info->dlpi_name};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+      const auto& p = info->dlpi_phdr[i];
+      if (p.p_type != PT_LOAD) continue;
+      m.begin = std::min(m.begin, (m.bias + p.p_vaddr) / 4096 * 4096);
+      m.end = std::max(m.end, m.bias + p.p_vaddr + p.p_memsz);
+    }
+    auto& modules = *static_cast<std::vector<mapped>*>(to);
+    if (modules.empty()) m.path = std::filesystem::read_symlink("/proc/self/exe");
+    if (m.path.starts_with('/')) modules.push_back(m);
+    return 0;
+  };
+  dl_iterate_phdr(add, &all);
+  for (mapped& m : all) m.identity = identity_of(m);
   return all;
 }
 
@@ -53,22 +73,25 @@ class modules_record {
   modules_record& operator=(const modules_record&) = delete;
 
   record::view view() const { return view_; }
-  void add(std::uint32_t process, const mapped& m) {
-    record::module_slot& slot = view_.module(view_.head().modules.fetch_add(1));
+  /// Returns the module's number.
+  std::uint32_t add(std::uint32_t process, const mapped& m) {
+    const std::uint32_t index = view_.head().modules.fetch_add(1);
+    record::module_slot& slot = view_.module(index);
     slot.process = process;
     slot.begin = m.begin;
     slot.end = m.end;
-    slot.offset = m.offset;
-    slot.inode = m.inode;
+    slot.bias = m.bias;
+    slot.identity = m.identity;
     slot.path_length = static_cast<std::uint32_t>(m.path.size());
     slot.path = view_.head().text.fetch_add(slot.path_length);
     std::memcpy(view_.text() + slot.path, m.path.data(), m.path.size());
     slot.ready = 1;
+    return index + 1;
   }
-  /// All mappings of this process; the library under the name of another file.
+  /// All modules of this process; the library under the name of another file.
   void add_own(
       std::uint32_t process, const std::function<void(mapped&)>& change_library = [](mapped&) {}) {
-    for (mapped m : own_mappings()) {
+    for (mapped m : own_modules()) {
       if (m.path == STAT_TEST_LIBRARY) change_library(m);
       add(process, m);
     }
@@ -87,7 +110,7 @@ class modules_record {
 std::function<void(mapped&)> as_file(std::string path) {
   return [path](mapped& m) {
     m.path = path;
-    m.inode = 0;
+    m.identity = 0;
   };
 }
 
@@ -268,11 +291,11 @@ TEST(symbols, a_file_that_is_gone_or_another_one_gives_no_names) {
   const std::uint64_t call = address(planted::exported(who_calls).return_address) - 1;
   for (const auto& change : std::vector<std::function<void(mapped&)>>{
            [](mapped& m) { m.path += " (deleted)"; },
-           [](mapped& m) { m.inode++; },
+           [](mapped& m) { m.identity++; },
            [](mapped& m) { m.path = "/nowhere/libplanted.so"; },
            [](mapped& m) {
              m.path = "/etc/passwd";  // no ELF file
-             m.inode = 0;
+             m.identity = 0;
            },
        }) {
     modules_record r;
@@ -287,7 +310,7 @@ TEST(symbols, a_file_that_is_gone_or_another_one_gives_no_names) {
     EXPECT_EQ(s.frames[0].function, "");
     EXPECT_EQ(s.frames[0].file, "");
     EXPECT_EQ(s.frames[0].module, as.path);
-    EXPECT_EQ(s.frames[0].offset, call - as.begin + as.offset);
+    EXPECT_EQ(s.frames[0].offset, call - as.bias);
     EXPECT_FALSE(names.object_at(0, address(planted::hidden_data())));
   }
 }
@@ -334,6 +357,63 @@ TEST(symbols, of_a_forked_process) {
   r.add_own(1, as_file("/nowhere/libplanted.so"));
   symbols again(r.view());
   EXPECT_EQ(again.resolve(2, call).frames.at(0).module, "/nowhere/libplanted.so");
+}
+
+// A word has the number of its module. Another one was loaded at the same place later.
+TEST(symbols, of_modules_at_the_same_place) {
+  modules_record r;
+  std::vector<mapped> own = own_modules();
+  const auto library =
+      std::find_if(own.begin(), own.end(), [](const mapped& m) { return m.path == STAT_TEST_LIBRARY; });
+  ASSERT_NE(library, own.end());
+  mapped other = *library;
+  other.path = "/nowhere/libother.so";
+  const std::uint32_t first = r.add(0, *library), second = r.add(0, other);
+  symbols names(r.view());
+  const std::uint64_t call = address(planted::exported(who_calls).return_address),
+                      data = address(planted::hidden_data());
+  const auto function = [&](std::uint32_t module) {
+    return names.resolve(0, record::word_of(call, module)).frames.at(0);
+  };
+  EXPECT_EQ(function(first).function, "planted::exported(void* (*)())");
+  EXPECT_EQ(function(second).module, "/nowhere/libother.so");
+  EXPECT_EQ(function(0).module, "/nowhere/libother.so");  // the latest
+  for (const std::uint32_t none : {record::in_no_module, second + 1, 60000u}) {
+    EXPECT_EQ(function(none).module, "");
+    EXPECT_EQ(function(none).address, call - 1);
+    EXPECT_FALSE(names.object_at(0, record::word_of(data, none)));
+  }
+  EXPECT_EQ(names.object_at(0, record::word_of(data, first)).value_or(symbols::static_object{}).symbol,
+            "planted::(anonymous namespace)::hidden_table");
+  EXPECT_FALSE(names.object_at(0, record::word_of(data, second)));
+}
+
+TEST(symbols, identity_in_memory_and_in_the_file) {
+  std::vector<std::uint64_t> seen;
+  for (const mapped& m : own_modules()) {
+    EXPECT_NE(m.identity, 0u) << m.path;
+    seen.push_back(m.identity);
+    modules_record r;
+    r.add(0, m);
+    EXPECT_TRUE(symbols(r.view()).object_at(0, m.begin + 4)) << m.path;  // the file was accepted
+  }
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
+}
+
+// As the loader has them: of the program itself no path, and paths relative to a working directory.
+TEST(symbols, paths_of_the_loader) {
+  const std::vector<mapped> own = own_modules();
+  for (mapped m : own) {
+    const std::string path = m.path;
+    const bool is_program = path == std::filesystem::read_symlink("/proc/self/exe");
+    m.path = is_program ? "" : std::filesystem::path(path).lexically_relative(std::filesystem::current_path()).string();
+    if (!is_program) m.path = "./" + m.path;
+    modules_record r;
+    r.view().process(0).pid = static_cast<std::uint32_t>(getpid());
+    r.add(0, m);
+    EXPECT_EQ(symbols(r.view()).resolve(0, m.begin + 4097).frames.at(0).module, path);
+  }
 }
 
 // Modules that are mapped while the program runs, and after names were asked for.

@@ -76,6 +76,26 @@ class Unmapping(Planted):
                              lines_of(row["place"])), run.own["unmapped"]["made"], run.report)
 
 
+    def test_two_libraries_in_turn_at_one_place(self):
+        run = self.stat("alternating")
+        own = run.own["made"]
+        if own["same"] < own["each"]:
+            self.skipTest("they were loaded at different addresses")
+        for form in "first", "second":
+            self.assert_exact(run.row(mark=f"made in the {form} form"), by_init=True, objects=own["each"],
+                              acquisitions=own["each"])
+
+
+class Sandboxes(Planted):
+    def test_killed_for_opening_a_file(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("sandboxed", lock=lock)
+                row = run.row("shared_mutex")
+                self.assert_exact(row, acquisitions=run.own["shared_mutex"]["acquisitions"])
+                self.assert_first_line(row["waiters"], "shared waits")
+
+
 class Ends(Planted):
     def test_the_table_survives_the_program(self):
         for scenario, ends in (("aborts", signal.SIGABRT), ("killed", signal.SIGKILL)):

@@ -39,7 +39,7 @@
 #include "unwind_under_test.hpp"
 
 using usher::preload::call_chain;
-using usher::preload::capture;
+using usher::preload::capture_area;
 using usher::preload::stack_bounds;
 
 // ---- counted: what capture() must not call --------------------------------------------------------------------------
@@ -93,6 +93,12 @@ namespace {
 #define NO_TAIL_CALL __asm__ volatile("" ::: "memory")
 
 thread_local stack_bounds bounds{};
+
+[[gnu::always_inline]] inline void capture(call_chain& into, stack_bounds& of_thread) {
+  capture_area area;
+  usher::preload::capture(area, of_thread, nullptr);
+  into = area.chain;
+}
 
 /// A chain of capture() and one of backtrace() from one function; the first address differs.
 struct both {
@@ -714,11 +720,12 @@ TEST_F(unwind, tables_with_errors) {
   readable_memory memory(begin, begin + size);
   const tables in(begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from), &memory, begin,
                   begin + size);
-  frame_rules rules;
-  ASSERT_TRUE(find_rules(in, begin + code, rules));
+  rule_room room;
+  const frame_rules& rules = room.rules;
+  ASSERT_TRUE(find_rules(in, begin + code, room));
   EXPECT_EQ(rules.of[rip].kind, frame_rules::at_offset);
-  EXPECT_FALSE(find_rules(in, begin - 1, rules));
-  EXPECT_FALSE(find_rules(in, begin + size, rules));
+  EXPECT_FALSE(find_rules(in, begin - 1, room));
+  EXPECT_FALSE(find_rules(in, begin + size, room));
 
   std::mt19937 random(1);
   std::uint32_t frames = 0;
@@ -740,11 +747,11 @@ TEST_F(unwind, tables_with_errors) {
     const unsigned char before = *change;
     *change = static_cast<unsigned char>(random());
     const std::uint64_t address = in.header + std::uintptr_t(std::intptr_t{row[0]}) + random() % 64;
-    if (find_rules(in, address, rules)) {
+    if (find_rules(in, address, room)) {
       found++;
       std::uint64_t value = 0;
-      if (rules.cfa.kind == frame_rules::is_expression) evaluate(in, rules.cfa.value, regs, nullptr, all, value);
-      evaluate(in, std::int32_t(entry - in.header + random() % 48), regs, &value, all, value);
+      if (rules.cfa.kind == frame_rules::is_expression) evaluate(in, rules.cfa.value, regs, nullptr, all, room, value);
+      evaluate(in, std::int32_t(entry - in.header + random() % 48), regs, &value, all, room, value);
     } else {
       failed++;
     }
@@ -794,11 +801,14 @@ TEST_F(unwind, in_a_sandbox_the_caller_remains) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(unwind, is_in_module) {
+TEST_F(unwind, find_module) {
   static int in_the_program;
   int on_the_stack = 0;
   const auto in_the_heap = std::make_unique<int>();
-  using usher::preload::is_in_module;
+  const auto is_in_module = [](const void* p) {
+    usher::preload::loaded_module m;
+    return usher::preload::find_module(reinterpret_cast<std::uintptr_t>(p), m);
+  };
   EXPECT_TRUE(is_in_module(&in_the_program));
   EXPECT_TRUE(is_in_module(stdout));
   EXPECT_TRUE(is_in_module(reinterpret_cast<void*>(&qsort)));

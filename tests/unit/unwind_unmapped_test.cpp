@@ -17,7 +17,7 @@
 #include <gtest/gtest.h>
 
 using usher::preload::call_chain;
-using usher::preload::capture;
+using usher::preload::capture_area;
 using usher::preload::stack_bounds;
 
 extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
@@ -27,7 +27,9 @@ namespace {
 thread_local stack_bounds of_thread{};
 
 [[gnu::noinline]] void take_chain(void* into) {
-  capture(*static_cast<call_chain*>(into), of_thread);
+  capture_area area;
+  usher::preload::capture(area, of_thread, nullptr);
+  *static_cast<call_chain*>(into) = area.chain;
   __asm__ volatile("" ::: "memory");
 }
 

@@ -173,6 +173,7 @@ int main(int count, char** arguments) {
       {"no-deadlock", no_deadlock},
       {"in-library", in_library},
       {"unloaded", unloaded},
+      {"alternating", alternating},
       {"made-and-destroyed", made_and_destroyed},
       {"many-at-once", many_at_once},
       {"thousand-threads", thousand_threads},
@@ -186,6 +187,7 @@ int main(int count, char** arguments) {
       {"cancelled", cancelled},
       {"nothing", nothing},
       {"unmaps", unmaps},
+      {"sandboxed", sandboxed},
   };
   program = arguments[0];
   argument = count > 2 ? std::atoi(arguments[2]) : 0;

@@ -75,10 +75,10 @@ void herd(), signals(), signalled_twice(), left_in_haste();
 void credits(), semaphore_mutex();
 void gives_up(), late_signal(), between_processes(), another_kind(), held_until_a_wait(), long_and_short();
 void opposite_order(), ring(), self(), no_deadlock();
-void in_library(), unloaded();
+void in_library(), unloaded(), alternating();
 void made_and_destroyed(), many_at_once(), thousand_threads(), forked(), chain(), processes(), aborts(), killed(),
     handler_posts(), handler_forks(), cancelled(), nothing();
-void unmaps();
+void unmaps(), sandboxed();
 
 /// What stands behind the scenario's name on the command line, and this program's path.
 extern int argument;

@@ -1,0 +1,39 @@
+// Values found for keys, shared by all threads and signal handlers without a lock. An entry is two words, which are
+// written and read one by one; the check is key ^ value, so that words of two entries, or of an old and a new one, are
+// not taken for an entry.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace usher::preload {
+
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t x = (a ^ b) * 0x9e3779b97f4a7c15;
+  return x ^ x >> 29;
+}
+
+/// A later value may take an earlier one's entry.
+template <unsigned number>
+class found_values {
+ public:
+  /// 0: none is known.
+  std::uint64_t get(std::uint64_t key) const {
+    const entry& e = entries_[key % number];
+    const std::uint64_t value = e.value.load(std::memory_order_relaxed);
+    return (e.check.load(std::memory_order_relaxed) ^ value) == key ? value : 0;
+  }
+  void put(std::uint64_t key, std::uint64_t value) {
+    entry& e = entries_[key % number];
+    e.value.store(value, std::memory_order_relaxed);
+    e.check.store(key ^ value, std::memory_order_relaxed);
+  }
+
+ private:
+  struct entry {
+    std::atomic<std::uint64_t> check, value;
+  };
+  entry entries_[number];
+};
+
+}  // namespace usher::preload

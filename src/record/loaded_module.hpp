@@ -1,0 +1,68 @@
+// A module as the loader has it, while it cannot be unloaded.
+#pragma once
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "record/initial_modules.hpp"
+#include "record/module_identity.hpp"
+#include "record/readable_memory.hpp"
+
+#if defined(DLFO_EH_SEGMENT_TYPE)
+extern "C" [[gnu::weak]] int _dl_find_object(void*, dl_find_object*) noexcept;  // NOLINT(bugprone-reserved-identifier)
+#endif
+
+namespace usher::preload {
+
+struct loaded_module {
+  std::uintptr_t begin = 0, end = 0;  ///< of all of it or, if its segments are not adjacent, of one
+  std::uintptr_t tables = 0;          ///< .eh_frame_hdr; 0: none
+  const link_map* entry = nullptr;    ///< the loader's
+  bool stays = false;                 ///< it is never unloaded
+  std::uint64_t identity = 0;         ///< 0: not known, or not asked for
+
+  bool has(std::uint64_t address) const { return address - begin < end - begin; }
+};
+
+/// Whether find_module() can tell.
+inline bool can_find_modules() {
+#if defined(DLFO_EH_SEGMENT_TYPE)
+  return _dl_find_object != nullptr;
+#else
+  return false;
+#endif
+}
+
+/// The module with the address, without its identity. Nothing is read of it or of its entry. False: there is none.
+inline bool find_module(std::uint64_t address, loaded_module& m) {
+#if defined(DLFO_EH_SEGMENT_TYPE)
+  dl_find_object found;
+  if (_dl_find_object == nullptr || _dl_find_object(std::bit_cast<void*>(address), &found) != 0) return false;
+  m.begin = reinterpret_cast<std::uintptr_t>(found.dlfo_map_start);
+  m.end = reinterpret_cast<std::uintptr_t>(found.dlfo_map_end);
+  m.tables = reinterpret_cast<std::uintptr_t>(found.dlfo_eh_frame);
+  m.entry = found.dlfo_link_map;
+  m.stays = is_initial(m.entry);
+  m.identity = 0;
+  return true;
+#else
+  (void)address, (void)m;
+  return false;
+#endif
+}
+
+/// Reads the identity from the module's memory, where its ELF header is at `m.begin`.
+[[gnu::noinline]] inline std::uint64_t identity_in_memory(const loaded_module& m, readable_memory& memory) {
+  const auto read = [&](std::uint64_t place, void* to, std::size_t size) {
+    if (place > m.end - m.begin || size > m.end - m.begin - place || !memory.has(m.begin + place, size)) return false;
+    std::memcpy(to, std::bit_cast<const void*>(m.begin + place), size);
+    return true;
+  };
+  return record::module_identity(read, [&](const Elf64_Phdr& p) { return m.entry->l_addr + p.p_vaddr - m.begin; });
+}
+
+}  // namespace usher::preload

@@ -1,0 +1,28 @@
+// A library in two forms, of which one is loaded where the other one was. Each makes a mutex, in a function of its own.
+#include <pthread.h>
+
+#include <cstdlib>
+
+namespace {
+[[gnu::noinline]] void count(pthread_mutex_t* mutex, int* made) {
+  pthread_mutex_lock(mutex);
+  ++*made;
+  pthread_mutex_unlock(mutex);
+}
+}  // namespace
+
+#if FORM == 1
+extern "C" void make_mutex(int* made) {
+  pthread_mutex_t mutex;
+  if (pthread_mutex_init(&mutex, nullptr) != 0) std::abort();  // mark: made in the first form
+  count(&mutex, made);
+  pthread_mutex_destroy(&mutex);
+}
+#else
+extern "C" void make_mutex(int* made) {
+  pthread_mutex_t mutex;
+  if (pthread_mutex_init(&mutex, nullptr) != 0) std::abort();  // mark: made in the second form
+  count(&mutex, made);
+  pthread_mutex_destroy(&mutex);
+}
+#endif
