@@ -13,27 +13,34 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 29;
 }
 
-/// A later value may take an earlier one's entry.
+/// A key has two entries, next to each other. A later value may take an earlier one's.
 template <unsigned number>
 class found_values {
  public:
   /// 0: none is known.
   std::uint64_t get(std::uint64_t key) const {
-    const entry& e = entries_[key % number];
-    const std::uint64_t value = e.value.load(std::memory_order_relaxed);
-    return (e.check.load(std::memory_order_relaxed) ^ value) == key ? value : 0;
+    for (const unsigned second : {0u, 1u}) {
+      const entry& e = entries_[(key % number) ^ second];
+      const std::uint64_t value = e.value.load(std::memory_order_relaxed);
+      if ((e.check.load(std::memory_order_relaxed) ^ value) == key) return value;
+    }
+    return 0;
   }
   void put(std::uint64_t key, std::uint64_t value) {
-    entry& e = entries_[key % number];
+    const unsigned first = key % number;
+    const bool is_taken = entries_[first].value.load(std::memory_order_relaxed) != 0;
+    const bool other_is_taken = entries_[first ^ 1].value.load(std::memory_order_relaxed) != 0;
+    entry& e = entries_[is_taken && !other_is_taken ? first ^ 1 : first];
     e.value.store(value, std::memory_order_relaxed);
     e.check.store(key ^ value, std::memory_order_relaxed);
   }
 
  private:
+  static_assert(number % 2 == 0);
   struct entry {
     std::atomic<std::uint64_t> check, value;
   };
-  entry entries_[number];
+  alignas(32) entry entries_[number];
 };
 
 }  // namespace usher::preload

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 
 #include "record/readable_memory.hpp"
 
@@ -320,8 +321,8 @@ class rule_program {
   unsigned depth_ = 0;  ///< of room_.remembered
 };
 
-/// Sets room.rules to the rules at an address. False: there are none, or they are not understood.
-[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, rule_room& room) {
+/// The FDE that may be for the address, by binary search. 0: there is none.
+[[gnu::cold, gnu::noinline]] inline std::uintptr_t find_entry(const tables& in, std::uint64_t address) {
   // Version 1; 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of two sdata4, distances from the
   // header: of the code, and of its FDE.
   table_reader head(in, in.header, in.high);
@@ -331,7 +332,7 @@ class rule_program {
   std::uint32_t after = head.get<std::uint32_t>(), first = 0;
   if (!head.ok || version != 1 || ((frames & 0x0f) != 0x3 && (frames & 0x0f) != 0xb) || numbers != 0x03 ||
       rows != 0x3b || after > (in.high - head.at) / 8)
-    return false;
+    return 0;
   const auto field = [&](std::uint64_t offset) {
     table_reader r(in, head.at + offset, in.high);
     return in.header + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
@@ -343,10 +344,14 @@ class rule_program {
     else
       after = middle;
   }
-  if (first == 0) return false;
-  room.entry = {};
-  if (!room.entry.read(in, field(std::uint64_t{first} * 8 - 4), address)) return false;
-  return rule_program(in, room).run(address);
+  return first != 0 ? field(std::uint64_t{first} * 8 - 4) : 0;
+}
+
+/// Sets room.rules to the rules at an address. False: there are none, or they are not understood.
+[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, rule_room& room) {
+  const std::uintptr_t fde = find_entry(in, address);
+  ::new (&room.entry) frame_entry;
+  return fde != 0 && room.entry.read(in, fde, address) && rule_program(in, room).run(address);
 }
 
 /// Evaluates one DWARF expression (DWARF 5, 2.5).

@@ -38,7 +38,7 @@ inline bool can_find_modules() {
 }
 
 /// The module with the address, without its identity. Nothing is read of it or of its entry. False: there is none.
-inline bool find_module(std::uint64_t address, loaded_module& m) {
+[[gnu::noinline]] inline bool find_module(std::uint64_t address, loaded_module& m) {
 #if defined(DLFO_EH_SEGMENT_TYPE)
   dl_find_object found;
   if (_dl_find_object == nullptr || _dl_find_object(std::bit_cast<void*>(address), &found) != 0) return false;
@@ -62,7 +62,8 @@ inline bool find_module(std::uint64_t address, loaded_module& m) {
     std::memcpy(to, std::bit_cast<const void*>(m.begin + place), size);
     return true;
   };
-  return record::module_identity(read, [&](const Elf64_Phdr& p) { return m.entry->l_addr + p.p_vaddr - m.begin; });
+  return record::module_identity(
+      read, [&](std::uint64_t, std::uint64_t address) { return m.entry->l_addr + address - m.begin; });
 }
 
 }  // namespace usher::preload

@@ -22,15 +22,9 @@ std::uint32_t taken_slots(const recorder& r) {
   return taken < r.room().modules ? taken : r.room().modules;
 }
 
-/// Calls f(slot) for the latest slots, until it returns true. Returns that slot's number, or 0.
-template <class F>
-std::uint32_t find_among_latest(const recorder& r, F f) {
-  const std::uint32_t n = taken_slots(r);
-  for (std::uint32_t i = n; i-- > (n > looked_at ? n - looked_at : 0);) {
-    const record::module_slot& m = r.file.module(i);
-    if (m.ready.load(std::memory_order_acquire) != 0 && f(m)) return i + 1;
-  }
-  return 0;
+/// The first of the latest slots.
+std::uint32_t first_looked_at(std::uint32_t taken) {
+  return taken > looked_at ? taken - looked_at : 0;
 }
 
 /// A free slot's number, or 0: there is no room.
@@ -41,22 +35,23 @@ std::uint32_t take_slot(recorder& r) {
   return i < r.room().modules && i + 1 < record::in_no_module ? i + 1 : 0;
 }
 
-/// Puts the path into the text, unless one of the latest modules has the same path, and sets `at` to its place. False:
-/// there is no room.
-bool put_path(recorder& r, const char* path, std::uint32_t length, std::uint32_t& at) {
-  const auto same = [&](const record::module_slot& m) {
-    return m.path_length == length && std::memcmp(r.file.text() + m.path, path, length) == 0;
-  };
-  if (const std::uint32_t known = find_among_latest(r, same); known != 0) {
-    at = r.file.module(known - 1).path;
-    return true;
+/// Puts the path into the text, unless one of the latest modules has the same path. Length 0: there is no room. Not in
+/// line, like other functions here: a signal handler's stack may be small.
+[[gnu::noinline]] text_place put_path(recorder& r, const char* path, std::uint32_t length) {
+  const std::uint32_t taken = taken_slots(r), room = r.room().text;
+  const record::module_slot* const slots = &r.file.module(0);
+  char* const text = r.file.text();
+  for (std::uint32_t i = taken; i-- > first_looked_at(taken);) {
+    const record::module_slot& m = slots[i];
+    if (m.ready.load(std::memory_order_acquire) != 0 && m.path_length == length &&
+        std::memcmp(text + m.path, path, length) == 0)
+      return {m.path, length};
   }
-  const std::uint32_t room = r.room().text;
-  if (length > room || r.head->text.load(std::memory_order_relaxed) > room - length) return false;
-  at = r.head->text.fetch_add(length, std::memory_order_relaxed);
-  if (at > room - length) return false;
-  std::memcpy(r.file.text() + at, path, length);
-  return true;
+  if (length > room || r.head->text.load(std::memory_order_relaxed) > room - length) return {0, 0};
+  const std::uint32_t at = r.head->text.fetch_add(length, std::memory_order_relaxed);
+  if (at > room - length) return {0, 0};
+  std::memcpy(text + at, path, length);
+  return {at, length};
 }
 
 /// The loader's entry of the program itself is the first one, and has no path.
@@ -64,7 +59,7 @@ bool is_program(const link_map& entry) {
   return entry.l_prev == nullptr && (entry.l_name == nullptr || entry.l_name[0] == '\0');
 }
 
-std::uint64_t identity_of(const loaded_module& m) {
+[[gnu::noinline]] std::uint64_t identity_of(const loaded_module& m) {
   if (m.identity != 0) return m.identity;
   readable_memory memory;
   loaded_module whole = m;
@@ -79,31 +74,43 @@ std::uint64_t identity_of(const loaded_module& m) {
   return identity_in_memory(whole, memory);
 }
 
-bool has_same_place(const record::module_slot& s, std::uint32_t process, const loaded_module& m, std::uint64_t id) {
-  return s.process == process && s.begin == m.begin && s.end == m.end && s.bias == m.entry->l_addr && s.identity == id;
+/// The number of a slot that has the same, or 0: there is none.
+[[gnu::noinline]] std::uint32_t same_module(const recorder& r, std::uint32_t process, const loaded_module& m,
+                                            std::uint64_t identity) {
+  const std::uint32_t taken = taken_slots(r);
+  const record::module_slot* const slots = &r.file.module(0);
+  for (std::uint32_t i = taken; i-- > first_looked_at(taken);) {
+    const record::module_slot& s = slots[i];
+    if (s.ready.load(std::memory_order_acquire) != 0 && s.process == process && s.begin == m.begin && s.end == m.end &&
+        s.bias == m.entry->l_addr && s.identity == identity)
+      return i + 1;
+  }
+  return 0;
 }
 
-/// Fills in a slot. Returns its number, or 0.
-std::uint32_t put_module(recorder& r, std::uint32_t process, const loaded_module& m, std::uint64_t identity) {
+text_place path_of(recorder& r, const link_map& entry) {
+  if (is_program(entry)) return r.program_path;
+  const char* const name = entry.l_name != nullptr ? entry.l_name : "";
+  return put_path(r, name, std::uint32_t(std::strlen(name)));
+}
+
+[[gnu::cold, gnu::noinline]] std::uint32_t new_number(recorder& r, std::uint32_t process, const loaded_module& m) {
+  const std::uint64_t identity = identity_of(m);
+  if (const std::uint32_t known = same_module(r, process, m, identity); known != 0) return known;
   const std::uint32_t number = take_slot(r);
-  std::uint32_t path = r.program_path, length = r.program_path_length;
-  if (!is_program(*m.entry)) {
-    const char* const name = m.entry->l_name != nullptr ? m.entry->l_name : "";
-    length = std::uint32_t(std::strlen(name));
-    if (number != 0 && !put_path(r, name, length, path)) length = 0;
-  }
   if (number == 0) {
     add(r.head->dropped.modules, 1);
     return 0;
   }
+  const text_place path = path_of(r, *m.entry);
   record::module_slot& slot = r.file.module(number - 1);
   slot.process = process;
   slot.begin = m.begin;
   slot.end = m.end;
   slot.bias = m.entry->l_addr;
   slot.identity = identity;
-  slot.path = length != 0 ? path : 0;
-  slot.path_length = length;
+  slot.path = path.at;
+  slot.path_length = path.length;
   slot.ready.store(1, std::memory_order_release);
   return number;
 }
@@ -114,11 +121,7 @@ std::uint32_t number_of(recorder& r, const recorded_thread& me, const loaded_mod
   const std::uint64_t place = mix(mix(reinterpret_cast<std::uintptr_t>(m.entry), m.begin), mix(m.end, m.identity));
   const std::uint64_t key = mix(place, me.recording);  // another recording has other numbers
   if (const std::uint64_t known = r.modules.get(key); known != 0) return std::uint32_t(known);
-  const std::uint32_t process = std::uint32_t(me.key_base >> 48) - 1;
-  const std::uint64_t identity = identity_of(m);
-  std::uint32_t number =
-      find_among_latest(r, [&](const record::module_slot& s) { return has_same_place(s, process, m, identity); });
-  if (number == 0) number = put_module(r, process, m, identity);
+  const std::uint32_t number = new_number(r, std::uint32_t(me.key_base >> 48) - 1, m);
   if (number != 0) r.modules.put(key, number);
   return number;
 }
@@ -133,8 +136,7 @@ void describe_program(recorder& r) {
   }
   char path[PATH_MAX];
   const long length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path);
-  if (length > 0 && put_path(r, path, std::uint32_t(length), r.program_path))
-    r.program_path_length = std::uint32_t(length);
+  if (length > 0) r.program_path = put_path(r, path, std::uint32_t(length));
 }
 
 }  // namespace usher::preload

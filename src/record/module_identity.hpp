@@ -5,19 +5,34 @@
 
 #include <elf.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace usher::inline v1::record {
 
+inline constexpr std::uint64_t fnv_basis = 0xcbf29ce484222325;
 /// FNV-1a.
-inline std::uint64_t fnv(const void* bytes, std::size_t size, std::uint64_t hash = 0xcbf29ce484222325) {
+inline std::uint64_t fnv(const void* bytes, std::size_t size, std::uint64_t hash = fnv_basis) {
   const auto* const c = static_cast<const unsigned char*>(bytes);
   for (std::size_t i = 0; i < size; i++) hash = (hash ^ c[i]) * 0x100000001b3;
   return hash;
 }
 
 namespace identity_detail {
+
+/// Adds so many bytes to the hash, some at a time: a signal handler's stack may be small. False: they cannot be read.
+template <class Read>
+bool add(const Read& read, std::uint64_t at, std::uint64_t size, std::uint64_t& hash) {
+  for (std::uint64_t done = 0; done < size; done += 8) {
+    unsigned char bytes[8];
+    const std::size_t n = size - done < sizeof bytes ? size - done : sizeof bytes;
+    if (!read(at + done, bytes, n)) return false;
+    hash = fnv(bytes, n, hash);
+  }
+  return true;
+}
+
 /// Sets `hash` to that of the build id in a segment of notes, if it has one. False: they cannot be read.
 template <class Read>
 bool of_notes(const Read& read, std::uint64_t at, std::uint64_t size, std::uint64_t align, std::uint64_t& hash) {
@@ -32,12 +47,8 @@ bool of_notes(const Read& read, std::uint64_t at, std::uint64_t size, std::uint6
     char name[4];
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof name && note.n_descsz <= longest &&
         text + note.n_descsz <= size) {
-      unsigned char id[longest];
-      if (!read(at + sizeof note, name, sizeof name) || !read(at + text, id, note.n_descsz)) return false;
-      if (std::memcmp(name, "GNU", sizeof name) == 0) {
-        hash = fnv(id, note.n_descsz);
-        return true;
-      }
+      if (!read(at + sizeof note, name, sizeof name)) return false;
+      if (std::memcmp(name, "GNU", sizeof name) == 0) return add(read, at + text, note.n_descsz, hash = fnv_basis);
     }
     if (all >= size) return true;
     at += all;
@@ -45,32 +56,39 @@ bool of_notes(const Read& read, std::uint64_t at, std::uint64_t size, std::uint6
   }
   return true;
 }
+
 }  // namespace identity_detail
 
-/// Calls read(place, to, size), which is false where nothing can be read; place 0 is the ELF header's. `place_of` is the
-/// place of a segment's content. 0: not known.
+/// Calls read(place, to, size), which is false where nothing can be read; place 0 is the ELF header's.
+/// place_of(offset, address) is the place of a segment's content. 0: not known.
 template <class Read, class Place>
 std::uint64_t module_identity(const Read& read, const Place& place_of) {
   constexpr unsigned most_segments = 64;  // chosen; linkers make about a dozen
   constexpr std::uint64_t first_bytes = 256;
-  Elf64_Ehdr head;
-  if (!read(0, &head, sizeof head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr))
+  unsigned char ident[EI_CLASS + 1];
+  Elf64_Off headers;
+  Elf64_Half size, count;
+  if (!read(0, ident, sizeof ident) || std::memcmp(ident, ELFMAG, SELFMAG) != 0 || ident[EI_CLASS] != ELFCLASS64 ||
+      !read(offsetof(Elf64_Ehdr, e_phoff), &headers, sizeof headers) ||
+      !read(offsetof(Elf64_Ehdr, e_phentsize), &size, sizeof size) || size != sizeof(Elf64_Phdr) ||
+      !read(offsetof(Elf64_Ehdr, e_phnum), &count, sizeof count))
     return 0;
-  for (unsigned i = 0; i < head.e_phnum && i < most_segments; i++) {
-    Elf64_Phdr p;
-    if (!read(head.e_phoff + i * sizeof p, &p, sizeof p)) return 0;
-    if (p.p_type != PT_NOTE) continue;
-    std::uint64_t of_build = 0;
-    if (!identity_detail::of_notes(read, place_of(p), p.p_filesz, p.p_align, of_build)) return 0;
-    if (of_build != 0) return of_build;
+  std::uint64_t hash = 0;
+  for (unsigned i = 0; i < count && i < most_segments; i++) {
+    const std::uint64_t at = headers + std::uint64_t{i} * sizeof(Elf64_Phdr);
+    Elf64_Word type;
+    Elf64_Xword offset, address, length, align;
+    if (!read(at + offsetof(Elf64_Phdr, p_type), &type, sizeof type)) return 0;
+    if (type != PT_NOTE) continue;
+    if (!read(at + offsetof(Elf64_Phdr, p_offset), &offset, sizeof offset) ||
+        !read(at + offsetof(Elf64_Phdr, p_vaddr), &address, sizeof address) ||
+        !read(at + offsetof(Elf64_Phdr, p_filesz), &length, sizeof length) ||
+        !read(at + offsetof(Elf64_Phdr, p_align), &align, sizeof align) ||
+        !identity_detail::of_notes(read, place_of(offset, address), length, align, hash))
+      return 0;
+    if (hash != 0) return hash;
   }
-  std::uint64_t hash = fnv(&head, sizeof head);
-  for (std::uint64_t at = sizeof head; at < first_bytes; at += 8) {
-    std::uint64_t word;
-    if (!read(at, &word, sizeof word)) return 0;
-    hash = fnv(&word, sizeof word, hash);
-  }
+  if (!identity_detail::add(read, 0, first_bytes, hash = fnv_basis)) return 0;
   return hash != 0 ? hash : 1;
 }
 

@@ -165,6 +165,17 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   add(least->waited, ticks);
 }
 
+/// Whether an object lies in a module, whose number is then recorded, as is its user's. The object is in use, and its
+/// user: so the modules are not unloaded meanwhile. Not in line, because a chain is taken next to it.
+[[gnu::noinline]] bool is_in_module(recorded_thread& me, const void* object, std::uint64_t caller,
+                                    std::uint32_t& number) {
+  loaded_module m;
+  if (!find_module(reinterpret_cast<std::uintptr_t>(object), m)) return false;
+  number = number_of(*me.of, me, m);
+  if (find_module(caller, m)) number_of(*me.of, me, m);
+  return true;
+}
+
 }  // namespace
 
 recorded_thread* begin_thread(std::uint64_t recording) {
@@ -224,13 +235,12 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   if (!is_new) return o;
   o->countdown.store(1 << 16 | 1, std::memory_order_relaxed);
   o->depth_and_kind.store((recursive ? 1u << 8 : 0u) | std::uint32_t(kind), std::memory_order_relaxed);
-  loaded_module module;
-  const bool in_module = find_module(reinterpret_cast<std::uintptr_t>(address), module);
+  std::uint32_t place = 0;
+  const bool in_module = is_in_module(me, address, caller, place);
   o->flags.store((in_module ? record::is_static : 0u) | (from_init ? record::from_init : 0u),
                  std::memory_order_relaxed);
-  // The object is in use, and its user, so their modules are not unloaded.
-  if (loaded_module user; in_module && find_module(caller, user)) number_of(r, me, user);
-  o->place.store(in_module ? number_of(r, me, module) : take_chain(me), std::memory_order_relaxed);
+  if (!in_module) place = take_chain(me);
+  o->place.store(place, std::memory_order_relaxed);
   return o;
 }
 

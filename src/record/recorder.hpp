@@ -45,6 +45,11 @@ inline std::uint64_t ticks_of(bool tsc) {
   return native::now();
 }
 
+/// Where a path is in the file's text.
+struct text_place {
+  std::uint32_t at, length;
+};
+
 /// The file that this process records into. There is one recorder for each size of the tables, whose addresses and
 /// capacities never change (recording.cpp): `file` to `most_objects`. What changes with each recording is atomic, since
 /// a thread may still be in a call of the last one.
@@ -57,11 +62,11 @@ struct recorder {
   std::atomic<std::uint32_t> hold_times;
   std::atomic<std::uint64_t> ticks_a_ms;
   std::atomic<bool> tsc;
-  std::atomic<bool> attached;                       ///< by `usher stat -p`: the file is this process's
-  std::atomic<std::uint64_t> process;               ///< fork epoch << 32 | slot + 1
-  char command[16];                                 ///< as /proc/PID/comm had it at the start; empty: not known
-  std::uint32_t program_path, program_path_length;  ///< in the file's text
-  found_values<512> modules;  ///< numbers, also of modules that a parent had before a fork. Chosen
+  std::atomic<bool> attached;          ///< by `usher stat -p`: the file is this process's
+  std::atomic<std::uint64_t> process;  ///< fork epoch << 32 | slot + 1
+  char command[16];                    ///< as /proc/PID/comm had it at the start; empty: not known
+  text_place program_path;             ///< length 0: not known
+  found_values<512> modules;           ///< numbers, also of modules that a parent had before a fork. Chosen
 
   const record::capacities& room() const { return file.room(); }
   std::uint64_t ticks() const { return ticks_of(tsc.load(std::memory_order_relaxed)); }

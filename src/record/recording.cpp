@@ -86,7 +86,7 @@ void begin(recorder& r, bool attached) {
   r.attached.store(attached, std::memory_order_relaxed);
   r.process.store(0, std::memory_order_relaxed);
   std::memset(r.command, 0, sizeof r.command);
-  r.program_path = r.program_path_length = 0;
+  r.program_path = {};
   if (!attached) describe_program(r);  // else the observer knows, and a filter may kill for an open()
   usher_attach.file.store(reinterpret_cast<std::uintptr_t>(r.head), std::memory_order_relaxed);
   const std::uint64_t recording = last_recording.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -99,6 +99,9 @@ bool is_trusted(int descriptor, std::uint64_t& size) {
   if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(record::header)})
     return false;
   size = std::uint64_t(s.st_size);
+  // Not sealed, it could be truncated, and its pages would raise SIGBUS.
+  const long seals = syscall(SYS_fcntl, descriptor, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return false;
   return s.st_uid == 0 || s.st_uid == uid_t(syscall(SYS_geteuid));
 }
 

@@ -260,7 +260,7 @@ std::uint64_t identity_of_file(int fd) {
   const auto read = [fd](std::uint64_t place, void* to, std::size_t size) {
     return pread(fd, to, size, static_cast<off_t>(place)) == static_cast<ssize_t>(size);
   };
-  return record::module_identity(read, [](const Elf64_Phdr& p) { return p.p_offset; });
+  return record::module_identity(read, [](std::uint64_t offset, std::uint64_t) { return offset; });
 }
 
 /// The path of a module as the loader has it: empty for the program itself, perhaps relative to a working directory. The process may have
@@ -625,13 +625,11 @@ struct symbols::state {
   }
 
   void read(const record::module_slot& m, std::uint32_t number) {
-    const std::uint64_t room = record.room().text;
-    if (m.path >= room || m.path_length > std::min<std::uint64_t>(room - m.path, mapped_files::longest_path) ||
-        m.begin >= m.end)
-      return;
+    const std::uint32_t room = record.room().text, text = m.path, length = m.path_length;
+    if (text > room || length > std::min(room - text, mapped_files::longest_path) || m.begin >= m.end) return;
     const std::uint32_t pid =
         m.process < record.room().processes ? record.process(m.process).pid.load(std::memory_order_relaxed) : 0;
-    std::string path = mapped_files::whole_path(std::string(record.text() + m.path, m.path_length), pid);
+    std::string path = mapped_files::whole_path(std::string(record.text() + text, length), pid);
     if (path.empty()) return;
     auto& file = files[std::to_string(m.identity) + path];
     if (!file) file = std::make_unique<mapped_file>(std::move(path), m.identity, how);

@@ -15,7 +15,7 @@ USHER_FUZZ_TARGET(symbols) {
     record::module_slot& m = made.view.module(made.view.head().modules++);
     m.begin = begin + part * size;
     m.end = m.begin + size;
-    m.offset = part * 0x1000;
+    m.bias = begin - part * 0x1000;
     m.path_length = static_cast<std::uint32_t>(path.size());
     std::memcpy(made.view.text(), path.data(), path.size());
     m.ready = 1;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <linux/fuse.h>
 #include <sched.h>
 #include <signal.h>
@@ -55,27 +56,34 @@ constexpr const char* name_in_library = "planted::exported(void* (*)())";
 class own_modules {
  public:
   explicit own_modules(const std::function<void(std::string& path)>& change = [](std::string&) {}) : own_(room()) {
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) {
-      unsigned long begin = 0, end = 0, offset = 0, inode = 0;
-      char access[5] = "";
-      int name = 0;
-      if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %lu %n", &begin, &end, access, &offset, &inode, &name) != 5 ||
-          access[2] != 'x')
-        continue;
-      const std::string was = line.substr(static_cast<std::size_t>(name));
-      std::string path = was;
+    auto each = [&](const dl_phdr_info& m) {
+      std::string path = m.dlpi_name;
+      if (path.empty() && m.dlpi_addr != 0) path = fs::read_symlink("/proc/self/exe");
+      if (!path.starts_with('/')) return;
+      std::uint64_t begin = ~std::uint64_t{0}, end = 0;
+      for (int i = 0; i < m.dlpi_phnum; i++) {
+        const auto& p = m.dlpi_phdr[i];
+        if (p.p_type != PT_LOAD) continue;
+        begin = std::min(begin, m.dlpi_addr + p.p_vaddr / 4096 * 4096);
+        end = std::max(end, m.dlpi_addr + p.p_vaddr + p.p_memsz);
+      }
       change(path);
-      add(begin, end, offset, path == was ? inode : 0, path);
-    }
+      add(begin, end, m.dlpi_addr, path);
+    };
+    dl_iterate_phdr(
+        [](dl_phdr_info* m, std::size_t, void* f) {
+          (*static_cast<decltype(each)*>(f))(*m);
+          return 0;
+        },
+        &each);
   }
-  void add(std::uint64_t begin, std::uint64_t end, std::uint64_t offset, std::uint64_t inode, const std::string& path) {
+  void add(std::uint64_t begin, std::uint64_t end, std::uint64_t bias, const std::string& path) {
     record::module_slot& slot = view().module(view().head().modules.fetch_add(1));
     slot.process = 0;
     slot.begin = begin;
     slot.end = end;
-    slot.offset = offset;
-    slot.inode = inode;
+    slot.bias = bias;
+    slot.identity = 0;  // not known: any file of that path
     slot.path_length = static_cast<std::uint32_t>(path.size());
     slot.path = view().head().text.fetch_add(slot.path_length);
     std::memcpy(view().text() + slot.path, path.data(), path.size());

@@ -36,7 +36,7 @@ std::uint64_t identity_of(const mapped& m) {
         std::memcpy(to, reinterpret_cast<const void*>(m.begin + place), size);
         return true;
       },
-      [&m](const Elf64_Phdr& p) { return m.bias + p.p_vaddr - m.begin; });
+      [&m](std::uint64_t, std::uint64_t address) { return m.bias + address - m.begin; });
 }
 
 /// The modules of this process, those without a file left out.

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What `usher stat` must survive, with nothing lost and one clear line: numbers, processes, ends of all sorts."""
 
+import json
 import os
 import signal
+import subprocess
 import unittest
 
-from planted import PROGRAMS, Planted, lines_of, marked
+from planted import PROGRAMS, USHER, Planted, lines_of, marked
 
 BOTH = (None, "loiter")
 
@@ -175,6 +177,20 @@ class Interrupted(Planted):
                 run = self.stat("handler-posts", lock=lock)
                 self.assert_exact(run.row("posted"), kind="semaphore", signals=run.own["posted"]["posts"],
                                   acquisitions=run.own["posted"]["posts"])
+
+    def test_the_stack_of_a_handler(self):
+        os.environ["LD_BIND_NOW"] = "1"
+        self.addCleanup(os.environ.pop, "LD_BIND_NOW")
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                plain = subprocess.run([USHER, "run", "--lock", lock or "pthread", "--", PROGRAMS / "planted",
+                                        "handler-stack"], env=self.environment(), stdout=subprocess.PIPE, check=True,
+                                       timeout=60)
+                unrecorded = json.loads(plain.stdout)["needed"]
+                run = self.stat("handler-stack", lock=lock)
+                self.assert_exact(run.row("held"), contended=1)
+                more = {call: run.own["needed"][call] - bytes for call, bytes in unrecorded.items()}
+                self.assertLessEqual(max(more.values()), 1024, more)
 
     def test_a_handler_that_forks(self):
         for lock in BOTH:

@@ -1,4 +1,5 @@
 // Call chains while other threads unload modules and unmap memory. Each case runs in a child, because a fault ends it.
+#include "record/format.hpp"
 #include "record/initial_modules.hpp"
 #include "record/unwind.hpp"
 
@@ -10,9 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -183,6 +187,67 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
   EXPECT_FALSE(is_initial(entry_of(dlsym(module, "through_the_module"))));
   dlclose(module);
   EXPECT_FALSE(is_initial(nullptr));
+}
+
+/// Numbers by the loader's entry and the identity.
+struct modules_seen {
+  std::vector<std::pair<const void*, std::uint64_t>> all;
+};
+std::uint32_t number_among(const void* context, const usher::preload::loaded_module& m) {
+  auto& seen = const_cast<modules_seen*>(static_cast<const modules_seen*>(context))->all;
+  const std::pair<const void*, std::uint64_t> key(m.stays ? m.entry : nullptr, m.identity);
+  EXPECT_EQ(m.stays, m.identity == 0);  // of what stays nothing is read
+  const auto at = std::find(seen.begin(), seen.end(), key);
+  if (at != seen.end()) return std::uint32_t(at - seen.begin()) + 1;
+  seen.push_back(key);
+  return std::uint32_t(seen.size());
+}
+
+capture_area numbered;
+[[gnu::noinline]] void take_numbered(void* seen) {
+  const usher::preload::module_numbers numbers{number_among, seen};
+  usher::preload::capture(numbered, of_thread, &numbers);
+  __asm__ volatile("" ::: "memory");
+}
+
+/// Each address has the module that was there when the chain was taken.
+TEST(unwind_unmapped, numbers_of_modules) {
+  modules_seen seen;
+  seen.all.reserve(64);
+  take_numbered(&seen);
+  const call_chain& c = numbered.chain;
+  const std::uint32_t own = c.module[0];
+  ASSERT_NE(own, 0u);
+  std::uint32_t of_form[2] = {};
+  void* places[2] = {};
+  for (int i = 0; i < 4; i++) {
+    void* const module = dlopen(i % 2 == 0 ? UNWIND_MODULE_1 : UNWIND_MODULE_2, RTLD_NOW);
+    void* const f = dlsym(module, "through_the_module");
+    places[i % 2] = f;
+    reinterpret_cast<void (*)(void (*)(void*), void*)>(f)(take_numbered, &seen);
+    dlclose(module);
+    ASSERT_GT(c.length, 3u);
+    EXPECT_EQ(c.module[0], own);
+    EXPECT_EQ(c.module[2], own);
+    EXPECT_TRUE(c.module[1] != own && c.module[1] != 0);
+    if (i >= 2) {
+      EXPECT_EQ(c.module[1], of_form[i % 2]);
+    }
+    of_form[i % 2] = c.module[1];
+  }
+  EXPECT_NE(of_form[0], of_form[1]);
+  EXPECT_EQ(places[0], places[1]);  // else the test shows nothing
+
+  auto* const code =
+      static_cast<unsigned char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  constexpr unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3};
+  std::memcpy(code, with_frame, sizeof with_frame);  // push, mov, xchg rdi rsi, call *rsi, pop, ret
+  mprotect(code, 4096, PROT_READ | PROT_EXEC);
+  reinterpret_cast<void (*)(void (*)(void*), void*)>(code)(take_numbered, &seen);
+  munmap(code, 4096);
+  ASSERT_GT(c.length, 2u);
+  EXPECT_EQ(c.module[1], usher::record::in_no_module);
+  EXPECT_EQ(c.module[2], own);
 }
 
 }  // namespace

@@ -11,6 +11,11 @@ namespace {
 }
 }  // namespace
 
+extern "C" void call(void (*f)()) {
+  f();
+  asm volatile("" ::: "memory");  // no tail call
+}
+
 #if FORM == 1
 extern "C" void make_mutex(int* made) {
   pthread_mutex_t mutex;

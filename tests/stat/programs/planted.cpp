@@ -188,6 +188,7 @@ int main(int count, char** arguments) {
       {"nothing", nothing},
       {"unmaps", unmaps},
       {"sandboxed", sandboxed},
+      {"handler-stack", handler_stack},
   };
   program = arguments[0];
   argument = count > 2 ? std::atoi(arguments[2]) : 0;

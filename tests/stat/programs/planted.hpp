@@ -78,7 +78,7 @@ void opposite_order(), ring(), self(), no_deadlock();
 void in_library(), unloaded(), alternating();
 void made_and_destroyed(), many_at_once(), thousand_threads(), forked(), chain(), processes(), aborts(), killed(),
     handler_posts(), handler_forks(), cancelled(), nothing();
-void unmaps(), sandboxed();
+void unmaps(), sandboxed(), handler_stack();
 
 /// What stands behind the scenario's name on the command line, and this program's path.
 extern int argument;
