@@ -1,5 +1,6 @@
 #include "stat/running.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,9 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -18,6 +20,7 @@
 #include "cli/process/files.hpp"
 #include "cli/process/running_process.hpp"
 #include "cli/text/words.hpp"
+#include "stat/in_child.hpp"
 
 namespace usher::cli::stat {
 namespace {
@@ -82,10 +85,20 @@ std::vector<std::string> command_of(pid_t pid) {
   return words;
 }
 
-std::string program_of(pid_t pid) {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error);
-  return error ? "" : path.string();
+/// The kernel makes the path for the root directory of the process that asks: so a child asks, which may be anywhere.
+std::string program_of(pid_t pid, int root) {
+  const int process = open(fmt::format("/proc/{}", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (process < 0) return "";
+  const auto path = in_child(
+      [&] {
+        if (root >= 0 && (fchdir(root) != 0 || chroot(".") != 0)) return std::string();
+        char link[PATH_MAX];
+        const ssize_t n = readlinkat(process, "exe", link, sizeof link);
+        return n > 0 ? std::string(link, static_cast<std::size_t>(n)) : std::string();
+      },
+      std::chrono::seconds(1), [] { return false; });
+  close(process);
+  return path.value_or("");
 }
 
 void name_program(const record::view& copy, const std::string& path) {

@@ -408,7 +408,8 @@ std::string no_duration(const std::string& text) {
 
 int record_process(const stat_options& o, outputs& files, const stat::signal_queue& signals) {
   const stat::process_watch watch(o.pid);
-  running_process process{o.pid, stat::command_of(o.pid), stat::program_of(o.pid), stat::place_of(o.pid), {}, watch};
+  const stat::process_place place = stat::place_of(o.pid);
+  running_process process{o.pid, stat::command_of(o.pid), stat::program_of(o.pid, place.root.get()), place, {}, watch};
   ending end(signals);
   const auto interrupted = [&end] { return end.comes_within({}); };
   stat::attachment attachment(o.pid, {o.record, o.trust_filter});
