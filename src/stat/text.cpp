@@ -26,7 +26,7 @@ constexpr std::size_t threads_shown = 8;  // of a row
 constexpr std::size_t narrowest_name = 16;
 constexpr double much_of_others = 0.1;  // of the CPU time; chosen, as in usher try
 
-/// Breaks paragraphs between words and indents each line. A word that is longer than a line is not broken.
+/// Breaks paragraphs between words, which words_to_break() makes printable, and indents each line. A word that is longer than a line is not broken.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t hanging = 0) {
   std::string all, line(indent, ' ');
   bool is_empty = true;
@@ -119,7 +119,7 @@ const std::vector<section>& sections() {
 }
 
 std::string full_name(const row& r) {
-  std::string name = printable(r.name);
+  std::string name = printable_line(r.name);
   if (r.objects > 1) name += " ×" + exact_count(r.objects);
   if (r.by_init) name += " (init)";
   return name;
@@ -175,11 +175,11 @@ std::string source_of(const frame& f) {
 }
 
 std::string frame_line(const frame& f, std::size_t indent) {
-  std::string source = printable(source_of(f));
+  std::string source = printable_line(source_of(f));
   const std::string blanks(indent, ' '), inlined = f.is_inlined ? " (inlined)" : "";
   if (f.function.empty()) return blanks + shortened(source, page_width - indent) + inlined + "\n";
   source += inlined;
-  const std::string function = printable(short_name(f.function));
+  const std::string function = printable_line(short_name(f.function));
   if (indent + width_of(function) + 2 + width_of(source) <= page_width)
     return fmt::format("{}{}  {}\n", blanks, function, source);
   return fmt::format("{}{}\n{}    {}\n", blanks, shortened(function, page_width - indent), blanks,
@@ -285,7 +285,7 @@ std::string objects_table(const row& r, std::size_t top) {
   const std::size_t shown = std::min(top, r.each.size());
   for (std::size_t i = 0; i < shown; i++) {
     const object_row& o = r.each[i];
-    cells.push_back({printable(o.name), id_text(o.pid), count_text(o.seen.acquisitions), contended_cell(o.seen),
+    cells.push_back({printable_line(o.name), id_text(o.pid), count_text(o.seen.acquisitions), contended_cell(o.seen),
                      waited_cell(o.seen)});
     if (r.what == kind::mutex) cells.back().push_back(held_cell(o.seen));
   }
@@ -298,16 +298,16 @@ std::string objects_table(const row& r, std::size_t top) {
 
 std::string block_of(const row& r, const text_options& o) {
   std::string text = "\n" + wrap(full_name(r), 0, 2);
-  if (!r.verdict.empty()) text += wrap(printable(r.verdict), 2);
-  if (!r.command.empty()) text += "  Next: " + printable(r.command) + "\n";
+  if (!r.verdict.empty()) text += wrap(r.verdict, 2);
+  if (!r.command.empty()) text += "  Next: " + printable_line(r.command) + "\n";
   if (!r.first_locked.empty())
     text += wrap(
-        fmt::format("its memory was first locked elsewhere, perhaps as another object: {}", printable(r.first_locked)),
+        fmt::format("its memory was first locked elsewhere, perhaps as another object: {}", printable_line(r.first_locked)),
         2);
   if (o.details) {
     text += counts_text(r.what, r.seen);
     if (r.order) text += wrap(order_text(*r.order), 2, 2);
-    if (!r.module.empty()) text += wrap("in " + printable(r.module), 2, 2);
+    if (!r.module.empty()) text += wrap("in " + r.module, 2, 2);
     text += objects_table(r, std::max(o.top, std::size_t{1}));
     if (!r.place.frames.empty())
       text += (r.by_init ? "  initialised at:\n" : "  first used at:\n") + stack_text(r.place, 4, true);
@@ -387,11 +387,11 @@ std::vector<std::string> all_remarks(const report& r) {
 std::string heading_of(const report& r) {
   const std::string lock = r.lock.empty() || r.lock == "pthread" ? "the C library's mutex" : r.lock;
   const std::string title =
-      r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : printable(shell_line(r.command));
+      r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : shell_line(r.command);
   return wrap(title, 0, 2) +
          wrap(fmt::format("{} under {}; {} in {}", time_text(r.seconds), lock, with_noun(r.threads, "thread"),
                           r.processes == 1 ? "1 process" : exact_count(r.processes) + " processes"),
-              0);
+              0, 2);
 }
 
 }  // namespace
@@ -414,7 +414,7 @@ std::string as_text(const deadlock& d) {
   for (std::size_t i = 0; i < d.threads.size(); i++) {
     const deadlock::thread& t = d.threads[i];
     const std::string holder = id_text(d.threads[(i + 1) % d.threads.size()].tid);
-    text += wrap(fmt::format("thread {} waits for {}, which {} holds:", id_text(t.tid), printable(t.waits_for),
+    text += wrap(fmt::format("thread {} waits for {}, which {} holds:", id_text(t.tid), t.waits_for,
                              d.threads.size() == 1 ? "it" : fmt::format("thread {}", holder)),
                  2);
     text += t.where.frames.empty() ? "    (its stack is not known)\n" : stack_text(t.where, 4, false);
@@ -434,9 +434,9 @@ std::string as_text(const report& r, const text_options& o) {
   for (const deadlock& d : r.deadlocks) text += "\n" + as_text(d);
   const std::vector<std::string> remarks = all_remarks(r);
   if (!remarks.empty()) text += "\n";
-  for (const std::string& remark : remarks) text += wrap(printable(remark), 0, 2);
-  if (!r.verdict.empty()) text += "\n" + wrap("Verdict: " + printable(r.verdict), 0, 2);
-  if (!r.next.empty()) text += "Next: " + printable(r.next) + "\n";
+  for (const std::string& remark : remarks) text += wrap(remark, 0, 2);
+  if (!r.verdict.empty()) text += "\n" + wrap("Verdict: " + r.verdict, 0, 2);
+  if (!r.next.empty()) text += "Next: " + printable_line(r.next) + "\n";
   if (text.find(until_load) != std::string::npos)
     text += wrap(
         "LOAD stands for a command that puts load on the program and then ends. Leave --until out if the program ends "

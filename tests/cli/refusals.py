@@ -12,6 +12,19 @@ needs_simulator = unittest.skipUnless(os.path.exists(os.path.join(os.path.dirnam
 has_stat = os.path.exists(os.path.join(os.path.dirname(_usher), "usher_stat"))
 
 
+EVIL = "\033]0;title\a\033[2J\u009b1m\u202e\rx\nForged"
+
+
+def with_evil(data, kept=()):
+    """The content of a result file that an attacker has written: each text ends in what a terminal would obey, and in a forged line,
+    but those of the keys that are kept."""
+    if isinstance(data, dict):
+        return {key: value if key in kept else with_evil(value, kept) for key, value in data.items()}
+    if isinstance(data, list):
+        return [with_evil(value, kept) for value in data]
+    return data + EVIL if isinstance(data, str) else data
+
+
 class Refusals:
     """Mixed into a unittest.TestCase."""
 
@@ -22,3 +35,9 @@ class Refusals:
         self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)
+
+    def assert_harmless(self, text):
+        """No control character but line feeds, and no line that a name has made."""
+        for line in text.split("\n"):
+            self.assertTrue(line.isprintable(), repr(line))
+            self.assertFalse(line.startswith("Forged"), text)

@@ -18,7 +18,7 @@ try:
 except ImportError:
     jsonschema = None
 
-from refusals import Refusals
+from refusals import Refusals, with_evil
 
 USHER = os.environ["USHER_BIN"]
 CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
@@ -283,6 +283,16 @@ class Check(Refusals, unittest.TestCase):
         self.assertIn("data race", text)
         step = said["parts"][0]["steps"][0]
         self.assertEqual(sorted(step), ["code", "file", "line", "thread", "what"])
+
+    def test_what_a_file_of_results_says_is_no_escape_sequence(self):
+        _, said = self.shown(MUTANT + "-spin", "--executions", "200", "--threads", "3", "--scenario", "plain")
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(with_evil(said, kept=("goal", "scheduler", "date", "replay")), file)
+            file.flush()
+            done = self.check("--show", file.name)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("\\x1b[2J", done.stdout)
+        self.assert_harmless(done.stdout + done.stderr)
 
     def test_mutants_are_shown_again(self):
         text, _ = self.shown("--mutants", MUTANT, "--executions", "100", "--forms", "spin,park", "--threads", "2")

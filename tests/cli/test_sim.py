@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from refusals import Refusals, needs_charts
+from refusals import Refusals, needs_charts, with_evil
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
@@ -189,6 +189,16 @@ class Sim(Refusals, unittest.TestCase):
         with open(self.file("states"), "w") as to:
             to.write("\n".join(lines).replace("1.6", "1.4") + "\n")
         self.assertNotIn("!", sim("--merge", self.file("states")).stdout)
+
+    def test_what_a_file_of_results_says_is_no_escape_sequence(self):
+        point = {"workload": "mutexbench", "machine": "x5-2", "lock": "mcs", "threads": 8, "seed": 1, "run_ns": 1000, "throughput": 1.5,
+                 "settled": True}
+        with open(self.file("evil"), "w") as to:
+            to.write(json.dumps(with_evil(point)) + "\n")
+        done = sim("--merge", self.file("evil"), "--details")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("\\x1b[2J", done.stdout)
+        self.assert_harmless(done.stdout + done.stderr)
 
     # Charts
 

@@ -18,7 +18,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from refusals import Refusals, has_stat, needs_charts
+from refusals import Refusals, has_stat, needs_charts, with_evil
 
 try:
     import jsonschema
@@ -514,6 +514,20 @@ class Try(Refusals, unittest.TestCase):
             self.assert_refused(self.run_try("--show", again), 2, again, word)
         self.assert_refused(self.run_try("--show", again + "x"), 2, again + "x")
         self.assert_refused(self.run_try("--show", file, "--", "true"), 2, "no command")
+
+    def test_what_a_file_of_results_says_is_no_escape_sequence(self):
+        file = os.path.join(self.folder, "evil.json")
+        self.run_try("--locks", "mcs,twa", "--rounds", "6", "--json", file, "--metric", "rate (.*)", "--", self.script(self.RATES))
+        with open(file) as f:
+            data = with_evil(json.load(f), kept=("verdict", "better", "comparison", "kind", "text"))
+        data["conclusion"]["text"] += "\033[2J\u009b1m"  # of several lines
+        with open(file, "w") as f:
+            json.dump(data, f)
+        for more in ((), ("--markdown",)):
+            done = self.run_try("--show", file, "--details", "--plot", *more)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertIn("\\x1b[2J", done.stdout)
+            self.assert_harmless(done.stdout + done.stderr)
 
     def test_json_on_standard_output(self):
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--json", "-", "--", "true")

@@ -1121,13 +1121,13 @@ class RealLibrary(Usher):
         program = os.path.join(tempfile.mkdtemp(dir=scratch), "a\033[1mb\u009bc")
         shutil.copy2(shutil.which("cat"), program)
         pid, _ = self.running(program)
-        self.assert_status(pid, 1, f"{pid} a [1mb c: not on")
+        self.assert_status(pid, 1, f"{pid} a\\x1b[1mb\\u009bc: not on")
         done = self.usher("status", str(pid))
         self.assertTrue(done.stdout.rstrip("\n").isprintable(), done)
         # Nor does an error message.
         if has_stat:
-            self.assert_refused(self.usher("stat", "-p", str(pid)), 1, f"process {pid} (a [1mb c)")
-        self.assert_refused(self.usher("list", "x\033[2J\ny"), 2, "'x [2J y'")
+            self.assert_refused(self.usher("stat", "-p", str(pid)), 1, f"process {pid} (a\\x1b[1mb\\u009bc)")
+        self.assert_refused(self.usher("list", "x\033[2J\ny"), 2, "'x\\x1b[2J\\x0ay'")
 
     def test_status_of_what_the_library_cannot_be_in(self):
         program = compile_c("waits-static", "#include <unistd.h>\nint main(void) { char c[10]; while (read(0, c, 10) > 0) write(1, \"x\\n\", 2); "

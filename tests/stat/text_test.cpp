@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "cli/text/utf8.hpp"
+#include "cli/text/words.hpp"
 #include "cli/text/wrap.hpp"
 #include "stat/json.hpp"
 #include "stat/quantities.hpp"
@@ -331,6 +333,53 @@ TEST(text, odd_bytes) {
   const std::string text = as_text(r, {10, true});
   EXPECT_FALSE(has(text, "\x1b")) << text;
   EXPECT_FALSE(has(text, "\xff")) << text;
+}
+
+TEST(text, printable_shows_what_a_terminal_would_obey) {
+  EXPECT_EQ(printable("a\x1b[31mb\x07\r\x7f"), "a\\x1b[31mb\\x07\\x0d\\x7f");
+  EXPECT_EQ(printable("\u009b2J \u202eevil\u202c \u2066 \u2028 \u200f \u061c"),
+            "\\u009b2J \\u202eevil\\u202c \\u2066 \\u2028 \\u200f \\u061c");
+  EXPECT_EQ(printable("µ – … € 日本 𝄞 \u00a0"), "µ – … € 日本 𝄞 \u00a0");
+  EXPECT_EQ(printable("\xff\xc3 \xed\xa0\x80"), "?? ???");
+  EXPECT_EQ(printable("a\tb\nc"), "a b\nc");
+  EXPECT_EQ(printable_line("a\tb\nc"), "a b\\x0ac");
+  EXPECT_EQ(printable(printable("\x1b\u009b\xff")), printable("\x1b\u009b\xff"));
+}
+
+TEST(text, a_command_is_one_line_for_a_shell) {
+  EXPECT_EQ(shell_line({"sh", "-c", "it's 1"}), R"(sh -c 'it'\''s 1')");
+  EXPECT_EQ(shell_line({"python3", "-c", "a = 'x\\n'\nb\x1b\x7f"}), R"(python3 -c $'a = \'x\\n\'\nb\033\177')");
+}
+
+/// The attacker is the recorded program: it chooses its arguments and the names of its functions, objects, files and threads, and
+/// writes into the record.
+TEST(text, names_are_no_escape_sequences_and_no_further_lines) {
+  const std::string evil = "e\x1b]0;title\x07\x1b[2J\u009b\u202e\r\nForged: the program is fine";
+  report r = sample();
+  r.command = {evil, evil};
+  r.lock = evil;
+  r.remarks = {evil};
+  for (row& one : r.rows) {
+    one.name = one.module = evil;
+    for (object_row& o : one.each) o.name = evil;
+    for (auto* stacks : {&one.waiters, &one.holders})
+      for (charged_stack& s : *stacks)
+        for (frame& f : s.where.frames) f.function = f.file = f.module = evil;
+    for (frame& f : one.place.frames) f.function = f.file = f.module = evil;
+  }
+  deadlock d = circle();
+  for (auto& t : d.threads) t.waits_for = evil;
+  r.deadlocks = {d};
+  judge(r);
+  for (row& one : r.rows) one.verdict = one.command = evil;
+  r.verdict = r.next = evil;
+  std::istringstream lines(as_text(r, {10, true}));
+  std::string before;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(line, printable_line(line));
+    EXPECT_FALSE(line.starts_with("Forged")) << before << "\n" << line;
+    before = line;
+  }
 }
 
 TEST(text, a_deadlock) {

@@ -24,6 +24,7 @@
 #include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/output_file.hpp"
+#include "cli/text/printable_json.hpp"
 #include "cli/text/table.hpp"
 
 namespace usher::cli {
@@ -109,7 +110,9 @@ int show(const check_options& o) {
     return bad_usage;
   }
   try {
-    const checking::results r = checking::results_from(parsed_json(text));
+    auto said = parsed_json(text);
+    make_printable(said);
+    const checking::results r = checking::results_from(said);
     fmt::print("{}{}", checking::table_text(r, terminal_width()), failures_and_summary(r, terminal_width()));
     return 0;
   } catch (const std::runtime_error& e) {  // bad_input, checking::unreadable

@@ -31,6 +31,7 @@
 #include "cli/text/messages.hpp"
 #include "cli/text/output_file.hpp"
 #include "cli/text/table.hpp"
+#include "cli/text/utf8.hpp"
 #include "cli/text/words.hpp"
 #include "cli/trial/candidates.hpp"
 #include "cli/trial/json.hpp"
@@ -112,16 +113,20 @@ bool check_usage(const try_options& o, char** command) {
 void print_report(const trial::trial_results& t, const try_options& o, std::FILE* to) {
   const std::size_t width = to == stdout ? terminal_width() : 0;
   std::string text;
+  // The results may be those of a file that another wrote. Only the table has colours, and its cells are printable.
+  const auto add = [&text](const std::string& part) { text += printable(part); };
   if (t.has_values()) {
-    text += o.markdown ? trial::markdown_table(t) : trial::table_text(t, width, has_colours(o.colours, to));
-    if (const std::string notes = trial::notes_text(t); !notes.empty()) text += "\n" + notes;
+    if (o.markdown)
+      add(trial::markdown_table(t));
+    else
+      text += trial::table_text(t, width, has_colours(o.colours, to));
+    if (const std::string notes = trial::notes_text(t); !notes.empty()) add("\n" + notes);
     if (o.details)
-      text += "\n" + (o.markdown ? "```text\n" + trial::details_text(t, 0) + "```\n" : trial::details_text(t, width));
-    if (o.plot)
-      text += "\n" + (o.markdown ? "```text\n" + trial::bars_text(t, 0) + "```\n" : trial::bars_text(t, width));
-    text += "\n" + trial::summary_text(t, width);
+      add("\n" + (o.markdown ? "```text\n" + trial::details_text(t, 0) + "```\n" : trial::details_text(t, width)));
+    if (o.plot) add("\n" + (o.markdown ? "```text\n" + trial::bars_text(t, 0) + "```\n" : trial::bars_text(t, width)));
+    add("\n" + trial::summary_text(t, width));
   }
-  text += trial::conclusion_text(t, width);
+  add(trial::conclusion_text(t, width));
   fmt::print(to, "{}", text);
 }
 

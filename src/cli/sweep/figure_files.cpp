@@ -16,6 +16,7 @@
 #include "cli/sweep/point_json.hpp"
 #include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
+#include "cli/text/printable_json.hpp"
 #include "cli/text/table.hpp"
 
 namespace usher::cli {
@@ -145,6 +146,7 @@ void add_results(const std::string& text, merged_results& into) {
   if (const char* const why = objection_to_json(text)) throw bad_input(why);
   const std::size_t before = into.results.size();
   if (auto whole = ordered_json::parse(text, nullptr, false); !whole.is_discarded() && whole.contains("points")) {
+    make_printable(whole);
     for (const ordered_json& p : whole["points"]) into.results.push_back(result_from_json(p));
     whole.erase("points");
     if (!whole.empty()) into.headers.push_back(std::move(whole));
@@ -153,7 +155,8 @@ void add_results(const std::string& text, merged_results& into) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line); number++) {
       if (line.empty()) continue;
-      const auto p = ordered_json::parse(line, nullptr, false);
+      auto p = ordered_json::parse(line, nullptr, false);
+      make_printable(p);
       if (p.is_discarded() || !p.contains("throughput"))
         throw bad_input(fmt::format("it is not what --json writes, and its line {} is not a point's result", number));
       into.results.push_back(result_from_json(p));

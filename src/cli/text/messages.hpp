@@ -18,7 +18,7 @@ enum exit_status : int {
 };
 
 /// Prints a message as one line by one call, so that the lines of several processes do not mix. Messages may contain names and paths
-/// of other processes: control characters in them become blanks.
+/// of other processes: control characters in them are shown by printable_line().
 void print_message(std::string_view kind, const std::string& text);
 
 template <class... Args>

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/process/process.hpp"
+#include "cli/text/utf8.hpp"
 
 namespace usher::cli {
 
@@ -32,7 +33,7 @@ class progress {
       left = s >= 60 ? fmt::format(", {} min {} s left", s / 60, s % 60) : fmt::format(", {} s left", s);
     }
     fmt::print(stderr, "\r\033[K[{}{}] {}/{} {}{}", std::string(full, '#'), std::string(width - full, '.'), done_,
-               runs_, what, left);
+               runs_, printable_line(what), left);
     std::fflush(stderr);
   }
   void one_done() { ++done_; }

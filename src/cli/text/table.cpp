@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/text/utf8.hpp"
 #include "cli/text/wrap.hpp"
 
 namespace usher::cli {
@@ -27,8 +28,10 @@ void append_line(std::string& to, const std::vector<column>& columns, const std:
 
 }  // namespace
 
-std::string format_table(const std::vector<column>& columns, const std::vector<std::vector<std::string>>& rows,
-                         std::size_t width) {
+std::string format_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows, std::size_t width) {
+  for (column& c : columns) c.heading = printable_line(c.heading);
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable_line(cell);
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns.size(); ++c) {
     widths.push_back(shown_width(columns[c].heading));

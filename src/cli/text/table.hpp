@@ -14,9 +14,9 @@ struct column {
   std::size_t narrow = 0;  ///< the least width to which cells may be broken; 0: never
 };
 
-/// `width` is the terminal's; 0: no cell is broken (a file, a pipe). The text ends with a line feed.
-std::string format_table(const std::vector<column>& columns, const std::vector<std::vector<std::string>>& rows,
-                         std::size_t width);
+/// `width` is the terminal's; 0: no cell is broken (a file, a pipe). The text ends with a line feed. All texts are shown by
+/// printable_line().
+std::string format_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows, std::size_t width);
 
 /// The width of the terminal on standard output; 0 if it is no terminal.
 std::size_t terminal_width();

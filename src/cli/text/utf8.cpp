@@ -1,6 +1,9 @@
 #include "cli/text/utf8.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
 
 namespace usher::cli {
 namespace {
@@ -9,11 +12,28 @@ bool continues(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
-/// U+0000 to U+001F, U+007F, and U+0080 to U+009F, among which U+009B begins an escape sequence as ESC [ does.
-bool is_control(std::string_view character) {
+/// The code of a character of valid UTF-8.
+std::uint32_t code_of(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 2) return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
-  return first < ' ' || first == 0x7f;
+  std::uint32_t code = character.size() == 1 ? first : first & (0x7fu >> character.size());
+  for (const char c : character.substr(1)) code = (code << 6) | (static_cast<unsigned char>(c) & 0x3fu);
+  return code;
+}
+
+/// U+0000 to U+001F, U+007F, and U+0080 to U+009F, among which U+009B begins an escape sequence as ESC [ does. Besides, what makes a
+/// terminal show a line in another order than it has, or as two lines.
+bool is_control(std::uint32_t code) {
+  const auto is_in = [code](std::uint32_t from, std::uint32_t to) { return code >= from && code <= to; };
+  return code < ' ' || is_in(0x7f, 0x9f) || code == 0x61c || code == 0x200e || code == 0x200f ||
+         is_in(0x2028, 0x202e) || is_in(0x2066, 0x2069);
+}
+
+std::string shown(std::string_view character) {
+  const std::uint32_t code = code_of(character);
+  if (code == '\t') return " ";
+  if (code == 0xfffe || code == 0xffff) return "?";  // not allowed in XML
+  if (code == '\n' || !is_control(code)) return std::string(character);
+  return code < 0x80 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
 }
 
 }  // namespace
@@ -38,13 +58,7 @@ std::string printable(std::string_view text, std::size_t most) {
   std::string all;
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
-    const std::string_view character = text.substr(0, length);
-    if (length == 0 || character == "\uFFFE" || character == "\uFFFF")  // these two are not allowed in XML
-      all += '?';
-    else if (is_control(character) && character != "\n")
-      all += ' ';
-    else
-      all += character;
+    all += length == 0 ? "?" : shown(text.substr(0, length));
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   while (all.size() > most) drop_last_character(all);
@@ -52,8 +66,8 @@ std::string printable(std::string_view text, std::size_t most) {
 }
 
 std::string printable_line(std::string_view text) {
-  std::string line = printable(text);
-  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::string line;
+  for (const char c : printable(text)) line += c == '\n' ? std::string("\\x0a") : std::string(1, c);
   return line;
 }
 

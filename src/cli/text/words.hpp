@@ -21,6 +21,22 @@ inline std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
+/// The text as $'...', which bash, zsh and POSIX of 2024 know: one line, whatever the text has.
+inline std::string shell_escaped(const std::string& text) {
+  constexpr std::string_view digits = "01234567";
+  std::string quoted = "$'";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\n')
+      quoted += "\\n";
+    else if (code < ' ' || code == 0x7f)
+      quoted += {'\\', digits[code >> 6], digits[(code >> 3) & 7], digits[code & 7]};
+    else
+      quoted += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  }
+  return quoted + "'";
+}
+
 /// The words of a command as one line for a shell, in quotes where necessary.
 inline std::string shell_line(const std::vector<std::string>& words) {
   std::string line;
@@ -28,7 +44,9 @@ inline std::string shell_line(const std::vector<std::string>& words) {
     const bool plain = !word.empty() && word.find_first_not_of(
                                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                             "0123456789_-+=./:,@%") == std::string::npos;
-    line += (line.empty() ? "" : " ") + (plain ? word : shell_quoted(word));
+    const bool has_control =
+        std::any_of(word.begin(), word.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; });
+    line += (line.empty() ? "" : " ") + (plain ? word : has_control ? shell_escaped(word) : shell_quoted(word));
   }
   return line;
 }

@@ -4,6 +4,8 @@
 #include <array>
 #include <sstream>
 
+#include "cli/text/utf8.hpp"
+
 namespace usher::cli {
 namespace {
 
@@ -52,7 +54,7 @@ std::size_t shown_width(std::string_view text) {
 
 std::vector<std::string> words_to_break(std::string_view text) {
   std::vector<std::string> words;
-  std::istringstream in{std::string(text)};
+  std::istringstream in{printable(text)};
   for (std::string word; in >> word;) {
     if (!words.empty() && ends_with_digit(words.back()) && is_unit(word))
       words.back() += " " + word;

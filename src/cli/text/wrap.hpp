@@ -11,7 +11,7 @@ namespace usher::cli {
 /// The number of characters: continuation bytes of UTF-8 are not counted.
 std::size_t shown_width(std::string_view text);
 
-/// The words of a text. A number and the unit behind it ("0.3 %", "1.5 s") are one word, so that no line ends between them.
+/// The words of a text, by printable(). A number and the unit behind it ("0.3 %", "1.5 s") are one word, so that no line ends between them.
 std::vector<std::string> words_to_break(std::string_view text);
 
 /// The words of a text in lines of at most that width. A longer word has a line of its own. At least one line.

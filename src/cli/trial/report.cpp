@@ -11,6 +11,7 @@
 #include "cli/text/colour.hpp"
 #include "cli/text/duration.hpp"
 #include "cli/text/table.hpp"
+#include "cli/text/utf8.hpp"
 #include "cli/text/words.hpp"
 #include "cli/text/wrap.hpp"
 #include "cli/trial/conclusion.hpp"
@@ -224,7 +225,7 @@ std::string markdown_table(const trial_results& t) {
     cells.front() = is_winner(t, *c) ? "**`" + cells.front() + "`**" : "`" + cells.front() + "`";
     for (std::string& cell : cells)
       for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, "\\");
-    text += "| " + joined(cells, " | ") + " |\n";
+    text += printable_line("| " + joined(cells, " | ") + " |") + "\n";
   }
   return text;
 }
@@ -232,7 +233,7 @@ std::string markdown_table(const trial_results& t) {
 std::string notes_text(const trial_results& t) {
   std::string text;
   for (const candidate_result& c : t.candidates)
-    if (const auto all = remarks(t, c); !all.empty()) text += c.name + ": " + joined(all, "; ") + "\n";
+    if (const auto all = remarks(t, c); !all.empty()) text += printable_line(c.name + ": " + joined(all, "; ")) + "\n";
   if (!t.has_ratios) text += "The metric is zero or negative in some run: differences are compared.\n";
   return text;
 }
@@ -262,7 +263,8 @@ std::string bars_text(const trial_results& t, std::size_t width) {
     const double value = is_reference(t, *c) ? 1 : c->speed_up.value_or(-1);
     if (value < 0 || !t.has_ratios) continue;
     const auto bar = static_cast<std::size_t>(value / most * static_cast<double>(room));
-    text += fmt::format("{:<16} {}{} {:.2f}\n", c->name, std::string(bar, '#'), std::string(room - bar, ' '), value);
+    text += fmt::format("{:<16} {}{} {:.2f}\n", printable_line(c->name), std::string(bar, '#'),
+                        std::string(room - bar, ' '), value);
   }
   return text;
 }
@@ -282,7 +284,7 @@ std::string conclusion_text(const trial_results& t, std::size_t width) {
   std::string text;
   std::istringstream paragraphs(t.conclusion->text);
   for (std::string line; std::getline(paragraphs, line);) text += in_lines(line, width);
-  if (!t.conclusion->command.empty()) text += "  " + t.conclusion->command + "\n";
+  if (!t.conclusion->command.empty()) text += "  " + printable_line(t.conclusion->command) + "\n";
   return text;
 }
 
