@@ -55,7 +55,8 @@ struct calls {
 };
 #undef USHER_CALL_MEMBER
 
-/// A pointer to a function, which may be changed while other threads call through it.
+/// A pointer to a function, which may be changed while other threads call through it. Relaxed, so that an exported
+/// function is one jump: a function that needs what was written before it was set acquires that itself.
 template <class F>
 class call_pointer;
 template <class... Args>

@@ -123,47 +123,12 @@ const mutex_table* find(std::string_view name) {
   return found;
 }
 
-constinit std::atomic<const mutex_table*> selected_table{nullptr};
-
 outcome outcome_of(std::string_view name, const mutex_table* found) {
   if (!c_library::is_glibc()) return outcome::not_glibc;
   if (name.empty()) return outcome::not_set;
   if (found == nullptr) return outcome::unknown;
   if (found->lock == nullptr) return outcome::measurements_only;
   return found->passes_through ? outcome::c_library : outcome::ours;
-}
-
-[[gnu::cold, gnu::noinline]] const mutex_table& select_table() {
-  const std::string_view name = variable("USHER_LOCK");
-  const mutex_table* found = find(name);
-  const bool refused = found != nullptr && found->lock == nullptr;
-  const mutex_table* table = found != nullptr && !refused ? found : &c_library_table;
-  if (!table->passes_through) {  // before the table is published; several threads may do the same
-    usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
-    native::fork_epoch();
-    if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
-    // Mutexes are reset in a child, so the nodes of threads that do not exist there may be used again.
-    usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
-    const wait_limits otherwise = native::limits();
-    native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
-                        nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),
-                        nanoseconds(variable("USHER_SLEEP_NS"), otherwise.sleep)});
-  }
-  const std::optional<append_probability> conds = probability(cond_variable), sems = probability(sem_variable);
-  order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
-  order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
-  note_selection(outcome_of(name, found), table->name);
-  selected_calls.set(calls_of(*table));
-  const mutex_table* none = nullptr;
-  if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  // One thread in each process gets here.
-  if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
-    record_in(file.data());  // the path ends where the variable does
-  if (found == nullptr) report_unknown_lock(name);
-  if (refused) report_measurements_only(found->name);
-  if (!table->passes_through && !conds) report_bad_probability(cond_variable);
-  if (!table->passes_through && !sems) report_bad_probability(sem_variable);
-  return *table;
 }
 
 /// A handler of fork(), in the child. Mutexes need none: the process's epoch word lies on a page that the kernel
@@ -210,7 +175,41 @@ constinit const calls our_calls{.lock = nullptr,  // these three are the table's
                                 .sem_init = ours::sem_init,
                                 .sem_destroy = ours::sem_destroy};
 
+constinit std::atomic<const mutex_table*> selected_table{nullptr};
 constinit call_pointers selected_calls{};
+
+const mutex_table& select_table() {
+  const std::string_view name = variable("USHER_LOCK");
+  const mutex_table* found = find(name);
+  const bool refused = found != nullptr && found->lock == nullptr;
+  const mutex_table* table = found != nullptr && !refused ? found : &c_library_table;
+  if (!table->passes_through) {  // before the table is published; several threads may do the same
+    usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
+    native::fork_epoch();
+    if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
+    // Mutexes are reset in a child, so the nodes of threads that do not exist there may be used again.
+    usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
+    const wait_limits otherwise = native::limits();
+    native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
+                        nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),
+                        nanoseconds(variable("USHER_SLEEP_NS"), otherwise.sleep)});
+  }
+  const std::optional<append_probability> conds = probability(cond_variable), sems = probability(sem_variable);
+  order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
+  order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
+  note_selection(outcome_of(name, found), table->name);
+  selected_calls.set(calls_of(*table));
+  const mutex_table* none = nullptr;
+  if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
+  // One thread in each process gets here.
+  if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
+    record_in(file.data());  // the path ends where the variable does
+  if (found == nullptr) report_unknown_lock(name);
+  if (refused) report_measurements_only(found->name);
+  if (!table->passes_through && !conds) report_bad_probability(cond_variable);
+  if (!table->passes_through && !sems) report_bad_probability(sem_variable);
+  return *table;
+}
 
 // Several threads may be here at once, while one of them begins or ends a recording, or while `usher stat -p` has
 // stopped all of them. The last values that the pointers get are right:
@@ -243,11 +242,6 @@ int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
     to->unlock.change(t.unlock_single, t.unlock);
   }
   return then(m);
-}
-
-const mutex_table& selected() {
-  const mutex_table* t = selected_table.load(std::memory_order_acquire);
-  return t != nullptr ? *t : select_table();
 }
 
 append_probability cond_append() {

@@ -1,17 +1,25 @@
 // The selection that the environment makes, once for a process.
 #pragma once
 
+#include <atomic>
+
 #include "preload/calls.hpp"
 #include "preload/mutex_table.hpp"
 #include "usher/core/waiter_list.hpp"
 
 namespace usher::preload {
 
+[[gnu::visibility("hidden")]] extern constinit std::atomic<const mutex_table*> selected_table;
+[[gnu::visibility("hidden")]] extern constinit call_pointers selected_calls;
+[[gnu::cold, gnu::noinline]] const mutex_table& select_table();
+
 /// The table that USHER_LOCK selects. Decided once, on the first call.
-const mutex_table& selected();
+inline const mutex_table& selected() {
+  const mutex_table* const t = selected_table.load(std::memory_order_acquire);
+  return t != nullptr ? *t : select_table();
+}
 
 /// The calls of the selected table, without the recording.
-[[gnu::visibility("hidden")]] extern constinit call_pointers selected_calls;
 inline const call_pointers& unrecorded() {
   selected();  // first: they are set by then
   return selected_calls;

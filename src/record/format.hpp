@@ -18,7 +18,8 @@
 //
 // A *chain* is a thread's call chain. The *place* of an object is the chain of its initialisation or first use.
 //
-// Only a mutex's holder writes its first cache line, by loads and stores; any thread writes the second. Condition
+// Only a mutex's holder writes its first cache line, by loads and stores; other threads write the second. It has the key,
+// so that a thread that finds the mutex held does not touch the holder's line. Condition
 // variables and semaphores have no holder: all that is counted of them is counted by atomic additions.
 #pragma once
 
@@ -160,7 +161,7 @@ enum object_flags : std::uint32_t {
 
 struct alignas(128) object {
   // Line 1, written by the holder.
-  word64 key;           ///< key_of(); 0: free, `vacant`: free again
+  word64 longest;       ///< ticks, of one wait
   word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
   word32 owner;         ///< thread + 1; 0: free, or not known
   word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
@@ -173,13 +174,13 @@ struct alignas(128) object {
   word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
   word32 place;           ///< chain + 1 of the initialisation or first use; 0: none. If static: its module's number
   word32 flags;           ///< object_flags
-  // Line 2, written by any thread.
+  // Line 2, written by any thread that waits; without waiters it is only read.
   /// The number of threads that wait now (low 12 bits) and the sum of the ticks at which they began to, modulo 2^52
   /// (the rest). So n × now − sum is the time that they have waited so far, all together.
   alignas(64) word64 waiting;
+  word64 key;        ///< key_of(); 0: free, `vacant`: free again
   word64 contended;  ///< acquisitions after a wait; condition: waits that a signal ended
   word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
-  word64 longest;    ///< ticks, of one
   word64 signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: failed trylocks, if it has no detail
   word64 unheard;  ///< condition: signals and broadcasts without a waiter
   word32 most_waiting;  ///< threads at once

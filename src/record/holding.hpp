@@ -4,7 +4,7 @@
 // A hold is charged with the time that all waiters together waited during it. object::waiting gives the time that the
 // present waiters have waited so far. During a hold no waiter leaves, except one that gives up. So the charge is that
 // sum at the end less that sum at the beginning, which is 0 without waiters; a waiter that gives up subtracts its whole
-// wait from the sum at the beginning. Of short holds that begin while threads wait, one in eight is charged, with eight
+// wait from the sum at the beginning. Of short holds that begin while threads wait, a sample is charged, with as many
 // times as much.
 #pragma once
 
@@ -17,11 +17,15 @@ inline constexpr std::uint32_t one_deeper = 1u << 16, recursive_kind = 1u << 8; 
 [[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, record::object& o);
 
 /// Timing a hold takes two readings of the clock, which is more than many a hold takes. So of short holds that begin
-/// while threads wait, one in eight is timed, at random, and counts as eight; long ones are all timed.
-inline constexpr std::uint32_t beside_waiters = 8;
+/// while threads wait, one in eight is timed, at random, and counts as eight, or one in 32 where the mutex has been locked
+/// often; long ones are all timed. A holder finds the same number at the beginning and at the end.
+inline constexpr std::uint32_t least_beside_waiters = 8;
+inline std::uint32_t beside_waiters(std::uint64_t acquisitions) {
+  return acquisitions >> 16 == 0 ? least_beside_waiters : 32;  // chosen: of 65536 holds 8192 have been timed
+}
 inline bool is_skipped(std::uint64_t acquisitions, std::uint32_t countdown) {
-  return countdown >= beside_waiters << 16 && (countdown & 0xffff) > 1 &&
-         (acquisitions * 0x9e3779b97f4a7c15u) >> 61 != 0;
+  return countdown >= least_beside_waiters << 16 && (countdown & 0xffff) > 1 &&
+         (acquisitions * 0x9e3779b97f4a7c15u) >> 32 >= (std::uint64_t{1} << 32) / beside_waiters(acquisitions);
 }
 
 /// By the thread that has just locked the mutex.

@@ -54,10 +54,9 @@ struct cond_call {
   const timespec* until;
 
   int wait() const {
-    const call_pointers& plain = unrecorded();
-    if (which == how::wait) return plain.cond_wait(condition, mutex);
-    if (which == how::timed) return plain.cond_timedwait(condition, mutex, until);
-    return plain.cond_clockwait(condition, mutex, clock, until);
+    if (which == how::wait) return unrecorded().cond_wait(condition, mutex);
+    if (which == how::timed) return unrecorded().cond_timedwait(condition, mutex, until);
+    return unrecorded().cond_clockwait(condition, mutex, clock, until);
   }
 };
 
@@ -122,16 +121,21 @@ int wait(const cond_call& call, std::uint64_t caller) {
 void record_signal(pthread_cond_t* c, bool all, std::uint64_t caller) {
   const auto [me, o] = find_recorded(c, record::kind::condition, caller);
   if (o == nullptr) return;
-  add(o->signals, 1);
   std::uint64_t n = o->waiting.load(std::memory_order_relaxed) & record::waiting_count;
-  if (n != 0) {
-    if (record::detail* const d = detail_of(*me, *o)) {
-      // Waiters that were signalled already and have not returned.
-      const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
-                          heard = d->heard.load(std::memory_order_relaxed), pending = sent > heard ? sent - heard : 0;
-      n = n > pending ? n - pending : 0;
-      if (n != 0) record_signal_times(*d, me->of->ticks(), all ? std::uint32_t(n) : 1);
+  if (n == 0) {
+    if (const std::uint32_t counted = roughly_one(*me, o->unheard); counted != 0) {
+      add(o->unheard, counted);
+      add(o->signals, counted);
     }
+    return;
+  }
+  add(o->signals, 1);
+  if (record::detail* const d = detail_of(*me, *o)) {
+    // Waiters that were signalled already and have not returned.
+    const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
+                        heard = d->heard.load(std::memory_order_relaxed), pending = sent > heard ? sent - heard : 0;
+    n = n > pending ? n - pending : 0;
+    if (n != 0) record_signal_times(*d, me->of->ticks(), all ? std::uint32_t(n) : 1);
   }
   if (n == 0)
     add(o->unheard, 1);

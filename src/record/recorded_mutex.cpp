@@ -17,13 +17,25 @@ bool is_recursive(pthread_mutex_t* m) {
   return type_of(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed))) == PTHREAD_MUTEX_RECURSIVE;
 }
 
-record::object* entry_of(recorded_thread& me, pthread_mutex_t* m, std::uint64_t caller) {
+/// Of a mutex that is not where the search begins, or has no entry, or the entry of an object of another kind.
+[[gnu::noinline]] record::object* find_or_make(recorded_thread& me, pthread_mutex_t* m, std::uint64_t caller) {
   record::object* const o = me.find(m);
-  if (o == nullptr) [[unlikely]]
-    return begin_object(me, m, record::kind::mutex, is_recursive(m), false, caller);
-  if (is_another(*o, record::kind::mutex)) [[unlikely]]
-    return begin_anew(me, *o, m, record::kind::mutex, is_recursive(m), caller);
+  if (o != nullptr && !is_another(*o, record::kind::mutex)) return o;
+  return o == nullptr ? begin_object(me, m, record::kind::mutex, is_recursive(m), false, caller)
+                      : begin_anew(me, *o, m, record::kind::mutex, is_recursive(m), caller);
+}
+[[gnu::always_inline]] inline record::object* entry_of(recorded_thread& me, pthread_mutex_t* m, std::uint64_t caller) {
+  record::object* const o = me.find_at_once(m);
+  if (o == nullptr || is_another(*o, record::kind::mutex)) [[unlikely]]
+    return find_or_make(me, m, caller);
   return o;
+}
+
+/// Ends a hold that counts no further.
+void forget_hold(record::object& o) {
+  o.hold_begin.store(0, std::memory_order_relaxed);
+  o.waited_before.store(0, std::memory_order_relaxed);
+  o.owner.store(0, std::memory_order_relaxed);
 }
 
 /// Whether the call has locked the mutex, also where its last owner died.
@@ -94,6 +106,20 @@ bool needs_owner_to_unlock(pthread_mutex_t* m) {
 
 }  // namespace
 
+namespace {
+
+/// After a trylock that has not returned 0.
+[[gnu::noinline]] int lock_busy(recorded_thread& me, record::object& o, pthread_mutex_t* m, int result,
+                                std::uint64_t caller) {
+  if (result == EBUSY)
+    return wait_for(
+        me, o, [m] { return unrecorded().lock(m); }, caller);
+  if (is_acquired(result)) hold_begins(me, o);
+  return result;
+}
+
+}  // namespace
+
 int recorded_lock(pthread_mutex_t* m) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) [[unlikely]]
@@ -104,26 +130,26 @@ int recorded_lock(pthread_mutex_t* m) {
   // With one thread the C library's trylock costs more than its lock, and a free mutex is locked without a wait.
   const bool directly = me->passes_through && only_caller_can_lock(m) && o->owner.load(std::memory_order_relaxed) == 0;
   const int result = directly ? selected_calls.lock(m) : selected_calls.trylock(m);
-  if (is_acquired(result)) {
+  if (result == 0) [[likely]] {
     hold_begins(*me, *o);
-    return result;
+    return 0;
   }
-  if (result != EBUSY) return result;
-  return wait_for(
-      *me, *o, [m] { return selected_calls.lock(m); }, USHER_CALLER);
+  return lock_busy(*me, *o, m, result, USHER_CALLER);
 }
 
 int recorded_trylock(pthread_mutex_t* m) {
   const int result = unrecorded().trylock(m);
   recorded_thread* const me = recorded_self();
   if (me == nullptr) return result;
-  record::object* const o = entry_of(*me, m, USHER_CALLER);
-  if (o == nullptr) return result;
-  if (is_acquired(result))
-    hold_begins(*me, *o);
-  else if (result == EBUSY) {
+  if (is_acquired(result)) {
+    if (record::object* const o = entry_of(*me, m, USHER_CALLER)) hold_begins(*me, *o);
+  } else if (result == EBUSY) {
+    // Without a look at the kind, which is on the holder's cache line.
+    record::object* o = me->find(m);
+    if (o == nullptr) o = find_or_make(*me, m, USHER_CALLER);
+    if (o == nullptr) return result;
     record::detail* const d = detail_of(*me, *o);
-    add(d != nullptr ? d->failed_tries : o->signals, 1);
+    count_roughly(*me, d != nullptr ? d->failed_tries : o->signals);
   }
   return result;
 }
@@ -137,43 +163,58 @@ int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
   return lock_until(m, USHER_CALLER, [m, clock, until] { return unrecorded().clocklock(m, clock, until); });
 }
 
-int recorded_unlock(pthread_mutex_t* m) {
-  recorded_thread* const me = recorded_self();
-  if (me == nullptr) [[unlikely]]
+namespace {
+
+/// Ends a hold that is timed, or that others have waited for.
+[[gnu::noinline]] int unlock_timed(recorded_thread& me, record::object& o, pthread_mutex_t* m) {
+  if (o.hold_begin.load(std::memory_order_relaxed) == record::object::not_timed) {
+    forget_hold(o);
     return unrecorded().unlock(m);
-  record::object* const o = me->find(m);
-  if (o == nullptr) [[unlikely]]
-    return selected_calls.unlock(m);
-  const std::uint32_t owner = o->owner.load(std::memory_order_relaxed);
-  if (owner != me->name) [[unlikely]] {
+  }
+  const held_charge c = hold_ends_slowly(me, o);
+  const int result = unrecorded().unlock(m);
+  if (c.due != 0) charge_holder(me, c);
+  return result;
+}
+
+/// Whether the hold is neither timed, nor have others waited for it.
+bool is_plain(const record::object& o) {
+  return (o.hold_begin.load(std::memory_order_relaxed) | o.waited_before.load(std::memory_order_relaxed) |
+          o.waiting.load(std::memory_order_relaxed)) == 0;
+}
+
+[[gnu::noinline]] int unlock_otherwise(pthread_mutex_t* m) {
+  recorded_thread* const me = recorded_self();
+  record::object* const o = me != nullptr ? me->find(m) : nullptr;
+  if (o == nullptr) return unrecorded().unlock(m);
+  const std::uint32_t owner = o->owner.load(std::memory_order_relaxed),
+                      depth = o->depth_and_kind.load(std::memory_order_relaxed);
+  if (owner == me->name && depth >= one_deeper) {
+    o->depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
+  } else if (owner == me->name) {
+    if (!is_plain(*o)) return unlock_timed(*me, *o, m);
+    o->owner.store(0, std::memory_order_relaxed);
+  } else if (owner != 0 && !needs_owner_to_unlock(m)) {
     // Ends another thread's hold, which most kinds allow. It is not charged: its holder has no call chain here. The
     // fields are written before the unlock, because the same thread may be the next holder.
-    if (owner == 0 || needs_owner_to_unlock(m)) return selected_calls.unlock(m);
-    o->hold_begin.store(0, std::memory_order_relaxed);
-    o->waited_before.store(0, std::memory_order_relaxed);
-    o->owner.store(0, std::memory_order_relaxed);
-    return selected_calls.unlock(m);
+    forget_hold(*o);
   }
-  const std::uint32_t depth = o->depth_and_kind.load(std::memory_order_relaxed);
-  if (depth >= one_deeper) [[unlikely]] {
-    o->depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
-    return selected_calls.unlock(m);
-  }
-  const std::uint64_t begun = o->hold_begin.load(std::memory_order_relaxed);
-  if (begun == record::object::not_timed) {
-    o->hold_begin.store(0, std::memory_order_relaxed);
-    o->waited_before.store(0, std::memory_order_relaxed);
-    o->owner.store(0, std::memory_order_relaxed);
-    return selected_calls.unlock(m);
-  }
-  const bool is_slow = (begun | o->waited_before.load(std::memory_order_relaxed)) != 0 ||
-                       o->waiting.load(std::memory_order_relaxed) != 0;
-  if (is_slow) [[unlikely]] {
-    const held_charge c = hold_ends_slowly(*me, *o);
-    const int result = selected_calls.unlock(m);
-    if (c.due != 0) charge_holder(*me, c);
-    return result;
-  }
+  return unrecorded().unlock(m);
+}
+
+}  // namespace
+
+// Needs no stack frame: the other cases are functions of their own.
+int recorded_unlock(pthread_mutex_t* m) {
+  recorded_thread& me = this_thread;
+  if (!is_current(me)) [[unlikely]]
+    return unlock_otherwise(m);
+  record::object* const o = me.find_at_once(m);
+  if (o == nullptr || o->owner.load(std::memory_order_relaxed) != me.name ||
+      o->depth_and_kind.load(std::memory_order_relaxed) >= one_deeper) [[unlikely]]
+    return unlock_otherwise(m);
+  if (!is_plain(*o)) [[unlikely]]
+    return unlock_timed(me, *o, m);
   o->owner.store(0, std::memory_order_relaxed);
   return selected_calls.unlock(m);
 }
@@ -208,11 +249,11 @@ bool has_window(const recorded_thread& me, const record::object& o) {
 constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the clock are 1 % of it
 
 /// How many acquisitions the next timed hold stands for: one where they are so far apart that timing costs nothing,
-/// else about 64, at random, so that the sample does not follow a period of the program.
+/// else up to about 256, at random, so that the sample does not follow a period of the program.
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
   if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
   // The first thousand are all timed, then fewer: in a short run a few holds must not stand for many.
-  constexpr std::uint64_t most = 64;
+  constexpr std::uint64_t most = 256;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
   if (n <= 1) return 1;
   const std::uint64_t mean = n < most ? n : most;
@@ -273,8 +314,9 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 
 }  // namespace
 
-// There are two kinds of timed holds. One that begins while others wait counts as one or as eight; any other counts as
-// all such holds since the last timed one. Bit 0 of hold_begin is set for the first kind, bit 1 if it counts as eight.
+// There are two kinds of timed holds. One that begins while others wait counts as one or as beside_waiters(); any other
+// counts as all such holds since the last timed one. Bit 0 of hold_begin is set for the first kind, bit 1 if it counts as
+// more than one.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
@@ -282,7 +324,7 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
   const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
   if ((waiting & record::waiting_count) != 0) {
     o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
-    const bool is_one = countdown < beside_waiters << 16 || (countdown & 0xffff) <= 1;
+    const bool is_one = countdown < least_beside_waiters << 16 || (countdown & 0xffff) <= 1;
     o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
   } else if ((countdown & 0xffff) <= 1) {  // each hold, while a window is recorded
     if (has_ended(r)) return end_recording(r);
@@ -302,7 +344,9 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   if (begin != 0 && begin != record::object::not_timed) {
     const std::uint64_t hold = now > begin ? now - begin : 0;
     const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
-    stands_for = !is_beside_waiters ? countdown >> 16 : (begin & 2) != 0 ? beside_waiters : 1;
+    stands_for = !is_beside_waiters ? countdown >> 16
+                 : (begin & 2) != 0 ? beside_waiters(o.acquisitions.load(std::memory_order_relaxed))
+                                    : 1;
     std::uint64_t held = o.held.load(std::memory_order_relaxed) + hold * stands_for;
     std::uint32_t holds = o.holds.load(std::memory_order_relaxed);
     if (holds > 0x80000000u && r.hold_times.load(std::memory_order_relaxed) == 0)

@@ -18,10 +18,9 @@ struct sem_call {
   const timespec* until;
 
   int wait() const {
-    const call_pointers& plain = unrecorded();
-    if (which == how::wait) return plain.sem_wait(semaphore);
-    if (which == how::timed) return plain.sem_timedwait(semaphore, until);
-    return plain.sem_clockwait(semaphore, clock, until);
+    if (which == how::wait) return unrecorded().sem_wait(semaphore);
+    if (which == how::timed) return unrecorded().sem_timedwait(semaphore, until);
+    return unrecorded().sem_clockwait(semaphore, clock, until);
   }
   /// An invalid time or clock is an error even where there is a credit, as in the C library.
   bool is_valid() const {
@@ -104,13 +103,13 @@ int recorded_sem_clockwait(sem_t* s, clockid_t clock, const timespec* until) {
 }
 
 int recorded_sem_trywait(sem_t* s) {
-  record::object* const o = find_recorded(s, record::kind::semaphore, USHER_CALLER).entry;
+  const auto [me, o] = find_recorded(s, record::kind::semaphore, USHER_CALLER);
   const int result = unrecorded().sem_trywait(s);
   if (o == nullptr) return result;
   if (result == 0)
     add(o->acquisitions, 1);
   else
-    add(o->unheard, 1);
+    count_roughly(*me, o->unheard);
   return result;
 }
 

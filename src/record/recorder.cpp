@@ -178,24 +178,38 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
 
 }  // namespace
 
-recorded_thread* begin_thread(std::uint64_t recording) {
+record::object* recorded_thread::find_further(std::uint64_t key) const {
+  std::uint32_t i = record::first_place(key, last_object + 1);
+  for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & last_object) {
+    record::object& o = objects[i];
+    const std::uint64_t seen = o.key.load(std::memory_order_acquire);
+    if (seen == key) return &o;
+    if (seen == 0) return nullptr;
+  }
+  return nullptr;
+}
+
+recorded_thread* begin_thread() {
+  const std::uint64_t recording = current_recording.load(std::memory_order_acquire);
+  if (recording == 0) return nullptr;
   recorder& r = recorder_of(recording);
   recorded_thread& me = this_thread;
   const int saved = errno;
   const std::uint32_t epoch = native::fork_epoch();
+  if (me.recording == recording && me.refused == epoch) return nullptr;
+  if (me.recording == recording && is_current(me)) return &me;  // by a signal handler, since recorded_self() looked
   const std::uint32_t process = own_process(r, epoch);
   const std::uint32_t name = process != 0 ? own_slot(r) : 0;
-  recorded_thread then{.recording = recording,
-                       .of = &r,
-                       .slot = nullptr,
-                       .key_base = std::uint64_t{process} << 48,
-                       .epoch = epoch,
-                       .name = name,
-                       .objects = r.objects,
-                       .passes_through = selected().passes_through,
-                       .last_object = r.most_objects - 1,
-                       .next_sample = 0,
-                       .stack = {}};
+  recorded_thread then;
+  then.recording = recording;
+  then.of = &r;
+  then.objects = r.objects;
+  then.key_base = std::uint64_t{process} << 48;
+  then.last_object = r.most_objects - 1;
+  then.name = name;
+  then.random = name;
+  then.passes_through = selected().passes_through;
+  then.refused = name == 0 ? epoch : 0;
   if (name != 0) {
     record::thread_slot& slot = r.file.thread(name - 1);
     const std::uint64_t now = r.ticks();
@@ -207,18 +221,15 @@ recorded_thread* begin_thread(std::uint64_t recording) {
     then.slot = &slot;
   }
   // A signal handler may call at any moment: it finds the thread not valid until all is written.
-  std::atomic_ref(me.epoch).store(0, std::memory_order_relaxed);
+  std::atomic_ref(me.epoch_word).store(recorded_thread::never, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const std::uint32_t valid = std::exchange(then.epoch, 0);
   me = then;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  std::atomic_ref(me.epoch).store(valid, std::memory_order_relaxed);
+  if (name != 0) std::atomic_ref(me.epoch_word).store(std::uint64_t{epoch} << 32 | 4, std::memory_order_relaxed);
   errno = saved;
-  if (me.slot == nullptr) {
-    add(r.head->calls, 1);
-    return nullptr;
-  }
-  return &me;
+  if (name != 0) return &me;
+  add(r.head->calls, 1);
+  return nullptr;
 }
 
 record::object* begin_object(recorded_thread& me, const void* address, record::kind kind, bool recursive,
@@ -426,7 +437,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
       slot_(*me.slot),
       object_(o),
       kind_(kind),
-      epoch_(me.epoch),
+      epoch_(me.epoch()),
       began_(of_.ticks()) {
   recorder& r = of_;
   const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);

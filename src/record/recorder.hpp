@@ -15,8 +15,8 @@
 // Nothing here allocates, takes a lock, or waits. A signal handler may call what it has interrupted: an entry is
 // claimed by one compare-and-swap, and at worst one call is counted twice or not at all.
 //
-// The calling thread's slot is cached in thread-local storage, together with the fork epoch: in a child it is found to
-// be the parent's. The file's addresses stay mapped, because a thread may be anywhere when the recording ends.
+// The calling thread's slot is cached in thread-local storage, together with the process's epoch word: in a child it is
+// found to be the parent's. The file's addresses stay mapped, because a thread may be anywhere when the recording ends.
 #pragma once
 
 #include <pthread.h>
@@ -81,49 +81,62 @@ recorder& recorder_of(std::uint64_t recording);
 recorder* recorder_in_use();
 
 struct alignas(64) recorded_thread {
-  std::uint64_t recording;  ///< in which these fields are valid
-  recorder* of;
-  record::thread_slot* slot;  ///< null: there was no room, and the thread is not recorded
-  std::uint64_t key_base;     ///< the bits of an object's key above the address: the process
-  std::uint32_t epoch;        ///< the fork epoch in which these fields are valid
-  std::uint32_t name;         ///< slot + 1, as `owner` has it
-  // Copies of what a lock call needs of the recorder and of the selection, on the cache line that it reads anyway.
-  record::object* objects;
-  bool passes_through;
-  std::uint32_t last_object;  ///< of the table, which has a power of two of them
-  std::uint64_t
-      next_sample;  ///< ticks: before, only a long wait, or one for a holder that waits, too, has its chain taken
-  stack_bounds stack;
+  static constexpr std::uint64_t never = 1;  ///< no epoch word
 
+  std::uint64_t recording = 0;  ///< of which these fields are
+  recorder* of = nullptr;
+  /// The process's epoch word (preload/layout.hpp) while these fields are valid and the thread is recorded; else `never`.
+  std::uint64_t epoch_word = never;
+  // Copies of what a lock call needs of the recorder and of the selection, on the cache line that it reads anyway.
+  record::object* objects = nullptr;
+  std::uint64_t key_base = 0;     ///< the bits of an object's key above the address: the process
+  std::uint32_t last_object = 0;  ///< of the table, which has a power of two of them
+  std::uint32_t name = 0;         ///< slot + 1, as `owner` has it
+  bool passes_through = false;
+
+  std::uint32_t refused = 0;                    ///< the fork epoch in which there was no slot for the thread
+  std::uint32_t until_counted = 0, random = 0;  ///< for roughly_one()
+  record::thread_slot* slot = nullptr;
+  /// Ticks: before, only a long wait, or one for a holder that waits, too, has its chain taken.
+  std::uint64_t next_sample = 0;
+  stack_bounds stack{};
+
+  std::uint32_t epoch() const { return std::uint32_t(epoch_word >> 32); }
+  std::uint64_t key_for(const void* address) const {
+    return key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
+  }
+  /// The object's entry if it is where the search begins, which it mostly is; else null.
+  record::object* find_at_once(const void* address) const {
+    const std::uint64_t key = key_for(address);
+    record::object& first = objects[record::first_place(key, last_object + 1)];
+    return first.key.load(std::memory_order_acquire) == key ? &first : nullptr;
+  }
   record::object* find(const void* address) const {
-    const std::uint64_t key = key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
-    std::uint32_t i = record::first_place(key, last_object + 1);
-    for (std::uint32_t n = 0; n < record::longest_search; n++, i = (i + 1) & last_object) {
-      record::object& o = objects[i];
-      const std::uint64_t seen = o.key.load(std::memory_order_acquire);
-      if (seen == key) [[likely]]
-        return &o;
-      if (seen == 0) return nullptr;
-    }
-    return nullptr;
+    record::object* const first = find_at_once(address);
+    return first != nullptr ? first : find_further(key_for(address));
   }
   std::uint32_t index(const record::object& o) const { return std::uint32_t(&o - objects); }
+
+ private:
+  [[gnu::noinline]] record::object* find_further(std::uint64_t key) const;
 };
 
 inline constinit thread_local recorded_thread this_thread{};
 
 inline constexpr std::uint32_t no_room = ~std::uint32_t{0};  ///< in object::detail: the table was full
 
+/// Whether the fields are of this incarnation of the process.
+inline bool is_current(const recorded_thread& me) {
+  return me.epoch_word == usher_process_state.epoch_word.load(std::memory_order_acquire);
+}
+
 /// The calling thread's fields, or null if it is not recorded.
-[[gnu::cold, gnu::noinline]] recorded_thread* begin_thread(std::uint64_t recording);
-inline recorded_thread* recorded_self() {
-  const std::uint64_t recording = current_recording.load(std::memory_order_acquire);
-  if (recording == 0) [[unlikely]]
-    return nullptr;
+[[gnu::cold, gnu::noinline]] recorded_thread* begin_thread();
+[[gnu::always_inline]] inline recorded_thread* recorded_self() {
   recorded_thread& me = this_thread;
-  if (me.recording != recording || me.epoch != native::fork_epoch()) [[unlikely]]
-    return begin_thread(recording);
-  return me.slot != nullptr ? &me : nullptr;
+  if (me.recording != current_recording.load(std::memory_order_acquire) || !is_current(me)) [[unlikely]]
+    return begin_thread();
+  return &me;
 }
 
 /// Makes an entry for an object that has none: null if there is no room. `caller`: the exported function's return
@@ -188,6 +201,24 @@ inline void add(record::word64& w, std::uint64_t n) {
 }
 inline void add(record::word32& w, std::uint32_t n) {
   w.fetch_add(n, std::memory_order_relaxed);
+}
+/// Calls that come by the million and change nothing (a failed trylock, a signal without a waiter) are counted roughly:
+/// after the first `counted_exactly` of an object, one in `roughly` stands for that many, since each addition takes the
+/// cache line from the other threads. Returns what is to be added to `count`.
+inline constexpr std::uint32_t roughly = 16, counted_exactly = 4096;  // chosen
+inline std::uint32_t roughly_one(recorded_thread& me, const record::word64& count) {
+  if (count.load(std::memory_order_relaxed) < counted_exactly) return 1;
+  if (me.until_counted != 0) {
+    me.until_counted--;
+    return 0;
+  }
+  // 0 … 30 at random, the mean is 15: so that the sample does not follow a period of the program.
+  me.random = me.random * 1664525 + 1013904223;
+  me.until_counted = ((me.random >> 24) * (2 * roughly - 1)) >> 8;
+  return roughly;
+}
+inline void count_roughly(recorded_thread& me, record::word64& count) {
+  if (const std::uint32_t n = roughly_one(me, count); n != 0) add(count, n);
 }
 template <class T>
 void raise_to(std::atomic<T>& w, T value) {
