@@ -24,6 +24,7 @@ using usher::preload::call_chain;
 using usher::preload::capture_area;
 using usher::preload::stack_bounds;
 
+extern "C" void* loaded_early;  // unwind_early.c
 extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
 
 namespace {
@@ -183,6 +184,9 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
     EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the entry
     dlclose(module);
   }
+  // One that a constructor loads is not among them, though it was loaded before their list was read.
+  ASSERT_NE(loaded_early, nullptr);
+  EXPECT_FALSE(is_initial(entry_of(dlsym(loaded_early, "through_the_module"))));
   void* const module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
   EXPECT_FALSE(is_initial(entry_of(dlsym(module, "through_the_module"))));
   dlclose(module);

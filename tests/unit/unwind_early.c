@@ -1,0 +1,7 @@
+// Loads a module before the constructors of src/record run: it may be unloaded later, unlike what the program needs.
+#include <dlfcn.h>
+
+void* loaded_early;
+__attribute__((constructor)) static void load(void) {
+  loaded_early = dlopen(EARLY_MODULE, RTLD_NOW);
+}
