@@ -170,9 +170,16 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
 [[gnu::noinline]] bool is_in_module(recorded_thread& me, const void* object, std::uint64_t caller,
                                     std::uint32_t& number) {
   loaded_module m;
-  if (!find_module(reinterpret_cast<std::uintptr_t>(object), m)) return false;
-  number = number_of(*me.of, me, m);
-  if (find_module(caller, m)) number_of(*me.of, me, m);
+  readable_memory memory;
+  const auto number_at = [&](std::uint64_t address, std::uint32_t& to) {
+    if (!find_module(address, m)) return false;
+    if (!m.stays) m.identity = identity_in_memory(m, memory);
+    to = number_of(*me.of, me, m);
+    return true;
+  };
+  std::uint32_t of_user;
+  if (!number_at(reinterpret_cast<std::uintptr_t>(object), number)) return false;
+  number_at(caller, of_user);
   return true;
 }
 

@@ -86,6 +86,7 @@ class Unmapping(Planted):
         for form in "first", "second":
             self.assert_exact(run.row(mark=f"made in the {form} form"), by_init=True, objects=own["each"],
                               acquisitions=own["each"])
+            self.assert_exact(run.row(f"{form}_data"), acquisitions=own["each"])
 
 
 class Sandboxes(Planted):

@@ -17,17 +17,33 @@ extern "C" void call(void (*f)()) {
 }
 
 #if FORM == 1
+namespace {
+struct {
+  pthread_mutex_t mutex;
+  char after[1024];
+} first_data;
+}  // namespace
 extern "C" void make_mutex(int* made) {
   pthread_mutex_t mutex;
   if (pthread_mutex_init(&mutex, nullptr) != 0) std::abort();  // mark: made in the first form
   count(&mutex, made);
   pthread_mutex_destroy(&mutex);
+  pthread_mutex_lock(&first_data.mutex);
+  pthread_mutex_unlock(&first_data.mutex);
 }
 #else
+namespace {
+struct {
+  char before[1024];
+  pthread_mutex_t mutex;
+} second_data;
+}  // namespace
 extern "C" void make_mutex(int* made) {
   pthread_mutex_t mutex;
   if (pthread_mutex_init(&mutex, nullptr) != 0) std::abort();  // mark: made in the second form
   count(&mutex, made);
   pthread_mutex_destroy(&mutex);
+  pthread_mutex_lock(&second_data.mutex);
+  pthread_mutex_unlock(&second_data.mutex);
 }
 #endif
