@@ -210,9 +210,10 @@ std::string attachment::ask(const interruption& interrupted) {
           return write_request(e.request);
         },
         interrupted);
-    // Another observer may be stopping the threads at this very moment.
-    if (!s.is_busy || interrupted()) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5 + getpid() % 7));
+    // Another observer may be stopping the threads at this very moment. On a busy machine a thread may wait for a CPU for long.
+    constexpr int most_late = 3;
+    if (interrupted() || !(s.is_busy || (s.is_late && attempt + 1 < most_late))) break;
+    std::this_thread::sleep_for(s.is_late ? 200ms : std::chrono::milliseconds(5 + getpid() % 7));
   }
   stopped_seconds_ = s.seconds;
   stopped_threads_ = s.threads;

@@ -153,20 +153,21 @@ class holder {
 struct message {
   double seconds;
   unsigned threads;
-  bool is_busy;
+  bool is_busy, is_late;
 };
 
 std::string hold(pid_t pid, const std::function<std::string(const std::vector<pid_t>&)>& then) {
   holder threads(pid);
   std::string error;
+  bool is_late = false;
   if (threads.stop_all())
     error = then(threads.stopped_threads());
   else if (threads.error() == 0)
-    error = threads.unstopped();
+    error = threads.unstopped(), is_late = true;
   else
     error = std::strerror(threads.error());
   threads.let_go();
-  const message m{threads.seconds(), threads.number(), threads.error() == EPERM};
+  const message m{threads.seconds(), threads.number(), threads.error() == EPERM, is_late};
   return std::string(reinterpret_cast<const char*>(&m), sizeof m) + error;
 }
 
@@ -186,6 +187,7 @@ stand_still while_stopped(pid_t pid, const std::function<std::string(const std::
   result.seconds = m.seconds;
   result.threads = m.threads;
   result.is_busy = m.is_busy;
+  result.is_late = m.is_late;
   result.error = bytes->substr(sizeof m);
   return result;
 }

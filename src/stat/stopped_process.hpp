@@ -19,6 +19,7 @@ namespace usher::cli::stat {
 struct stand_still {
   std::string error;     ///< one line without a full stop; empty: done
   bool is_busy = false;  ///< another tracer has a thread
+  bool is_late = false;  ///< a thread did not stop before the deadline
   double seconds = 0;    ///< from the first thread's stop until the last one went on
   unsigned threads = 0;
 };

@@ -301,9 +301,9 @@ std::string block_of(const row& r, const text_options& o) {
   if (!r.verdict.empty()) text += wrap(r.verdict, 2);
   if (!r.command.empty()) text += "  Next: " + printable_line(r.command) + "\n";
   if (!r.first_locked.empty())
-    text += wrap(
-        fmt::format("its memory was first locked elsewhere, perhaps as another object: {}", printable_line(r.first_locked)),
-        2);
+    text += wrap(fmt::format("its memory was first locked elsewhere, perhaps as another object: {}",
+                             printable_line(r.first_locked)),
+                 2);
   if (o.details) {
     text += counts_text(r.what, r.seen);
     if (r.order) text += wrap(order_text(*r.order), 2, 2);
@@ -386,8 +386,7 @@ std::vector<std::string> all_remarks(const report& r) {
 
 std::string heading_of(const report& r) {
   const std::string lock = r.lock.empty() || r.lock == "pthread" ? "the C library's mutex" : r.lock;
-  const std::string title =
-      r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : shell_line(r.command);
+  const std::string title = r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : shell_line(r.command);
   return wrap(title, 0, 2) +
          wrap(fmt::format("{} under {}; {} in {}", time_text(r.seconds), lock, with_noun(r.threads, "thread"),
                           r.processes == 1 ? "1 process" : exact_count(r.processes) + " processes"),

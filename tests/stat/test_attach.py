@@ -76,7 +76,7 @@ class Attach(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, True)
         os.chmod(self.folder, 0o755)
 
-    def stat(self, pid, *options, duration="0.3"):
+    def stat(self, pid, *options, duration="1"):
         return subprocess.run([USHER, "stat", "-p", str(pid), "--duration", duration, *options], capture_output=True, text=True,
                               timeout=LIMIT, stdin=subprocess.DEVNULL, check=False)
 
@@ -137,7 +137,8 @@ class Repeated(Attach):
     def test_many_attaches_leave_what_one_leaves(self):
         def state(program):
             program.longest_stop()  # a call, by which the library closes what the observer has taken
-            return program.status("VmSize"), program.descriptors()
+            mapped = [line.split()[0] for line in Path(f"/proc/{program.pid}/maps").read_text().splitlines() if "usher stat" in line]
+            return mapped, program.descriptors()
 
         for lock in ("pthread", "loiter"):
             with self.subTest(lock=lock), Program(lock=lock) as program:
@@ -157,7 +158,7 @@ class Repeated(Attach):
             first = subprocess.Popen([USHER, "stat", "-p", str(program.pid), "--json", str(self.folder / "first.json")],
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             while "memfd:usher stat" not in Path(f"/proc/{program.pid}/maps").read_text():
-                self.assertIsNone(first.poll())
+                self.assertIsNone(first.poll(), first.stderr and first.poll() is not None and first.stderr.read())
             self.assert_refused(self.stat(program.pid), f"process {program.pid} is being recorded by another usher stat")
             first.send_signal(signal.SIGINT)
             first.communicate(timeout=LIMIT)
