@@ -142,6 +142,13 @@ int mutex_trylock(pthread_mutex_t* m) {
 int mutex_unlock(pthread_mutex_t* m) {
   return usher_libc_unlock != nullptr ? usher_libc_unlock(m) : found_unlock(m);
 }
+int (*without_check(int (*f)(pthread_mutex_t*)))(pthread_mutex_t*) {
+  int (*const linked)(pthread_mutex_t*) = f == mutex_lock      ? usher_libc_lock
+                                          : f == mutex_trylock ? usher_libc_trylock
+                                          : f == mutex_unlock  ? usher_libc_unlock
+                                                               : nullptr;
+  return linked != nullptr ? linked : f;
+}
 #else
 int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* a) {
   return found_init(m, a);
@@ -157,6 +164,9 @@ int mutex_trylock(pthread_mutex_t* m) {
 }
 int mutex_unlock(pthread_mutex_t* m) {
   return found_unlock(m);
+}
+int (*without_check(int (*f)(pthread_mutex_t*)))(pthread_mutex_t*) {
+  return f;
 }
 #endif
 int mutex_timedlock(pthread_mutex_t* m, const timespec* t) {

@@ -12,6 +12,11 @@ int mutex_destroy(pthread_mutex_t*);
 int mutex_lock(pthread_mutex_t*);
 int mutex_trylock(pthread_mutex_t*);
 int mutex_unlock(pthread_mutex_t*);
+
+/// For mutex_lock, mutex_trylock and mutex_unlock, which check whether they are linked to the C library's functions: that
+/// function, if so. Any other function is returned as it is.
+int (*without_check(int (*)(pthread_mutex_t*)))(pthread_mutex_t*);
+
 int mutex_timedlock(pthread_mutex_t*, const timespec*);
 int mutex_clocklock(pthread_mutex_t*, clockid_t, const timespec*);
 

@@ -61,9 +61,9 @@ calls calls_of(const mutex_table& t) {
   calls c = t.passes_through ? c_library_calls : our_calls;
   // The process may begin to have threads after this line: the lock_single() functions check again.
   const bool single = t.lock_single != nullptr && has_one_thread();
-  c.lock = single ? t.lock_single : t.lock;
-  c.trylock = single ? t.trylock_single : t.trylock;
-  c.unlock = single ? t.unlock_single : t.unlock;
+  c.lock = c_library::without_check(single ? t.lock_single : t.lock);
+  c.trylock = c_library::without_check(single ? t.trylock_single : t.trylock);
+  c.unlock = c_library::without_check(single ? t.unlock_single : t.unlock);
   if (t.passes_through) c.clocklock = t.clocklock;
   return c;
 }
@@ -176,7 +176,7 @@ constinit const calls our_calls{.lock = nullptr,  // these three are the table's
                                 .sem_destroy = ours::sem_destroy};
 
 constinit std::atomic<const mutex_table*> selected_table{nullptr};
-constinit call_pointers selected_calls{};
+constinit behind_recorded_calls behind_recorded{};
 
 const mutex_table& select_table() {
   const std::string_view name = variable("USHER_LOCK");

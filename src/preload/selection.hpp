@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "preload/calls.hpp"
 #include "preload/mutex_table.hpp"
@@ -9,8 +10,13 @@
 
 namespace usher::preload {
 
+/// What a recorded call needs is on one cache line.
+struct alignas(64) behind_recorded_calls {
+  std::atomic<std::uint64_t> recording{0};  ///< current_recording (record/recorder.hpp)
+  call_pointers selected{};
+};
+[[gnu::visibility("hidden")]] extern constinit behind_recorded_calls behind_recorded;
 [[gnu::visibility("hidden")]] extern constinit std::atomic<const mutex_table*> selected_table;
-[[gnu::visibility("hidden")]] extern constinit call_pointers selected_calls;
 [[gnu::cold, gnu::noinline]] const mutex_table& select_table();
 
 /// The table that USHER_LOCK selects. Decided once, on the first call.
@@ -20,6 +26,7 @@ inline const mutex_table& selected() {
 }
 
 /// The calls of the selected table, without the recording.
+inline constexpr call_pointers& selected_calls = behind_recorded.selected;
 inline const call_pointers& unrecorded() {
   selected();  // first: they are set by then
   return selected_calls;

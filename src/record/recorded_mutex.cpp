@@ -78,9 +78,11 @@ template <class F>
   return result;
 }
 
-/// Whether no other thread can lock the mutex: the process has one thread, and the mutex is not process-shared.
-bool only_caller_can_lock(pthread_mutex_t* m) {
-  return has_one_thread() && !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
+/// Whether the mutex is free for certain: the process has one thread, and the mutex is not process-shared.
+[[gnu::noinline]] bool is_free(recorded_thread& me, const record::object& o, pthread_mutex_t* m) {
+  me.is_alone = has_one_thread();
+  return me.is_alone && o.owner.load(std::memory_order_relaxed) == 0 &&
+         !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
 /// Locks a mutex within a time, by `lock`.
@@ -128,7 +130,7 @@ int recorded_lock(pthread_mutex_t* m) {
   if (o == nullptr) [[unlikely]]
     return selected_calls.lock(m);
   // With one thread the C library's trylock costs more than its lock, and a free mutex is locked without a wait.
-  const bool directly = me->passes_through && only_caller_can_lock(m) && o->owner.load(std::memory_order_relaxed) == 0;
+  const bool directly = me->is_alone && is_free(*me, *o, m);
   const int result = directly ? selected_calls.lock(m) : selected_calls.trylock(m);
   if (result == 0) [[likely]] {
     hold_begins(*me, *o);

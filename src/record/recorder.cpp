@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "preload/layout.hpp"
+#include "preload/one_thread.hpp"
 #include "preload/selection.hpp"
 #include "record/inherited_file.hpp"
 #include "record/mapped_modules.hpp"
@@ -215,7 +216,7 @@ recorded_thread* begin_thread() {
   then.last_object = r.most_objects - 1;
   then.name = name;
   then.random = name;
-  then.passes_through = selected().passes_through;
+  then.is_alone = selected().passes_through && has_one_thread();
   then.refused = name == 0 ? epoch : 0;
   if (name != 0) {
     record::thread_slot& slot = r.file.thread(name - 1);

@@ -28,7 +28,7 @@
 #include <x86intrin.h>
 #endif
 
-#include "preload/mutex_table.hpp"
+#include "preload/selection.hpp"
 #include "record/format.hpp"
 #include "record/found_values.hpp"
 #include "record/unwind.hpp"
@@ -73,7 +73,7 @@ struct recorder {
 };
 
 /// The number of the recording, and below it that of its recorder + 1; 0: nothing is recorded.
-[[gnu::visibility("hidden")]] extern constinit std::atomic<std::uint64_t> current_recording;
+inline constexpr std::atomic<std::uint64_t>& current_recording = behind_recorded.recording;
 inline constexpr unsigned recorder_bits = 8;
 
 recorder& recorder_of(std::uint64_t recording);
@@ -92,7 +92,7 @@ struct alignas(64) recorded_thread {
   std::uint64_t key_base = 0;     ///< the bits of an object's key above the address: the process
   std::uint32_t last_object = 0;  ///< of the table, which has a power of two of them
   std::uint32_t name = 0;         ///< slot + 1, as `owner` has it
-  bool passes_through = false;
+  bool is_alone = false;          ///< the C library serves the calls, and the process had one thread
 
   std::uint32_t refused = 0;                    ///< the fork epoch in which there was no slot for the thread
   std::uint32_t until_counted = 0, random = 0;  ///< for roughly_one()

@@ -203,8 +203,6 @@ bool answer(const attach_request& wanted, attach_failure& failed) {
 
 }  // namespace
 
-constinit std::atomic<std::uint64_t> current_recording{0};
-
 recorder* recorder_in_use() {
   const std::uint64_t recording = current_recording.load(std::memory_order_acquire);
   return recording != 0 ? &recorder_of(recording) : nullptr;
