@@ -212,7 +212,8 @@ const mutex_table& select_table() {
 }
 
 // Several threads may be here at once, while one of them begins or ends a recording, or while `usher stat -p` has
-// stopped all of them. The last values that the pointers get are right:
+// stopped all of them. A slow thread could overwrite newer pointers with older ones. It does not, because each thread
+// reads current_recording again after it has set the pointers, and repeats if that has changed:
 //
 // - A thread that has changed current_recording calls connect() next. Let T be the last, and W another thread that sets
 //   the pointers by an older value. If W's second fence precedes T's first one, all that W writes precedes what T writes.

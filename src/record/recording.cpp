@@ -3,8 +3,8 @@
 // For each size of the tables there are one recorder and one range of addresses. They are used again by the next
 // recording of that size, whose file is mapped over the last one's: no number of recordings takes more of the address
 // space, and a thread that has been in the middle of a recorded call since then still finds tables of the same
-// capacities there. It may then count for an object of the new recording, or set a word of an entry that is free; the
-// reader expects such values.
+// capacities there. Such a thread may add to the counters of an unrelated object, or write into an unused entry. The
+// reader tolerates both.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,12 +51,15 @@ recorder& recorder_for(const capacities& room) {
 
 /// Maps the file at the recorder's addresses. The file has at least the size of the tables.
 ///
-/// At first without access: in a process that locks its future memory, all pages would be taken at once.
-bool map_file(recorder& r, int descriptor, const capacities& room) {
+/// At first without access: in a process that locks its future memory, all pages would be taken at once. The header is written before
+/// the file takes the last one's place, since a thread may look there for the end of the last recording.
+template <class F>
+bool map_file(recorder& r, int descriptor, const capacities& room, F write_header) {
   const std::size_t size = record::view::size_for(room);
   void* memory = mmap(nullptr, size, PROT_NONE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED) return false;
   bool mapped = mprotect(memory, size, PROT_READ | PROT_WRITE) == 0;
+  if (mapped) write_header(*static_cast<record::header*>(memory));
   if (mapped && r.head != nullptr) {
     void* const moved = mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, static_cast<void*>(r.head));
     mapped = moved != MAP_FAILED;
@@ -120,7 +123,7 @@ bool open_file(int descriptor) {
   munmap(first, sizeof(record::header));
   if (!is_record) return false;
   recorder& r = recorder_for(room);
-  if (!map_file(r, descriptor, room)) return false;
+  if (!map_file(r, descriptor, room, [](record::header&) {})) return false;
   begin(r, false);
   return true;
 }
@@ -149,7 +152,7 @@ int make_file(const attach_request& wanted, attach_failure& failed) {
   return -1;
 }
 
-void write_header(record::header& head, const attach_request& wanted, std::uint64_t now) {
+void write_header(record::header& head, const attach_request& wanted) {
   const capacities room = capacities::for_objects(wanted.objects);
   head.version = record::version;
   head.hold_times = wanted.hold_times;
@@ -157,7 +160,7 @@ void write_header(record::header& head, const attach_request& wanted, std::uint6
   head.room = room;
   head.ticks_are_tsc = wanted.ticks_are_tsc;
   head.ticks_a_ms = wanted.ticks_a_ms;
-  head.heartbeat.store(now, std::memory_order_relaxed);
+  head.heartbeat.store(ticks_of(wanted.ticks_are_tsc != 0), std::memory_order_relaxed);
   head.enabled.store(1, std::memory_order_relaxed);
   head.opened.store(1, std::memory_order_relaxed);
   head.magic = record::magic;
@@ -178,24 +181,24 @@ void close_descriptor() {
 
 /// Makes a file as the request says, and records into it. False, with `failed` set.
 bool answer(const attach_request& wanted, attach_failure& failed) {
-  close_descriptor();  // of a file whose observer has died before it took that
+  close_descriptor();  // left by an observer that died before it duplicated the descriptor
   const int descriptor = make_file(wanted, failed);
   if (descriptor < 0) return false;
-  // The observer of a recording in progress has been found dead, or stopped: should it go on, it sees this.
+  // The previous observer sent no heartbeat. If it was only stopped, this flag tells it that it lost the recording.
   if (recorder* const before = recorder_in_use())
     before->head->given_up.store(std::uint32_t(record::given_up::for_another));
   const capacities room = capacities::for_objects(wanted.objects);
   recorder& r = recorder_for(room);
   failed = attach_failure::map;
   struct stat s {};
-  if (syscall(SYS_fstat, descriptor, &s) != 0 || !map_file(r, descriptor, room)) {
+  const auto header = [&wanted](record::header& head) { write_header(head, wanted); };
+  if (syscall(SYS_fstat, descriptor, &s) != 0 || !map_file(r, descriptor, room, header)) {
     const int saved = errno;
     syscall(SYS_close, descriptor);
     errno = saved;
     return false;
   }
   file_identity = {std::uint64_t(s.st_dev), std::uint64_t(s.st_ino)};
-  write_header(*r.head, wanted, ticks_of(wanted.ticks_are_tsc != 0));
   usher_attach.descriptor.store(descriptor, std::memory_order_relaxed);
   begin(r, true);
   return true;
@@ -242,7 +245,7 @@ void record_as_requested() {
   attach_failure failed = attach_failure::none;
   const std::int64_t age = std::int64_t(native::now() - usher_attach.heartbeat);
   if (age > std::int64_t(record::heartbeat_limit_ms) * 1'000'000)
-    failed = attach_failure::not_usable;  // the observer has died
+    failed = attach_failure::not_usable, errno = ETIMEDOUT;  // the observer has died
   else if (answer(wanted, failed))
     failed = attach_failure::none;
   usher_attach.error.store(failed != attach_failure::none ? errno : 0, std::memory_order_relaxed);
@@ -251,14 +254,23 @@ void record_as_requested() {
   errno = saved;
 }
 
+namespace {
+
+/// Whether the observer has given no sign of life for long.
+bool is_silent(const recorder& r) {
+  const std::uint64_t beat = r.head->heartbeat.load(std::memory_order_relaxed);
+  if (beat == 0) return false;  // it sends none
+  return std::int64_t(r.ticks() - beat) > std::int64_t(record::heartbeat_limit_ms * r.ticks_a_ms);
+}
+
+}  // namespace
+
 bool has_ended(const recorder& r) {
   const record::header& head = *r.head;
   if (head.taken.load(std::memory_order_relaxed) != 0 && usher_attach.descriptor.load(std::memory_order_relaxed) >= 0)
     close_descriptor();
   if (head.enabled.load(std::memory_order_relaxed) == 0) return true;
-  const std::uint64_t beat = head.heartbeat.load(std::memory_order_relaxed);
-  if (beat == 0) return false;  // the observer sends none
-  return std::int64_t(r.ticks() - beat) > std::int64_t(record::heartbeat_limit_ms * r.ticks_a_ms);
+  return is_silent(r);
 }
 
 bool leave_recording(recorder& r) {
@@ -267,7 +279,8 @@ bool leave_recording(recorder& r) {
       !current_recording.compare_exchange_strong(recording, 0, std::memory_order_acq_rel))
     return false;
   record::header& head = *r.head;
-  if (head.enabled.load(std::memory_order_relaxed) != 0) {
+  // Asked again: the addresses may be those of another recording's file by now.
+  if (head.enabled.load(std::memory_order_relaxed) != 0 && is_silent(r)) {
     // The observer was killed, or does not run: it frees no memory. This does, but for the header, which says so.
     head.given_up.store(std::uint32_t(record::given_up::for_silence));
     const int saved = errno;

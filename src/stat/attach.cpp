@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -13,7 +14,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -91,6 +95,57 @@ bool has_our_time(pid_t pid) {
          its.st_ino == ours.st_ino;
 }
 
+/// In bytes, by `ulimit -f`: a larger file would end the process by SIGXFSZ.
+std::uint64_t largest_file_of(pid_t pid) {
+  constexpr std::string_view name = "Max file size";
+  std::ifstream in(fmt::format("/proc/{}/limits", pid));
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(name) &&
+        line.find("unlimited") != name.size() + line.substr(name.size()).find_first_not_of(' '))
+      return std::strtoull(line.c_str() + name.size(), nullptr, 10);
+  return ~std::uint64_t{0};
+}
+
+bool send_descriptor(int channel, int sent) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof sent)] = {};
+  char byte = 0;
+  iovec one{&byte, 1};
+  msghdr m{};
+  m.msg_iov = &one;
+  m.msg_iovlen = 1;
+  m.msg_control = control;
+  m.msg_controllen = sizeof control;
+  cmsghdr* const head = CMSG_FIRSTHDR(&m);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof sent);
+  std::memcpy(CMSG_DATA(head), &sent, sizeof sent);
+  return sendmsg(channel, &m, 0) == 1;
+}
+
+int received_descriptor(int channel) {
+  int received = -1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof received)] = {};
+  char byte = 0;
+  iovec one{&byte, 1};
+  msghdr m{};
+  m.msg_iov = &one;
+  m.msg_iovlen = 1;
+  m.msg_control = control;
+  m.msg_controllen = sizeof control;
+  if (recvmsg(channel, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1) return -1;
+  const cmsghdr* const head = CMSG_FIRSTHDR(&m);
+  if (head == nullptr || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof received)) return -1;
+  std::memcpy(&received, CMSG_DATA(head), sizeof received);
+  return received;
+}
+
+/// Whether this command works with the library.
+bool fits(const attach_point& p) {
+  return p.magic == attach_point::expected && text_of(p.version) == USHER_VERSION && p.format == record::version &&
+         p.calls != 0 && p.calls <= attach_point::most_calls;
+}
+
 /// What the child that examines the process found out.
 struct examined {
   std::uint64_t point;
@@ -106,7 +161,7 @@ std::string version_of(const target_memory& memory, const loaded_library& librar
 }
 
 /// An error message, or the bytes of an `examined`.
-std::string examine(pid_t pid) {
+std::string examine(pid_t pid, const target_memory& memory) {
   const auto library = library_of(pid);
   if (!library)
     return fmt::format(
@@ -114,17 +169,14 @@ std::string examine(pid_t pid) {
         "C "
         "library's locks)",
         pid);
-  const target_memory memory(pid);
+  if (memory.error() != 0) return refusal(pid);
   const auto at = memory.find(*library, attach_point::expected.data());
   alignas(attach_point) char bytes[sizeof(attach_point)];
   if (!at || !memory.read(*at, bytes, sizeof bytes)) {
-    if (errno == EPERM) return refusal(pid);
     return other_version(pid, version_of(memory, *library));
   }
   const auto& p = *reinterpret_cast<const attach_point*>(bytes);
-  if (text_of(p.version) != USHER_VERSION || p.format != record::version || p.calls == 0 ||
-      p.calls > attach_point::most_calls)
-    return other_version(pid, text_of(p.version));
+  if (!fits(p)) return other_version(pid, text_of(p.version));
   if (is_observed(memory, *at, p))
     return fmt::format("process {} is being recorded by another usher stat: wait for its end", pid);
   const examined found{*at, p.request.number};
@@ -156,7 +208,7 @@ std::string objection_to_filters(const std::vector<pid_t>& threads) {
 }  // namespace
 
 attachment::attachment(pid_t pid, const attach_options& options)
-    : pid_(pid), options_(options), process_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
+    : pid_(pid), options_(options), memory_(pid), process_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
 
 attachment::~attachment() {
   if (process_ >= 0) close(process_);
@@ -164,35 +216,35 @@ attachment::~attachment() {
 
 /// In a child, with all threads stopped. `before`: the request's number as it was examined.
 std::string attachment::write_request(std::uint32_t before) const {
-  const target_memory memory(pid_);
   alignas(attach_point) char bytes[sizeof(attach_point)];
   const auto failed = [this](const char* what) {
     return fmt::format("the memory of process {} cannot be {}: {}", pid_, what, std::strerror(errno));
   };
-  if (!memory.read(point_, bytes, sizeof bytes)) return failed("read");
+  if (!memory_.read(point_, bytes, sizeof bytes)) return failed("read");
   const auto& p = *reinterpret_cast<const attach_point*>(bytes);
   if (p.request.number != before)
     return fmt::format("process {} is being recorded by another usher stat: wait for its end", pid_);
-  if (p.calls == 0 || p.calls > attach_point::most_calls) return other_version(pid_, text_of(p.version));
+  if (!fits(p)) return other_version(pid_, text_of(p.version));
   std::uint64_t pointers[attach_point::most_calls];
   const std::size_t size = p.calls * sizeof pointers[0];
-  if (!memory.read(reinterpret_cast<std::uint64_t>(p.first_calls), pointers, size)) return failed("read");
+  if (!memory_.read(reinterpret_cast<std::uint64_t>(p.first_calls), pointers, size)) return failed("read");
   const attach_request request{before + 1, options_.record.objects, options_.record.hold_times ? 1u : 0u,
                                clock_.is_tsc() ? 1u : 0u, clock_.ticks_a_ms()};
   const std::uint64_t now = monotonic_ns();
-  const bool written = memory.write(point_ + offsetof(attach_point, heartbeat), &now, sizeof now) &&
-                       memory.write(point_ + offsetof(attach_point, request), &request, sizeof request) &&
-                       memory.write(reinterpret_cast<std::uint64_t>(p.current_calls), pointers, size);
+  const bool written = memory_.write(point_ + offsetof(attach_point, heartbeat), &now, sizeof now) &&
+                       memory_.write(point_ + offsetof(attach_point, request), &request, sizeof request) &&
+                       memory_.write(reinterpret_cast<std::uint64_t>(p.current_calls), pointers, size);
   return written ? "" : failed("written");
 }
 
 std::string attachment::ask(const interruption& interrupted) {
   if (const std::string error = objection_to_modes(pid_, has_filter_); !error.empty())
     return fmt::format("process {} cannot be recorded: {}", pid_, error);
-  if (!clock_.is_tsc() && !has_our_time(pid_))
-    return fmt::format("process {} is in another time namespace, and this machine has no clock that is the same there",
-                       pid_);
-  const auto found = in_child([this] { return examine(pid_); }, shortly, interrupted);
+  if (!has_our_time(pid_)) return fmt::format("process {} is in another time namespace", pid_);
+  if (const std::uint64_t most = largest_file_of(pid_); most < record_file::size_for(options_.record))
+    return fmt::format("process {} may not make a file of {} MiB (ulimit -f): the attempt would kill it", pid_,
+                       record_file::size_for(options_.record) >> 20);
+  const auto found = in_child([this] { return examine(pid_, memory_); }, shortly, interrupted);
   if (!found) return fmt::format("process {} could not be examined: interrupted, or its memory does not answer", pid_);
   examined e{};
   if (found->empty() || found->front() != '\0' || found->size() != 1 + sizeof e) return *found;
@@ -233,11 +285,10 @@ std::unique_ptr<record_file> attachment::take(std::chrono::milliseconds limit, c
   };
   const auto found = in_child(
       [this] {
-        const target_memory memory(pid_);
         alignas(attach_point) char bytes[sizeof(attach_point)];
         auto next_beat = std::chrono::steady_clock::now();
         auto pause = 500us;
-        while (memory.read(point_, bytes, sizeof bytes)) {
+        while (memory_.read(point_, bytes, sizeof bytes)) {
           const auto& p = *reinterpret_cast<const attach_point*>(bytes);
           if (p.answered.load() == number_) {
             const answer a{p.descriptor.load(), p.error.load(), p.failed_call.load()};
@@ -245,7 +296,7 @@ std::unique_ptr<record_file> attachment::take(std::chrono::milliseconds limit, c
           }
           if (std::chrono::steady_clock::now() >= next_beat) {
             const std::uint64_t now = monotonic_ns();
-            memory.write(point_ + offsetof(attach_point, heartbeat), &now, sizeof now);
+            memory_.write(point_ + offsetof(attach_point, heartbeat), &now, sizeof now);
             next_beat = std::chrono::steady_clock::now() + heartbeat_period;
           }
           std::this_thread::sleep_for(pause);
@@ -258,31 +309,49 @@ std::unique_ptr<record_file> attachment::take(std::chrono::milliseconds limit, c
   if (!found || found->size() != sizeof a) return nullptr;
   std::memcpy(&a, found->data(), sizeof a);
   if (a.failed != 0) {
-    constexpr const char* steps[] = {"", "make a file in memory", "resize it", "seal it", "map it", "use it"};
+    constexpr const char* steps[] = {"", "make a file in memory", "resize it", "seal it", "map it", "answer in time"};
     error_ = fmt::format("process {} could not {}: {}", pid_, a.failed < std::size(steps) ? steps[a.failed] : "record",
-                         a.error != 0 ? std::strerror(a.error) : "no room");
+                         std::strerror(a.error));
     return nullptr;
   }
   return take_file(a.descriptor);
 }
 
-/// The process may have put any file under this number. On kernels before 5.6 the file is opened anew, after it was seen to
-/// be a regular file in memory: opening a device or a pipe would have effects.
-std::unique_ptr<record_file> attachment::take_file(int number) {
+/// The descriptor of this number in the process. It may be any file: one of a file system of the process's own (FUSE) could keep this
+/// process waiting for ever, even when it is closed. So a child looks at it, and passes it on only if it has seals, which only files in
+/// memory have. On kernels before 5.6 the file is opened anew, after it was seen to be a regular one in memory: opening a device or a pipe
+/// would have effects.
+int attachment::descriptor_of(int number) const {
   int own = process_ >= 0 ? static_cast<int>(syscall(SYS_pidfd_getfd, process_, number, 0)) : -1;
-  if (own < 0 && (process_ < 0 || errno == ENOSYS || errno == EPERM)) {
-    const int handle = open(fmt::format("/proc/{}/fd/{}", pid_, number).c_str(), O_PATH | O_CLOEXEC);
-    struct stat s {};
-    struct statfs f {};
-    if (handle >= 0 && fstat(handle, &s) == 0 && S_ISREG(s.st_mode) && fstatfs(handle, &f) == 0 &&
-        f.f_type == TMPFS_MAGIC)
-      own = open(fmt::format("/proc/self/fd/{}", handle).c_str(), O_RDWR | O_CLOEXEC);
-    const int error = errno;
-    if (handle >= 0) close(handle);
-    errno = error;
+  if (own >= 0 || (process_ >= 0 && errno != ENOSYS && errno != EPERM)) return own;
+  const int handle = open(fmt::format("/proc/{}/fd/{}", pid_, number).c_str(), O_PATH | O_CLOEXEC);
+  struct stat s {};
+  struct statfs f {};
+  if (handle < 0 || fstatfs(handle, &f) != 0 || f.f_type != TMPFS_MAGIC || fstat(handle, &s) != 0 ||
+      !S_ISREG(s.st_mode))
+    return -1;
+  return open(fmt::format("/proc/self/fd/{}", handle).c_str(), O_RDWR | O_CLOEXEC);
+}
+
+std::unique_ptr<record_file> attachment::take_file(int number) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    error_ = std::strerror(errno);
+    return nullptr;
   }
+  const owned_descriptor receiver(ends[0]), sender(ends[1]);
+  const auto why = in_child(
+      [&] {
+        const int file = descriptor_of(number);
+        if (file < 0) return std::string(std::strerror(errno));
+        if (fcntl(file, F_GET_SEALS) < 0) return std::string("it is no file in memory");
+        return send_descriptor(sender.get(), file) ? std::string() : std::string(std::strerror(errno));
+      },
+      shortly, [] { return false; });
+  const int own = why && why->empty() ? received_descriptor(receiver.get()) : -1;
   if (own < 0) {
-    error_ = fmt::format("the record of process {} cannot be taken over: {}", pid_, std::strerror(errno));
+    error_ = fmt::format("the record of process {} cannot be taken over: {}", pid_,
+                         why && !why->empty() ? *why : "its descriptor does not answer");
     return nullptr;
   }
   try {

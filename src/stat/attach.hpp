@@ -16,6 +16,7 @@
 #include <string>
 
 #include "cli/process/record_file.hpp"
+#include "stat/target_memory.hpp"
 
 namespace usher::cli::stat {
 
@@ -48,11 +49,13 @@ class attachment {
 
  private:
   std::string write_request(std::uint32_t before) const;
+  int descriptor_of(int number) const;
   std::unique_ptr<record_file> take_file(int number);
 
   pid_t pid_;
   attach_options options_;
   tick_clock clock_;
+  target_memory memory_;
   int process_;               ///< its descriptor; −1: not known to this kernel
   std::uint64_t point_ = 0;   ///< address of the attach point
   std::uint32_t number_ = 0;  ///< of the request

@@ -50,7 +50,10 @@ std::optional<std::string> in_child(const std::function<std::string()>& work, st
   close(ends[0]);
   if (child < 0) return std::nullopt;
   if (!ended) kill(child, SIGKILL);
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
+  // A child that waits for a file system of the process's own (FUSE) ends only with that: it is left to itself.
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (waitpid(child, nullptr, ended ? 0 : WNOHANG) != child && std::chrono::steady_clock::now() < patience)
+    poll(nullptr, 0, 2);
   if (!ended || bytes.empty() || bytes.back() != complete) return std::nullopt;
   bytes.pop_back();
   return bytes;

@@ -77,10 +77,16 @@ bool is_stopped(pid_t pid) {
   return state.starts_with('T') || state.starts_with('t');
 }
 
+/// Not more than this: the process chooses where the kernel finds the text, which may be all of its memory (PR_SET_MM).
 std::vector<std::string> command_of(pid_t pid) {
+  constexpr std::size_t longest = 1 << 16, most_words = 4096;
   std::ifstream in(fmt::format("/proc/{}/cmdline", pid));
+  std::string text(longest, '\0');
+  in.read(text.data(), longest);
+  text.resize(static_cast<std::size_t>(in.gcount()));
   std::vector<std::string> words;
-  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+  std::istringstream parts(text);
+  for (std::string word; words.size() < most_words && std::getline(parts, word, '\0');) words.push_back(word);
   if (words.empty()) words.push_back(name_of_process(pid));
   return words;
 }

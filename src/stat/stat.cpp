@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -159,6 +161,27 @@ class ending {
   int status_ = 0;
 };
 
+/// Writes the heartbeat several times a second, whatever else this process does: a sample of a large process or names for a deadlock
+/// may take seconds. The thread touches nothing but the record, so that children may be forked meanwhile.
+class beating {
+ public:
+  explicit beating(record_file& file) : thread_([this, &file] { run(file); }) {}
+  beating(const beating&) = delete;
+  beating& operator=(const beating&) = delete;
+  ~beating() {
+    over_ = true;
+    thread_.join();
+  }
+
+ private:
+  void run(record_file& file) const {
+    for (; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(100))) file.beat();
+  }
+
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+};
+
 struct running_process {
   pid_t pid;
   std::vector<std::string> command;
@@ -290,12 +313,13 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   sample_timer timer(watch_);
   const foreign_cpu others;
   const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
+  auto heart = std::make_optional<beating>(file_);
   while (!p.watch.has_ended() && !is_over(limit) && file_.given_up() == record::given_up::no) {
-    file_.beat();
     if (timer.is_due()) timer.sample();
     if (end.comes_within(timer.left(limit))) break;
   }
   end_recording();
+  heart.reset();
   if (file_.given_up() == record::given_up::for_silence) {
     report_error("stat: process {} has ended the recording and freed it, because this command did not run for 10 s",
                  pid_);

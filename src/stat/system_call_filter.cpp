@@ -33,6 +33,7 @@ constexpr std::uint32_t architecture = AUDIT_ARCH_AARCH64;
 constexpr std::uint64_t descriptor = 64, address = 0x7f0000000000, size = 54 << 20;
 constexpr system_call calls[] = {
     {"memfd_create", SYS_memfd_create, {address, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0}},
+    {"memfd_create", SYS_memfd_create, {address, MFD_CLOEXEC | MFD_ALLOW_SEALING | 8U /* no exec */, 0, 0, 0, 0}},
     {"ftruncate", SYS_ftruncate, {descriptor, size, 0, 0, 0, 0}},
     {"fcntl", SYS_fcntl, {descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, 0, 0}},
     {"mmap", SYS_mmap, {0, size, PROT_NONE, MAP_SHARED, descriptor, 0}},

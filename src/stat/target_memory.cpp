@@ -1,6 +1,8 @@
 #include "stat/target_memory.hpp"
 
-#include <sys/uio.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,16 +11,17 @@
 
 namespace usher::cli::stat {
 
+target_memory::target_memory(pid_t pid)
+    : file_(open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDWR | O_CLOEXEC)), error_(file_.is_open() ? 0 : errno) {}
+
 bool target_memory::read(std::uint64_t at, void* to, std::size_t size) const {
-  const iovec local{to, size}, remote{reinterpret_cast<void*>(at), size};
-  const ssize_t n = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+  const ssize_t n = pread(file_.get(), to, size, static_cast<off_t>(at));
   if (n >= 0 && n != static_cast<ssize_t>(size)) errno = EFAULT;
   return n == static_cast<ssize_t>(size);
 }
 
 bool target_memory::write(std::uint64_t at, const void* from, std::size_t size) const {
-  const iovec local{const_cast<void*>(from), size}, remote{reinterpret_cast<void*>(at), size};
-  const ssize_t n = process_vm_writev(pid_, &local, 1, &remote, 1, 0);
+  const ssize_t n = pwrite(file_.get(), from, size, static_cast<off_t>(at));
   if (n >= 0 && n != static_cast<ssize_t>(size)) errno = EFAULT;
   return n == static_cast<ssize_t>(size);
 }

@@ -1,5 +1,8 @@
-// The memory of another process, by process_vm_readv and process_vm_writev. The process may change it at any time, may
-// unmap it, and may have forged it: what is read is a copy, to be checked before it is used.
+// The memory of another process, by /proc/PID/mem. The process may change it at any time, may unmap it, and may have forged
+// it: what is read is a copy, to be checked before it is used.
+//
+// The file stays that of the memory which the process has when it is opened. After an exec, or when the number belongs to another
+// process, nothing can be read or written: an attacker cannot have the observer write into a program with more rights.
 #pragma once
 
 #include <sys/types.h>
@@ -8,13 +11,16 @@
 #include <cstdint>
 #include <optional>
 
+#include "cli/process/owned_descriptor.hpp"
 #include "cli/process/running_process.hpp"
 
 namespace usher::cli::stat {
 
 class target_memory {
  public:
-  explicit target_memory(pid_t pid) : pid_(pid) {}
+  explicit target_memory(pid_t pid);
+  /// Why it could not be opened; 0: it is open.
+  int error() const { return error_; }
 
   /// All of these bytes, or false with errno.
   bool read(std::uint64_t at, void* to, std::size_t size) const;
@@ -29,7 +35,8 @@ class target_memory {
   std::optional<std::uint64_t> find(const loaded_library& in, const char* magic) const;
 
  private:
-  pid_t pid_;
+  owned_descriptor file_;
+  int error_;
 };
 
 }  // namespace usher::cli::stat

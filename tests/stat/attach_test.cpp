@@ -206,5 +206,32 @@ TEST(TargetMemory, WhatIsNotMappedIsAnError) {
   EXPECT_TRUE(own.read(reinterpret_cast<std::uint64_t>(needle), word));
 }
 
+/// An attacker may exec a program with more rights while it is attached to: nothing may be written there.
+TEST(TargetMemory, AfterAnExecNothingIsWritten) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char c;
+    if (read(ends[0], &c, 1) == 1) execl("/bin/sleep", "sleep", "60", nullptr);
+    _exit(1);
+  }
+  close(ends[0]);
+  const target_memory memory(child);
+  ASSERT_EQ(memory.error(), 0);
+  std::uint64_t word = 0;
+  const auto at = reinterpret_cast<std::uint64_t>(haystack);
+  EXPECT_TRUE(memory.read(at, word));
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  while (memory.read(at, word)) usleep(1000);  // until the exec
+  EXPECT_FALSE(memory.write(at, &word, sizeof word));
+  loaded_library in;
+  in.data = {{at, at + 4096}};
+  EXPECT_FALSE(memory.find(in, needle));
+  close(ends[1]);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
 }  // namespace
 }  // namespace usher::cli::stat

@@ -247,6 +247,16 @@ class Filters(Attach):
 
 
 class Hostile(Attach):
+    def test_a_limit_on_the_size_of_files(self):
+        """ftruncate() beyond it would end the process by SIGXFSZ."""
+        with Program(around=("prlimit", "--fsize=1000000", "env")) as program:
+            self.assert_refused(self.stat(program.pid), "ulimit -f")
+            self.assertTrue(program.is_alive())
+
+    def test_a_huge_command_line(self):
+        with Program("idle", *["x" * 1000] * 200) as program:
+            self.assertEqual(self.stat(program.pid).returncode, 0)
+
     def test_a_record_full_of_random_words(self):
         for lock in ("pthread", "loiter"):
             with self.subTest(lock=lock), Program("scribbles", lock=lock) as program:
@@ -290,6 +300,11 @@ class Namespaces(Attach):
             row = self.assert_recorded(report)
             tids = {int(tid) for tid in os.listdir(f"/proc/{program.pid}/task")}
             self.assertTrue({one["tid"] for one in row["threads"]} <= tids, (row["threads"], tids))
+
+    @unittest.skipUnless(usable("unshare", "--time", "--fork", "true"), "unshare is not permitted here")
+    def test_another_time_namespace(self):
+        with Program(around=("unshare", "--time", "--fork")) as program:
+            self.assert_refused(self.stat(program.pid), "another time namespace")
 
     @unittest.skipUnless(usable("unshare", "--user", "--map-root-user", "--mount", "true"), "unshare is not permitted here")
     def test_a_link_to_a_folder_of_root(self):
