@@ -186,12 +186,16 @@ struct alignas(128) object {
   word32 most_waiting;  ///< threads at once
   word32 timeouts;
   word32 detail;  ///< + 1; 0: none
-  word32 herd;    ///< condition: the most that one broadcast has woken
+  word32 herd;    ///< condition: the most that one broadcast has woken. Mutex: how many holds were timed
 
   static constexpr std::uint64_t vacant = 1;
   static constexpr std::uint64_t not_timed = 2;  ///< in `hold_begin`: others wait, but this hold is not of the sample
 };
 static_assert(sizeof(object) == 128);
+
+/// Calls that come by the million and change nothing, a failed trylock and a signal without a waiter, are counted roughly:
+/// after the first `counted_exactly` of an object, one in `roughly`, at random, stands for that many.
+inline constexpr std::uint32_t counted_exactly = 4096, roughly = 16;  // chosen
 
 /// An object's key: 48 bits of its address, and above them the process's slot + 1.
 constexpr std::uint64_t key_of(std::uint32_t process, std::uint64_t address) {

@@ -140,14 +140,18 @@ int recorded_lock(pthread_mutex_t* m) {
 }
 
 int recorded_trylock(pthread_mutex_t* m) {
-  const int result = unrecorded().trylock(m);
   recorded_thread* const me = recorded_self();
-  if (me == nullptr) return result;
+  if (me == nullptr) [[unlikely]]
+    return unrecorded().trylock(m);
+  // Found before the mutex is locked, so that it is not held longer; and without a look at the kind, which is on the
+  // holder's cache line.
+  record::object* o = me->find_at_once(m);
+  const int result = selected_calls.trylock(m);
   if (is_acquired(result)) {
-    if (record::object* const o = entry_of(*me, m, USHER_CALLER)) hold_begins(*me, *o);
+    if (o == nullptr || is_another(*o, record::kind::mutex)) [[unlikely]]
+      o = find_or_make(*me, m, USHER_CALLER);
+    if (o != nullptr) hold_begins(*me, *o);
   } else if (result == EBUSY) {
-    // Without a look at the kind, which is on the holder's cache line.
-    record::object* o = me->find(m);
     if (o == nullptr) o = find_or_make(*me, m, USHER_CALLER);
     if (o == nullptr) return result;
     record::detail* const d = detail_of(*me, *o);
@@ -355,6 +359,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
       held /= 2, holds /= 2;  // the mean stays
     o.held.store(held, std::memory_order_relaxed);
     o.holds.store(holds + stands_for, std::memory_order_relaxed);
+    o.herd.store(o.herd.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     std::uint64_t apart = hold;
     if (record::detail* const d = existing_detail(me, o)) {
       record::word32& bucket = d->holds[record::duration_buckets::of(hold) / 2];

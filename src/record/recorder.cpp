@@ -297,7 +297,11 @@ void end_object(recorded_thread& me, record::object& o) {
   add(sum->timeouts, o.timeouts.exchange(0, std::memory_order_relaxed));
   raise_to(sum->longest, o.longest.exchange(0, std::memory_order_relaxed));
   raise_to(sum->most_waiting, o.most_waiting.exchange(0, std::memory_order_relaxed));
-  raise_to(sum->herd, o.herd.exchange(0, std::memory_order_relaxed));
+  const std::uint32_t herd = o.herd.exchange(0, std::memory_order_relaxed);
+  if (kind == record::kind::mutex)
+    add(sum->herd, herd);
+  else
+    raise_to(sum->herd, herd);
   sum->flags.fetch_or(flags & record::any_wait_hidden, std::memory_order_relaxed);
   // The page of histograms stays with the entry, for its next object.
   if (record::detail* const from = existing_detail(me, o))

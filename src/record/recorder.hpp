@@ -202,20 +202,18 @@ inline void add(record::word64& w, std::uint64_t n) {
 inline void add(record::word32& w, std::uint32_t n) {
   w.fetch_add(n, std::memory_order_relaxed);
 }
-/// Calls that come by the million and change nothing (a failed trylock, a signal without a waiter) are counted roughly:
-/// after the first `counted_exactly` of an object, one in `roughly` stands for that many, since each addition takes the
-/// cache line from the other threads. Returns what is to be added to `count`.
-inline constexpr std::uint32_t roughly = 16, counted_exactly = 4096;  // chosen
+/// For calls that are counted roughly (record::roughly), since each addition takes the cache line from the other threads.
+/// Returns what is to be added to `count`.
 inline std::uint32_t roughly_one(recorded_thread& me, const record::word64& count) {
-  if (count.load(std::memory_order_relaxed) < counted_exactly) return 1;
+  if (count.load(std::memory_order_relaxed) < record::counted_exactly) return 1;
   if (me.until_counted != 0) {
     me.until_counted--;
     return 0;
   }
   // 0 … 30 at random, the mean is 15: so that the sample does not follow a period of the program.
   me.random = me.random * 1664525 + 1013904223;
-  me.until_counted = ((me.random >> 24) * (2 * roughly - 1)) >> 8;
-  return roughly;
+  me.until_counted = ((me.random >> 24) * (2 * record::roughly - 1)) >> 8;
+  return record::roughly;
 }
 inline void count_roughly(recorded_thread& me, record::word64& count) {
   if (const std::uint32_t n = roughly_one(me, count); n != 0) add(count, n);

@@ -39,9 +39,13 @@ std::optional<std::string> in_child(const std::function<std::string()>& work, st
   const auto until = std::chrono::steady_clock::now() + limit;
   std::string bytes;
   bool ended = child < 0;
-  while (!ended && std::chrono::steady_clock::now() < until && !interrupted()) {
+  while (!ended) {
     pollfd p{ends[0], POLLIN, 0};
-    if (poll(&p, 1, 5) <= 0) continue;
+    // What is there is read, also if this process was stopped until after the limit.
+    if (poll(&p, 1, 5) <= 0) {
+      if (std::chrono::steady_clock::now() >= until || interrupted()) break;
+      continue;
+    }
     char buffer[4096];
     const ssize_t n = read(ends[0], buffer, sizeof buffer);
     ended = n == 0 || (n < 0 && errno != EINTR);

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "cli/text/utf8.hpp"
+#include "record/format.hpp"
 #include "stat/quantities.hpp"
 
 namespace usher::cli::stat {
@@ -108,6 +109,7 @@ void add(json& j, kind what, const counts& c) {
       j["holding"] = json_of(c.holding);
       if (c.holding.longest == 0) j["holding"]["longest"] = nullptr;  // not recorded without a waiter
       j["holding"]["exact"] = c.holding_is_exact;
+      j["holding"]["timed"] = c.holds_timed;
     }
     j["held_share"] = or_null(c.held_share);
     j["ways"] = nullptr;
@@ -206,6 +208,8 @@ nlohmann::ordered_json as_json(const report& r) {
               {"deadlocks", std::move(deadlocks)},
               {"attached", json_of(r.attached)},
               {"others_cpu_share", or_null(r.others_cpu_share)},
+              // Of `failed_tries` of mutexes and semaphores, and of `unheard` signals, by object.
+              {"counting", {{"exact_up_to", record::counted_exactly}, {"then_one_in", record::roughly}}},
               {"remarks", std::move(remarks)},
               {"rows", std::move(rows)}};
   if (r.pid.own != 0) all["own_pid"] = r.pid.own;

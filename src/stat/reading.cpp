@@ -37,8 +37,9 @@ struct thread_sum {
 /// Sums of one object or of several, in ticks unless another unit is given.
 struct tally {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
-  std::uint64_t held = 0, holds = 0, longest_hold = 0;  ///< of the timed holds that have ended
-  double held_in_all = 0;                               ///< seconds, of all holds
+  /// Of the timed holds that have ended. `holds` is the number for which they stand, `timed` their own.
+  std::uint64_t held = 0, holds = 0, timed = 0, longest_hold = 0;
+  double held_in_all = 0;  ///< seconds, of all holds
   std::optional<double> held_share;
   bool holding_known = false, holding_exact = true;
   std::uint32_t most_waiting = 0, still_waiting = 0, herd = 0;
@@ -56,6 +57,7 @@ struct tally {
     longest = std::max(longest, t.longest);
     held += t.held;
     holds += t.holds;
+    timed += t.timed;
     longest_hold = std::max(longest_hold, t.longest_hold);
     held_in_all += t.held_in_all;
     if (t.held_share) held_share = std::max(held_share.value_or(0), *t.held_share);
@@ -406,7 +408,10 @@ tally reader::tally_of(std::uint32_t object) {
   t.waits = t.contended + (what == kind::condition ? 0 : t.timeouts);
   t.signals = get(o.signals);
   t.unheard = get(o.unheard);
-  t.herd = get(o.herd);
+  if (what == kind::mutex)
+    t.timed = get(o.herd);
+  else
+    t.herd = get(o.herd);
   t.hidden = (get(o.flags) & record::any_wait_hidden) != 0;
   add_detail(t, object, o);
   if (what != kind::condition) add_unfinished(t, object, o, end);
@@ -434,6 +439,7 @@ counts reader::as_counts(const tally& t, kind what) const {
     c.holding.median = in_seconds(percentile_of(t.hold_sizes, 2, 0.5, t.longest_hold));
     c.holding.p99 = in_seconds(percentile_of(t.hold_sizes, 2, 0.99, t.longest_hold));
     c.holding_is_exact = t.holding_exact;
+    c.holds_timed = t.timed;
     if (t.held_share) c.held_share = *t.held_share;
   }
   c.most_waiting = t.most_waiting;

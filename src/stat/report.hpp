@@ -93,6 +93,7 @@ struct counts {
   durations waiting;               ///< mutex, semaphore: for it. Condition: from a signal until the waiter runs
   durations holding;               ///< mutex: of the timed holds; `total` is scaled up to all holds
   bool holding_is_exact = false;   ///< each hold was timed
+  std::uint64_t holds_timed = 0;   ///< how many were; those of `holding` include the holds for which they stand
   /// Hold time relative to the time of its process; for a row, of the object with the largest share. nullopt: not known
   std::optional<double> held_share;
   std::uint32_t most_waiting = 0;

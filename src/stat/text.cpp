@@ -12,6 +12,7 @@
 #include "cli/text/utf8.hpp"
 #include "cli/text/words.hpp"
 #include "cli/text/wrap.hpp"
+#include "record/format.hpp"
 #include "stat/quantities.hpp"
 #include "stat/rules.hpp"
 
@@ -227,6 +228,14 @@ std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_vi
   return text;
 }
 
+/// A count that is rough where it is large.
+std::string rough_count(std::uint64_t n) {
+  return (n > record::counted_exactly ? "about " : "") + exact_count(n);
+}
+std::string rate_text(std::uint64_t n) {
+  return n > record::counted_exactly ? fmt::format(" (1 of {} counted)", record::roughly) : "";
+}
+
 std::string durations_text(const durations& d, std::string_view what) {
   return fmt::format("{} {} in all; median {}, 99 % {}, longest {}", what, time_text(d.total), optional_time(d.median),
                      optional_time(d.p99), d.longest > 0 ? time_text(d.longest) : unknown_text);
@@ -247,14 +256,17 @@ std::string counts_text(kind what, const counts& c) {
   if (what == kind::condition) {
     line(fmt::format("{}, {} ended by a signal{}{}", with_noun(c.acquisitions, "wait"), exact_count(c.woken),
                      some(c.timeouts, "by time"), some(c.still_waiting, "still waiting")));
-    line(fmt::format("{} and broadcasts, {} without a waiter{}", with_noun(c.signals, "signal"), exact_count(c.unheard),
+    line(fmt::format("{} and broadcasts, {} without a waiter{}", with_noun(c.signals, "signal"),
+                     rough_count(c.unheard) + rate_text(c.unheard),
                      c.herd > 1 ? fmt::format("; one woke {}", with_noun(c.herd, "thread")) : ""));
     line(durations_text(c.waiting, "from signal to running"));
   } else {
     line(fmt::format("{}, {} contended{}{}{}", with_noun(c.acquisitions, "acquisition"),
                      c.waiting_is_hidden ? exact_count(c.contended) + " or more" : exact_count(c.contended),
-                     some(c.failed_tries, "failed trylocks"), some(c.timeouts, "given up in time"),
-                     what == kind::semaphore ? some(c.signals, "posts") : ""));
+                     c.failed_tries == 0 ? ""
+                                         : fmt::format("; {} failed trylocks{}", rough_count(c.failed_tries),
+                                                       rate_text(c.failed_tries)),
+                     some(c.timeouts, "given up in time"), what == kind::semaphore ? some(c.signals, "posts") : ""));
     line(durations_text(c.waiting, "waited") +
          (c.most_waiting > 0 ? fmt::format("; {} at once", with_noun(c.most_waiting, "thread")) : "") +
          some(c.still_waiting, "still waiting"));
@@ -264,7 +276,10 @@ std::string counts_text(kind what, const counts& c) {
                      exact_count(c.ways->sleeps), with_noun(c.ways->grants, "hand-over")));
   if (what == kind::mutex && c.holding.count != 0)
     line(durations_text(c.holding, c.holding_is_exact ? "held" : "held about") +
-         (c.holding_is_exact ? "" : fmt::format(" ({} timed)", with_noun(c.holding.count, "hold"))));
+         (c.holding_is_exact || c.holds_timed == 0
+              ? ""
+              : fmt::format(" (1 of {} holds timed)",
+                            exact_count(std::max<std::uint64_t>(1, c.acquisitions / c.holds_timed)))));
   if (!c.threads.empty() && c.waiting.total > 0) {
     std::string threads;
     for (std::size_t i = 0; i < std::min(c.threads.size(), threads_shown); i++)

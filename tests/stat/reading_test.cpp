@@ -317,6 +317,8 @@ TEST_F(reading, waiting_for_a_condition_is_not_waiting_for_a_lock) {
 TEST_F(reading, what_words_mean_by_kind) {
   const std::uint32_t m = mutex(0x1000, 9), x = made.object(kind::semaphore, 0x2000);
   made.at(m).signals = 2;
+  made.at(m).herd = 5;
+  made.at(m).holds = 9;
   made.at(m).timeouts = 3;
   made.at(m).waited = 3 * ms;
   made.at(x).acquisitions = 8;
@@ -324,6 +326,8 @@ TEST_F(reading, what_words_mean_by_kind) {
   made.at(x).unheard = 6;
   const report r = read();
   EXPECT_EQ(r.rows[0].seen.failed_tries, 2u);
+  EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // not a herd
+  EXPECT_EQ(r.rows[0].seen.herd, 0u);
   EXPECT_EQ(r.rows[0].seen.timeouts, 3u);
   EXPECT_EQ(r.rows[0].seen.waiting.count, 3u);
   EXPECT_EQ(r.rows[1].seen.signals, 7u);

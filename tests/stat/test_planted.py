@@ -178,6 +178,22 @@ class Conditions(Planted):
                                   acquisitions=own["heard"] + own["timeouts"])
                 self.assert_first_line(row["waiters"], "wait for signal")
 
+    def test_calls_in_vain_by_the_million(self):
+        """Counted roughly, and said to be; acquisitions beside them exactly."""
+        run = self.stat("many-in-vain")
+        tried, signalled = run.row("vain_mutex"), run.row("vain_condition")
+        self.assert_exact(tried, acquisitions=run.own["vain_mutex"]["acquisitions"])
+        rate = run.report["counting"]["then_one_in"]
+        self.assertGreater(rate, 1)
+        for counted, own in ((tried["failed_tries"], run.own["vain_mutex"]["failed"]),
+                             (signalled["unheard"], run.own["vain_condition"]["unheard"])):
+            # Some 12,000 numbers between 1 and 31, whose mean is 16, are known to 0.5 %.
+            self.assertAlmostEqual(counted / own, 1, delta=0.05)
+        self.assertEqual(signalled["signals"], signalled["unheard"])
+        timed = tried["holding"]["timed"]
+        self.assertGreater(timed, 1000)
+        self.assertLess(timed, tried["acquisitions"])
+
     def test_two_signals_for_one_waiter(self):
         for lock in BOTH:
             with self.subTest(lock=lock):

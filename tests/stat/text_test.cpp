@@ -52,6 +52,7 @@ report sample() {
   c.held_share = 0.93;
   c.most_waiting = 7;
   c.still_waiting = 1;
+  c.holds_timed = 333'666;
   c.failed_tries = 12;
   c.timeouts = 3;
   for (int i = 0; i < 9; i++) c.threads.push_back({1000 + i, 100, 25.0 / 9});
@@ -208,6 +209,15 @@ TEST(text, stacks_under_the_hottest) {
   EXPECT_FALSE(has(text, "\ncredits\n"));
 }
 
+TEST(text, counts_that_are_rough_say_so) {
+  report r = sample();
+  judge(r);
+  r.rows[0].seen.failed_tries = 5000;
+  const std::string text = as_text(r, {10, true});
+  EXPECT_TRUE(has(flat(text), flat("; about 5,000 failed trylocks (1 of 16 counted);"))) << text;
+  EXPECT_TRUE(has(flat(text), flat("110 signals and broadcasts, 10 without a waiter;"))) << text;
+}
+
 TEST(text, details) {
   report r = sample();
   judge(r);
@@ -219,7 +229,7 @@ TEST(text, details) {
                            "1 still waiting",
                            "std::mutex::unlock std_mutex.h:118 (inlined) Table::insert",
                            "held about 9.30 s in all",
-                           "(123,456 holds timed)",
+                           "(1 of 37 holds timed)",
                            "LWSS 5.2, MTTR 4, Gini 0.12, RSTDDEV 0.34",
                            "1000 (11 %)",
                            "and others",

@@ -104,6 +104,35 @@ void signals() {
   signal_figures.say("timeouts", gave_up);
 }
 
+// -- calls in vain that come by the million, of two objects in turn, so that a sample by number would find one of them --
+
+namespace {
+pthread_mutex_t vain_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t vain_condition = PTHREAD_COND_INITIALIZER;
+tally vain_mutex_figures("vain_mutex"), vain_condition_figures("vain_condition");
+constexpr int in_vain = 100'000;
+}  // namespace
+
+void many_in_vain() {
+  pthread_mutex_lock(&vain_mutex);
+  in_threads(2, [](int) {
+    for (int i = 0; i < in_vain; ++i) {
+      pthread_mutex_trylock(&vain_mutex);
+      pthread_cond_signal(&vain_condition);
+    }
+  });
+  pthread_mutex_unlock(&vain_mutex);
+  in_threads(2, [](int) {
+    for (int i = 0; i < in_vain; ++i) {
+      pthread_mutex_lock(&vain_mutex);
+      pthread_mutex_unlock(&vain_mutex);
+    }
+  });
+  vain_mutex_figures.say("failed", 2 * in_vain);
+  vain_mutex_figures.say("acquisitions", 1 + 2 * in_vain);
+  vain_condition_figures.say("unheard", 2 * in_vain);
+}
+
 // -- two signals for one waiter: the second finds no waiter --
 
 namespace {

@@ -158,6 +158,7 @@ int main(int count, char** arguments) {
       {"herd", herd},
       {"signals", signals},
       {"signalled-twice", signalled_twice},
+      {"many-in-vain", many_in_vain},
       {"left-in-haste", left_in_haste},
       {"credits", credits},
       {"semaphore-mutex", semaphore_mutex},
