@@ -620,7 +620,7 @@ class Try(Refusals, unittest.TestCase):
                             "<&>", b"\xff\x01")
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         root, title, words = self.svg(chart)
-        self.assertEqual((root.get("width"), title), ("800px", f"rate: {program} '<&>' '? '"))
+        self.assertEqual((root.get("width"), title), ("800px", f"rate: {program} '<&>' $'?\\001'"))
         self.assertRegex(words, r"(?m)^mcs: 1\.50 \(95 % 1\.50–1\.50\), better$")
         self.assertRegex(words, r"(?m)^ticket: 1\.00 .*no different")
         self.assertRegex(words, r"(?m)^[0-9]+ CPUs?|, [0-9]+ CPUs?$")
