@@ -145,9 +145,25 @@ struct alignas(128) thread_slot {
   word64 since;                ///< ticks
   word64 caller;               ///< return address of the waiting call
   word32 over;                 ///< 1, by the launcher: the thread has ended
+  /// Acquisitions of mutexes that are counted here (record::counted_by_threads), each as one_counted, with the object + 1
+  /// in the bits below. The place is that of counted_at(). A count that has to make room is added to the object's `unheard`.
+  alignas(64) word64 counts[8];
 };
+inline constexpr std::uint64_t one_counted = 1 << 24;
+inline constexpr std::uint32_t counted_at(std::uint64_t address) {
+  return std::uint32_t(address >> 6 ^ address >> 9) & 7;
+}
 
 enum class kind : std::uint8_t { none, mutex, condition, semaphore };
+
+/// In object::depth_and_kind, above the kind and below the depth.
+enum mutex_attributes : std::uint32_t {
+  recursive = 1 << 8,
+  /// Locked so often that each thread counts its acquisitions in its own slot, and writes this entry only for a sample.
+  counted_by_threads = 1 << 9,
+  /// Was unlocked by another thread than its holder: it is not counted by threads.
+  changes_hands = 1 << 10,
+};
 
 /// In object::flags.
 enum object_flags : std::uint32_t {
@@ -182,7 +198,7 @@ struct alignas(128) object {
   word64 contended;  ///< acquisitions after a wait; condition: waits that a signal ended
   word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
   word64 signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: failed trylocks, if it has no detail
-  word64 unheard;  ///< condition: signals and broadcasts without a waiter
+  word64 unheard;  ///< condition: signals and broadcasts without a waiter. Mutex: acquisitions that threads had counted
   word32 most_waiting;  ///< threads at once
   word32 timeouts;
   word32 detail;  ///< + 1; 0: none

@@ -74,7 +74,8 @@ void come_back(waiting& w, int result) {
   const std::uint64_t ticks = w.wait.finish();
   recorded_thread& me = w.me;
   record::object& o = w.condition;
-  if (w.mutex != nullptr && w.mutex->owner.load(std::memory_order_relaxed) != me.name) {
+  if (w.mutex != nullptr && w.mutex->owner.load(std::memory_order_relaxed) != me.name &&
+      me.light_mutex != w.call.mutex) {
     // The C library has locked it, or an unlock has handed it over: no recorded lock call.
     if (selected().passes_through) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
     hold_begins(me, *w.mutex);

@@ -55,7 +55,8 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
 
 /// Locks a mutex that was not free, by `lock`, and records the wait.
 template <class F>
-[[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, F lock, std::uint64_t caller) {
+[[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, F lock,
+                               std::uint64_t caller) {
   if (has_ended(*me.of)) {
     end_recording(*me.of);
     return lock();
@@ -69,7 +70,7 @@ template <class F>
   if (!selected().passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
-    hold_begins(me, o);
+    hold_begins_any(me, o, m);
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
     // finish() has taken this wait off the waiters' sum: the holder's sum at the beginning must lose it, too.
@@ -81,7 +82,7 @@ template <class F>
 /// Whether the mutex is free for certain: the process has one thread, and the mutex is not process-shared.
 [[gnu::noinline]] bool is_free(recorded_thread& me, const record::object& o, pthread_mutex_t* m) {
   me.is_alone = has_one_thread();
-  return me.is_alone && o.owner.load(std::memory_order_relaxed) == 0 &&
+  return me.is_alone && o.owner.load(std::memory_order_relaxed) == 0 && me.light_mutex != m &&
          !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
@@ -93,10 +94,10 @@ int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   if (o == nullptr) return lock();
   const int result = unrecorded().trylock(m);
   if (is_acquired(result)) {
-    hold_begins(*me, *o);
+    hold_begins_any(*me, *o, m);
     return result;
   }
-  return result != EBUSY ? result : wait_for(*me, *o, lock, caller);
+  return result != EBUSY ? result : wait_for(*me, *o, m, lock, caller);
 }
 
 /// Whether the mutex refuses an unlock by a thread that does not have it.
@@ -115,8 +116,8 @@ namespace {
                                 std::uint64_t caller) {
   if (result == EBUSY)
     return wait_for(
-        me, o, [m] { return unrecorded().lock(m); }, caller);
-  if (is_acquired(result)) hold_begins(me, o);
+        me, o, m, [m] { return unrecorded().lock(m); }, caller);
+  if (is_acquired(result)) hold_begins_any(me, o, m);
   return result;
 }
 
@@ -133,7 +134,7 @@ int recorded_lock(pthread_mutex_t* m) {
   const bool directly = me->is_alone && is_free(*me, *o, m);
   const int result = directly ? selected_calls.lock(m) : selected_calls.trylock(m);
   if (result == 0) [[likely]] {
-    hold_begins(*me, *o);
+    hold_begins_any(*me, *o, m);
     return 0;
   }
   return lock_busy(*me, *o, m, result, USHER_CALLER);
@@ -150,7 +151,7 @@ int recorded_trylock(pthread_mutex_t* m) {
   if (is_acquired(result)) {
     if (o == nullptr || is_another(*o, record::kind::mutex)) [[unlikely]]
       o = find_or_make(*me, m, USHER_CALLER);
-    if (o != nullptr) hold_begins(*me, *o);
+    if (o != nullptr) hold_begins_any(*me, *o, m);
   } else if (result == EBUSY) {
     if (o == nullptr) o = find_or_make(*me, m, USHER_CALLER);
     if (o == nullptr) return result;
@@ -193,6 +194,7 @@ bool is_plain(const record::object& o) {
   recorded_thread* const me = recorded_self();
   record::object* const o = me != nullptr ? me->find(m) : nullptr;
   if (o == nullptr) return unrecorded().unlock(m);
+  if (light_hold_ends(*me, m)) return unrecorded().unlock(m);
   const std::uint32_t owner = o->owner.load(std::memory_order_relaxed),
                       depth = o->depth_and_kind.load(std::memory_order_relaxed);
   if (owner == me->name && depth >= one_deeper) {
@@ -200,6 +202,9 @@ bool is_plain(const record::object& o) {
   } else if (owner == me->name) {
     if (!is_plain(*o)) return unlock_timed(*me, *o, m);
     o->owner.store(0, std::memory_order_relaxed);
+  } else if (owner == 0 && (depth & record::counted_by_threads) != 0 && !needs_owner_to_unlock(m)) {
+    // Ends another thread's light hold, of which that thread does not know. The mutex has no more of them.
+    o->depth_and_kind.store((depth & ~record::counted_by_threads) | record::changes_hands, std::memory_order_relaxed);
   } else if (owner != 0 && !needs_owner_to_unlock(m)) {
     // Ends another thread's hold, which most kinds allow. It is not charged: its holder has no call chain here. The
     // fields are written before the unlock, because the same thread may be the next holder.
@@ -215,6 +220,7 @@ int recorded_unlock(pthread_mutex_t* m) {
   recorded_thread& me = this_thread;
   if (!is_current(me)) [[unlikely]]
     return unlock_otherwise(m);
+  if (light_hold_ends(me, m)) return selected_calls.unlock(m);
   record::object* const o = me.find_at_once(m);
   if (o == nullptr || o->owner.load(std::memory_order_relaxed) != me.name ||
       o->depth_and_kind.load(std::memory_order_relaxed) >= one_deeper) [[unlikely]]
@@ -232,7 +238,7 @@ int recorded_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attribute
   record::object* const o = begin_initialised(m, record::kind::mutex, recursive);
   // A static mutex keeps its entry, but may be of another kind now.
   if (o != nullptr)
-    o->depth_and_kind.store((recursive ? recursive_kind : 0) | std::uint32_t(record::kind::mutex),
+    o->depth_and_kind.store((recursive ? std::uint32_t(record::recursive) : 0) | std::uint32_t(record::kind::mutex),
                             std::memory_order_relaxed);
   return 0;
 }
@@ -266,6 +272,19 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
   return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
 }
 
+/// Whether a mutex that is locked at such intervals is counted by the threads.
+bool is_for_threads(const recorded_thread& me, const record::object& o, std::uint64_t least_locked) {
+  return o.acquisitions.load(std::memory_order_relaxed) >= least_locked &&
+         (o.depth_and_kind.load(std::memory_order_relaxed) & record::changes_hands) == 0 &&
+         me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
+}
+/// By the holder.
+void count_by_threads(record::object& o, bool on) {
+  const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
+  const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
+  if (now != before) o.depth_and_kind.store(now, std::memory_order_relaxed);
+}
+
 /// Records the owner in a window of successive owners; opens one from time to time if the mutex is contended.
 void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   record::detail* const detail = existing_detail(me, o);
@@ -289,9 +308,10 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
     r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
     d.windows.store(d.windows.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     d.window.store(w, std::memory_order_relaxed);
-    // From now on each hold is timed (next_interval()). The next timed one stands for those not timed so far.
+    // From now on each hold is recorded and timed (next_interval()). The next timed one stands for those not timed so far.
     const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
                         left = countdown & 0xffff;
+    count_by_threads(o, false);
     if (left > 1) o.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
   }
   record::window& window = r.file.window(w - 1);
@@ -320,15 +340,64 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 
 }  // namespace
 
-// There are two kinds of timed holds. One that begins while others wait counts as one or as beside_waiters(); any other
-// counts as all such holds since the last timed one. Bit 0 of hold_begin is set for the first kind, bit 1 if it counts as
-// more than one.
+void count_other(recorded_thread& me, record::word64& there, const record::object& o) {
+  add_counted(*me.of, there.exchange(record::one_counted | (me.index(o) + 1), std::memory_order_relaxed));
+}
+
+bool hold_begins_beside_light(recorded_thread& me, record::object& o, const void* mutex) {
+  if (me.light_mutex != mutex || (o.depth_and_kind.load(std::memory_order_relaxed) & record::recursive) == 0)
+    return false;
+  me.light_depth++;
+  return true;
+}
+
+void settle_light_hold(recorded_thread& me) {
+  if (me.light_mutex == nullptr) return;
+  record::object& o = *me.light_object;
+  const std::uint32_t depth = me.light_depth, attributes = o.depth_and_kind.load(std::memory_order_relaxed);
+  forget_light_hold(me);
+  if ((attributes & record::changes_hands) != 0) return;
+  if (depth != 0) o.depth_and_kind.store(attributes + depth * one_deeper, std::memory_order_relaxed);
+  o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
+  o.owner.store(me.name, std::memory_order_relaxed);
+}
+
+void take_sample(recorded_thread& me, record::object& o, record::word64& count) {
+  if (const std::uint64_t counted = count.load(std::memory_order_relaxed);
+      (counted & (record::one_counted - 1)) == me.index(o) + 1) {
+    count.store(me.index(o) + 1, std::memory_order_relaxed);
+    o.acquisitions.store(o.acquisitions.load(std::memory_order_relaxed) + counted / record::one_counted,
+                         std::memory_order_relaxed);
+  }
+  // Ordinary holds of the mutex since its last sample, of threads that had another light hold, are represented, too.
+  const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
+                      left = countdown & 0xffff;
+  const std::uint32_t stands_for = me.light_interval + (all > left ? all - left : 0);
+  o.countdown.store(stands_for << 16 | 1, std::memory_order_relaxed);
+  constexpr std::uint32_t mean =
+      32;  // chosen: as few as beside_waiters() times, and two readings of the clock among 32
+  me.random = me.random * 1664525 + 1013904223;
+  me.light_interval = 1 + ((me.random >> 16) * (2 * mean - 1) >> 16);
+  me.light_left = me.light_interval;
+}
+
+// There are three kinds of timed holds, by bits 0 and 1 of hold_begin. 0: it stands for all that have begun without
+// waiters since the last such one. 1 and 3: it began while others waited, and stands for itself or for beside_waiters().
+// 2: the sample of a mutex that is counted by threads; it stands for as many holds as take_sample() says, whether others
+// wait or not.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed);
   const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
-  if ((waiting & record::waiting_count) != 0) {
+  const bool is_sample =
+      (o.depth_and_kind.load(std::memory_order_relaxed) & record::counted_by_threads) != 0 && (countdown & 0xffff) <= 1;
+  if (is_sample) {
+    if (has_ended(r)) return end_recording(r);
+    const bool is_waited_for = (waiting & record::waiting_count) != 0;
+    o.waited_before.store(is_waited_for ? record::waited_so_far(waiting, now) : 0, std::memory_order_relaxed);
+    o.hold_begin.store((now & ~std::uint64_t{3}) | 2, std::memory_order_relaxed);
+  } else if ((waiting & record::waiting_count) != 0) {
     o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
     const bool is_one = countdown < least_beside_waiters << 16 || (countdown & 0xffff) <= 1;
     o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
@@ -345,7 +414,7 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
 held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks(), begin = o.hold_begin.load(std::memory_order_relaxed);
-  const bool is_beside_waiters = (begin & 1) != 0;
+  const bool is_beside_waiters = (begin & 1) != 0, is_sample = (begin & 3) == 2;
   std::uint32_t stands_for = 1;
   if (begin != 0 && begin != record::object::not_timed) {
     const std::uint64_t hold = now > begin ? now - begin : 0;
@@ -368,13 +437,16 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
         d->longest_hold.store(hold, std::memory_order_relaxed);
       if (!is_beside_waiters) {
         if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before)
-          apart = (now - before) / (stands_for + 1);
+          apart = std::max(apart, (now - before) / (stands_for + 1));
         d->timed_at.store(now, std::memory_order_relaxed);
       }
     }
     if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= far_apart) {
       const std::uint32_t n = next_interval(me, o, apart, now);
       o.countdown.store(n << 16 | n, std::memory_order_relaxed);
+      count_by_threads(o, n > 1 && is_for_threads(me, o, 1 << 14));  // chosen
+    } else if ((begin & 3) == 3 && is_for_threads(me, o, 1 << 16)) {
+      count_by_threads(o, true);  // others always wait for it
     }
   }
   o.hold_begin.store(0, std::memory_order_relaxed);
@@ -386,7 +458,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
     const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
     // Otherwise the difference is negative: a waiter is giving up at this moment.
-    if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters ? stands_for : 1), now);
+    if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters || is_sample ? stands_for : 1), now);
   }
   o.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);

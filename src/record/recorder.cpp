@@ -30,20 +30,23 @@ void copy_text(char (&to)[n], const char* from) {
   for (; i < n - 1 && from[i] != '\0'; i++) to[i] = from[i];
 }
 
-/// The slot + 1 of this incarnation of the process, or 0 if there is no room.
-std::uint32_t own_process(recorder& r, std::uint32_t epoch) {
+/// The slot + 1 of this incarnation of the process, or 0 if there is no room, or if another recording has begun.
+std::uint32_t own_process(recorder& r, std::uint64_t recording, std::uint32_t epoch) {
+  const auto number = std::uint32_t(recording >> recorder_bits);
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
-  if (std::uint32_t(seen >> 32) == epoch) return std::uint32_t(seen);
+  if ((std::uint32_t(seen) >> 16) != (number & 0xffff)) return 0;
+  if (std::uint32_t(seen >> 32) == epoch) return slot_of(seen);
   const std::uint32_t index = r.head->processes.fetch_add(1, std::memory_order_relaxed);
   const bool room = index < r.room().processes && index < 0xfffe;  // an object's key has 16 bits for it
-  const std::uint64_t mine = std::uint64_t{epoch} << 32 | (room ? index + 1 : 0);
-  if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return std::uint32_t(seen);
+  const std::uint64_t mine = process_word(epoch, number, room ? index + 1 : 0);
+  const std::uint32_t parent = slot_of(seen);
+  if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel))
+    return seen >> 16 == mine >> 16 ? slot_of(seen) : 0;
   if (!room) {
     add(r.head->dropped.processes, 1);
     return 0;
   }
   record::process_slot& p = r.file.process(index);
-  const std::uint32_t parent = std::uint32_t(seen);
   p.parent.store(parent, std::memory_order_relaxed);
   p.began.store(r.ticks(), std::memory_order_relaxed);
   const mutex_table& table = selected();
@@ -77,6 +80,7 @@ std::uint32_t own_slot(recorder& r) {
       t.waits[k].store(0, std::memory_order_relaxed);
     }
     t.waits_for.store(0, std::memory_order_relaxed);
+    for (record::word64& w : t.counts) add_counted(r, w.exchange(0, std::memory_order_relaxed));
     return i + 1;
   }
   add(head.dropped.threads, 1);
@@ -166,6 +170,20 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   add(least->waited, ticks);
 }
 
+/// Collects what the threads have counted for the mutex. None of them locks it any more.
+void collect_counts(recorder& r, record::object& o) {
+  const std::uint64_t object = std::uint64_t(&o - r.objects) + 1;
+  const std::uint32_t at = record::counted_at(record::address_of(o.key.load(std::memory_order_relaxed)));
+  const std::uint32_t threads = std::min(r.head->threads.load(std::memory_order_relaxed), r.room().threads);
+  for (std::uint32_t i = 0; i < threads; i++) {
+    record::word64& w = r.file.thread(i).counts[at];
+    std::uint64_t seen = w.load(std::memory_order_relaxed);
+    // The thread may make room for another count at this moment; then it adds this one itself.
+    if ((seen & (record::one_counted - 1)) == object && w.compare_exchange_strong(seen, 0, std::memory_order_relaxed))
+      add_counted(r, seen);
+  }
+}
+
 /// Whether an object lies in a module, whose number is then recorded, as is its user's. The object is in use, and its
 /// user: so the modules are not unloaded meanwhile. Not in line, because a chain is taken next to it.
 [[gnu::noinline]] bool is_in_module(recorded_thread& me, const void* object, std::uint64_t caller,
@@ -185,6 +203,11 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
 }
 
 }  // namespace
+
+void add_counted(recorder& r, std::uint64_t word) {
+  const auto object = std::uint32_t(word & (record::one_counted - 1));
+  if (object - 1 < r.most_objects) add(r.objects[object - 1].unheard, word / record::one_counted);
+}
 
 record::object* recorded_thread::find_further(std::uint64_t key) const {
   std::uint32_t i = record::first_place(key, last_object + 1);
@@ -206,9 +229,15 @@ recorded_thread* begin_thread() {
   const std::uint32_t epoch = native::fork_epoch();
   if (me.recording == recording && me.refused == epoch) return nullptr;
   if (me.recording == recording && is_current(me)) return &me;  // by a signal handler, since recorded_self() looked
-  const std::uint32_t process = own_process(r, epoch);
+  // A signal handler that interrupts this function is not recorded: were the fields those of two recordings, an index of
+  // one could be used in the smaller table of the other. A handler that jumps out leaves its thread unrecorded.
+  if (me.beginning == epoch) return nullptr;
+  std::atomic_ref(me.beginning).store(epoch, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const std::uint32_t process = own_process(r, recording, epoch);
   const std::uint32_t name = process != 0 ? own_slot(r) : 0;
   recorded_thread then;
+  then.beginning = epoch;
   then.recording = recording;
   then.of = &r;
   then.objects = r.objects;
@@ -234,6 +263,8 @@ recorded_thread* begin_thread() {
   me = then;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (name != 0) std::atomic_ref(me.epoch_word).store(std::uint64_t{epoch} << 32 | 4, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::atomic_ref(me.beginning).store(0u, std::memory_order_relaxed);
   errno = saved;
   if (name != 0) return &me;
   add(r.head->calls, 1);
@@ -274,6 +305,7 @@ record::object* begin_anew(recorded_thread& me, record::object& before, const vo
 
 void end_object(recorded_thread& me, record::object& o) {
   const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
+  if (me.light_object == &o) forget_light_hold(me);
   // Woken waiters may still have to return, which a condition variable allows. Then the entry stays, for them and for
   // the next object of this address.
   const bool is_left = (o.waiting.load(std::memory_order_relaxed) & record::waiting_count) == 0;
@@ -284,10 +316,13 @@ void end_object(recorded_thread& me, record::object& o) {
   const auto kind = record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
   record::object* const sum = sum_of_place(me, o, kind);
   if (sum == nullptr) return;  // the entry stays as it is, until its address is used again
+  if (kind == record::kind::mutex) collect_counts(*me.of, o);
   add(sum->owner, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
     const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;  // of a tick, the mean
-    raise_to(sum->hold_begin, std::max(holds, o.acquisitions.load(std::memory_order_relaxed)) * sixteenths >> 4);
+    const std::uint64_t others = kind == record::kind::mutex ? o.unheard.load(std::memory_order_relaxed) : 0;
+    raise_to(sum->hold_begin,
+             std::max(holds, o.acquisitions.load(std::memory_order_relaxed) + others) * sixteenths >> 4);
   }
   for (record::word64 record::object::*w :
        {&record::object::acquisitions, &record::object::held, &record::object::contended, &record::object::waited,
@@ -340,7 +375,7 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
     }
     if (d == no_room) return nullptr;
   }
-  return &me.of->details[d - 1];
+  return existing_detail(me, o);
 }
 
 namespace {
@@ -452,6 +487,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
       epoch_(me.epoch()),
       began_(of_.ticks()) {
   recorder& r = of_;
+  settle_light_hold(me);
   const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);
   raise_to(o.most_waiting, std::uint32_t(before & record::waiting_count) + 1);
   slot_.caller.store(caller, std::memory_order_relaxed);
@@ -479,7 +515,11 @@ bool recorded_wait::is_current() {
 }
 
 void recorded_wait::leave() {
-  object_.waiting.fetch_sub(record::arrival(began_), std::memory_order_relaxed);
+  // Another recording may have begun since is_current(): then the entry is of its file, and has no such waiter.
+  std::uint64_t seen = object_.waiting.load(std::memory_order_relaxed);
+  while ((seen & record::waiting_count) != 0 &&
+         !object_.waiting.compare_exchange_weak(seen, seen - record::arrival(began_), std::memory_order_relaxed)) {
+  }
   slot_.waits_for.store(0, std::memory_order_release);
 }
 

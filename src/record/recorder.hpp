@@ -50,6 +50,15 @@ struct text_place {
   std::uint32_t at, length;
 };
 
+/// The fork epoch, the recording's number modulo 2^16, and the process's slot + 1. The number is there so that a thread that
+/// was delayed since the last recording cannot publish a slot of that one's file.
+constexpr std::uint64_t process_word(std::uint32_t epoch, std::uint32_t recording, std::uint32_t slot) {
+  return std::uint64_t{epoch} << 32 | (recording & 0xffff) << 16 | slot;
+}
+constexpr std::uint32_t slot_of(std::uint64_t process_word) {
+  return std::uint32_t(process_word & 0xffff);
+}
+
 /// The file that this process records into. There is one recorder for each size of the tables, whose addresses and
 /// capacities never change (recording.cpp): `file` to `most_objects`. What changes with each recording is atomic, since
 /// a thread may still be in a call of the last one.
@@ -63,7 +72,7 @@ struct recorder {
   std::atomic<std::uint64_t> ticks_a_ms;
   std::atomic<bool> tsc;
   std::atomic<bool> attached;          ///< by `usher stat -p`: the file is this process's
-  std::atomic<std::uint64_t> process;  ///< fork epoch << 32 | slot + 1
+  std::atomic<std::uint64_t> process;  ///< process_word()
   char command[16];                    ///< as /proc/PID/comm had it at the start; empty: not known
   text_place program_path;             ///< length 0: not known
   found_values<512> modules;           ///< numbers, also of modules that a parent had before a fork. Chosen
@@ -95,7 +104,13 @@ struct alignas(64) recorded_thread {
   bool is_alone = false;          ///< the C library serves the calls, and the process had one thread
 
   std::uint32_t refused = 0;                    ///< the fork epoch in which there was no slot for the thread
+  std::uint32_t beginning = 0;                  ///< the fork epoch while begin_thread() fills these fields in, else 0
   std::uint32_t until_counted = 0, random = 0;  ///< for roughly_one()
+  // The light hold: holding.hpp.
+  const void* light_mutex = nullptr;  ///< null: the thread has none
+  record::object* light_object = nullptr;
+  std::uint32_t light_depth = 0;                     ///< of a recursive mutex: how often it was locked again
+  std::uint32_t light_left = 1, light_interval = 1;  ///< until the next sample; from the last one to the next
   record::thread_slot* slot = nullptr;
   /// Ticks: before, only a long wait, or one for a holder that waits, too, has its chain taken.
   std::uint64_t next_sample = 0;
@@ -185,8 +200,18 @@ record::detail* detail_of(recorded_thread& me, record::object& o);
 /// The same, but null also where the object has none yet.
 inline record::detail* existing_detail(const recorded_thread& me, const record::object& o) {
   const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
-  return at != 0 && at != no_room ? &me.of->details[at - 1] : nullptr;
+  return at - 1 < me.of->room().details ? &me.of->details[at - 1] : nullptr;
 }
+
+/// Forgets the thread's light hold (holding.hpp).
+inline void forget_light_hold(recorded_thread& me) {
+  me.light_mutex = nullptr;
+  me.light_depth = 0;
+}
+/// Makes the thread's light hold, if it has one, an ordinary one, which is not timed.
+void settle_light_hold(recorded_thread& me);
+/// Adds a word of thread_slot::counts to its object's `unheard`.
+void add_counted(recorder& r, std::uint64_t word);
 
 /// Takes the calling thread's call chain. Returns its index + 1, or 0 if there is no room.
 std::uint32_t take_chain(recorded_thread& me);

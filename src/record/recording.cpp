@@ -87,12 +87,12 @@ void begin(recorder& r, bool attached) {
   r.ticks_a_ms.store(head.ticks_a_ms, std::memory_order_relaxed);
   r.tsc.store(head.ticks_are_tsc != 0, std::memory_order_relaxed);
   r.attached.store(attached, std::memory_order_relaxed);
-  r.process.store(0, std::memory_order_relaxed);
+  const std::uint64_t recording = last_recording.fetch_add(1, std::memory_order_relaxed) + 1;
+  r.process.store(process_word(0, std::uint32_t(recording), 0), std::memory_order_relaxed);
   std::memset(r.command, 0, sizeof r.command);
   r.program_path = {};
   if (!attached) describe_program(r);  // else the observer knows, and a filter may kill for an open()
   usher_attach.file.store(reinterpret_cast<std::uintptr_t>(r.head), std::memory_order_relaxed);
-  const std::uint64_t recording = last_recording.fetch_add(1, std::memory_order_relaxed) + 1;
   current_recording.store(recording << recorder_bits | std::uint64_t(&r - recorders + 1), std::memory_order_release);
 }
 
@@ -236,7 +236,12 @@ bool has_request() {
 }
 
 void record_as_requested() {
-  const attach_request wanted = usher_attach.request;
+  // A later observer may have stopped this thread in the middle of the copy, and written its own request.
+  attach_request wanted;
+  do {
+    wanted = usher_attach.request;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } while (std::atomic_ref(usher_attach.request.number).load(std::memory_order_acquire) != wanted.number);
   // The other threads that see the request go on unrecorded until this one has answered it.
   std::uint32_t last = answering.load(std::memory_order_relaxed);
   if (last == wanted.number || !answering.compare_exchange_strong(last, wanted.number, std::memory_order_acq_rel))

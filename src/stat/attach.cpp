@@ -343,6 +343,8 @@ std::unique_ptr<record_file> attachment::take_file(int number) {
   const auto why = in_child(
       [&] {
         const int file = descriptor_of(number);
+        if (file < 0 && errno == EBADF)  // or a child between vfork() and exec answered, which has other descriptors
+          return std::string("the process has closed its descriptor; try again");
         if (file < 0) return std::string(std::strerror(errno));
         if (fcntl(file, F_GET_SEALS) < 0) return std::string("it is no file in memory");
         return send_descriptor(sender.get(), file) ? std::string() : std::string(std::strerror(errno));
@@ -351,7 +353,7 @@ std::unique_ptr<record_file> attachment::take_file(int number) {
   const int own = why && why->empty() ? received_descriptor(receiver.get()) : -1;
   if (own < 0) {
     error_ = fmt::format("the record of process {} cannot be taken over: {}", pid_,
-                         why && !why->empty() ? *why : "its descriptor does not answer");
+                         why && !why->empty() ? *why : "its descriptor does not answer; try again");
     return nullptr;
   }
   try {

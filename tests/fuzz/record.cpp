@@ -14,6 +14,7 @@ USHER_FUZZ_TARGET(record) {
   source from(input);
   r.patch(from, 64);
   cli::make_safe(r.made.view);
+  cli::add_thread_counts(r.made.view);
   const time_scale time{0, 10'000'000'000, 1e-9};
   report all = read_report(r.made.view, time, r.names, 3);
   for (const auto& circle : circles(r.made.view)) all.deadlocks.push_back(describe(r.made.view, circle, time, r.names));

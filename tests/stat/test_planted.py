@@ -194,6 +194,34 @@ class Conditions(Planted):
         self.assertGreater(timed, 1000)
         self.assertLess(timed, tried["acquisitions"])
 
+    def test_mutexes_that_are_locked_often(self):
+        """Threads count them in their own slots; nothing is lost, whatever else the program does with them."""
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.stat("locked-often", lock=lock)
+                for row, own in ((run.row("inner_mutex"), "inner_mutex"), (run.row("passed_on_mutex"), "passed_on_mutex"),
+                                 (run.row(mark="many often"), "many"), (run.row(mark="again often"), "again")):
+                    self.assert_exact(row, acquisitions=run.own[own]["acquisitions"])
+                often, own = run.row("often_mutex"), run.own["often_mutex"]
+                # That pthread_cond_wait locks it again counts, too, and how often it does is not known.
+                self.assertGreaterEqual(often["acquisitions"], own["acquisitions"])
+                self.assertLess(often["acquisitions"], own["acquisitions"] + 8000)
+                # By the sample: some thirty acquisitions for one that was timed.
+                inner = run.row("inner_mutex")
+                self.assertLess(inner["holding"]["timed"], inner["acquisitions"] / 5)
+
+    def test_holds_with_a_period(self):
+        """The sample follows no period of the program."""
+        run = self.measured("in-a-rhythm", compare=lambda run: [],
+                            succeeded=lambda run: 0.8 < self.rhythm(run) < 1.3)
+        self.assertGreater(self.rhythm(run), 0.8)
+        self.assertLess(self.rhythm(run), 1.3)
+
+    def rhythm(self, run):
+        """The estimated time of all holds over that of the long ones, which is the most of it."""
+        row = run.row("rhythm_mutex")
+        return row["holding"]["total"] / (run.own["rhythm_mutex"]["long_holds"] / 1e9)
+
     def test_two_signals_for_one_waiter(self):
         for lock in BOTH:
             with self.subTest(lock=lock):

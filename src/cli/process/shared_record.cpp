@@ -132,6 +132,21 @@ void make_safe(const record::view& copy) {
   }
 }
 
+void add_thread_counts(const record::view& copy) {
+  const record::capacities& room = copy.room();
+  for (std::uint32_t i = std::min(record::read(copy.head().threads), room.threads); i-- > 0;)
+    for (record::word64& w : copy.thread(i).counts) {
+      const std::uint64_t word = w.exchange(0);
+      const auto object = static_cast<std::uint32_t>(word & (record::one_counted - 1));
+      if (object - 1 < room.objects) copy.object(object - 1).unheard.fetch_add(word / record::one_counted);
+    }
+  for (std::uint32_t i = 0; i < room.objects; i++) {
+    record::object& o = copy.object(i);
+    if (record::kind(record::read(o.depth_and_kind) & 0xff) != record::kind::mutex) continue;
+    if (record::read(o.unheard) != 0) o.acquisitions.fetch_add(o.unheard.exchange(0));
+  }
+}
+
 record_copy::record_copy(int descriptor, const record::capacities& room)
     : room_(room), memory_(mapped_memory::zeros(record::view::size_for(room))) {
   const auto size = static_cast<off_t>(memory_.size());
@@ -149,6 +164,7 @@ record_copy::record_copy(int descriptor, const record::capacities& room)
     at = end;
   }
   make_safe(view());
+  add_thread_counts(view());
 }
 
 shared_record::shared_record(owned_descriptor descriptor, const record::capacities& room, bool was_empty,

@@ -34,7 +34,7 @@ class mapped_memory {
 };
 
 /// A copy of a record that no other process can change. Counts do not exceed the room, texts end, and chains are not too
-/// long; indices are as the program wrote them.
+/// long; indices are as the program wrote them. The mutexes' acquisitions include what threads have counted themselves.
 class record_copy {
  public:
   /// Copies what is written in the file and leaves its holes out. The capacities must be possible ones. Throws
@@ -50,6 +50,8 @@ class record_copy {
 
 /// Bounds what other parts rely on: see record_copy. For memory of which a record was read in another way, too.
 void make_safe(const record::view& copy);
+/// Adds what the threads have counted in their slots to the mutexes' acquisitions.
+void add_thread_counts(const record::view& copy);
 
 /// A record's file, mapped.
 class shared_record {

@@ -47,7 +47,10 @@ void both_have_first(int all) {
 }
 }  // namespace
 
+/// With mutexes whose holds are mostly not in their entries.
 void opposite_order() {
+  lock_often(left);
+  lock_often(right);
   left_figures.say("threads", 2);
   print();
   in_threads(2, [](int self) { self == 0 ? left_then_right() : right_then_left(); });
@@ -62,6 +65,7 @@ void ring() {
 }
 
 void self() {
+  lock_often(once);
   left_figures.say("threads", 1);
   print();
   take_twice();

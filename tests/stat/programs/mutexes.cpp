@@ -384,4 +384,124 @@ void uncontended() {
   idle_figures.say("acquisitions", 100000);
 }
 
+// -- mutexes that are locked so often that threads count them themselves --
+
+void lock_often(pthread_mutex_t& mutex) {
+  for (int i = 0; i < 100'000; ++i) {
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  }
+}
+
+namespace {
+pthread_mutex_t often_mutex = PTHREAD_MUTEX_INITIALIZER, inner_mutex = PTHREAD_MUTEX_INITIALIZER,
+                passed_on_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t turn_condition = PTHREAD_COND_INITIALIZER;
+tally often_figures("often_mutex"), inner_figures("inner_mutex"), again_figures("again"), many_figures("many"),
+    passed_on_figures("passed_on_mutex");
+
+/// Rounds of two threads that wait for each other's turn.
+void take_turns(int self, int rounds) {
+  static int turn = 0;
+  for (int i = 0; i < rounds; ++i) {
+    pthread_mutex_lock(&often_mutex);
+    while (turn != self) pthread_cond_wait(&turn_condition, &often_mutex);
+    turn = 1 - self;
+    pthread_cond_signal(&turn_condition);
+    pthread_mutex_unlock(&often_mutex);
+  }
+}
+
+/// More mutexes than a thread has counts for, destroyed at the end.
+void lock_many(int threads, int rounds) {
+  constexpr int mutexes = 40;
+  auto* const many = new pthread_mutex_t[mutexes];
+  for (int i = 0; i < mutexes; ++i) pthread_mutex_init(&many[i], nullptr);  // mark: many often
+  in_threads(threads, [many, rounds](int) {
+    for (int round = 0; round < rounds; ++round)
+      for (int i = 0; i < mutexes; ++i)
+        for (int times = 0; times < 20; ++times) {
+          pthread_mutex_lock(&many[i]);
+          pthread_mutex_unlock(&many[i]);
+        }
+  });
+  for (int i = 0; i < mutexes; ++i) pthread_mutex_destroy(&many[i]);
+  delete[] many;
+  many_figures.say("acquisitions", std::uint64_t(mutexes) * 20 * unsigned(rounds) * unsigned(threads));
+}
+
+void lock_again(int threads, int rounds) {
+  pthread_mutexattr_t recursive;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  auto* const again = new pthread_mutex_t;
+  pthread_mutex_init(again, &recursive);  // mark: again often
+  in_threads(threads, [again, rounds](int) {
+    for (int i = 0; i < rounds; ++i) {
+      for (int depth = 0; depth < 3; ++depth) pthread_mutex_lock(again);
+      for (int depth = 0; depth < 3; ++depth) pthread_mutex_unlock(again);
+    }
+  });
+  again_figures.say("acquisitions", unsigned(rounds) * unsigned(threads));
+}
+
+/// A mutex that another thread than its holder unlocks, which most kinds allow, after it was locked often.
+void pass_on() {
+  lock_often(passed_on_mutex);
+  constexpr int rounds = 1000;
+  for (int i = 0; i < rounds; ++i) {
+    pthread_mutex_lock(&passed_on_mutex);
+    in_threads(1, [](int) { pthread_mutex_unlock(&passed_on_mutex); });
+  }
+  passed_on_figures.say("acquisitions", 100'000 + rounds);
+}
+}  // namespace
+
+void locked_often() {
+  constexpr int threads = 4, rounds = 100'000, turns = 2000;
+  in_threads(threads, [](int) {
+    for (int i = 0; i < rounds; ++i) {
+      pthread_mutex_lock(&often_mutex);
+      pthread_mutex_lock(&inner_mutex);
+      pthread_mutex_unlock(&inner_mutex);
+      pthread_mutex_unlock(&often_mutex);
+    }
+  });
+  std::atomic<int> finished{0};
+  in_threads(2, [&finished](int self) {
+    take_turns(self, turns);
+    ++finished;
+  });
+  inner_figures.say("acquisitions", std::uint64_t(threads) * rounds);
+  often_figures.say("acquisitions", std::uint64_t(threads) * rounds + 2 * turns);
+  lock_many(threads, 200);
+  lock_again(threads, 50'000);
+  pass_on();
+}
+
+// -- holds with a period: were every so many-th of them timed, they would all be long, or all short --
+
+namespace {
+pthread_mutex_t rhythm_mutex = PTHREAD_MUTEX_INITIALIZER;
+tally rhythm_figures("rhythm_mutex");
+}  // namespace
+
+void in_a_rhythm() {
+  lock_often(rhythm_mutex);
+  constexpr int rounds = 20'000, period = 32;
+  std::int64_t held = 0;
+  for (int i = 0; i < rounds; ++i) {
+    for (int k = 1; k < period; ++k) {
+      pthread_mutex_lock(&rhythm_mutex);
+      pthread_mutex_unlock(&rhythm_mutex);
+    }
+    pthread_mutex_lock(&rhythm_mutex);
+    const auto begin = now();
+    busy(5 * us);
+    held += now() - begin;
+    pthread_mutex_unlock(&rhythm_mutex);
+  }
+  rhythm_figures.say("long_holds", std::uint64_t(held));
+}
+
 }  // namespace planted

@@ -159,6 +159,8 @@ int main(int count, char** arguments) {
       {"signals", signals},
       {"signalled-twice", signalled_twice},
       {"many-in-vain", many_in_vain},
+      {"locked-often", locked_often},
+      {"in-a-rhythm", in_a_rhythm},
       {"left-in-haste", left_in_haste},
       {"credits", credits},
       {"semaphore-mutex", semaphore_mutex},
