@@ -18,6 +18,7 @@
 //                      upper half. May return spuriously. park_for(w, v, mask, ns), 32 bits only: at most ns
 //                      nanoseconds. nap(w, v, mask, ns, bits): as park_for, for a thread that relies on the limit and
 //                      not on a wake-up. But a setter of one of `bits` in w must wake a sleeper; a checker tests that.
+//                      naps_end_in_time(), optional: false while short sleeps were seen to end late.
 //   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing of
 //                      the lock is touched after it.
 //   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then; a stray wake-up is harmless, because

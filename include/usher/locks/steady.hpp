@@ -14,7 +14,8 @@
 //                   lock is handed to a sleeping standby only after 4 ms: no thread can use the lock while that one
 //                   wakes up.
 //   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs, asleep unset. A wake-up
-//                   at each unlock would cost the running threads more than it gains.
+//                   at each unlock would cost the running threads more than it gains. No naps where the kernel ends
+//                   them late (timer slack).
 //   looks           A pause is 16 times what the look took; for brief holds at least 1.5 times the pause before.
 //
 // Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes the standby,
@@ -22,7 +23,7 @@
 // (doorway: the exchange of its tail). The head of the queue, the standby, has the lock after at most 4 ms, two holds
 // and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no condition variable has
 // requeued threads (up to seven of these may get it first). These, and the wake-up that made it standby, are one
-// turn. A thread with n before it waits for at most n + 1 turns; with two NUMA nodes a turn and 4 ms more, while the
+// turn, and the thread's timer slack comes on top. A thread with n before it waits for at most n + 1 turns; with two NUMA nodes a turn and 4 ms more, while the
 // other is home; with N > 2, N · (n + 1) times a turn and 4 ms: so long a node that becomes home stays home, and at
 // least its first waiter is served.
 // Cost: lock and unlock one compare-and-swap each; a thread that came through the queue pays for it.
@@ -330,7 +331,7 @@ class basic_steady : private urgent_waiters<P, W> {
         outer_.fetch_and(~impatient, std::memory_order_relaxed);  // h,i,a,1,d -> h,i,a,0,d
         continue;
       }
-      if (W::parks && !is_due && late && (w & asleep) == 0) {  // woken, and another was faster
+      if (W::parks && !is_due && late && (w & asleep) == 0 && may_nap()) {  // woken, and another was faster
         late = false;
         P::nap(outer_, w, every_sleeper, std::min(nap_for, hand_off_after - waited), 0);
         continue;
@@ -345,6 +346,14 @@ class basic_steady : private urgent_waiters<P, W> {
       wait_for_outer(w, is_due ? 0 : (waited < ask_after ? ask_after : hand_off_after) - waited);
       may_ask = late = true;
     }
+  }
+
+  /// False where the platform knows that short sleeps end late: the lock could be free all that time.
+  static bool may_nap() {
+    if constexpr (requires { P::naps_end_in_time(); })
+      return P::naps_end_in_time();
+    else
+      return true;
   }
 
   /// For a while the standby, awake, wants the next unlock to hand the lock over. stand_by() clears the mark again.

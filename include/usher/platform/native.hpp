@@ -71,7 +71,7 @@ struct native : private native_detail::process,
 
   using fences::fence_light, fences::fence_heavy, fences::prepare_heavy_fences;
   using sleeping::key_of, sleeping::wake;
-  using sleeping::park, sleeping::park_for, sleeping::nap;
+  using sleeping::park, sleeping::park_for, sleeping::nap, sleeping::naps_end_in_time;
 
   using forks::fork_epoch, forks::epoch_so_far, forks::forget_parent;
 

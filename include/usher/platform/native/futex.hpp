@@ -45,16 +45,23 @@ struct sleeping {
 
   static void park_for(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
                        std::uint64_t ns) {
-    const std::uint64_t end = now() + ns;  // FUTEX_WAIT_BITSET takes an absolute time
-    const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
-    USHER_PROBE1(sleep, key_of(word).word);
-    count_sleep();
-    futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
+    sleep_until(word, expected, mask, now() + ns);
   }
 
   static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                   std::uint32_t) {
-    park_for(word, expected, mask, ns);
+    const std::uint64_t end = now() + ns;
+    sleep_until(word, expected, mask, end);
+    note_nap(end);
+  }
+
+  /// Whether short sleeps end in time. They do not with a large timer slack (systemd's TimerSlackNSec,
+  /// PR_SET_TIMERSLACK). Three naps in a row that ended 5 ms late or later, on any threads, answer the question with no for
+  /// a thousand times as long as the last one took: so naps cost at most a thousandth of the time. A single late one may
+  /// have waited for a CPU. Asking the kernel for the slack is a system call that a filter may kill for.
+  static bool naps_end_in_time() {
+    const std::uint64_t until = no_naps_until.load(std::memory_order_relaxed);
+    return until == 0 || now() >= until;
   }
 
   static wake_key key_of(const std::atomic<std::uint32_t>& word) {
@@ -73,6 +80,29 @@ struct sleeping {
   }
 
  private:
+  static constexpr std::uint64_t late = 5000000, off_for = 1000;  // ns; times the delay. Chosen
+  static constexpr std::uint32_t late_in_a_row = 3;               // chosen
+  static inline constinit std::atomic<std::uint64_t> no_naps_until{0};
+  static inline constinit std::atomic<std::uint32_t> late_naps{0};
+
+  static void note_nap(std::uint64_t end) {
+    const std::uint64_t ended = now();
+    if (ended < end) return;  // woken, or it did not sleep: this says nothing about the timer
+    if (ended < end + late) {
+      if (late_naps.load(std::memory_order_relaxed) != 0) late_naps.store(0, std::memory_order_relaxed);
+    } else if (late_naps.fetch_add(1, std::memory_order_relaxed) + 1 >= late_in_a_row) {
+      no_naps_until.store(ended + (ended - end) * off_for, std::memory_order_relaxed);
+    }
+  }
+
+  static void sleep_until(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                          std::uint64_t end) {
+    const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
+    USHER_PROBE1(sleep, key_of(word).word);
+    count_sleep();
+    futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
+  }
+
   /// errno belongs to the program: a lock does not change it.
   static void futex(void* word, int op, std::uint32_t value, const timespec* timeout, std::uint32_t mask) {
     const int saved = errno;

@@ -1,0 +1,72 @@
+// Sleeps that end by their timer alone, where timers come late.
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "usher/locks/steady.hpp"
+#include "usher/platform/native.hpp"
+
+namespace usher {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Counts naps, and says of them what the test wants.
+struct napping : native {
+  static inline std::atomic<unsigned> naps{0};
+  static inline std::atomic<bool> in_time{true};
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
+                  std::uint32_t bits) {
+    naps++;
+    native::nap(word, expected, mask, ns, bits);
+  }
+  static bool naps_end_in_time() { return in_time; }
+};
+
+/// The naps of a thread that comes again and again to a lock that another takes in bursts: it is woken, and too late.
+unsigned naps_beside_bursts(bool in_time) {
+  napping::in_time = in_time;
+  napping::naps = 0;
+  steady<napping, waiting<napping, waiting_kind::spin_then_park>> lock{};
+  std::atomic<bool> over = false;
+  {
+    const std::jthread waiter([&] {
+      while (!over) {
+        lock.lock();
+        lock.unlock();
+      }
+    });
+    const auto end = std::chrono::steady_clock::now() + 5s;
+    while (napping::naps == 0 && std::chrono::steady_clock::now() < (in_time ? end : end - 4s))
+      for (int i = 0; i < 4; i++) {
+        lock.lock();
+        std::this_thread::sleep_for(200us);  // the waiter sleeps
+        lock.unlock();
+      }
+    over = true;
+  }
+  return napping::naps;
+}
+
+TEST(naps, of_a_standby_that_was_woken_too_late) {
+  EXPECT_GT(naps_beside_bursts(true), 0u);
+  EXPECT_EQ(naps_beside_bursts(false), 0u);
+}
+
+// systemd's TimerSlackNSec, or prctl() in the program: the kernel ends each sleep by up to so much late.
+TEST(naps, late_ones_are_noticed) {
+  const std::atomic<std::uint32_t> word{0};
+  const auto nap = [&word] { native::nap(word, 0, every_sleeper, 50000, 0); };
+  EXPECT_TRUE(native::naps_end_in_time());  // none has been late
+  std::jthread([&] {
+    ASSERT_EQ(prctl(PR_SET_TIMERSLACK, 50000000), 0);
+    for (int i = 0; i < 60 && native::naps_end_in_time(); i++) nap();
+    EXPECT_FALSE(native::naps_end_in_time());
+  }).join();
+}
+
+}  // namespace
+}  // namespace usher
