@@ -720,6 +720,37 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("the metric is not in its output", self.note(done, "mcs"))
         self.assertNotIn("\ntwa: ", done.stdout)
 
+    def test_patterns_that_would_take_for_ever(self):
+        """The attacker is who prints the line, or who gives the pattern."""
+        line = self.script("head -c 4400 /dev/zero | tr '\\0' a; echo; echo rate 7")
+        begin = time.monotonic()
+        for pattern in ("^(a|aa)+$|^(a+)+b", "rate ([0-9]+)|(a*)*(a*)*c", "((a|a?)+)+b"):
+            self.run_try("--quiet", "--locks", "mcs", "--rounds", "1", "--warmup", "0", "--metric", pattern, "--", line)
+        self.assertLess(time.monotonic() - begin, 20)
+        deep = 20000
+        for pattern in ("(" * deep + "a" + ")" * deep, "(?:" * deep + "a" + ")*" * deep, "a(" + "b{999}{999}" + ")"):
+            done = self.run_try("--locks", "mcs", "--rounds", "1", "--metric", pattern, "--", "true")
+            self.assertIn(done.returncode, (1, 2), done.stderr[-200:])
+        for words in (["--replay", "1:1:" + "1.1" * deep], ["--replay", "1:1" + ":1.1" * deep, "--weaken-at", "a:1" * deep]):
+            done = subprocess.run([USHER, "check", "twa", *words], capture_output=True, text=True, timeout=LIMIT)
+            self.assertGreater(done.returncode, 0, done.stderr[-200:])
+
+    def test_a_search_for_the_metric_ends_with_the_trial(self):
+        """A pattern that looks ahead to the end of a long line for each of its matches."""
+        line = self.script("head -c 30000000 /dev/zero | tr '\\0' 1; echo; touch $USHER_TEST_DONE")
+        mark = os.path.join(self.folder, "printed")
+        process = subprocess.Popen([USHER, "try", "--quiet", "--locks", "mcs", "--metric", "([0-9])(.*x)?", "--", line],
+                                   env=self.environment() | {"USHER_TEST_DONE": mark}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            self.wait_for(lambda: os.path.exists(mark))
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(20), 143, process.stderr.read())
+        finally:
+            process.kill()
+            process.communicate()
+
     # Failures of the trial: one line and a status
 
     @needs_charts

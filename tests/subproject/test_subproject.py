@@ -92,9 +92,10 @@ def what_is_missing(options, folder, env):
                    60, env)
 
     done = usher("missing", "-DBUILD_TESTING=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON",
-                 "-DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON")
+                 "-DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_re2=ON", "-DRE2_INCLUDE=")
     lines = [line for line in done.stderr.splitlines() if line.startswith("Usher: ")]
     wanted = [("CLI11", "apt-get install libcli11-dev", "-DUSHER_BUILD_COMMAND=OFF"),
+              ("RE2", "apt-get install libre2-dev", "-DUSHER_BUILD_COMMAND=OFF"),
               ("zlib", "apt-get install zlib1g-dev", "-DUSHER_BUILD_STAT=OFF"),
               ("Boost.Context", "apt-get install libboost-context-dev", "-DUSHER_BUILD_SIMULATOR=OFF")]
     expect("a line for each package that is missing",

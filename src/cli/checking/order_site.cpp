@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <re2/re2.h>
 
 #include <array>
-#include <regex>
 
 #include "cli/checking/checker.hpp"
 
@@ -17,16 +17,10 @@ constexpr std::array orders{"relaxed",         "acquire",         "release", "ac
 }  // namespace
 
 order_site order_site_from(const std::string& text) {
-  static const std::regex shape(fmt::format("(.+):([0-9]+):([0-9]+)(:({}))?", fmt::join(orders, "|")));
-  std::smatch found;
+  static const re2::RE2 shape(fmt::format("(.+):([0-9]+):([0-9]+)(:({}))?", fmt::join(orders, "|")));
   order_site s;
+  if (!re2::RE2::FullMatch(text, shape, &s.file, &s.line, &s.column, nullptr, &s.made)) s = {};
   s.text = text;
-  if (std::regex_match(text, found, shape)) {
-    s.file = found[1];
-    s.line = static_cast<unsigned>(std::stoul(found[2]));
-    s.column = static_cast<unsigned>(std::stoul(found[3]));
-    s.made = found[5];
-  }
   return s;
 }
 

@@ -1,11 +1,12 @@
 // usher check: runs locks under a relaxed-memory checker. The work is in checking/; this file has the options and the outputs.
+#include <re2/re2.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 #include <string>
 #include <variant>
 #include <vector>
@@ -77,7 +78,7 @@ bool is_about_something(const check_options& o) {
 
 /// False after an error message.
 bool makes_sense(const check_options& o) {
-  static const std::regex state("[0-9]{1,18}(:[0-9]{1,18}(:[0-9]{1,6}\\.[0-9]{1,3})*)?");
+  static const re2::RE2 state("[0-9]{1,18}(:[0-9]{1,18}(:[0-9]{1,6}\\.[0-9]{1,3})*)?");
   if (!is_about_something(o)) return false;
   if (o.weaken && (o.mutants || !o.replay.empty()))
     report_error("check: --weaken does not go with {}", o.mutants ? "--mutants" : "--replay");
@@ -88,7 +89,7 @@ bool makes_sense(const check_options& o) {
                  checking::order_names());
   else if (o.programs != 0 && o.random())
     report_error("check: --programs goes with --scheduler bound or full");
-  else if (!o.replay.empty() && !std::regex_match(o.replay, state))
+  else if (!o.replay.empty() && !re2::RE2::FullMatch(o.replay, state))
     report_error("check: --replay takes what a failure has said, as 4711 or 7:3:12.1, not '{}'", o.replay);
   else
     return true;

@@ -11,7 +11,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 #include <variant>
@@ -77,7 +76,7 @@ bool read_metric_option(const try_options& o, std::optional<metric_pattern>& met
   if (o.metric.empty()) return true;
   try {
     metric.emplace(o.metric);
-  } catch (const std::regex_error& e) {
+  } catch (const bad_pattern& e) {
     report_error("--metric '{}' is no regular expression: {}", o.metric, e.what());
     return false;
   }

@@ -2,19 +2,31 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
+#include <memory>
 #include <optional>
-#include <regex>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+namespace re2 {
+class RE2;
+}
 
 namespace usher::cli {
 
-/// A regular expression whose first group is the number. Searched for line by line.
+/// The text is no regular expression, or one with too many states; the reason, in one line.
+struct bad_pattern : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A regular expression of RE2's, whose first group is the number. Searched for line by line, byte by byte. RE2 does not backtrack: a
+/// match takes time in proportion to the line, whatever the expression and whatever the program prints, and no recursion.
 class metric_pattern {
  public:
-  explicit metric_pattern(const std::string& regex) : regex_(regex) {}  ///< throws std::regex_error
-  bool has_group() const { return regex_.mark_count() > 0; }
+  explicit metric_pattern(const std::string& regex);  ///< throws bad_pattern
+  bool has_group() const;
 
   /// The text of the group in the last match: programs that report their progress print the result last.
   std::optional<std::string> last_in(std::string_view text) const;
@@ -22,10 +34,10 @@ class metric_pattern {
   void mask(std::string& line) const;
 
  private:
-  /// The place of the group in a line, and its length.
-  std::map<std::size_t, std::size_t> all_in(std::string_view line) const;
+  /// The places of the group in a line, each with its length, in order. Those found so far if the user interrupts.
+  std::vector<std::pair<std::size_t, std::size_t>> all_in(std::string_view line) const;
 
-  std::regex regex_;
+  std::shared_ptr<const re2::RE2> regex_;
 };
 
 /// The value of a text that is a number as a whole: 12, 1,500.5, -3e+06. Not of 1,5, which may be one and a half or two numbers.

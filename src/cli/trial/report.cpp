@@ -1,10 +1,10 @@
 #include "cli/trial/report.hpp"
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <sstream>
 
 #include "cli/process/process.hpp"
@@ -171,10 +171,14 @@ std::vector<std::string> detail_columns(const candidate_result& c) {
 
 /// The words of a simple regular expression beside the number: "SET" of "SET: +([0-9.]+)". Other expressions are shown unchanged.
 std::string title_of(const std::string& metric) {
-  static const std::regex plain(R"(([^()\[\]{}|.?\\^$]*)\([^()]*\)([^()\[\]{}|.?\\^$]*))");
-  std::smatch found;
-  if (!std::regex_match(metric, found, plain)) return metric;
-  std::istringstream words(std::regex_replace(found.str(1) + " " + found.str(2), std::regex("[ :=,]*[+*]|[:=,]"), " "));
+  constexpr std::size_t longest = 200;  // bytes, chosen: the metric may be that of a file
+  static const re2::RE2 plain(R"(([^()\[\]{}|.?\\^$]*)\([^()]*\)([^()\[\]{}|.?\\^$]*))", re2::RE2::Latin1);
+  static const re2::RE2 marks("[ :=,]*[+*]|[:=,]", re2::RE2::Latin1);
+  std::string before, after;
+  if (metric.size() > longest || !re2::RE2::FullMatch(metric, plain, &before, &after)) return metric;
+  before += " " + after;
+  re2::RE2::GlobalReplace(&before, marks, " ");
+  std::istringstream words(before);
   std::string title;
   for (std::string word; words >> word;) title += (title.empty() ? "" : " ") + word;
   return title.empty() ? metric : title;
