@@ -87,6 +87,7 @@ void write_topology(machine_text& t, const native_machine& m, const std::string&
   const bool parts = m.packages < m.sockets && m.sockets % m.packages == 0;
   const unsigned complexes = parts ? m.sockets / m.packages : 1;
   t.number("sockets", m.sockets / complexes, sysfs);
+  if (m.sockets / complexes > 2) t.number("group", m.sockets / complexes, "assumed: one hop between any two sockets");
   if (parts) t.number("complexes", complexes, fmt::format("{}: CPUs that share a last-level cache", sysfs));
   t.number("cores", m.cores * complexes, sysfs);
   t.number("hardware_threads", m.hardware_threads, sysfs);

@@ -408,6 +408,9 @@ void machine_reader::read_topology() {
     if (m.group != 0) s.reject("hops", "and group say the same thing: give one of them");
     m.hops = s.matrix("hops", m.sockets);
   }
+  if (m.sockets > 2 && m.group == 0 && m.hops.empty())
+    s.reject("hops", "is missing: of more than two sockets say how far apart they are, by a matrix hops or by group (" +
+                         std::to_string(m.sockets) + ": one hop between any two)");
   s.get_if_there("used_cores", m.used_cores, 1, m.cores);
   m.fetch_add = s.flag("fetch_add", true);
   m.swap = s.flag("swap", true);
@@ -573,6 +576,20 @@ toml::table parsed_text(const std::string& text, const std::string& name) {
   }
 }
 
+std::string hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::string digits(16, '0');
+  for (auto d = digits.rbegin(); d != digits.rend(); ++d, hash >>= 4) *d = "0123456789abcdef"[hash & 15];
+  return digits;
+}
+
+machine read(const std::string& text, const std::string& name, const std::map<std::string, std::string>& changes) {
+  machine m = machine_reader(parsed_text(text, name), name, changes).read();
+  m.hash = hash_of(text);
+  return m;
+}
+
 /// The text of a file, up to the first byte that makes it too long.
 std::string text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -586,12 +603,12 @@ std::string text_of(const std::string& file) {
 }  // namespace
 
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes) {
-  return machine_reader(parsed_text(text_of(file), file), file, changes).read();
+  return read(text_of(file), file, changes);
 }
 
 machine read_machine_text(const std::string& text, const std::string& name,
                           const std::map<std::string, std::string>& changes) {
-  machine m = machine_reader(parsed_text(text, name), name, changes).read();
+  machine m = read(text, name, changes);
   m.name = name;
   m.file.clear();
   return m;

@@ -38,6 +38,8 @@ enum class ownership : std::uint8_t {
 struct machine {
   std::string name, title;
   std::string file;  ///< the machine's file; empty if it was read from a text
+  std::string
+      hash;  ///< of the text, without changes: two files of one name are two machines. FNV-1a, 16 hexadecimal digits
   unsigned mhz = 0;
 
   // ---- topology ----

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from refusals import Refusals, needs_charts, with_evil
+from refusals import EVIL, Refusals, needs_charts, with_evil
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
@@ -20,6 +20,9 @@ LIMIT = 100
 
 def sim(*arguments):
     return subprocess.run([USHER, "sim", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
+
+
+VERSION = subprocess.run([USHER, "--version"], capture_output=True, text=True, timeout=LIMIT, check=True).stdout.split()[1]
 
 
 def names(suffix):
@@ -130,10 +133,12 @@ class Sim(Refusals, unittest.TestCase):
         with open(self.file("lines"), "w") as to:
             for line in listed:
                 words = shlex.split(line)
-                self.assertEqual(words[:3], ["usher", "sim", "--point"])
+                self.assertEqual(words[:3], [os.path.realpath(USHER), "sim", "--point"])  # this build, not one on the PATH
                 done = sim("--point", words[3])
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 point = json.loads(done.stdout)
+                self.assertRegex(point["machine_hash"], "^[0-9a-f]{16}$")
+                self.assertEqual((point["usher"], "commit" in point), (VERSION, True))
                 self.assertEqual((point["spin_ns"], point["placement"], point["warm_up_ns"], point["machine_settings"]),
                                  (900, "0,9,18,27", 50000, {"coherence.protocol": "MOESI"}))
                 to.write(done.stdout)
@@ -149,6 +154,98 @@ class Sim(Refusals, unittest.TestCase):
         self.assertEqual((near.returncode, far.returncode), (0, 0))
         self.assertNotIn("other socket", near.stdout)
         self.assertIn("other socket", far.stdout)
+
+    # Results of several files
+
+    RESULT = {"workload": "mutexbench", "machine": "m.toml", "lock": "mcs", "threads": 8, "seed": 1, "run_ns": 1000, "throughput": 1.5,
+              "operations": [1500], "settled": True}
+
+    def result(self, name, *changes, header=None):
+        """A file of results, as lines of --point, or with a header as --json writes it."""
+        points = [{k: v for k, v in (self.RESULT | c).items() if v is not ...} for c in changes or ({},)]
+        with open(self.file(name), "w") as to:
+            to.write(json.dumps(header | {"points": points}) if header is not None else "".join(json.dumps(p) + "\n" for p in points))
+        return self.file(name)
+
+    def test_two_machines_of_one_name(self):
+        """Points of a file that has changed, or of another of the same name in another folder."""
+        os.makedirs(self.file("other"), exist_ok=True)
+        lines = []
+        for folder, mhz in ((self.folder.name, 2800), (self.file("other"), 1400)):
+            with open(self.bare) as file, open(os.path.join(folder, "m.toml"), "w") as to:
+                to.write(re.sub(r"(?m)^mhz = .*$", f'mhz = {{ value = {mhz}, source = "a test" }}', file.read()))
+            listed = subprocess.run([USHER, "sim", "mutexbench", "--machine", "./m.toml", "--ms", "0.05", "--locks", self.lock, "--threads",
+                                     "2", "--seeds", "1", "--list-points"], cwd=folder, capture_output=True, text=True, timeout=LIMIT)
+            point = shlex.split(listed.stdout)[3]
+            done = subprocess.run([USHER, "sim", "--point", point], cwd=folder, capture_output=True, text=True, timeout=LIMIT)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            lines.append(done.stdout)
+        elsewhere = subprocess.run([USHER, "sim", "--point", point], cwd=self.folder.name, capture_output=True, text=True, timeout=LIMIT)
+        self.assert_refused(elsewhere, 2, "./m.toml", "not the one that the point was made for", "hash")
+        for name, text in zip("ab", lines):
+            with open(self.file(name), "w") as to:
+                to.write(text)
+        self.assert_refused(sim("--merge", self.file("a"), "--merge", self.file("b")), 2, self.file("a"), self.file("b"), "two machines",
+                            "./m.toml")
+
+    def test_duplicates_count_once(self):
+        once = sim("--merge", self.result("once", {}, {"seed": 2}))
+        twice = sim("--merge", self.file("once"), self.result("again", {"seed": 2}))
+        self.assertEqual(twice.stdout, once.stdout)
+        self.assertEqual(twice.stderr, "usher: warning: --merge: 1 result is there twice: each counts once\n")
+        self.assert_refused(sim("--merge", self.file("once"), self.result("differs", {"throughput": 3})), 2, "once", "differs",
+                            "different results of one point", "mcs, 8 threads, seed 1")
+        # Measured rounds are never the same: only a file given twice is.
+        one, two = (self.result(name, {"seed": ..., "round": 1, "throughput": rate}) for name, rate in (("one", 1), ("two", 2)))
+        self.assertEqual(sim("--merge", one, two).stderr, "")
+        self.assertIn("1 result is there twice", sim("--merge", one, two, one).stderr)
+
+    def test_several_builds(self):
+        old, new = (self.result(name, {"seed": seed, "usher": "0.1.0", "commit": name}) for name, seed in (("old", 1), ("new", 2)))
+        self.assertEqual(sim("--merge", old).stderr, "")
+        done = sim("--merge", old, new, "--json", self.file("both.json"))
+        self.assertEqual(done.stderr, "usher: warning: --merge: the results are of several builds of usher: 0.1.0 (new), 0.1.0 (old)\n")
+        with open(self.file("both.json")) as file:
+            data = json.load(file)
+        self.assertEqual(data["merged"], [{"usher": "0.1.0", "commit": c} for c in ("old", "new")])
+        self.assertNotIn("commit", data["points"][0])
+        self.assertEqual(sim("--merge", self.file("both.json")).stderr, done.stderr)  # merged again
+        header = self.result("header", {"seed": 3}, header={"usher": "0.1.0", "commit": "old"})
+        self.assertEqual(sim("--merge", old, header).stderr, "")
+
+    def test_results_that_nothing_can_have(self):
+        for change, words in (({"throughput": -5}, ["throughput is -5"]), ({"throughput": "9"}, ["throughput"]),
+                              ({"operations": [5, -1]}, ["operations is -1"]), ({"wait_ns": {"mean": -1, "longest": 5}}, ["mean is -1"]),
+                              ({"lwss": -2}, ["lwss"]), ({"lock": 5}, ["type must be string"]), ({"lock": ...}, ["no key 'lock'"]),
+                              ({"groups": {"guests": {"throughput": -1}}}, ["throughput is -1"]), ({"run_ns": -1}, ["run_ns"])):
+            for header in (None, {}):
+                done = sim("--merge", self.result("bad", change, header=header))
+                self.assert_refused(done, 2, self.file("bad"), *words)
+                self.assertNotIn("exception", done.stderr)
+        for text in ("{", "[1]", "5", '{"points": 5}', '{"points": [5]}', '{"points": []}', ""):
+            with open(self.file("bad"), "w") as to:
+                to.write(text)
+            done = sim("--merge", self.file("bad"))
+            self.assert_refused(done, 2, self.file("bad"))
+            self.assertNotIn("exception", done.stderr)
+        for file in (self.folder.name, "/nowhere/x"):
+            self.assert_refused(sim("--merge", file), 2, file)
+        for point in ("{", "[]", "5", "{}", json.dumps(self.RESULT | {"lock": 5})):
+            done = sim("--point", point)
+            self.assert_refused(done, 2, "--point")
+            self.assertNotIn("exception", done.stderr)
+
+    def test_waits_and_hand_overs_as_lines(self):
+        (point,) = self.points("--locks", self.lock, "--threads", "4", "--seeds", "1", "--csv", self.file("waits.csv"))
+        with open(self.file("waits.csv")) as file:
+            (row,) = csv.DictReader(file)
+        for name in ("wait", "hand_over"):
+            for part in ("mean", "median", "p99", "longest"):
+                self.assertEqual(float(row[f"{name}_{part}_ns"]), point[f"{name}_ns"][part])
+        self.assertEqual(row["machine_hash"], point["machine_hash"])
+        sim("--merge", self.result("none"), "--csv", self.file("none.csv"))
+        with open(self.file("none.csv")) as file:
+            self.assertEqual(next(csv.DictReader(file))["hand_over_p99_ns"], "")
 
     # Runs that have not settled
 
@@ -194,9 +291,20 @@ class Sim(Refusals, unittest.TestCase):
         point = {"workload": "mutexbench", "machine": "x5-2", "lock": "mcs", "threads": 8, "seed": 1, "run_ns": 1000, "throughput": 1.5,
                  "settled": True}
         with open(self.file("evil"), "w") as to:
-            to.write(json.dumps(with_evil(point)) + "\n")
+            for seed, keys in ((1, {}), (2, {"parameters": {EVIL: 1}}), (3, {"machine_settings": {EVIL: 1}})):
+                to.write(json.dumps(with_evil(point) | {"seed": seed} | keys) + "\n")
         done = sim("--merge", self.file("evil"), "--details")
         self.assertEqual(done.returncode, 0, done)
+        self.assertIn("\\x1b[2J", done.stdout)
+        self.assert_harmless(done.stdout + done.stderr)
+
+    def test_what_a_machine_s_file_says_is_no_escape_sequence(self):
+        folder = self.file("machines")
+        os.makedirs(folder, exist_ok=True)
+        with open(self.bare) as file, open(os.path.join(folder, "evil.toml"), "w") as to:
+            to.write(re.sub(r"(?m)^title = .*$", r'title = "\\u001b[2Jx\\nForged"', file.read()))
+        done = subprocess.run([USHER, "sim", "--list"], env=os.environ | {"USHER_MACHINES": folder}, capture_output=True, text=True,
+                              timeout=LIMIT)
         self.assertIn("\\x1b[2J", done.stdout)
         self.assert_harmless(done.stdout + done.stderr)
 
@@ -295,7 +403,7 @@ class Sim(Refusals, unittest.TestCase):
                 (("--merge", "/dev/null", "--vary", "a.b=1"), ["--vary", "--merge"]),
                 (("--point", point(spin_ns=-1)), ["spin_ns", "-1"]),
                 (("--point", point(placement="72")), ["no CPU 72"]),
-                (("--point", point(vary={"key": "coherence.hit"})), ["neither a point nor a result"]),
+                (("--point", point(vary={"key": "coherence.hit"})), ["no key 'value'"]),
                 (("validate", "--machine", "x5-2", "--set-machine", "coherence.hot=1"), ["'hit'"])):
             with self.subTest(arguments):
                 self.assert_refused(sim(*arguments), 2, *words)

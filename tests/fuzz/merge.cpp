@@ -1,15 +1,26 @@
-// What `usher sim --merge` reads, and all that it makes of it but pictures.
+// What `usher sim --merge` reads, and all that it makes of it but pictures; the point of --point.
 #include "cli/sweep/figure.hpp"
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_files.hpp"
 #include "cli/sweep/figure_metric.hpp"
 #include "cli/sweep/figure_text.hpp"
+#include "cli/sweep/point_json.hpp"
 #include "fuzz.hpp"
 
 USHER_FUZZ_TARGET(merge) {
   using namespace cli;
   merged_results merged;
-  add_results(std::string(fuzz::as_text(input)), merged);
+  // Two files, as --merge gets them, the second after a line "----".
+  const std::string_view text = fuzz::as_text(input);
+  const std::size_t cut = std::min(text.find("\n----\n"), text.size());
+  try {
+    use(json_text(point_from_text(std::string(text))));  // what --point gets
+  } catch (const std::exception&) {
+  }
+  add_results("first", std::string(text.substr(0, cut)), merged);
+  if (cut != text.size()) add_results("second", std::string(text.substr(cut + 6)), merged);
+  use(std::to_string(remove_duplicates(merged)));
+  for (const std::string& build : builds_of(merged)) use(build);
   const figure f = figure_of(merged.results);
   use(title_of(f));
   use(table_text(f, 100));

@@ -157,7 +157,7 @@ results results_from(const any_json& j) {
   } catch (const bad_input& e) {
     throw unreadable(e.what());
   } catch (const any_json::exception& e) {
-    throw unreadable(fmt::format("it is not as docs/schema/check.json says: {}", e.what()));
+    throw unreadable(fmt::format("it is not as docs/schema/check.json says: {}", reason_of(e)));
   }
 }
 

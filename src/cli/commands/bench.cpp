@@ -25,6 +25,7 @@
 #include "cli/sweep/point_json.hpp"
 #include "cli/sweep/run_points.hpp"
 #include "cli/text/help.hpp"
+#include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
 #include "usher/catalog.hpp"
 
@@ -75,7 +76,7 @@ ordered_json to_json(const bench::result& r) {
 
 /// Measures one point, in a process of its own.
 int measure(const bench_options& o) {
-  print_result(o.one_point, to_json(bench::run_point(measured(point_from_text(o.one_point)))));
+  print_result(o.one_point, workloads_commit, to_json(bench::run_point(measured(point_from_text(o.one_point)))));
   return 0;
 }
 
@@ -161,7 +162,7 @@ int carry_out(bench_options& o) try {
   report_error("bench: {}", e.what());
   return bad_usage;
 } catch (const nlohmann::json::exception& e) {
-  report_error("bench: neither a point nor a result: {}", e.what());
+  report_error("bench: --point: it is no point: {}", reason_of(e));
   return bad_usage;
 }
 

@@ -27,7 +27,9 @@
 #include "cli/sweep/simulated_point.hpp"
 #include "cli/sweep/trace.hpp"
 #include "cli/text/help.hpp"
+#include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
+#include "cli/text/utf8.hpp"
 #include "sim/harness.hpp"
 #include "sim/simulated_lock.hpp"
 
@@ -60,7 +62,15 @@ struct sim_options : figure_options {
 /// Simulates one point, in a process of its own.
 int simulate(const sim_options& o) {
   const sweep_point p = point_from_text(o.one_point);
-  print_result(o.one_point, to_json(sim::run_point(machine_of(p), simulated(p))));
+  const sim::machine m = machine_of(p);
+  if (!p.machine_hash.empty() && p.machine_hash != m.hash)
+    throw std::runtime_error(
+        fmt::format("the machine {} is not the one that the point was made for: its file has changed, "
+                    "or is another of that name (hash {}, not {})",
+                    p.machine, m.hash, p.machine_hash));
+  ordered_json result{{"machine_hash", m.hash}};
+  result.update(to_json(sim::run_point(m, simulated(p))));
+  print_result(o.one_point, workloads_commit, result);
   return 0;
 }
 
@@ -146,6 +156,7 @@ std::vector<planned_point> points_of(const sim_options& o) {
     p.varied = v;
     const sim::machine m = find_machine(o.machine, changes_of(p.settings, p.varied));
     if (points.empty()) warn_of_old_keys(m);
+    p.machine_hash = m.hash;
     const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
     for (const unsigned threads : o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads)) {
       p.threads = threads;
@@ -169,7 +180,8 @@ int list_all() {
     std::sort(files.begin(), files.end());
     for (const fs::path& file : files) try {
         const sim::machine m = sim::read_machine(file);
-        fmt::print("    {:<14} {} ({} CPUs{})\n", m.name, m.title, m.cpus(), m.os ? "" : "; threads do not share CPUs");
+        fmt::print("    {:<14} {} ({} CPUs{})\n", printable_line(m.name), printable_line(m.title), m.cpus(),
+                   m.os ? "" : "; threads do not share CPUs");
       } catch (const sim::bad_machine& e) {
         report_error("{}", e.what());
         status = bad_usage;
@@ -191,7 +203,7 @@ ordered_json about_this_run(const sim_options& o) {
   const sim::machine m = find_machine(o.machine, changes_of(machine_settings_of(o.machine_settings), std::nullopt));
   return {{"usher", USHER_VERSION},
           {"commit", workloads_commit},
-          {"simulated_machine", {{"name", m.name}, {"title", m.title}, {"cpus", m.cpus()}}}};
+          {"simulated_machine", {{"name", m.name}, {"hash", m.hash}, {"title", m.title}, {"cpus", m.cpus()}}}};
 }
 
 int carry_out(const sim_options& o) try {
@@ -222,7 +234,7 @@ int carry_out(const sim_options& o) try {
   report_error("sim: {}", e.what());
   return bad_usage;
 } catch (const nlohmann::json::exception& e) {
-  report_error("sim: neither a point nor a result: {}", e.what());
+  report_error("sim: --point: it is no point: {}", reason_of(e));
   return bad_usage;
 }
 

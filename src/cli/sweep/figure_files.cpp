@@ -1,10 +1,15 @@
 #include "cli/sweep/figure_files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <sstream>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "cli/draw/chart_file.hpp"
@@ -39,7 +44,7 @@ std::string in_words(const ordered_json& object) {
 
 std::string csv_cell(const ordered_json& point, const char* key) {
   const auto at = point.find(key);
-  if (at == point.end()) return "";
+  if (at == point.end() || at->is_null()) return "";
   if (!at->is_string() && !at->is_object()) return at->dump();
   const std::string text = at->is_string() ? at->get<std::string>() : in_words(*at);
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -75,14 +80,23 @@ std::string csv_of_points(const std::vector<ordered_json>& points) {
                                                                  {"lwss", "lwss"},
                                                                  {"mttr", "mttr"},
                                                                  {"voluntary", "voluntary_switches"},
-                                                                 {"involuntary", "involuntary_switches"}};
+                                                                 {"involuntary", "involuntary_switches"},
+                                                                 {"machine_hash", "machine_hash"}};
+  static constexpr std::pair<const char*, const char*> durations[]{{"wait", "wait_ns"}, {"hand_over", "hand_over_ns"}};
+  static constexpr const char* parts[]{"mean", "median", "p99", "longest"};
   std::string text;
-  const auto row = [&](const auto& cell) {
-    for (const auto& c : columns) text += fmt::format("{}{}", &c == columns ? "" : ",", cell(c));
+  for (const auto& c : columns) text += fmt::format("{}{}", &c == columns ? "" : ",", c.first);
+  for (const auto& d : durations)
+    for (const char* const part : parts) text += fmt::format(",{}_{}_ns", d.first, part);
+  text += "\n";
+  for (const ordered_json& p : points) {
+    for (const auto& c : columns) text += (&c == columns ? "" : ",") + csv_cell(p, c.second);
+    for (const auto& d : durations) {
+      const auto at = p.find(d.second);
+      for (const char* const part : parts) text += "," + (at == p.end() ? "" : csv_cell(*at, part));
+    }
     text += "\n";
-  };
-  row([](const auto& c) { return c.first; });
-  for (const ordered_json& p : points) row([&](const auto& c) { return csv_cell(p, c.second); });
+  }
   return text;
 }
 
@@ -94,18 +108,27 @@ std::vector<ordered_json> json_of(const std::vector<point_result>& results) {
   return all;
 }
 
+/// Empty if there is no such text.
+std::string text_at(const ordered_json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
 /// Where, when and by what the points of a run were measured.
 std::vector<std::string> caption_of_one(const ordered_json& about) {
   std::vector<std::string> parts;
+  const auto add = [&](const std::string& before, const std::string& text, const std::string& after = "") {
+    if (!text.empty()) parts.push_back(before + text + after);
+  };
   if (const auto m = about.find("machine"); m != about.end() && m->is_object())
-    parts.push_back(fmt::format("{}, {} CPUs", m->value("cpu", ""), whole_or(*m, "cpus", 0)));
+    add("", text_at(*m, "cpu"), fmt::format(", {} CPUs", whole_or(*m, "cpus", 0)));
   if (const auto m = about.find("simulated_machine"); m != about.end() && m->is_object())
-    parts.push_back(fmt::format("simulated: {}, {} CPUs", m->value("title", ""), whole_or(*m, "cpus", 0)));
-  if (about.contains("compiler")) parts.push_back(about["compiler"]);
-  if (about.contains("commit")) parts.push_back("commit " + about["commit"].get<std::string>());
-  if (about.contains("others_cpu_share"))
-    parts.push_back(fmt::format("others took {:.1f} % of the CPU time", 100 * about["others_cpu_share"].get<double>()));
-  if (about.contains("date")) parts.push_back(about["date"]);
+    add("simulated: ", text_at(*m, "title"), fmt::format(", {} CPUs", whole_or(*m, "cpus", 0)));
+  add("", text_at(about, "compiler"));
+  add("commit ", text_at(about, "commit"));
+  if (const auto share = about.find("others_cpu_share"); share != about.end() && share->is_number())
+    parts.push_back(fmt::format("others took {:.1f} % of the CPU time", 100 * share->get<double>()));
+  add("", text_at(about, "date"));
   return parts;
 }
 
@@ -127,29 +150,53 @@ std::string csv_of(const std::vector<point_result>& results) {
 
 namespace {
 
-/// The results in a file. An exit status after an error message, or 0.
-int read_results(const std::string& file, merged_results& into) {
+/// The results in a file. False after an error message.
+bool read_results(const std::string& file, merged_results& into) {
   try {
-    add_results(read_input(file), into);
-    return 0;
+    add_results(file, read_input(file), into);
+    return true;
   } catch (const bad_input& e) {
     report_error("--merge {}: {}", file, e.what());
-  } catch (const std::exception& e) {  // of a point's keys
+  } catch (const ordered_json::exception& e) {
+    report_error("--merge {}: it has no results as --json writes them: {}", file, reason_of(e));
+  } catch (const std::runtime_error& e) {  // of a point's numbers
     report_error("--merge {}: it has no results as --json writes them: {}", file, e.what());
   }
-  return cannot_start;
+  return false;
+}
+
+void add_header(ordered_json header, merged_results& into) {
+  if (header.empty() || std::find(into.headers.begin(), into.headers.end(), header) != into.headers.end()) return;
+  into.headers.push_back(std::move(header));
+}
+
+/// A file that --json wrote, without its points. That of merged results has the headers of all.
+void add_headers(ordered_json header, merged_results& into) {
+  if (const auto all = header.find("merged"); all != header.end() && all->is_array())
+    for (ordered_json& one : *all) add_header(std::move(one), into);
+  else
+    add_header(std::move(header), into);
+}
+
+std::string name_of(const sweep_point& p) {
+  return fmt::format("{}, {} threads, seed {}", p.lock, p.threads, p.seed.value_or(0));
 }
 
 }  // namespace
 
-void add_results(const std::string& text, merged_results& into) {
+void add_results(const std::string& file, const std::string& text, merged_results& into) {
   if (const char* const why = objection_to_json(text)) throw bad_input(why);
   const std::size_t before = into.results.size();
-  if (auto whole = ordered_json::parse(text, nullptr, false); !whole.is_discarded() && whole.contains("points")) {
+  into.files.push_back(file);
+  const auto add = [&into](const ordered_json& p) {
+    into.results.push_back(result_from_json(p));
+    into.results.back().file = into.files.size() - 1;
+  };
+  if (auto whole = ordered_json::parse(text, nullptr, false); whole.is_object() && whole.contains("points")) {
     make_printable(whole);
-    for (const ordered_json& p : whole["points"]) into.results.push_back(result_from_json(p));
+    for (const ordered_json& p : whole["points"]) add(p);
     whole.erase("points");
-    if (!whole.empty()) into.headers.push_back(std::move(whole));
+    add_headers(std::move(whole), into);
   } else {
     std::size_t number = 1;
     std::istringstream lines(text);
@@ -157,12 +204,64 @@ void add_results(const std::string& text, merged_results& into) {
       if (line.empty()) continue;
       auto p = ordered_json::parse(line, nullptr, false);
       make_printable(p);
-      if (p.is_discarded() || !p.contains("throughput"))
+      if (!p.is_object() || !p.contains("throughput"))
         throw bad_input(fmt::format("it is not what --json writes, and its line {} is not a point's result", number));
-      into.results.push_back(result_from_json(p));
+      add(p);
+      const point_result& r = into.results.back();
+      ordered_json header = ordered_json::object();
+      if (!r.usher.empty()) header["usher"] = r.usher;
+      if (!r.commit.empty()) header["commit"] = r.commit;
+      add_header(std::move(header), into);
     }
   }
   if (into.results.size() == before) throw bad_input("it has no results");
+}
+
+std::size_t remove_duplicates(merged_results& merged) {
+  std::map<std::string, const point_result*> machines;
+  std::map<std::string, const point_result*> simulated;
+  std::set<std::string_view> measured;
+  std::vector<bool> twice(merged.results.size());
+  const auto file = [&](const point_result& r) { return r.file < merged.files.size() ? merged.files[r.file] : ""; };
+  for (std::size_t i = 0; i < merged.results.size(); i++) {
+    const point_result& r = merged.results[i];
+    if (!r.point.machine_hash.empty()) {
+      const point_result& other = *machines.emplace(r.point.machine, &r).first->second;
+      if (other.point.machine_hash != r.point.machine_hash)
+        throw bad_input(
+            fmt::format("{} and {} have points of two machines that are both called {} (hashes {} and {}): simulate "
+                        "one of them under another name",
+                        file(other), file(r), r.point.machine, other.point.machine_hash, r.point.machine_hash));
+    }
+    if (r.point.seed) {  // a simulated run is the same each time
+      sweep_point without_hash = r.point;
+      without_hash.machine_hash.clear();
+      const auto [at, is_new] = simulated.emplace(json_text(without_hash), &r);
+      const point_result& other = *at->second;
+      if (!is_new && (other.all.throughput != r.all.throughput || other.operations != r.operations))
+        throw bad_input(fmt::format(
+            "{} and {} have different results of one point ({}): different builds or machines have made them",
+            file(other), file(r), name_of(r.point)));
+      twice[i] = !is_new;
+    } else if (r.point.round) {  // a measured one is not: only the same file has all of a result twice
+      twice[i] = !measured.insert(r.json).second;
+    }
+  }
+  std::size_t i = 0;
+  return std::erase_if(merged.results, [&](const point_result&) { return twice[i++]; });
+}
+
+std::vector<std::string> builds_of(const merged_results& merged) {
+  std::set<std::string> builds;
+  for (const ordered_json& header : merged.headers) {
+    if (!header.is_object()) continue;
+    const std::string usher = text_at(header, "usher"), commit = text_at(header, "commit");
+    if (!commit.empty())
+      builds.insert(usher.empty() ? commit : fmt::format("{} ({})", usher, commit));
+    else if (!usher.empty())
+      builds.insert(usher);
+  }
+  return {builds.begin(), builds.end()};
 }
 
 ordered_json about(const merged_results& merged) {
@@ -232,7 +331,16 @@ int merge(const figure_options& o) {
   if (const int status = to.open(o); status != 0) return status;
   merged_results merged;
   for (const std::string& file : o.merge)
-    if (const int status = read_results(file, merged); status != 0) return status;
+    if (!read_results(file, merged)) return bad_usage;
+  try {
+    if (const std::size_t twice = remove_duplicates(merged); twice != 0)
+      warn("--merge: {} result{} there twice: each counts once", twice, twice == 1 ? " is" : "s are");
+  } catch (const bad_input& e) {
+    report_error("--merge: {}", e.what());
+    return bad_usage;
+  }
+  if (const auto builds = builds_of(merged); builds.size() > 1)
+    warn("--merge: the results are of several builds of usher: {}", fmt::join(builds, ", "));
   return show(to, o, about(merged), merged.results, true);
 }
 

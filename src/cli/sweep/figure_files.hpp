@@ -1,8 +1,10 @@
 // Results of a sweep: on the terminal, and in the files of --json, --csv and --chart.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cli/draw/chart_options.hpp"
@@ -36,13 +38,21 @@ int show(figure_outputs& to, const figure_options& o, const nlohmann::ordered_js
 
 /// Points of several files, and what the files say about them.
 struct merged_results {
+  std::vector<std::string> files;
   std::vector<point_result> results;
   std::vector<nlohmann::ordered_json> headers;
 };
 
 /// Adds the results in the text of a file that --json wrote, or in lines that --point printed. Throws bad_input, or what
-/// result_from_json() throws.
-void add_results(const std::string& text, merged_results& into);
+/// result_from_json() throws. The attacker is the file's author, who must not make other results look like others than they are.
+void add_results(const std::string& file, const std::string& text, merged_results& into);
+
+/// Removes results that are there twice; returns how many. Throws bad_input, one line, if results of one point differ, or points are of
+/// different machines of one name.
+std::size_t remove_duplicates(merged_results& merged);
+
+/// "0.2.0 (commit)", each build that the files and lines name.
+std::vector<std::string> builds_of(const merged_results& merged);
 
 /// The keys of a JSON file before its points.
 nlohmann::ordered_json about(const merged_results& merged);

@@ -1,6 +1,7 @@
 // A point of a sweep: one run of a benchmark program under one lock with one number of threads, and its result.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,6 +23,8 @@ inline constexpr unsigned most_others = 1000;
 /// What is run.
 struct sweep_point {
   std::string workload, machine, lock;
+  std::string
+      machine_hash;  ///< of the simulated machine's file, which another of that name does not have; empty: unknown
   unsigned threads = 1;
   /// The number of the repetition: a simulated point has a seed, a measured one a round.
   std::optional<std::uint64_t> seed, round;
@@ -48,6 +51,8 @@ struct group_result {
 /// A measurement is absent if the program, the lock or the kind of run does not have it.
 struct point_result {
   sweep_point point;
+  std::size_t file = 0;       ///< of --merge: its index
+  std::string usher, commit;  ///< the build that made it, if the result itself says so
   group_result all;
   std::map<std::string, group_result> groups;
   double operations = 0;  ///< of all threads

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/text/input_file.hpp"
 
@@ -37,16 +39,25 @@ std::optional<std::uint64_t> integer(const ordered_json& j, const char* key, std
   return at->get<std::uint64_t>();
 }
 
+/// A measurement: absent, null, or a number from 0 on. Those that are differences of sums may be a little below.
+double measured(const ordered_json& value, const char* key) {
+  constexpr double rounding = 1e-9;
+  const double v = value.is_number() ? value.get<double>() : -1;
+  if (!(v >= -rounding) || !std::isfinite(v))
+    throw bad_input(fmt::format("its {} is {}, no number from 0 on", key, value.dump().substr(0, 40)));
+  return v;
+}
+
 std::optional<double> number(const ordered_json& j, const char* key) {
   const auto at = j.find(key);
-  return at != j.end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
+  return at == j.end() || at->is_null() ? std::nullopt : std::optional(measured(*at, key));
 }
 
 std::optional<workloads::durations> durations(const ordered_json& j, const char* key) {
   const auto at = j.find(key);
   if (at == j.end() || !at->is_object()) return std::nullopt;
   workloads::durations d;
-  d.mean = at->value("mean", 0.0);
+  d.mean = number(*at, "mean").value_or(0);
   d.median = whole_or(*at, "median", std::uint64_t{0});
   d.p99 = whole_or(*at, "p99", std::uint64_t{0});
   d.longest = whole_or(*at, "longest", std::uint64_t{0});
@@ -69,6 +80,7 @@ ordered_json to_json(const sweep_point& p) {
   ordered_json j;
   j["workload"] = p.workload;
   j["machine"] = p.machine;
+  if (!p.machine_hash.empty()) j["machine_hash"] = p.machine_hash;
   j["lock"] = p.lock;
   j["threads"] = p.threads;
   if (p.seed) j["seed"] = *p.seed;
@@ -106,6 +118,7 @@ sweep_point point_from_json(const ordered_json& j) {
   sweep_point p;
   p.workload = j.value("workload", "");
   p.machine = j.value("machine", "");
+  p.machine_hash = j.value("machine_hash", "");
   p.lock = j.at("lock").get<std::string>();
   p.threads = static_cast<unsigned>(integer(j, "threads", 1, most_threads).value_or(1));
   p.seed = integer(j, "seed");
@@ -129,7 +142,13 @@ std::string json_text(const sweep_point& p) {
 }
 
 sweep_point point_from_text(const std::string& text) {
-  const ordered_json j = ordered_json::parse(text);
+  const ordered_json j = [&] {
+    try {
+      return parsed_json<ordered_json>(text);
+    } catch (const bad_input& e) {
+      throw bad_input(std::string("--point: ") + e.what());
+    }
+  }();
   for (const char* key : {"workload", "machine", "lock", "threads", "run_ns"}) static_cast<void>(j.at(key));
   sweep_point p = point_from_json(j);
   if (!p.seed && !p.round) throw std::runtime_error("the point has neither a seed nor a round");
@@ -144,7 +163,7 @@ point_result result_from_json(const ordered_json& j) {
     for (const auto& [name, group] : groups->items()) r.groups[name] = group_from_json(group);
   if (const auto each = j.find("operations"); each != j.end())
     r.operations = std::accumulate(each->begin(), each->end(), 0.0,
-                                   [](double sum, const ordered_json& n) { return sum + n.get<double>(); });
+                                   [](double sum, const ordered_json& n) { return sum + measured(n, "operations"); });
   r.settled = j.value("settled", true);
   if (const auto exclusive = j.find("exclusive"); exclusive != j.end()) r.exclusive = exclusive->get<bool>();
   r.gini = number(j, "gini");
@@ -157,12 +176,19 @@ point_result result_from_json(const ordered_json& j) {
   r.involuntary_switches = number(j, "involuntary_switches");
   r.misses = number(j, "misses");
   r.hand_overs = durations(j, "hand_over_ns");
-  r.json = j.dump();
+  ordered_json kept = j;  // files have the build in their header
+  for (const auto& [key, value] : {std::pair{"usher", &r.usher}, {"commit", &r.commit}}) {
+    *value = j.value(key, "");
+    kept.erase(key);
+  }
+  r.json = kept.dump();
   return r;
 }
 
-void print_result(const std::string& point, const ordered_json& measured) {
+void print_result(const std::string& point, const std::string& commit, const ordered_json& measured) {
   ordered_json all = ordered_json::parse(point);
+  all["usher"] = USHER_VERSION;
+  all["commit"] = commit;
   all.update(measured);
   fmt::print("{}\n", all.dump());
 }

@@ -22,8 +22,9 @@ point_result result_from_json(const nlohmann::ordered_json& j);
 /// An object with these keys.
 nlohmann::ordered_json to_json(const machine_settings& settings);
 
-/// The line that --point prints: the point as given, followed by its measurements.
-void print_result(const std::string& point, const nlohmann::ordered_json& measured);
+/// The line that --point prints: the point as given, followed by the build that ran it and its measurements. Points of several builds
+/// and machines meet in --merge.
+void print_result(const std::string& point, const std::string& commit, const nlohmann::ordered_json& measured);
 
 // Parts of what both the simulator and the benchmarks measure.
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
 #include "cli/process/files.hpp"
+#include "cli/process/near.hpp"
 #include "cli/process/process.hpp"
 #include "cli/process/side_by_side.hpp"
 #include "cli/sweep/point_json.hpp"
@@ -47,7 +49,10 @@ std::string repetition_of(const sweep_point& p) {
 }  // namespace
 
 int list_points(const figure_command& c, const std::vector<planned_point>& points) {
-  for (const planned_point& p : points) fmt::print("usher {} --point {}\n", c.name, shell_quoted(json_text(p.point)));
+  // This build: another usher on the PATH may have another model.
+  const std::filesystem::path beside = own_tree() / "bin" / "usher";
+  const std::string usher = is_file(beside) ? beside.native() : own_path().native();
+  for (const planned_point& p : points) fmt::print("{}\n", shell_line({usher, c.name, "--point", json_text(p.point)}));
   return 0;
 }
 

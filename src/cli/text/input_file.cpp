@@ -2,12 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
 namespace usher::cli {
+
+std::string reason_of(const nlohmann::json::exception& e) {
+  constexpr int wrong_type = 302, wrong_kind_first = 303, wrong_kind_last = 315, no_index = 401, no_key = 403;
+  const std::string_view what = e.what();  // "[json.exception.type_error.302] type must be string, but is number"
+  const std::string_view words = what.substr(std::min(what.size(), what.find("] ") + 2));
+  if (e.id == wrong_type) return fmt::format("a value's {}", words);
+  if (e.id >= wrong_kind_first && e.id <= wrong_kind_last) return "a value has the wrong type";
+  if (e.id == no_index) return "a list is too short";
+  if (e.id == no_key)
+    return fmt::format("it has no {}", words.substr(0, words.find(" not found")));  // key 'lock' not found
+  return "it is no JSON";
+}
 
 std::string read_input(const std::string& file) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "re"), &std::fclose);

@@ -23,6 +23,9 @@ struct bad_input : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What is wrong with JSON that was read key by key, without the library's codes.
+std::string reason_of(const nlohmann::json::exception& e);
+
 /// A file's text. Throws bad_input if it cannot be read or is larger than `largest_input`.
 std::string read_input(const std::string& file);
 

@@ -218,7 +218,7 @@ trial_results trial_from(const any_json& j) {
   } catch (const bad_input& e) {
     throw unreadable(e.what());
   } catch (const any_json::exception& e) {
-    throw unreadable(fmt::format("it does not conform to docs/schema/try.json: {}", e.what()));
+    throw unreadable(fmt::format("it is not as docs/schema/try.json says: {}", reason_of(e)));
   }
 }
 
