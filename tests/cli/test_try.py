@@ -474,9 +474,9 @@ class Try(Refusals, unittest.TestCase):
             self.assertRegex(conclusion["text"], r"^Undecided: .* [0-9]+ rounds (cannot tell from chance|would show it)\. "
                                                  r"(Threads wait for mutexes .*: look for|Where the time goes, of one run: )")
 
-    @unittest.skipUnless(has_stat, "no usher stat")
-    def test_an_interruption_of_the_run_under_stat(self):
-        counted, asked, file = (os.path.join(self.folder, name) for name in ("counted", "asked", "asked.json"))
+    def during_the_run_under_stat(self, kind, *options, env=None):
+        """The exit status of a trial that gets the signal while the reference runs under usher stat."""
+        counted, asked = (os.path.join(self.folder, name) for name in (f"counted-{kind}", f"asked-{kind}"))
         # The reference runs with the library while its calls are counted, and under usher stat.
         program = self.script(f"""
             if test "$USHER_LOCK" = pthread; then
@@ -485,16 +485,30 @@ class Try(Refusals, unittest.TestCase):
             fi
             exec {self.built("long_section", self.LONG_SECTION)}
         """)
-        process = self.start(USHER, "try", "--quiet", "--locks", "mcs", "--json", file, "--metric", "rate (.*)", "--", program)
+        process = subprocess.Popen([USHER, "try", "--quiet", "--locks", "mcs", *options, "--metric", "rate (.*)", "--", program],
+                                   env=self.environment() | (env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         try:
             self.wait_for(lambda: os.path.exists(asked))
-            process.send_signal(signal.SIGINT)
+            process.send_signal(kind)
             process.communicate(timeout=LIMIT)
         finally:
             process.kill()
-        self.assertEqual(process.returncode, 130)
+        return process.returncode
+
+    @unittest.skipUnless(has_stat, "no usher stat")
+    def test_an_interruption_of_the_run_under_stat(self):
+        file = os.path.join(self.folder, "asked.json")
+        self.assertEqual(self.during_the_run_under_stat(signal.SIGINT, "--json", file), 130)
         with open(file) as f:
             self.assertTrue(self.checked(json.load(f))["interrupted"])
+
+    @unittest.skipUnless(has_stat, "no usher stat")
+    def test_a_killed_trial_leaves_no_files(self):
+        temporary = os.path.join(self.folder, "temporary")
+        os.mkdir(temporary)
+        self.assertEqual(self.during_the_run_under_stat(signal.SIGKILL, env={"TMPDIR": temporary}), -signal.SIGKILL)
+        self.assertEqual(os.listdir(temporary), [])
 
     # Output
 
