@@ -88,7 +88,7 @@ def components(prefix, libdir, folder, env):
         check("usher stat finds its executable", run([usher, "stat", "--help"], 20, env), lambda out: "usher stat" in out)
         recorder.unlink()
     refused("no usher_stat: usher stat says so", run([usher, "stat", "--", "true"], 20, env),
-            "usher_stat", "is not installed with the command")
+            "usher_stat", "has not been built, or not installed")
     sim = [usher, "sim", "mutexbench", "--threads", "1,2", "--seeds", "1", "--ms", "0.05", "--locks", "ticket-spin", "--quiet"]
     tried = [usher, "try", "--locks", "ticket", "--rounds", "1", "--quiet", "--chart", svg, "--", "touch", folder / "was_run"]
     if simulator.exists():
@@ -98,7 +98,7 @@ def components(prefix, libdir, folder, env):
             check("usher sim draws a chart", run([*sim, "--chart", svg], 60, env), lambda out: "<svg" in svg.read_text())
             svg.unlink(missing_ok=True)
         simulator.unlink()
-    refused("no simulator: usher sim says so", run(sim, 20, env), "usher_bench", "is not installed with the command")
+    refused("no simulator: usher sim says so", run(sim, 20, env), "usher_bench", "has not been built, or not installed")
     refused("no simulator: usher bench says so", run([usher, "bench", "--list"], 20, env), "usher_bench")
     if module is not None:
         check("usher try draws a chart", run(tried, 60, env), lambda out: "<svg" in svg.read_text())
