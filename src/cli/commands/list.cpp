@@ -151,8 +151,9 @@ std::string cost_of(const lock_facts* facts) {
       facts->instructions, facts->locked, counted_with);
 }
 
-/// The place in the documentation.
+/// The place in the documentation; empty if it has none.
 std::string page_of(std::string_view family) {
+  if (const lock_facts* const facts = facts_of(family); facts != nullptr && !facts->has_section) return "";
   const std::filesystem::path page = document_near_us("locks.md");
   return page.empty() ? fmt::format("docs/locks.md#{} in Usher's source", family)
                       : fmt::format("{}, section {}", page.native(), family);
@@ -175,7 +176,10 @@ std::string in_full(const lock_table& asked, std::size_t width) {
   row("Size", size_of(plain));
   row("Cost", cost_of(facts_of(plain.family)));
   row("Paper", t.paper);
-  row("Page", page_of(plain.family));
+  const std::string page = page_of(plain.family);
+  row("Page", page);
+  if (const lock_facts* const facts = facts_of(plain.family); page.empty() && facts != nullptr)
+    row("Source", fmt::format("include/usher/locks/{} in Usher's source", facts->header));
   text += "\nForms\n";
   bool any_wants_cpu = false;
   for (const lock_table* form : all) {
