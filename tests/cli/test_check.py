@@ -171,6 +171,37 @@ class Check(Refusals, unittest.TestCase):
         caught = next(o for o in orders if o["file"] == "usher/locks/tas.hpp" and o["caught"])
         self.assertIn("memory_order", caught["code"])
 
+    def test_orders_of_the_lock_itself_come_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "orders.json")
+            done = self.check("--weaken", "ticket", "--forms", "plain", "--scenario", "timed", "--executions", "20", "--json", file)
+            with open(file) as f:
+                files = [o["file"] for o in json.load(f)["orders"]]
+        self.assertEqual(done.returncode, 0, done)
+        own = files.count("usher/locks/ticket.hpp")
+        self.assertTrue(0 < own < len(files), files)
+        self.assertEqual(files[:own], ["usher/locks/ticket.hpp"] * own)
+        rows = [line.split()[1].split(":")[0] for line in done.stdout.splitlines()[1:1 + len(files)]]
+        self.assertEqual(rows, files)
+
+    def test_rows_are_written_as_they_are_known(self):
+        """Into a file, which a killed check leaves."""
+        with tempfile.TemporaryFile("w+") as file:
+            process = subprocess.Popen([USHER, "check", "tas", "mcs", "--executions", "1000000", "--jobs", "1", "--scenario", "plain",
+                                        "--threads", "2", "--forms", "spin"], stdin=subprocess.DEVNULL, stdout=file,
+                                       stderr=subprocess.PIPE, text=True)
+            try:
+                end = time.monotonic() + LIMIT
+                text = ""
+                while text.count("\n") < 2 and time.monotonic() < end:
+                    self.assertIsNone(process.poll(), text)
+                    time.sleep(0.02)
+                    text = os.pread(file.fileno(), 10000, 0).decode()
+                self.assertRegex(text, r"^lock .*\ntas-spin +2  plain +pass +1000000 .*\n$")
+            finally:
+                process.kill()
+                process.communicate()
+
     def test_each_half_of_an_order_is_weakened(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "orders.json")

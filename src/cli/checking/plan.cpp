@@ -8,6 +8,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "cli/commands/lock_facts.hpp"
 #include "cli/commands/locks.hpp"
 #include "cli/process/process.hpp"
 #include "cli/process/side_by_side.hpp"
@@ -137,14 +138,24 @@ bool find_sites(const options& o, std::vector<form_with_sites>& forms) {
   return all_replied;
 }
 
-/// All orders of the forms of a goal, in the order of the source; one place may be reached by several paths to its header.
+/// Where the orders of a lock are looked for first: its own header, then headers of other locks, then what all locks share.
+int rank_of(const std::string& file, const lock_facts* facts) {
+  const std::string_view locks = "usher/locks/";
+  if (file.starts_with("mutants/")) return 0;
+  if (!file.starts_with(locks)) return 2;
+  return facts != nullptr && file.substr(locks.size()) == facts->header ? 0 : 1;
+}
+
+/// All orders of the forms of a goal, in the order of the source, those of its own header first; one place may be reached by several paths
+/// to its header.
 std::vector<order_site> sites_of(const std::vector<form_with_sites>& forms, std::size_t goal) {
-  std::map<std::tuple<std::string, unsigned, unsigned, std::string>, order_site> sites;
+  std::map<std::tuple<int, std::string, unsigned, unsigned, std::string>, order_site> sites;
   for (const form_with_sites& f : forms)
     if (f.goal == goal)
       for (const std::string& text : f.sites) {
         const order_site s = order_site_from(text);
-        sites[{short_name(s.file), s.line, s.column, s.made}] = s;
+        const std::string file = short_name(s.file);
+        sites[{rank_of(file, facts_of(f.form->family)), file, s.line, s.column, s.made}] = s;
       }
   std::vector<order_site> sorted;
   for (const auto& [key, site] : sites) sorted.push_back(site);

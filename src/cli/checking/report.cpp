@@ -72,19 +72,6 @@ std::size_t add_rows_of_form(rows& to, const results& r, std::size_t begin) {
   return end;
 }
 
-std::string table_of_parts(const results& r, std::size_t width) {
-  rows all;
-  for (std::size_t at = 0; at < r.parts.size();) at = add_rows_of_form(all, r, at);
-  return format_table({{"lock"},
-                       {"threads", true},
-                       {"scenarios", false, 18},
-                       {"verdict", false, 20},
-                       {"executions", true},
-                       {r.random() ? "seeds" : "programs"},
-                       {"seconds", true}},
-                      all, width);
-}
-
 /// Verdict, and what caught it: form, scenario, threads; the seed; executions.
 void append_caught(std::vector<std::string>& row, const outcome& o, const char* not_caught) {
   row.emplace_back(!o.finished ? "not finished" : o.failed ? "caught" : not_caught);
@@ -94,29 +81,68 @@ void append_caught(std::vector<std::string>& row, const outcome& o, const char* 
   row.push_back(std::to_string(o.executions));
 }
 
-std::string table_of_caught(std::vector<column> columns, const rows& all, std::size_t width) {
-  for (const column& c :
-       {column{"verdict"}, column{"caught by", false, 16}, column{"seed", true}, column{"executions", true}})
-    columns.push_back(c);
-  return format_table(columns, all, width);
-}
-
-std::string table_of_mutants(const results& r, std::size_t width) {
+rows rows_of(const results& r) {
   rows all;
+  for (std::size_t at = 0; at < r.parts.size();) at = add_rows_of_form(all, r, at);
   for (const mutant_result& m : r.mutants) {
     all.push_back({m.name, m.mutation});
     append_caught(all.back(), m.seen, m.may_escape() ? "not caught" : "NOT CAUGHT");
   }
-  return table_of_caught({{"mutant"}, {"mutation", false, 24}}, all, width);
-}
-
-std::string table_of_orders(const results& r, std::size_t width) {
-  rows all;
   for (const order_result& o : r.orders) {
     all.push_back({o.lock, fmt::format("{}:{}", o.file, o.line), o.made, o.code});
     append_caught(all.back(), o.seen, "survives");
   }
-  return table_of_caught({{"lock"}, {"order at"}, {"made"}, {"code", false, 24}}, all, width);
+  return all;
+}
+
+std::vector<column> columns_of(const results& r) {
+  if (r.kind == goal_kind::pass)
+    return {{"lock"},
+            {"threads", true},
+            {"scenarios", false, 18},
+            {"verdict", false, 20},
+            {"executions", true},
+            {r.random() ? "seeds" : "programs"},
+            {"seconds", true}};
+  std::vector<column> columns{{"mutant"}, {"mutation", false, 24}};
+  if (r.kind == goal_kind::orders) columns = {{"lock"}, {"order at"}, {"made"}, {"code", false, 24}};
+  for (const column& c :
+       {column{"verdict"}, column{"caught by", false, 16}, column{"seed", true}, column{"executions", true}})
+    columns.push_back(c);
+  return columns;
+}
+
+// Rows like those of the results, whatever the outcomes.
+constexpr const char *usual_verdict = "pass, not complete  ", *usual_seconds = "99999.9";
+
+void add_planned_catch(std::vector<std::string>& row, const results& r, const std::vector<std::string>& forms) {
+  std::string longest;
+  for (const std::string& f : forms) longest = f.size() > longest.size() ? f : longest;
+  for (const std::string& cell : {std::string("not finished"), longest + " progress, 4 threads",
+                                  std::to_string(r.seed + r.executions), std::to_string(r.executions)})
+    row.push_back(cell);
+}
+
+rows planned_rows(const results& r) {
+  rows all;
+  for (std::size_t at = 0; at < r.parts.size();) {
+    const part_result& first = r.parts[at];
+    std::string scenarios;
+    std::uint64_t count = 0;
+    for (; at < r.parts.size() && r.parts[at].lock == first.lock && r.parts[at].threads == first.threads; ++at, ++count)
+      scenarios += (count == 0 ? "" : " ") + r.parts[at].scenario;
+    all.push_back({first.lock, std::to_string(first.threads), scenarios, usual_verdict,
+                   std::to_string(r.executions * count), range_from(r.seed, r.executions), usual_seconds});
+  }
+  for (const mutant_result& m : r.mutants) {
+    all.push_back({m.name, m.mutation});
+    add_planned_catch(all.back(), r, m.forms);
+  }
+  for (const order_result& o : r.orders) {
+    all.push_back({o.lock, fmt::format("{}:{}", o.file, o.line), o.made, o.code});
+    add_planned_catch(all.back(), r, o.forms);
+  }
+  return all;
 }
 
 struct caught_counts {
@@ -166,16 +192,18 @@ std::string replay_command(const results& r, const failure& f) {
 
 }  // namespace
 
+result_table::result_table(const results& planned, std::size_t width)
+    : table_(columns_of(planned), planned_rows(planned), width) {}
+
+std::string result_table::rows(const results& some) const {
+  std::string text;
+  for (const auto& row : rows_of(some)) text += table_.row(row);
+  return text;
+}
+
 std::string table_text(const results& r, std::size_t width) {
-  switch (r.kind) {
-    case goal_kind::mutants:
-      return table_of_mutants(r, width);
-    case goal_kind::orders:
-      return table_of_orders(r, width);
-    case goal_kind::pass:
-      break;
-  }
-  return table_of_parts(r, width);
+  const result_table table(r, width);
+  return table.heading() + table.rows(r);
 }
 
 std::string failures_text(const results& r, std::size_t width) {

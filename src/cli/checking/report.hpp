@@ -1,14 +1,28 @@
 // The results of a check as text.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "cli/checking/results.hpp"
+#include "cli/text/table.hpp"
 
 namespace usher::cli::checking {
 
 /// One row for each target, mutant or order. `width`: the terminal's; 0: unlimited.
 std::string table_text(const results& r, std::size_t width);
+
+/// The same table, row by row: a check may take hours.
+class result_table {
+ public:
+  /// `planned`: all that will be shown, with any outcomes.
+  result_table(const results& planned, std::size_t width);
+  std::string heading() const { return table_.heading(); }
+  std::string rows(const results& some) const;
+
+ private:
+  growing_table table_;
+};
 
 /// Each failure of a target that must pass, with its steps where they were recorded.
 std::string failures_text(const results& r, std::size_t width);

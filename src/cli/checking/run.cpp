@@ -15,7 +15,10 @@ namespace {
 
 class runner {
  public:
-  runner(const options& o, std::vector<goal>& goals) : options_(o), goals_(goals), bar_(chunks_of(goals), o.quiet) {}
+  runner(const options& o, std::vector<goal>& goals, const std::function<void(const goal&)>& ended)
+      : options_(o), goals_(goals), ended_(ended), bar_(chunks_of(goals), o.quiet) {
+    for (const goal& g : goals) left_.push_back(g.chunks.size());
+  }
 
   bool run_all() {
     run_side_by_side(
@@ -39,6 +42,15 @@ class runner {
     });
   }
 
+  /// A chunk of the goal has ended, or is left out. Reports goals with no chunk left, in their order.
+  void one_less(std::size_t goal) {
+    --left_[goal];
+    for (; known_ < goals_.size() && works_ && left_[known_] == 0; ++known_) {
+      bar_.clear();
+      ended_(goals_[known_]);
+    }
+  }
+
   std::optional<command_to_run> next() {
     for (; goal_ < goals_.size() && works_; ++goal_, chunk_ = 0) {
       const goal& g = goals_[goal_];
@@ -46,6 +58,7 @@ class runner {
         const chunk& c = g.chunks[chunk_];
         if (is_over(g, c)) {
           bar_.skip(1);
+          one_less(goal_);
           continue;
         }
         const part& p = g.parts[c.part];
@@ -76,11 +89,15 @@ class runner {
     c.said = reply_of(run, time_limit(c.count));
     if (c.said->verdicts.empty() || c.said->verdicts.back().way == verdict::kind::broken) works_ = false;
     if (c.failure() != nullptr) g.first_failure = std::min(g.first_failure, at_chunk);
+    one_less(at_goal);
   }
 
   const options& options_;
   std::vector<goal>& goals_;
+  const std::function<void(const goal&)>& ended_;
   progress bar_;
+  std::vector<std::size_t> left_;  // chunks of each goal
+  std::size_t known_ = 0;          // goals that have been reported
   std::vector<std::pair<std::size_t, std::size_t>> started_;  // goal and chunk of each run
   std::size_t goal_ = 0, chunk_ = 0;                          // the next to start
   bool works_ = true;
@@ -88,8 +105,8 @@ class runner {
 
 }  // namespace
 
-bool run(const options& o, std::vector<goal>& goals) {
-  return runner(o, goals).run_all();
+bool run(const options& o, std::vector<goal>& goals, const std::function<void(const goal&)>& ended) {
+  return runner(o, goals, ended).run_all();
 }
 
 std::vector<step> steps_of(const options& o, const goal& g, const part& p, const verdict& v) {

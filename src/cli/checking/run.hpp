@@ -1,6 +1,7 @@
 // Runs of the checker.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,8 +11,9 @@
 
 namespace usher::cli::checking {
 
-/// Runs the goals' chunks side by side and keeps what each run replies. False: the checker itself failed.
-bool run(const options& o, std::vector<goal>& goals);
+/// Runs the goals' chunks side by side and keeps what each run replies. `ended` gets each goal whose outcome is known, in their order.
+/// False: the checker itself failed.
+bool run(const options& o, std::vector<goal>& goals, const std::function<void(const goal&)>& ended);
 
 /// One execution, as --replay names it. Nothing after an error message; an outcome without a failure: it passes.
 std::optional<outcome> replay(const options& o, const std::string& checker, const goal& g);

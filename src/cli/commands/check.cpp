@@ -143,13 +143,24 @@ int replay(const check_options& o, const std::string& checker, std::vector<check
   return 1;
 }
 
-/// Runs the goals; the table is printed before the steps of failures are looked for, which may take a minute each.
+/// Runs the goals; each row is printed as soon as it is known, and all before the steps of failures are looked for, which may take a
+/// minute each.
 int run(const check_options& o, std::vector<checking::goal>& goals, output_file& json) {
   checking::cut_into_chunks(o, goals);
-  const bool works = checking::run(o, goals);
+  const checking::result_table table(checking::results_of(o, goals, true), terminal_width());
+  const auto print = [](const std::string& text) {
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  };
+  print(table.heading());
+  std::size_t printed = 0;
+  const bool works = checking::run(o, goals, [&](const checking::goal& g) {
+    print(table.rows(checking::results_of(o, {g}, true)));
+    ++printed;
+  });
   checking::results r = checking::results_of(o, goals, works);
-  fmt::print("{}", checking::table_text(r, terminal_width()));
-  std::fflush(stdout);
+  print(
+      table.rows(checking::results_of(o, {goals.begin() + static_cast<std::ptrdiff_t>(printed), goals.end()}, works)));
   checking::record_steps(o, goals, r);
   r.interrupted = interrupted() != 0;
   fmt::print("{}", failures_and_summary(r, terminal_width()));

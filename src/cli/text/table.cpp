@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "cli/text/utf8.hpp"
 #include "cli/text/wrap.hpp"
@@ -28,45 +29,56 @@ void append_line(std::string& to, const std::vector<column>& columns, const std:
 
 }  // namespace
 
-std::string format_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows, std::size_t width) {
-  for (column& c : columns) c.heading = printable_line(c.heading);
-  for (auto& row : rows)
-    for (std::string& cell : row) cell = printable_line(cell);
-  std::vector<std::size_t> widths;
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    widths.push_back(shown_width(columns[c].heading));
-    for (const auto& row : rows) widths[c] = std::max(widths[c], shown_width(row[c]));
+growing_table::growing_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& like_these,
+                             std::size_t width)
+    : columns_(std::move(columns)), breaks_(width != 0) {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    columns_[c].heading = printable_line(columns_[c].heading);
+    widths_.push_back(shown_width(columns_[c].heading));
+    for (const auto& row : like_these) widths_[c] = std::max(widths_[c], shown_width(printable_line(row[c])));
   }
   // Narrow the columns that may be broken, always the widest, until the table fits.
-  std::size_t total = std::accumulate(widths.begin(), widths.end(), gap * (columns.size() - 1));
+  std::size_t total = std::accumulate(widths_.begin(), widths_.end(), gap * (columns_.size() - 1));
   for (; width != 0 && total > width; --total) {
     std::size_t* widest = nullptr;
-    for (std::size_t c = 0; c < columns.size(); ++c)
-      if (columns[c].narrow != 0 && widths[c] > columns[c].narrow && (widest == nullptr || widths[c] > *widest))
-        widest = &widths[c];
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      if (columns_[c].narrow != 0 && widths_[c] > columns_[c].narrow && (widest == nullptr || widths_[c] > *widest))
+        widest = &widths_[c];
     if (widest == nullptr) break;
     --*widest;
   }
+}
 
-  std::string text;
+std::string growing_table::heading() const {
   std::vector<std::string> headings;
-  headings.reserve(columns.size());
-  for (const auto& c : columns) headings.push_back(c.heading);
-  append_line(text, columns, widths, headings);
-  for (const auto& row : rows) {
-    std::vector<std::vector<std::string>> lines;
-    std::size_t height = 1;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      lines.push_back(columns[c].narrow == 0 ? std::vector{row[c]} : broken(row[c], widths[c]));
-      height = std::max(height, lines[c].size());
-    }
-    for (std::size_t l = 0; l < height; ++l) {
-      std::vector<std::string> cells;
-      cells.reserve(columns.size());
-      for (const auto& cell : lines) cells.push_back(l < cell.size() ? cell[l] : "");
-      append_line(text, columns, widths, cells);
-    }
+  headings.reserve(columns_.size());
+  for (const auto& c : columns_) headings.push_back(c.heading);
+  std::string text;
+  append_line(text, columns_, widths_, headings);
+  return text;
+}
+
+std::string growing_table::row(std::vector<std::string> cells) const {
+  std::string text;
+  std::vector<std::vector<std::string>> lines;
+  std::size_t height = 1;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    std::string cell = printable_line(cells[c]);
+    lines.push_back(columns_[c].narrow == 0 || !breaks_ ? std::vector{std::move(cell)} : broken(cell, widths_[c]));
+    height = std::max(height, lines[c].size());
   }
+  for (std::size_t l = 0; l < height; ++l) {
+    for (std::size_t c = 0; c < columns_.size(); ++c) cells[c] = l < lines[c].size() ? lines[c][l] : "";
+    append_line(text, columns_, widths_, cells);
+  }
+  return text;
+}
+
+std::string format_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& rows,
+                         std::size_t width) {
+  const growing_table table(std::move(columns), rows, width);
+  std::string text = table.heading();
+  for (const auto& row : rows) text += table.row(row);
   return text;
 }
 

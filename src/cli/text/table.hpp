@@ -16,7 +16,23 @@ struct column {
 
 /// `width` is the terminal's; 0: no cell is broken (a file, a pipe). The text ends with a line feed. All texts are shown by
 /// printable_line().
-std::string format_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows, std::size_t width);
+std::string format_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& rows,
+                         std::size_t width);
+
+/// The same for rows that are not known yet, but how wide they will be: a wider cell moves the rest of its row, or is broken where that is
+/// allowed and the text is for a terminal.
+class growing_table {
+ public:
+  growing_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& like_these,
+                std::size_t width);
+  std::string heading() const;
+  std::string row(std::vector<std::string> cells) const;
+
+ private:
+  std::vector<column> columns_;
+  std::vector<std::size_t> widths_;
+  bool breaks_;
+};
 
 /// The width of the terminal on standard output; 0 if it is no terminal.
 std::size_t terminal_width();
