@@ -104,7 +104,8 @@ TEST_F(machine_file, complaints_name_the_key) {
   EXPECT_NE(complaint("sockets = { value = 2,", "sockets = { value = 3,").find("machine.hops is missing"),
             std::string::npos)
       << "two latencies say nothing about which sockets are next to each other";
-  EXPECT_EQ(complaint("sockets = { value = 2,", "group = { value = 3, source = \"a test\" }\nsockets = { value = 3,"), "");
+  EXPECT_EQ(complaint("sockets = { value = 2,", "group = { value = 3, source = \"a test\" }\nsockets = { value = 3,"),
+            "");
   EXPECT_NE(complaint("[coherence]", "[coherence").find("line"), std::string::npos);
   EXPECT_NE(complaint("jitter = {", "twitter = { value = 1, source = \"none\" }\njitter = {")
                 .find("coherence.twitter is not known: did you mean 'jitter'?"),

@@ -96,8 +96,8 @@ class runner {
   std::vector<goal>& goals_;
   const std::function<void(const goal&)>& ended_;
   progress bar_;
-  std::vector<std::size_t> left_;  // chunks of each goal
-  std::size_t known_ = 0;          // goals that have been reported
+  std::vector<std::size_t> left_;                             // chunks of each goal
+  std::size_t known_ = 0;                                     // goals that have been reported
   std::vector<std::pair<std::size_t, std::size_t>> started_;  // goal and chunk of each run
   std::size_t goal_ = 0, chunk_ = 0;                          // the next to start
   bool works_ = true;

@@ -16,7 +16,8 @@ std::string why_missing(const component& c) {
   const std::string folder = own_path().parent_path().native();
   if (c.is_built)
     return fmt::format(
-        "there is no {} near {}: {} was on in this build of Usher, but the target {} has not been built, or not installed with the command",
+        "there is no {} near {}: {} was on in this build of Usher, but the target {} has not been built, or not "
+        "installed with the command",
         c.executable, folder, c.option, c.executable);
   return fmt::format(
       "this build of Usher has no {}: {} was off. Build Usher again with {}=ON, which needs {} (Debian: apt-get "
