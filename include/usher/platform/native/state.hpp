@@ -4,7 +4,7 @@
 // was built from this layout. Two shared objects loaded with RTLD_LOCAL must agree on the waiting array and on the
 // meaning of a node handle: otherwise a waiter in one of them would miss an unlock in the other. clang does not make an
 // inline variable unique across shared objects, so the object is defined by an assembler directive, the same for both
-// compilers.
+// compilers: state_definition.hpp.
 //
 // Only layouts, the wait limits, the number of CPUs and the tables are here. The operations on records, nodes and
 // inflated states, and what may interrupt them, are in records.hpp, nodes.hpp and inflation.hpp; the first page across
@@ -136,15 +136,12 @@ static_assert(sizeof(process_state) == 73728);
 // or of a lock changes, so that objects built from different releases share neither state nor code.
 extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
     __attribute__((visibility("default")));
-__asm__(
-    ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1,comdat\n"
-    ".globl usher_process_state_v1\n"
-    ".type usher_process_state_v1, %gnu_unique_object\n"
-    ".size usher_process_state_v1, 73728\n"
-    ".balign 4096\n"
-    "usher_process_state_v1:\n"
-    ".zero 73728\n"
-    ".popsection\n");
+
+}  // namespace usher::inline v1
+
+#include "usher/platform/native/state_definition.hpp"
+
+namespace usher::inline v1 {
 
 namespace native_detail {
 

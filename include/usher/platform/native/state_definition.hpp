@@ -1,0 +1,165 @@
+// The definition of the process's state, once in each module (an executable or shared object), and the check that the
+// modules of a process use one of them.
+//
+// The assembler directives are in a function because link-time optimisation merges functions: of directives at the top
+// level each translation unit's would remain. They are in the function's comdat group, so that object files with and
+// without link-time optimisation can be mixed: whichever function the linker keeps, its directives are kept. clang's
+// ThinLTO makes a private copy of an inline function that lost, unless the function is weak.
+//
+//     usher_process_state_v1          the state. STB_GNU_UNIQUE: the loader connects all modules that export it to one
+//     usher_process_state_v1_in_use   hidden, in each module: the address of the state with which the loader, or
+//                                     already the linker, has connected the module
+//     .note.usher                     a note that leads to that pointer from outside of the module
+//
+// A module whose references to the state are bound within it (-Bsymbolic, a version script with `local: *`, an
+// executable that does not export the symbol) uses a state of its own. A lock that such a module and another one use
+// hangs: its queue nodes and waiting array differ. So when a module is loaded, it compares its state with those of the
+// modules loaded before, and reports a difference. With the macro USHER_PRIVATE_STATE the state is the module's own on
+// purpose: for a module whose locks no other module uses.
+#pragma once
+
+#include <errno.h>
+#include <link.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace usher::inline v1::native_detail {
+
+extern process_state* const state_in_use __asm__("usher_process_state_v1_in_use")
+    __attribute__((visibility("hidden")));
+
+/// Hidden, as all here: it must be this module's own code that looks at this module's state.
+struct [[gnu::visibility("hidden")]] state_check {
+  static void run() {
+    state_check c;
+    dl_iterate_phdr(look_at, &c);
+    if (c.other_ != nullptr) c.report();
+  }
+
+  /// Translation units of one module register a constructor each.
+  static bool is_first() { return !std::exchange(done_, true); }
+
+ private:
+  struct note {
+    static constexpr char owner[] = "usher_process_state_v1";
+    ElfW(Nhdr) head;
+    char name[(sizeof owner + 3) / 4 * 4];
+    std::int32_t pointer;      ///< the distance of the module's state_in_use from here
+    std::uint32_t is_private;  ///< 1: USHER_PRIVATE_STATE
+  };
+
+  /// Modules come in the order in which they were loaded; this one ends the search, so that of two modules only the
+  /// second one reports.
+  static int look_at(dl_phdr_info* module, std::size_t, void* check) {
+    const note* const n = note_of(*module);
+    if (n == nullptr) return 0;
+    auto& c = *static_cast<state_check*>(check);
+    const auto* const theirs =
+        reinterpret_cast<process_state* const*>(reinterpret_cast<const char*>(&n->pointer) + n->pointer);
+    if (theirs == &state_in_use) {
+      c.own_ = module->dlpi_name;
+      return 1;
+    }
+    // Null: not yet connected, in a module that another thread is about to load.
+    if (n->is_private == 0 && *theirs != nullptr && *theirs != state_in_use && c.other_ == nullptr)
+      c.other_ = module->dlpi_name;
+    return 0;
+  }
+
+  static const note* note_of(const dl_phdr_info& module) {
+    for (unsigned i = 0; i < module.dlpi_phnum; i++) {
+      const auto& segment = module.dlpi_phdr[i];
+      if (segment.p_type != PT_NOTE) continue;
+      const std::size_t align = segment.p_align == 8 ? 8 : 4;
+      const auto rounded = [align](std::size_t size) { return (size + align - 1) & ~(align - 1); };
+      const auto* const begin = reinterpret_cast<const char*>(module.dlpi_addr + segment.p_vaddr);
+      for (std::size_t at = 0; at + sizeof(ElfW(Nhdr)) <= segment.p_memsz;) {
+        const auto* const n = reinterpret_cast<const note*>(begin + at);
+        if (at + sizeof(note) <= segment.p_memsz && n->head.n_namesz == sizeof note::owner &&
+            std::memcmp(n->name, note::owner, sizeof note::owner) == 0)
+          return n;
+        at = rounded(rounded(at + sizeof n->head + n->head.n_namesz) + n->head.n_descsz);
+      }
+    }
+    return nullptr;
+  }
+
+  [[gnu::cold]] void report() const {
+    const int saved = errno;
+    const auto part = [](const char* text) { return iovec{const_cast<char*>(text), std::strlen(text)}; };
+    const auto name = [&](const char* file) { return part(file != nullptr && *file != 0 ? file : "the executable"); };
+    const iovec line[] = {
+        part("usher: "), name(own_), part(" does not use the process state of "), name(other_),
+        part(": a lock that both use can hang. Link both so that they export usher_process_state_v1 (an executable by "
+             "-rdynamic; no -Bsymbolic, no `local: *`), or compile the one whose locks the other does not use with "
+             "-DUSHER_PRIVATE_STATE.\n")};
+    [[maybe_unused]] const ssize_t n = writev(STDERR_FILENO, line, sizeof line / sizeof *line);
+    errno = saved;
+  }
+
+  static inline constinit bool done_ = false;
+  const char* own_ = nullptr;
+  const char* other_ = nullptr;
+};
+
+}  // namespace usher::inline v1::native_detail
+
+#ifdef __clang__
+#define USHER_STATE_WEAK , gnu::weak
+#else
+#define USHER_STATE_WEAK
+#endif
+#ifdef USHER_PRIVATE_STATE
+#define USHER_STATE_CALLED gnu::used
+#define USHER_STATE_BINDING ".hidden usher_process_state_v1\n"
+#define USHER_STATE_PRIVATE "1\n"
+#else
+#define USHER_STATE_CALLED gnu::constructor, gnu::used
+#define USHER_STATE_BINDING
+#define USHER_STATE_PRIVATE "0\n"
+#endif
+
+// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to,
+// or of a lock changes, so that objects built from different releases share neither state nor code.
+extern "C" [[USHER_STATE_CALLED, gnu::visibility("hidden") USHER_STATE_WEAK]] inline void
+usher_process_state_v1_definition() {
+  __asm__ volatile(
+      ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1_definition,comdat\n"
+      ".globl usher_process_state_v1\n" USHER_STATE_BINDING
+      ".type usher_process_state_v1, %gnu_unique_object\n"
+      ".size usher_process_state_v1, 73728\n"
+      ".balign 4096\n"
+      "usher_process_state_v1:\n"
+      ".zero 73728\n"
+      ".popsection\n"
+      ".pushsection .data.rel.ro.usher_process_state_v1,\"awG\",%progbits,usher_process_state_v1_definition,comdat\n"
+      ".globl usher_process_state_v1_in_use\n"
+      ".hidden usher_process_state_v1_in_use\n"
+      ".type usher_process_state_v1_in_use, %object\n"
+      ".size usher_process_state_v1_in_use, 8\n"
+      ".balign 8\n"
+      "usher_process_state_v1_in_use:\n"
+      ".dc.a usher_process_state_v1\n"
+      ".popsection\n"
+      ".pushsection .note.usher,\"aG\",%note,usher_process_state_v1_definition,comdat\n"
+      ".balign 4\n"
+      ".long 23, 8, 1\n"
+      ".asciz \"usher_process_state_v1\"\n"
+      ".balign 4\n"
+      ".long usher_process_state_v1_in_use - .\n"
+      ".long " USHER_STATE_PRIVATE ".popsection\n");
+#ifndef USHER_PRIVATE_STATE
+  using check = usher::v1::native_detail::state_check;
+  if (check::is_first()) check::run();
+#endif
+}
+
+#undef USHER_STATE_WEAK
+#undef USHER_STATE_CALLED
+#undef USHER_STATE_BINDING
+#undef USHER_STATE_PRIVATE
