@@ -25,7 +25,6 @@
 // not hold the mutex afterwards.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>  // std::cv_status
 
 #include "usher/core/condition_core.hpp"

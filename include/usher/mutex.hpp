@@ -15,7 +15,6 @@
 // there (libusher.so resets the mutexes of its program).
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
 #include "usher/core/deadline.hpp"

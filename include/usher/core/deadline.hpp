@@ -1,29 +1,37 @@
 // Times as nanoseconds until a deadline.
+//
+// A deadline may have any unit and any representation, the greatest value among them, so it is compared as a floating
+// number: no unit is too coarse, and no conversion overflows. 64 bits of mantissa (x86-64) are exact for nanoseconds.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
 
-#include <chrono>
 #include <cstdint>
+#include <mutex>  // durations, time points and clocks, as standard mutexes need them; <chrono> also has calendars
 
 namespace usher::inline v1 {
 
 /// Nanoseconds until `deadline`, rounded up; 0 if it has passed; at most an hour: the caller asks again.
 template <class Clock, class Duration>
 std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& deadline) {
-  const auto now = std::chrono::time_point_cast<Duration>(Clock::now());
-  if (deadline <= now) return deadline <= Clock::now() ? 0 : 1;
-  constexpr auto slice = std::chrono::hours(1);  // no overflow
-  if (deadline - now > slice) return std::uint64_t(std::chrono::nanoseconds(slice).count());
-  return std::uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - now).count()) + 1;
+  using exact = std::chrono::duration<long double, std::nano>;
+  constexpr std::uint64_t hour = 3600000000000;
+  const long double left = (exact(deadline.time_since_epoch()) - exact(Clock::now().time_since_epoch())).count();
+  if (!(left > 0)) return 0;
+  if (left >= hour) return hour;
+  const auto whole = std::uint64_t(left);
+  return whole + (whole < left ? 1 : 0);
 }
 
-/// The point of the steady clock that is `d` from now, or a year, if that is less.
+/// The point of the steady clock that is `d` from now, rounded up, or a year, if that is less; now, if `d` is negative.
 template <class Rep, class Period>
 std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, Period>& d) {
+  using clock = std::chrono::steady_clock;
+  using seconds = std::chrono::duration<long double>;
   constexpr auto for_ever = std::chrono::hours(24 * 365);
-  return std::chrono::steady_clock::now() +
-         (d < for_ever ? std::chrono::duration_cast<std::chrono::nanoseconds>(d) : for_ever);
+  if (!(seconds(d) > seconds::zero())) return clock::now();
+  if (seconds(d) >= seconds(for_ever)) return clock::now() + for_ever;
+  return clock::now() + std::chrono::ceil<clock::duration>(d);
 }
 
 }  // namespace usher::inline v1
