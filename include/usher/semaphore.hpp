@@ -30,15 +30,18 @@ class semaphore {
  public:
   static constexpr std::ptrdiff_t max() noexcept { return core::max; }
 
-  /// `credits` above max() count as max().
-  explicit semaphore(std::uint32_t credits = 0, append_probability probability = {})
-      : core_(credits < core::max ? credits : core::max), probability_(probability) {}
+  /// `credits` above max() count as max(), and below 0 as 0.
+  constexpr explicit semaphore(std::ptrdiff_t credits = 0, append_probability probability = {})
+      : core_(clamped(credits)), probability_(probability) {}
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 
   /// Adds n credits, as far as there are not more than max() then. May be called from a signal handler.
   void release(std::ptrdiff_t n = 1) {
-    while (n > 0 && release_one()) n--;
+    if (n == 1)
+      release_one();
+    else
+      core_.release(clamped(n));
   }
   /// False: there are max() credits already, and none was added.
   bool release_one() { return core_.release(); }
@@ -75,6 +78,10 @@ class semaphore {
 
  private:
   using waiter = core::waiter;
+
+  static constexpr std::uint32_t clamped(std::ptrdiff_t n) {
+    return n < 0 ? 0 : n < max() ? std::uint32_t(n) : core::max;
+  }
 
   /// `sleep(waiter)` returns false when no time is left.
   template <class Sleep>

@@ -363,5 +363,33 @@ TEST(semaphores, have_a_largest_value) {
   EXPECT_FALSE(s.release_one());
 }
 
+TEST(semaphores, many_credits_are_released_in_one_step) {  // in 2³¹ steps this would take half a minute
+  semaphore s;
+  s.release(3);
+  for (int i = 0; i < 3; i++) EXPECT_TRUE(s.try_acquire());
+  s.release(0);
+  s.release(-1);
+  EXPECT_FALSE(s.try_acquire());
+  s.release(semaphore::max() - 1);
+  s.release(semaphore::max());
+  EXPECT_FALSE(s.release_one());
+}
+
+TEST(semaphores, have_no_credit_if_they_begin_with_fewer_than_none) {
+  semaphore s(-1);
+  EXPECT_FALSE(s.try_acquire());
+}
+
+// Usable from constructors of other static objects, whatever the order.
+constinit semaphore early_semaphore(1, append_probability(0.001));
+constinit semaphore early_fifo(1);
+constinit condition_variable early_condition(append_probability(0.001));
+
+TEST(semaphores, are_initialised_before_any_code_runs) {
+  EXPECT_TRUE(early_semaphore.try_acquire());
+  EXPECT_TRUE(early_fifo.try_acquire());
+  early_condition.notify_all();
+}
+
 }  // namespace
 }  // namespace usher

@@ -31,7 +31,7 @@ class basic_condition_variable {
   using requeue_mutex_of = requeue_mutex<P, Lock>;
 
   constexpr basic_condition_variable() = default;
-  explicit basic_condition_variable(append_probability probability) : probability_(probability) {}
+  constexpr explicit basic_condition_variable(append_probability probability) : probability_(probability) {}
   ~basic_condition_variable() { queue_.close(); }
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;

@@ -58,7 +58,7 @@ class semaphore_core {
   };
 
   constexpr semaphore_core() : word_(0) {}
-  explicit semaphore_core(std::uint32_t credits) : word_(credits) {}
+  constexpr explicit semaphore_core(std::uint32_t credits) : word_(credits) {}
 
   std::uint32_t value() const { return credits(word_.load(order::relaxed)); }
 
@@ -88,6 +88,25 @@ class semaphore_core {
       if (word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
         if (dispatches) dispatch();
         return true;
+      }
+      P::backoff(0);
+    }
+  }
+
+  /// Adds n credits in one step, as far as there are not more than `max` then.
+  void release(std::uint32_t n) {
+    std::uint64_t seen = word_.load(order::relaxed);
+    for (;;) {
+      const std::uint32_t room = max - credits(seen);
+      if (n == 0 || room == 0) return;
+      std::uint64_t then = seen + (n < room ? n : room);
+      if ((seen & (some_wait | locked)) != 0 && stale(seen)) then = renewed(then);
+      const bool dispatches = needs_dispatch(then);
+      if (dispatches) then |= locked;
+      // (9) as (2); dispatch() notifies as many waiters as there are credits.
+      if (word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
+        if (dispatches) dispatch();
+        return;
       }
       P::backoff(0);
     }
