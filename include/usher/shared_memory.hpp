@@ -21,8 +21,10 @@
 //     invalid_argument                 join: the file is no region, or one of another layout or version of Usher
 //     no_buffer_space                  join: 255 living processes have joined
 //     device_or_resource_busy          this process has joined a region of this `Name` already
-//     and the errors of ftruncate, posix_fallocate, fstat and mmap. create() reserves all memory, so that
-//     no access fails later.
+//     file_too_large                   create: no file can be as large
+//     not_enough_memory                create: the file is in memory (memfd, tmpfs), and less of that is available
+//     and the errors of ftruncate, posix_fallocate, fstat, pread and mmap. create() reserves all memory, so that
+//     no access fails later. If it throws, or `prepare` does, the file is empty again, and may be created.
 // The descriptor may be closed afterwards.
 //
 // Leaving: the destructor. At that time no thread of the process may hold a lock of the region, wait for one or try to
@@ -46,7 +48,10 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
+#include <cstddef>
+#include <limits>
 #include <new>
 #include <system_error>
 
@@ -55,6 +60,28 @@
 #include "usher/platform/shared_memory.hpp"
 
 namespace usher::inline v1 {
+
+namespace shared_memory_detail {
+
+inline bool is_in_memory(int fd) {
+  struct statfs s;
+  constexpr auto tmpfs = 0x01021994u, ramfs = 0x858458f6u;
+  return fstatfs(fd, &s) == 0 && (std::uint32_t(s.f_type) == tmpfs || std::uint32_t(s.f_type) == ramfs);
+}
+
+/// Memory that can be had without swapping, and free swap space, in bytes; as much as can be if that is not known.
+inline std::uint64_t available_memory() {
+  char text[4096];
+  if (read_proc("/proc/meminfo", text, sizeof text) <= 0) return ~std::uint64_t{0};
+  const auto kib = [&text](const char* field) {
+    const char* const at = std::strstr(text, field);
+    return at != nullptr ? strtoull(at + std::strlen(field), nullptr, 10) : 0;
+  };
+  const std::uint64_t memory = kib("\nMemAvailable:");
+  return memory != 0 ? (memory + kib("\nSwapFree:")) * 1024 : ~std::uint64_t{0};
+}
+
+}  // namespace shared_memory_detail
 
 template <class Name = void>
 class shared_region {
@@ -69,7 +96,13 @@ class shared_region {
     struct stat s;
     if (fstat(fd, &s) != 0) fail(errno, "fstat");
     if (s.st_size != 0) fail(EEXIST, "usher::shared_region: create");
+    if (bytes > std::size_t(std::numeric_limits<off_t>::max()) - sizeof(layout) - 4095)
+      fail(EFBIG, "usher::shared_region: create");
     const std::size_t size = sizeof(layout) + (bytes + 4095) / 4096 * 4096;
+    // posix_fallocate() would take all the memory that the machine has before it failed, or was killed.
+    if (shared_memory_detail::is_in_memory(fd) && size > shared_memory_detail::available_memory())
+      fail(ENOMEM, "usher::shared_region: create");
+    emptied_unless_ready file{fd};  // declared before the region, which leaves and unmaps the file first
     if (ftruncate(fd, off_t(size)) != 0) fail(errno, "ftruncate");
     if (const int error = posix_fallocate(fd, 0, off_t(size))) fail(error, "posix_fallocate");
     shared_region r(map(fd, size), size);
@@ -81,6 +114,7 @@ class shared_region {
     r.enter();
     prepare(r.data());
     l->ready.store(layout::ready_mark, std::memory_order_release);  // pairs with the load in join()
+    file.ready = true;
     return r;
   }
   static shared_region create(int fd, std::size_t bytes) {
@@ -93,11 +127,14 @@ class shared_region {
     if (s.st_size == 0) fail(EAGAIN, "usher::shared_region: join");
     const auto size = std::size_t(s.st_size);
     if (size < sizeof(layout)) fail(EINVAL, "usher::shared_region: join");
+    // Read, not mapped: a create() that fails empties the file again. It does not do so once the region is ready.
+    std::uint64_t ready = 0;
+    if (const ssize_t n = pread(fd, &ready, sizeof ready, offsetof(layout, ready)); n < 0) fail(errno, "pread");
+    if (ready == 0) fail(EAGAIN, "usher::shared_region: join");
+    if (ready != layout::ready_mark) fail(EINVAL, "usher::shared_region: join");
     shared_region r(map(fd, size), size);
     const auto* l = static_cast<const layout*>(r.at_);
-    const std::uint64_t ready = l->ready.load(std::memory_order_acquire);
-    if (ready == 0) fail(EAGAIN, "usher::shared_region: join");
-    if (ready != layout::ready_mark || l->bytes != size || l->data != sizeof(layout) ||
+    if (l->ready.load(std::memory_order_acquire) != layout::ready_mark || l->bytes != size || l->data != sizeof(layout) ||
         l->nodes_each != shared_memory_detail::nodes_a_share || l->shares_in_all != shared_memory_detail::most_shares)
       fail(EINVAL, "usher::shared_region: join");
     r.enter();
@@ -121,13 +158,14 @@ class shared_region {
     return *std::launder(reinterpret_cast<T*>(static_cast<char*>(data()) + offset));
   }
 
-  /// The number of processes that ended without leaving and whose places are still taken.
+  /// The number of processes that ended without leaving and whose places are still taken. A process of which this cannot
+  /// be found out now, for want of a descriptor, is not counted.
   unsigned lost() const {
     const int saved = errno;
     unsigned n = 0;
     for (const auto& s : static_cast<const layout*>(at_)->shares) {
       const std::uint64_t owner = s.owner.load(std::memory_order_relaxed);
-      n += owner != 0 && !shared_memory_detail::is_alive(owner) ? 1 : 0;
+      if (owner != 0 && !shared_memory_detail::is_alive(owner)) n++;
     }
     errno = saved;
     return n;
@@ -142,6 +180,16 @@ class shared_region {
   }
 
  private:
+  /// After a create() that failed the file is empty, so that it can be created.
+  struct emptied_unless_ready {
+    int fd;
+    bool ready = false;
+    ~emptied_unless_ready() {
+      if (ready) return;
+      [[maybe_unused]] const int result = ftruncate(fd, 0);
+    }
+  };
+
   shared_region(void* at, std::size_t size) : at_(at), size_(size) {}
 
   [[noreturn]] static void fail(int error, const char* what) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -361,6 +362,58 @@ TEST(region, is_prepared_before_others_join) {
     *static_cast<int*>(data) = 7;
   });
   EXPECT_EQ(end_of(start([&] { return shared_region<int>::join(f.fd).at<int>(0) == 7; })), 0);
+}
+
+off_t size_of(int fd) {
+  return lseek(fd, 0, SEEK_END);
+}
+
+TEST(region, can_be_created_after_a_failure) {
+  struct refused {};
+  const file f;
+  EXPECT_THROW(region::create(f.fd, 64, [](void*) { throw refused(); }), refused);
+  EXPECT_EQ(size_of(f.fd), 0);
+  EXPECT_EQ(error_of([&] { region::join(f.fd); }), std::errc::resource_unavailable_try_again);
+  const region r = region::create(f.fd, 64);
+  const file second;
+  EXPECT_EQ(error_of([&] { region::create(second.fd, 64); }), std::errc::device_or_resource_busy);
+  EXPECT_EQ(size_of(second.fd), 0);
+}
+
+TEST(region, has_the_size_that_was_asked_for_or_none) {
+  const file f;
+  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 100, SIZE_MAX / 2, SIZE_MAX / 2 - 8192})
+    EXPECT_EQ(error_of([&] { region::create(f.fd, bytes); }), std::errc::file_too_large) << bytes;
+  // More than any machine has. (posix_fallocate() would take what this one has, and the test's limit of time.)
+  EXPECT_EQ(error_of([&] { region::create(f.fd, std::size_t{1} << 50); }), std::errc::not_enough_memory);
+  EXPECT_EQ(size_of(f.fd), 0);
+}
+
+TEST(region, loses_no_process_for_want_of_descriptors) {
+  const file f;
+  const region r = region::create(f.fd, 64);
+  int pipe_of_child[2];
+  ASSERT_EQ(pipe(pipe_of_child), 0);
+  const pid_t child = start([&] {
+    shared_region<int> own = shared_region<int>::join(f.fd);
+    const bool told = write(pipe_of_child[1], "j", 1) == 1;
+    return told && pause() == 0;
+  });
+  char byte;
+  ASSERT_EQ(read(pipe_of_child[0], &byte, 1), 1);
+  EXPECT_EQ(r.lost(), 0u);
+  rlimit before, none;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(r.lost(), 0u);
+  kill(child, SIGKILL);
+  end_of(child);
+  EXPECT_EQ(r.lost(), 1u) << "that the process is gone needs no descriptor";
+  setrlimit(RLIMIT_NOFILE, &before);
+  close(pipe_of_child[0]);
+  close(pipe_of_child[1]);
 }
 
 TEST(region, can_be_left_and_joined_again) {

@@ -80,19 +80,30 @@ struct layout {
 };
 static_assert(sizeof(layout) == 64 + most_shares * 64 + most_shares * nodes_a_share * 64);
 
-/// The time at which a process began, in the kernel's ticks; 0 if there is no such process, if it has ended and only
-/// awaits its parent, or if there is no /proc.
+/// The beginning of a file below /proc as text. Its length; or an error number, negative.
+inline ssize_t read_proc(const char* name, char* text, std::size_t size) {
+  const int fd = open(name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -errno;
+  const ssize_t n = read(fd, text, size - 1);
+  const int error = errno;
+  close(fd);
+  if (n < 0) return -error;
+  text[n] = '\0';
+  return n;
+}
+
+/// The time at which a process began, in the kernel's ticks. 0: it has ended, perhaps without its parent's knowledge.
+/// `unknown`: it cannot be found out now, for want of a descriptor, of memory, of permission or of a /proc.
+inline constexpr std::uint64_t unknown = ~std::uint64_t{0};
 inline std::uint64_t began(std::int32_t pid) {
   char name[32], text[1024];
   std::snprintf(name, sizeof name, "/proc/%d/stat", int(pid));
-  const int fd = open(name, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const ssize_t n = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (n <= 0) return 0;
-  text[n] = '\0';
+  const ssize_t n = read_proc(name, text, sizeof text);
+  if (n == -ESRCH) return 0;
+  if (n == -ENOENT) return access("/proc/self/stat", F_OK) == 0 ? 0 : unknown;
+  if (n <= 0) return unknown;
   const char* p = std::strrchr(text, ')');  // the command may contain any character
-  if (p == nullptr || p[1] == '\0') return 0;
+  if (p == nullptr || p[1] == '\0') return unknown;
   const char state = p[2];
   unsigned long threads = 0;
   for (unsigned field = 2; (p = std::strchr(p + 1, ' ')) != nullptr;) {
@@ -100,21 +111,27 @@ inline std::uint64_t began(std::int32_t pid) {
     if (field == 20) threads = strtoul(p, nullptr, 10);
     if (field == 22) return state == 'Z' && threads <= 1 ? 0 : strtoull(p, nullptr, 10);
   }
-  return 0;
+  return unknown;
 }
 
-/// Identifies a process until the machine is restarted: its begin, and its id, which has 22 bits.
+/// Identifies a process until the machine is restarted: its begin, 0 if that is unknown, and its id, which has 22 bits.
 inline constexpr unsigned pid_bits = 22;
+inline std::int32_t pid_of(std::uint64_t owner) {
+  return std::int32_t(owner & ((1u << pid_bits) - 1));
+}
 inline std::uint64_t identify(std::int32_t pid) {
-  return began(pid) << pid_bits | std::uint32_t(pid);
+  const std::uint64_t begin = began(pid);
+  return (begin != unknown ? begin << pid_bits : 0) | std::uint32_t(pid);
 }
 
 /// False only if the process has certainly ended. Ids of other PID namespaces mean nothing: processes that share a
 /// region must share one.
 inline bool is_alive(std::uint64_t owner) {
-  const auto pid = std::int32_t(owner & ((1u << pid_bits) - 1));
+  const std::int32_t pid = pid_of(owner);
   if (kill(pid, 0) != 0 && errno == ESRCH) return false;
-  return owner >> pid_bits == 0 || owner == identify(pid) || access("/proc/self/stat", F_OK) != 0;
+  if (owner >> pid_bits == 0) return true;
+  const std::uint64_t begin = began(pid);
+  return begin == unknown || owner == (begin << pid_bits | std::uint32_t(pid));
 }
 
 }  // namespace shared_memory_detail
@@ -230,8 +247,10 @@ struct shared_memory : native {
     node_cache_.give_back();
     for (std::uint32_t i = own_shares(); i-- > 0;) {
       auto& owner = base()->shares[here_.shares[i].exchange(0, std::memory_order_relaxed)].owner;
-      std::uint64_t me = identify_self();
-      owner.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
+      std::uint64_t me = owner.load(std::memory_order_relaxed);
+      // By the id alone: the begin may be unknown now, or may have been then.
+      if (shared_memory_detail::pid_of(me) == getpid())
+        owner.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
     }
     here_.own.store(0, std::memory_order_relaxed);
     here_.base.store(nullptr, std::memory_order_relaxed);
