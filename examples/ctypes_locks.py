@@ -27,7 +27,7 @@ def load(path="libusher-locks.so.0"):
     pointer, number, text, until = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(Timespec)
     types = {
         "usher_version": (text,), "usher_lock_name": (text, ctypes.c_uint),
-        "usher_mutex_new": (pointer, text), "usher_mutex_free": (None, pointer), "usher_mutex_lock": (number, pointer),
+        "usher_mutex_new": (pointer, text), "usher_mutex_free": (number, pointer), "usher_mutex_lock": (number, pointer),
         "usher_mutex_trylock": (number, pointer), "usher_mutex_timedlock": (number, pointer, until),
         "usher_mutex_unlock": (number, pointer),
         "usher_cond_new": (pointer, ctypes.c_double), "usher_cond_free": (number, pointer),

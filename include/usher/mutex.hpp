@@ -13,6 +13,10 @@
 // allocates from the heap. unlock() does not touch the mutex after the hand-over: the next owner may destroy it. Any
 // thread may unlock. A mutex on which threads wait when another thread forks is not reset in the child, and is unusable
 // there (libusher.so resets the mutexes of its program).
+//
+// With the macro USHER_DEBUG, which all sources of a program must have or none, a lock() by the owner, an unlock() of a
+// free mutex and the destruction of a locked one end the program with one line (platform/native/owner_check.hpp). A
+// mutex is then larger, and its destructor not trivial.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +27,15 @@
 #include "usher/core/waiting.hpp"
 #include "usher/locks/steady.hpp"
 #include "usher/platform/native.hpp"
+#ifdef USHER_DEBUG
+#include "usher/platform/native/owner_check.hpp"
+#endif
 
 namespace usher::inline v1 {
+
+#ifdef USHER_DEBUG
+inline namespace checked {  // other classes than without: functions on them are not merged
+#endif
 
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class mutex {
@@ -38,11 +49,31 @@ class mutex {
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
 
+#ifndef USHER_DEBUG
   void lock() { lock_.lock(); }
   [[nodiscard]] bool try_lock() { return lock_.try_lock(); }
   void unlock() { lock_.unlock(); }
+#else
+  void lock() {
+    owner_.before_lock();
+    lock_.lock();
+    owner_.locked();
+  }
+  [[nodiscard]] bool try_lock() {
+    const bool locked = lock_.try_lock();
+    if (locked) owner_.locked();
+    return locked;
+  }
+  void unlock() {
+    owner_.before_unlock();
+    lock_.unlock();
+  }
+#endif
 
  private:
+#ifdef USHER_DEBUG
+  native_detail::checked_owner owner_;  // first: its address is the mutex's
+#endif
   lock_type lock_;
 };
 
@@ -66,8 +97,31 @@ class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<nati
 
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+#ifdef USHER_DEBUG
+    check::before_lock("try_lock_until()", this, this->words_beside().owner_tag);
+#endif
     return this->try_lock() || this->lock_while_time([&] { return nanoseconds_until(deadline); });
   }
+
+#ifdef USHER_DEBUG
+  ~timed_mutex() { check::before_destruction("destruction", this, this->words_beside().owner_tag); }
+
+  void lock() {
+    check::before_lock("lock()", this, this->words_beside().owner_tag);
+    requeue_mutex<native, lock_type>::lock();
+  }
+  void unlock() {
+    check::before_unlock("unlock()", this, this->words_beside().owner_tag);
+    requeue_mutex<native, lock_type>::unlock();
+  }
+
+ private:
+  using check = native_detail::tag_check;
+#endif
 };
+
+#ifdef USHER_DEBUG
+}  // namespace checked
+#endif
 
 }  // namespace usher::inline v1

@@ -48,8 +48,21 @@ int usher_mutex_trylock(usher_mutex_t* mutex);
 /* Waits until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a valid time. */
 int usher_mutex_timedlock(usher_mutex_t* mutex, const struct timespec* until);
 int usher_mutex_unlock(usher_mutex_t* mutex);
-/* The mutex must be free. Destroying a mutex is optional; afterwards it is as USHER_MUTEX_INITIALIZER. */
+/* Destroying a mutex is optional; afterwards it is as USHER_MUTEX_INITIALIZER. EBUSY: it is locked. */
 int usher_mutex_destroy(usher_mutex_t* mutex);
+
+/* With USHER_DEBUG, to lock a mutex that the calling thread holds, to unlock a free one and to destroy a locked one end the
+ * program with one line and abort(). Sources with and without it may be mixed. */
+int usher_debug_mutex_lock(usher_mutex_t* mutex);
+int usher_debug_mutex_timedlock(usher_mutex_t* mutex, const struct timespec* until);
+int usher_debug_mutex_unlock(usher_mutex_t* mutex);
+int usher_debug_mutex_destroy(usher_mutex_t* mutex);
+#ifdef USHER_DEBUG
+#define usher_mutex_lock usher_debug_mutex_lock
+#define usher_mutex_timedlock usher_debug_mutex_timedlock
+#define usher_mutex_unlock usher_debug_mutex_unlock
+#define usher_mutex_destroy usher_debug_mutex_destroy
+#endif
 
 /* Condition variables for usher_mutex_t. `append` is the probability, above 0 and up to 1, with which a waiter is appended
  * at the tail of the list and not at its head: 1 is first in, first out, 0.001 mostly last in, first out.
@@ -103,7 +116,8 @@ const char* usher_version(void);
  * object on the heap, alone in its cache lines, at a fixed address. It returns null where _init() returns EINVAL, or if there is no
  * memory. _free() takes a pointer from _new(), or null; its preconditions are those of _destroy(). */
 usher_mutex_t* usher_mutex_new(const char* name);
-void usher_mutex_free(usher_mutex_t* mutex);
+/* EBUSY: it is locked; nothing is freed then. */
+int usher_mutex_free(usher_mutex_t* mutex);
 usher_cond_t* usher_cond_new(double append);
 /* EBUSY: threads wait that have not been signalled; nothing is freed then. */
 int usher_cond_free(usher_cond_t* cond);

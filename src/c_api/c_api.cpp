@@ -1,3 +1,5 @@
+#undef USHER_DEBUG  // both forms of the functions are defined here
+
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +15,7 @@
 #include "usher/core/timespec.hpp"
 #include "usher/core/wait_morphing.hpp"
 #include "usher/platform/native.hpp"
+#include "usher/platform/native/owner_check.hpp"
 #include "usher/semaphore.hpp"
 #include "usher/usher.h"
 
@@ -67,6 +70,7 @@ struct mutex_view {
 };
 static_assert(sizeof(mutex_view::words) <= offsetof(usher_mutex_t, usher_state) - offsetof(usher_mutex_t, usher_tag));
 using operations = usher::morphing_mutex<usher::native, mutex_view>;
+using check = usher::native_detail::tag_check;
 
 /// Nanoseconds until `t` on CLOCK_MONOTONIC.
 std::uint64_t until(const timespec& t) {
@@ -130,8 +134,31 @@ int usher_mutex_unlock(usher_mutex_t* m) {
 }
 
 int usher_mutex_destroy(usher_mutex_t* m) {
+  if (constexpr usher_mutex_t unused{}; std::memcmp(m, &unused, sizeof unused) == 0) return 0;
+  if (!operations::try_lock({m})) return EBUSY;
+  operations::unlock({m});
   std::memset(m, 0, sizeof *m);
   return 0;
+}
+
+int usher_debug_mutex_lock(usher_mutex_t* m) {
+  check::before_lock("usher_mutex_lock()", m, mutex_view{m}.owner_tag());
+  return usher_mutex_lock(m);
+}
+
+int usher_debug_mutex_timedlock(usher_mutex_t* m, const struct timespec* end) {
+  check::before_lock("usher_mutex_timedlock()", m, mutex_view{m}.owner_tag());
+  return usher_mutex_timedlock(m, end);
+}
+
+int usher_debug_mutex_unlock(usher_mutex_t* m) {
+  check::before_unlock("usher_mutex_unlock()", m, mutex_view{m}.owner_tag());
+  return usher_mutex_unlock(m);
+}
+
+int usher_debug_mutex_destroy(usher_mutex_t* m) {
+  check::before_destruction("usher_mutex_destroy()", m, mutex_view{m}.owner_tag());
+  return usher_mutex_destroy(m);
 }
 
 int usher_cond_init(usher_cond_t* c, double append) {

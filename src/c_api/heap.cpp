@@ -37,8 +37,10 @@ usher_mutex_t* usher_mutex_new(const char* name) {
   return made<usher_mutex_t>([name](usher_mutex_t* m) { return usher_mutex_init(m, name); });
 }
 
-void usher_mutex_free(usher_mutex_t* m) {
+int usher_mutex_free(usher_mutex_t* m) {
+  if (m != nullptr && usher_mutex_destroy(m) != 0) return EBUSY;
   std::free(m);
+  return 0;
 }
 
 usher_cond_t* usher_cond_new(double append) {

@@ -49,8 +49,16 @@ static int one_lock(const char* name) {
   CHECK(pthread_create(&threads[0], NULL, time_out, NULL) == 0);
   CHECK(pthread_join(threads[0], &result) == 0);
   CHECK(result == NULL);
+  CHECK(usher_mutex_destroy(&shared) == EBUSY);
+  CHECK(usher_mutex_trylock(&shared) == EBUSY);
   CHECK(usher_mutex_unlock(&shared) == 0);
   CHECK(usher_mutex_destroy(&shared) == 0);
+  usher_mutex_t* const on_heap = usher_mutex_new(name);
+  CHECK(on_heap != NULL && usher_mutex_lock(on_heap) == 0);
+  CHECK(usher_mutex_free(on_heap) == EBUSY);
+  CHECK(usher_mutex_unlock(on_heap) == 0);
+  CHECK(usher_mutex_free(on_heap) == 0);
+  CHECK(usher_mutex_free(NULL) == 0);
   return 0;
 }
 
