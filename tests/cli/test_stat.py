@@ -375,6 +375,27 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assert_refused(subprocess.CompletedProcess([], 0, "", done.stderr), 0, "hardly uses pthread locks", "no lock can make it faster")
 
+    def test_embedded_locks_are_said_to_be_unseen(self):
+        source = """
+            #include <pthread.h>
+            #include <stdlib.h>
+            #include <usher/locks/mcs.hpp>
+            #include <usher/mutex.hpp>
+            int main(int, char** words) {
+              static usher::mutex<usher::mcs> embedded;
+              static pthread_mutex_t of_pthread = PTHREAD_MUTEX_INITIALIZER;
+              for (int i = atoi(words[1]); i > 0; i--) embedded.lock(), embedded.unlock();
+              for (int i = atoi(words[2]); i > 0; i--) pthread_mutex_lock(&of_pthread), pthread_mutex_unlock(&of_pthread);
+            }"""
+        program = os.path.join(self.folder, "embeds")
+        include = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../include")
+        subprocess.run(["c++", "-std=c++20", "-x", "c++", "-", f"-I{include}", "-pthread", "-o", program], input=source, text=True,
+                       check=True, timeout=60)
+        done = self.stat("--", program, "1000", "0")
+        self.assertIn("embeds locks of Usher, which usher stat does not see", done.stderr)
+        self.assertNotIn("no lock can", done.stderr)
+        self.assertIn("embeds locks of Usher, which usher stat does not see", self.stat("--", program, "0", "1000").stderr)
+
     def test_programs_without_the_library(self):
         static = self.built("static", "int main(void) { return 0; }\n", "-static")
         done = self.stat("--", static)

@@ -17,6 +17,7 @@ namespace {
 // A file may claim millions of entries, each with a name of a page. Chosen: more than any program has.
 constexpr std::size_t most_needed = 4096;
 constexpr std::uint64_t most_dynamic_bytes = 1 << 20;
+constexpr std::uint64_t most_note_bytes = 1 << 14;
 
 class file {
  public:
@@ -77,6 +78,22 @@ void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<E
   for (const std::uint64_t name : needed) into.needed.push_back(f.text(strings + name));
 }
 
+/// Whether a segment has the note of Usher's headers, of any release. Whoever wrote the file may claim any sizes: notes are
+/// read one after the other, in steps of a header's size at least, up to a limit.
+bool has_our_note(const file& f, const ElfW(Phdr) & notes) {
+  constexpr char owner[] = "usher_process_state_v";
+  const std::uint64_t align = notes.p_align == 8 ? 8 : 4;
+  const auto rounded = [align](std::uint64_t size) { return (size + align - 1) / align * align; };
+  const std::uint64_t size = std::min<std::uint64_t>(notes.p_filesz, most_note_bytes);
+  for (std::uint64_t at = 0; at + sizeof(ElfW(Nhdr)) <= size;) {
+    ElfW(Nhdr) note;
+    if (!f.read(notes.p_offset + at, note)) return false;
+    if (note.n_namesz > sizeof owner && f.text(notes.p_offset + at + sizeof note).starts_with(owner)) return true;
+    at = rounded(rounded(at + sizeof note + note.n_namesz) + note.n_descsz);
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<elf_file> read_elf(const std::string& path) {
@@ -105,6 +122,9 @@ std::optional<elf_file> read_elf(const std::string& path) {
   };
   if (const auto s = first(PT_INTERP); s != all.end()) result.interpreter = f.text(s->p_offset);
   if (const auto s = first(PT_DYNAMIC); s != all.end()) read_dynamic(f, *s, all, result);
+  unsigned segments_of_notes = 0;
+  for (const auto& s : all)
+    if (s.p_type == PT_NOTE && ++segments_of_notes <= 16 && has_our_note(f, s)) result.embeds_locks = true;
   return result;
 }
 

@@ -25,6 +25,7 @@ struct elf_file {
   std::string interpreter;          ///< the loader; empty in a static program
   std::string soname;               ///< DT_SONAME
   std::vector<std::string> needed;  ///< DT_NEEDED
+  bool embeds_locks = false;        ///< has the note of Usher's headers (platform/native/state_definition.hpp)
 };
 
 /// Nullopt if there is no such file, it cannot be read, or it is not ELF.
