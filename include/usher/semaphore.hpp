@@ -19,6 +19,10 @@
 #include "usher/core/semaphore_core.hpp"
 #include "usher/platform/native.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 static_assert(sizeof(semaphore_core<native>) == 32);
@@ -102,3 +106,5 @@ class semaphore {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -134,8 +134,9 @@ class shared_region {
     if (ready != layout::ready_mark) fail(EINVAL, "usher::shared_region: join");
     shared_region r(map(fd, size), size);
     const auto* l = static_cast<const layout*>(r.at_);
-    if (l->ready.load(std::memory_order_acquire) != layout::ready_mark || l->bytes != size || l->data != sizeof(layout) ||
-        l->nodes_each != shared_memory_detail::nodes_a_share || l->shares_in_all != shared_memory_detail::most_shares)
+    if (l->ready.load(std::memory_order_acquire) != layout::ready_mark || l->bytes != size ||
+        l->data != sizeof(layout) || l->nodes_each != shared_memory_detail::nodes_a_share ||
+        l->shares_in_all != shared_memory_detail::most_shares)
       fail(EINVAL, "usher::shared_region: join");
     r.enter();
     return r;

@@ -419,7 +419,8 @@ int recording::write_report(int status) {
   if (!nothing.empty())
     r.remarks.insert(r.remarks.begin(), nothing);
   else if (embeds_locks())
-    r.remarks.push_back("the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks");
+    r.remarks.push_back(
+        "the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks");
   stat::judge(r);
 
   const std::string text = nothing.empty() ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";

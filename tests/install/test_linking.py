@@ -73,6 +73,12 @@ def test(options, folder):
     def objects(cxx, kind, *flags):
         return {unit: compiled(cxx, unit, kind, *flags) for unit in UNITS}
 
+    # A program whose names are those of our parameters: its warnings are not about our headers.
+    for cxx in filter(shutil.which, (options.gxx, options.clangxx)):
+        done = run([cxx, "-std=c++20", "-Wall", "-Wextra", "-Wshadow", "-Werror", f"-I{options.include}", "-fsyntax-only",
+                    HERE / "linking/names.cpp"], 120)
+        check(f"{Path(cxx).name} -Wshadow, in a program with names of its own", done.returncode == 0, done)
+
     kinds, toolchains = {}, []
     if shutil.which(options.gxx):
         kinds |= {"gcc": objects(options.gxx, "gcc"), "gcc-lto": objects(options.gxx, "gcc-lto", "-flto", "-fvisibility=hidden")}

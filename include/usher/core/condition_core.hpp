@@ -16,6 +16,10 @@
 #include "usher/core/condition_wait.hpp"
 #include "usher/core/platform.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_owner_tags P>
@@ -147,3 +151,5 @@ class basic_condition_variable {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -11,6 +11,10 @@
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// Makes a node ready to be enqueued.
@@ -64,3 +68,5 @@ node_handle successor_or_free(typename P::template atomic<node_handle>& tail, no
 }
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -13,6 +13,10 @@
 #include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// A list named by its youngest node, the one added last; no_node: empty. A ring, so that both ends are at hand:
@@ -180,3 +184,5 @@ class remote_threads {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

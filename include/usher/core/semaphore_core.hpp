@@ -33,6 +33,10 @@
 #include "usher/core/platform.hpp"
 #include "usher/core/waiter_list.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_priorities P>
@@ -289,3 +293,5 @@ class semaphore_core {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -12,6 +12,10 @@
 
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1::ticket_words {
 
 inline constexpr std::uint32_t one = 2;     ///< a step of a number
@@ -115,3 +119,5 @@ class front_end {
 };
 
 }  // namespace usher::inline v1::ticket_words
+
+#pragma GCC diagnostic pop

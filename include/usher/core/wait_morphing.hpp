@@ -44,6 +44,10 @@
 #include "usher/core/timed_waiters.hpp"
 #include "usher/core/wait_queue.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_owner_tags P>
@@ -335,3 +339,5 @@ struct embedded_target {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -22,6 +22,10 @@
 
 #include "usher/core/ticket_words.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 struct twa_array {
@@ -165,3 +169,5 @@ class private_array {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -25,8 +25,9 @@ namespace usher::inline v1::native_detail {
   auto bits = reinterpret_cast<std::uintptr_t>(mutex);
   for (std::size_t i = sizeof address; i-- > 2; bits >>= 4) address[i] = "0123456789abcdef"[bits & 15];
   const auto part = [](const char* text) { return iovec{const_cast<char*>(text), std::strlen(text)}; };
-  const iovec line[] = {part("usher: "), part(operation), part(" of the mutex at "), {address, sizeof address},
-                        part(": "),      part(why),       part("\n")};
+  const iovec line[] = {
+      part("usher: "), part(operation), part(" of the mutex at "), {address, sizeof address}, part(": "),
+      part(why),       part("\n")};
   [[maybe_unused]] const ssize_t n = writev(STDERR_FILENO, line, sizeof line / sizeof *line);
   abort();
 }
@@ -46,12 +47,10 @@ struct tag_check {
       die_of_misuse(operation, mutex, relocked);
   }
   static void before_unlock(const char* operation, const void* mutex, const word& tag) {
-    if (tag.load(std::memory_order_relaxed) == owner_tags<native>::none)
-      die_of_misuse(operation, mutex, not_locked);
+    if (tag.load(std::memory_order_relaxed) == owner_tags<native>::none) die_of_misuse(operation, mutex, not_locked);
   }
   static void before_destruction(const char* operation, const void* mutex, const word& tag) {
-    if (tag.load(std::memory_order_relaxed) != owner_tags<native>::none)
-      die_of_misuse(operation, mutex, still_locked);
+    if (tag.load(std::memory_order_relaxed) != owner_tags<native>::none) die_of_misuse(operation, mutex, still_locked);
   }
 };
 

@@ -18,6 +18,10 @@
 #include "usher/platform/native/state.hpp"
 #include "usher/platform/native/wait_tally.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1::native_detail {
 
 struct polling {
@@ -145,3 +149,5 @@ struct polling {
 };
 
 }  // namespace usher::inline v1::native_detail
+
+#pragma GCC diagnostic pop

@@ -30,8 +30,7 @@
 
 namespace usher::inline v1::native_detail {
 
-extern process_state* const state_in_use __asm__("usher_process_state_v1_in_use")
-    __attribute__((visibility("hidden")));
+extern process_state* const state_in_use __asm__("usher_process_state_v1_in_use") __attribute__((visibility("hidden")));
 
 /// Hidden, as all here: it must be this module's own code that looks at this module's state.
 struct [[gnu::visibility("hidden")]] state_check {
@@ -126,7 +125,7 @@ struct [[gnu::visibility("hidden")]] state_check {
 
 // The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to,
 // or of a lock changes, so that objects built from different releases share neither state nor code.
-extern "C" [[USHER_STATE_CALLED, gnu::visibility("hidden") USHER_STATE_WEAK]] inline void
+extern "C"[[ USHER_STATE_CALLED, gnu::visibility("hidden") USHER_STATE_WEAK ]] inline void
 usher_process_state_v1_definition() {
   __asm__ volatile(
       ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1_definition,comdat\n"
