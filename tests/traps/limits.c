@@ -1,6 +1,7 @@
 // Traps of little room: address space, stacks, many threads, many locks held.
 #include "kinds.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -130,6 +131,61 @@ static void no_more_memory(void) {
 // first time in its life.
 CASE(first_lock_without_memory) {
   work_in_threads(6, 256 << 10, 50, no_more_memory);
+}
+
+// -- locked memory: all that is mapped is resident at once, and counts against RLIMIT_MEMLOCK --
+
+static long locked_kib(void) {
+  static char text[4096];
+  const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);  // not stdio, which would allocate
+  CHECK(file >= 0);
+  const ssize_t bytes = read(file, text, sizeof text - 1);
+  CHECK(bytes > 0);
+  close(file);
+  const char* line = strstr(text, "VmLck:");
+  CHECK(line != NULL);
+  return atol(line + strlen("VmLck:"));
+}
+
+struct crew {
+  const char* name;
+  int threads;
+};
+static const struct crew crews[] = {{"1", 1}, {"64", 64}};
+
+struct locked_work {
+  pthread_mutex_t contended, recursive;
+  int arrived, go, waiting;
+};
+
+static void* lock_twice(void* argument) {
+  struct locked_work* work = argument;
+  flag_add(&work->arrived, 1);
+  await_flag(&work->go, 1);
+  CHECK_OK(pthread_mutex_lock(&work->recursive));
+  CHECK_OK(pthread_mutex_unlock(&work->recursive));
+  flag_add(&work->waiting, 1);
+  CHECK_OK(pthread_mutex_lock(&work->contended));
+  CHECK_OK(pthread_mutex_unlock(&work->contended));
+  return NULL;
+}
+
+// The C library's mutexes take no memory. Ours may take some for waiting threads, a little at a time.
+CASE_FOR(locked_memory_is_taken_little_by_little, struct crew, crew, crews) {
+  static struct locked_work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, 0, 0, 0};
+  pthread_t all[64];
+  if (mlockall(MCL_FUTURE) != 0) skip_case("may not lock memory: %s", strerror(errno));
+  for (int i = 0; i < crew->threads; ++i) all[i] = start_small_thread(lock_twice, &work, 64 << 10);
+  await_flag(&work.arrived, crew->threads);
+  const long before = locked_kib();
+  CHECK_OK(pthread_mutex_lock(&work.contended));
+  flag_set(&work.go, 1);
+  await_flag(&work.waiting, crew->threads);
+  sleep_ms(20);
+  const long growth = locked_kib() - before;
+  CHECK_OK(pthread_mutex_unlock(&work.contended));
+  for (int i = 0; i < crew->threads; ++i) join_thread(all[i]);
+  if (growth > 256) fail_case(__FILE__, __LINE__, "%d threads: %ld KiB of locked memory", crew->threads, growth);
 }
 
 // -- stacks --

@@ -4,10 +4,11 @@
 //     state       the one object of the process, the layouts of what it points to, wait limits, tables
 //     futex       sleeping, waking, asymmetric fences, the clock
 //     fork        the fork epoch                                                        on state
+//     blocks      memory for records, nodes and inflated states                         on state
 //     polling     waiting awake                                                         on state, futex
-//     records     thread records: ids, owner tags, random bits                          on state, futex, fork
+//     records     thread records: ids, owner tags, random bits                          on blocks, futex, fork
 //     nodes       queue nodes: those of a thread's record, and the pool                 on records, polling
-//     inflation   the pool of inflated states                                           on state, polling
+//     inflation   the pool of inflated states                                           on blocks, polling
 //     numa        the NUMA node of the calling thread                                   on records
 //     priority    a thread's real-time priority                                         on state
 #pragma once
@@ -17,6 +18,7 @@
 
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
+#include "usher/platform/native/blocks.hpp"
 #include "usher/platform/native/fork.hpp"
 #include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/inflation.hpp"

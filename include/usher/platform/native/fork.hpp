@@ -89,9 +89,9 @@ struct forks {
     if (tid == pid && s.orphaned_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);
       for (std::uint32_t i = 1; i <= made; i++) {
-        auto& r = record(slot_base(), i);
+        auto& r = record(i);
         std::uint64_t owner = r.owner.load(std::memory_order_relaxed);
-        if (&r != current_record && std::uint32_t(owner >> 32) != epoch)
+        if (&r != current.record && std::uint32_t(owner >> 32) != epoch)
           r.owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
       }
     }

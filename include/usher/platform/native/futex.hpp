@@ -103,8 +103,10 @@ struct sleeping {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
   }
 
-  /// errno belongs to the program: a lock does not change it.
-  static void futex(void* word, int op, std::uint32_t value, const timespec* timeout, std::uint32_t mask) {
+  /// errno belongs to the program: a lock does not change it. Not in line: in lock functions it would cost their fast
+  /// paths registers.
+  [[gnu::noinline]] static void futex(void* word, int op, std::uint32_t value, const timespec* timeout,
+                                      std::uint32_t mask) {
     const int saved = errno;
     syscall(SYS_futex, word, op, value, timeout, nullptr, mask);
     errno = saved;

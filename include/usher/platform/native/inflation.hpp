@@ -5,16 +5,13 @@
 // loses none.
 #pragma once
 
-#include <errno.h>
-#include <sys/mman.h>
-
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <new>
 
 #include "usher/core/platform.hpp"
+#include "usher/platform/native/blocks.hpp"
 #include "usher/platform/native/polling.hpp"
 #include "usher/platform/native/state.hpp"
 
@@ -26,7 +23,7 @@ struct inflation {
     static_assert(sizeof(inflated_state<native, T>) <= inflated_slot::room);
     const std::uint32_t h = take_inflated_slot();
     if (h == 0) return 0;
-    auto& slot = inflated_slots()[h];
+    auto& slot = slot_of(h);
     // Two shared objects may have different tags for the same type: then the bytes are cleared once too often.
     if (slot.type.load(std::memory_order_relaxed) != &type_tag<T>) {
       std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
@@ -40,7 +37,7 @@ struct inflation {
     auto& s = usher_process_state;
     std::uint64_t head = s.free_inflated.load(std::memory_order_relaxed);
     for (;;) {
-      inflated_slots()[h].next_free.store(std::uint32_t(head), std::memory_order_relaxed);
+      slot_of(h).next_free.store(std::uint32_t(head), std::memory_order_relaxed);
       // (a2) release: pairs with (a1), the state as it was left.
       if (s.free_inflated.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
                                                 std::memory_order_relaxed))
@@ -51,51 +48,33 @@ struct inflation {
 
   template <class T>
   static inflated_state<native, T>& inflated(std::uint32_t h) {
-    return *std::launder(reinterpret_cast<inflated_state<native, T>*>(inflated_slots()[h].bytes));
+    return *std::launder(reinterpret_cast<inflated_state<native, T>*>(slot_of(h).bytes));
   }
 
  private:
   template <class T>
   static inline constexpr char type_tag = 0;
-  static constexpr std::uint32_t most_inflated = 1024;
 
-  static inflated_slot* inflated_slots() { return usher_process_state.inflated_base.load(std::memory_order_relaxed); }
+  static inflated_slot& slot_of(std::uint32_t h) {
+    return *usher_process_state.inflated[h].load(std::memory_order_relaxed);
+  }
 
   static std::uint32_t take_inflated_slot() {
     auto& s = usher_process_state;
     // (a1) acquire: pairs with (a2). The upper half counts changes: equal words mean an equal list.
     std::uint64_t head = s.free_inflated.load(std::memory_order_acquire);
     while (std::uint32_t(head) != 0) {
-      const std::uint32_t next = inflated_slots()[std::uint32_t(head)].next_free.load(std::memory_order_relaxed);
+      const std::uint32_t next = slot_of(std::uint32_t(head)).next_free.load(std::memory_order_relaxed);
       if (s.free_inflated.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | next, std::memory_order_acquire,
                                                 std::memory_order_acquire))
         return std::uint32_t(head);
       polling::pause();
     }
-    if (!map_inflated()) return 0;
-    std::uint32_t made = s.inflated_made.load(std::memory_order_relaxed);
-    while (made + 1 < most_inflated)
-      if (s.inflated_made.compare_exchange_weak(made, made + 1, std::memory_order_relaxed)) return made + 1;
+    std::uint32_t made = s.inflated_made.load(std::memory_order_acquire);
+    while (made + 1 < most_inflated && blocks::has_inflated(made + 1))
+      if (s.inflated_made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        return made + 1;
     return 0;
-  }
-
-  /// 64 MiB of addresses, touched as needed.
-  static bool map_inflated() {
-    auto& s = usher_process_state;
-    if (s.inflated_base.load(std::memory_order_acquire) != nullptr) return true;
-    constexpr std::size_t bytes = std::size_t{most_inflated} * sizeof(inflated_slot);
-    const int saved = errno;
-    void* const fresh =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (fresh != MAP_FAILED) {
-      madvise(fresh, bytes, MADV_NOHUGEPAGE);
-      inflated_slot* none = nullptr;
-      if (!s.inflated_base.compare_exchange_strong(none, static_cast<inflated_slot*>(fresh), std::memory_order_acq_rel,
-                                                   std::memory_order_acquire))
-        munmap(fresh, bytes);
-    }
-    errno = saved;
-    return s.inflated_base.load(std::memory_order_acquire) != nullptr;
   }
 };
 

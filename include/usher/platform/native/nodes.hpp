@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "usher/core/node.hpp"
+#include "usher/platform/native/blocks.hpp"
 #include "usher/platform/native/fork.hpp"
 #include "usher/platform/native/polling.hpp"
 #include "usher/platform/native/records.hpp"
@@ -30,17 +31,17 @@ namespace usher::inline v1::native_detail {
 
 struct nodes {
   static node_handle take_node() {
-    thread_record* r = current_record;
+    thread_record* r = current.record;
     const std::uint32_t epoch = forks::epoch_so_far();
-    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != epoch) [[unlikely]]  // (s1)
+    if (r->ready.load(std::memory_order_relaxed) != epoch) [[unlikely]]  // (s1)
       return take_slowly();
     return take_from(*r, epoch);
   }
 
   static void give_node(node_handle h) {
-    thread_record* r = current_record;
+    thread_record* r = current.record;
     const std::uint32_t epoch = forks::epoch_so_far();
-    if (r == nullptr || r->ready.load(std::memory_order_relaxed) != epoch) [[unlikely]]  // (s1)
+    if (r->ready.load(std::memory_order_relaxed) != epoch) [[unlikely]]  // (s1)
       return give_slowly(h);
     give_to(*r, epoch, h);
   }
@@ -81,7 +82,6 @@ struct nodes {
   [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
     const std::uint32_t epoch = forks::fork_epoch();
     if (thread_record* const r = records::ready_record(epoch)) return take_from(*r, epoch);
-    records::region();
     std::atomic<node_handle> one{no_node};
     return acquire_nodes(&one, 1) != 0 ? one.load(std::memory_order_relaxed) : no_node;
   }
@@ -109,7 +109,7 @@ struct nodes {
     constexpr std::uint32_t half = thread_record::batch;
     const auto at = [&r](std::uint32_t i) { return r.at(i)->load(std::memory_order_relaxed); };
     const node_handle first = at(1), last = at(half);
-    for (std::uint32_t i = 1; i < half; i++) slot(at(i)).next.store(at(i + 1), std::memory_order_relaxed);
+    for (std::uint32_t i = 1; i < half; i++) slot(at(i)).next.store(at(i + 1), std::memory_order_release);  // (l3)
     r.top.store(r.at(0), std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     for (std::uint32_t i = 1; i <= half; i++) r.at(i)->store(at(half + i), std::memory_order_relaxed);
@@ -164,12 +164,12 @@ struct nodes {
         continue;
       }
       // The list may change during the walk. The walk then reads some node, for a link is never anything else; and the
-      // exchange fails, because the changes are counted.
+      // exchange fails, because the changes are counted. (l4) acquire: pairs with (l3), the node's block.
       std::uint32_t n = 0;
       node_handle h = first_of(list);
       for (; n < most && h != no_node; n++) {
         to[n].store(h, std::memory_order_relaxed);
-        h = slot(h).next.load(std::memory_order_relaxed);
+        h = slot(h).next.load(std::memory_order_acquire);  // (l4)
       }
       if (n == 0) return 0;
       if (p.list.compare_exchange_weak(list, changed(list, h), std::memory_order_acq_rel, std::memory_order_acquire))
@@ -178,11 +178,18 @@ struct nodes {
     }
   }
 
+  /// The handle of the n-th node, from 0 on and round: the reserved ones come first.
+  static constexpr std::uint32_t reserved = reserved_slots - first_node,
+                                 all = reserved + (slot_blocks - 1) * slots_a_block;
+  static node_handle nth(std::uint64_t n) {
+    const auto i = std::uint32_t(n % all);
+    return i < reserved ? first_node + i : slots_a_block + (i - reserved);
+  }
+
   /// Makes nodes that have not been in use in this epoch.
   static std::uint32_t make_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     auto& s = usher_process_state;
     auto& p = pool();
-    const std::uint32_t all = head(slot_base()).slots.load(std::memory_order_relaxed) - first_node;
     std::uint64_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
     for (;;) {
       const std::uint64_t from = p.from.load(std::memory_order_relaxed);
@@ -192,15 +199,16 @@ struct nodes {
         continue;
       }
       const std::uint64_t begin = made - 1;
-      const std::uint32_t left = all - std::uint32_t(made - from), n = most < left ? most : left;
+      const std::uint32_t left = all - std::uint32_t(made - from), wanted = most < left ? most : left;
+      std::uint32_t n = 0;
+      while (n < wanted && blocks::has_slot(nth(begin + n))) n++;
       if (n == 0) return 0;
       // Before a thread has them: a child begins behind them from then on.
       std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
       while (ever < begin + n && !s.ever_made.compare_exchange_weak(ever, begin + n, std::memory_order_relaxed)) {
       }
       if (p.made.compare_exchange_weak(made, made + n, std::memory_order_acquire)) {
-        for (std::uint32_t i = 0; i < n; i++)
-          to[i].store(first_node + node_handle((begin + i) % all), std::memory_order_relaxed);
+        for (std::uint32_t i = 0; i < n; i++) to[i].store(nth(begin + i), std::memory_order_relaxed);
         return n;
       }
       polling::pause();
@@ -217,7 +225,7 @@ struct nodes {
         list = p.list.load(std::memory_order_relaxed);
         continue;
       }
-      slot(last).next.store(first_of(list), std::memory_order_relaxed);
+      slot(last).next.store(first_of(list), std::memory_order_release);  // (l3)
       // (l2) release: pairs with (l1).
       if (p.list.compare_exchange_weak(list, changed(list, first), std::memory_order_release,
                                        std::memory_order_relaxed))

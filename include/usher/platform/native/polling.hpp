@@ -119,7 +119,8 @@ struct polling {
   static constexpr unsigned yields_after = 32;        // loads
   static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
 
-  static void sleep_for(std::uint64_t ns) {
+  /// Not in line: in lock functions it would cost their fast paths registers.
+  [[gnu::cold, gnu::noinline]] static void sleep_for(std::uint64_t ns) {
     // Not nanosleep(): it is a cancellation point, and taking a lock must not be one.
     std::atomic<std::uint32_t> nothing{0};
     sleeping::park_for(nothing, 0u, every_sleeper, ns);

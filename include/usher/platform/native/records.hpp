@@ -1,6 +1,6 @@
 // Thread records, and a thread's values in its record: its id, a small number, random bits.
 //
-// Thread records and queue nodes are in one mapped region that is never unmapped. A record is owned by a living thread
+// Thread records and queue nodes lie in memory that is never unmapped (blocks.hpp). A record is owned by a living thread
 // id in one fork epoch; there is no destructor and no key: a thread that needs a record takes over one whose owner no
 // longer exists. Thread-local storage has one pointer.
 //
@@ -23,14 +23,13 @@
 #pragma once
 
 #include <errno.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
+#include "usher/platform/native/blocks.hpp"
 #include "usher/platform/native/fork.hpp"
 #include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/state.hpp"
@@ -40,10 +39,8 @@ namespace usher::inline v1::native_detail {
 struct records {
   /// The calling thread's record, or null if there are no more records.
   static thread_record* self() {
-    thread_record* r = current_record;
-    if (r == nullptr || r->epoch() != forks::fork_epoch()) [[unlikely]]
-      return find_record();
-    return r;
+    thread_record* r = current.record;
+    return r->epoch() == forks::fork_epoch() ? r : find_record();
   }
 
   /// The kernel's id of the calling thread.
@@ -56,10 +53,7 @@ struct records {
   /// The same if the upper half of `word` is the current epoch, by one comparison. False: the thread has no record of
   /// that epoch; call thread_id().
   [[gnu::always_inline]] static bool recorded_id(std::uint64_t word, std::uint32_t& id) {
-    const thread_record* const r = current_record;
-    if (r == nullptr) [[unlikely]]
-      return false;
-    const std::uint64_t owner = r->owner.load(std::memory_order_relaxed);
+    const std::uint64_t owner = current.record->owner.load(std::memory_order_relaxed);
     id = std::uint32_t(owner);
     return (owner ^ word) >> 32 == 0;
   }
@@ -67,13 +61,13 @@ struct records {
   /// A small number that only the calling thread has; 0 if it has no record.
   static std::uint32_t thread_index() {
     const thread_record* r = self();
-    return r != nullptr ? std::uint32_t(reinterpret_cast<const thread_record*>(slot_base()) - r) : 0;
+    return r != nullptr ? r->number.load(std::memory_order_relaxed) : 0;
   }
 
   /// Distinguishes the calling thread from all others that live: odd, above 2; 1 if the thread has no record (yet), or
   /// one whose address has a lower half of 0: that thread is never certain to hold a mutex. Bits 7–31 are those of the
   /// record's address, bits 1–6 are 0. One load from thread-local storage.
-  static std::uint32_t owner_tag() { return std::uint32_t(reinterpret_cast<std::uintptr_t>(current_record)) | 1; }
+  static std::uint32_t owner_tag() { return current.owner_tag; }
   static void ensure_owner_tag() { self(); }
 
   static std::uint32_t random() {
@@ -92,35 +86,6 @@ struct records {
   static bool bernoulli(std::uint32_t n) { return n != 0 && random() % n == 0; }
 
   // ---- by nodes.hpp
-
-  /// The region of records and nodes: 72 MiB of addresses, touched as needed; less if the process may not map so much.
-  static node_slot* region() {
-    auto& s = usher_process_state;
-    if (auto* base = s.nodes.load(std::memory_order_acquire)) return base;
-    const int saved = errno;
-    std::uint32_t n = most_records;
-    void* fresh = MAP_FAILED;
-    for (; n >= 64 && fresh == MAP_FAILED; n /= 2)
-      fresh = mmap(nullptr, bytes_for(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    n *= 2;
-    const bool mapped = fresh != MAP_FAILED;
-    if (mapped)
-      madvise(fresh, bytes_for(n), MADV_NOHUGEPAGE);
-    else
-      n = reserved_records;
-    void* const begin = mapped ? fresh : s.reserve;
-    auto* const mine = reinterpret_cast<node_slot*>(static_cast<thread_record*>(begin) + n);
-    // shared_memory.hpp needs indices of 16 bits.
-    head(mine).records.store(n < 65536 ? n : 65535, std::memory_order_relaxed);
-    head(mine).slots.store(n * slots_a_record, std::memory_order_relaxed);
-    node_slot* base = nullptr;
-    if (s.nodes.compare_exchange_strong(base, mine, std::memory_order_acq_rel, std::memory_order_acquire))
-      base = mine;
-    else if (mapped)
-      munmap(fresh, bytes_for(n));
-    errno = saved;
-    return base;
-  }
 
   // The fences keep the compiler from moving the operations between (s2) and (s4) out of there.
 
@@ -155,7 +120,7 @@ struct records {
   [[gnu::cold, gnu::noinline]] static thread_record* find_record() {
     const std::uint32_t epoch = forks::fork_epoch();
     const std::uint64_t me = std::uint64_t{epoch} << 32 | std::uint32_t(gettid_now());
-    if (thread_record* r = current_record) {
+    if (thread_record* r = current.record; r->number.load(std::memory_order_relaxed) != 0) {
       // This is the thread that forked; no thread takes over a record of an old epoch, so it is still this thread's.
       if (r->epoch() != epoch) r->owner.store(me, std::memory_order_relaxed);
       return r;
@@ -167,11 +132,12 @@ struct records {
     if (r == nullptr) return nullptr;
     // A handler may have taken a record meanwhile. (A handler right here leaves a record that stays unused as long as
     // this thread lives.)
-    if (thread_record* const theirs = current_record) {
+    if (thread_record* const theirs = current.record; theirs->number.load(std::memory_order_relaxed) != 0) {
       if (r != theirs) r->owner.store(0, std::memory_order_release);
       return theirs;
     }
-    current_record = r;
+    current.record = r;
+    current.owner_tag = std::uint32_t(reinterpret_cast<std::uintptr_t>(r)) | 1;
     return r;
   }
 
@@ -179,25 +145,25 @@ struct records {
   /// thread's by a longer search. So it takes a bounded time, however many threads there are and have been.
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
-    node_slot* const base = region();
     std::uint32_t made = s.made.load(std::memory_order_acquire);
-    for (unsigned tries = 0; tries < 4 && made > 0; tries++) {
-      thread_record& r = record(base, 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made);
-      if (take_over(r, me)) return &r;
-    }
-    const std::uint32_t capacity = head(base).records.load(std::memory_order_relaxed);
-    while (made < capacity) {
+    const auto find_dead = [&](unsigned most) -> thread_record* {
+      for (unsigned tries = 0; tries < most && tries < made; tries++) {
+        thread_record& r = record(1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made);
+        if (take_over(r, me)) return &r;
+      }
+      return nullptr;
+    };
+    if (thread_record* const r = find_dead(4)) return r;
+    while (made < most_records && blocks::has_record(made + 1)) {
+      // Before the count, from which on others may take the record. Several threads may write it, all the same number.
+      record(made + 1).number.store(made + 1, std::memory_order_relaxed);
       // Before take_over another thread may find the new record without an owner, and take it.
       if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
-        thread_record& r = record(base, ++made);
+        thread_record& r = record(++made);
         if (take_over(r, me)) return &r;
       }
     }
-    for (unsigned tries = 0; tries < 64 && tries < made; tries++) {
-      thread_record& r = record(base, 1 + s.cursor.fetch_add(1, std::memory_order_relaxed) % made);
-      if (take_over(r, me)) return &r;
-    }
-    return nullptr;
+    return find_dead(64);
   }
 
   static bool take_over(thread_record& r, std::uint64_t me) {
@@ -206,7 +172,7 @@ struct records {
       // The owner's id is this thread's. Either its thread is dead and the id was given out again, or the record is
       // this thread's: of another shared object that embeds locks, or found by a handler that interrupted this
       // function. In each case they may share it, unless it is in use right now.
-      if (&r == current_record || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
+      if (&r == current.record || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
     } else if (owner != 0) {
       // A record of another incarnation may belong to the thread that forked.
       if (owner >> 32 != me >> 32) return false;

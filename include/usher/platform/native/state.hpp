@@ -47,6 +47,7 @@ struct alignas(64) thread_record {
   std::atomic<std::uint64_t> random;        ///< xorshift state, never 0
   std::atomic<std::uint32_t> place;         ///< NUMA node; from bit 16 on, how many more times it is used unchecked
   std::atomic<node_handle> free[1 + most];  ///< the first is always no_node
+  std::atomic<std::uint32_t> number;        ///< of the record, from 1 on; the same for ever
 
   std::uint32_t epoch() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
   std::atomic<node_handle>* at(std::uint32_t i) { return &free[i]; }
@@ -63,11 +64,6 @@ struct node_pool {
   std::atomic<std::uint64_t> made;
 };
 
-/// At the place of the nodes with handles below first_node.
-struct region_head {
-  std::atomic<std::uint32_t> records, slots;  ///< the numbers of them that fit
-};
-
 /// How a thread determines its NUMA node.
 enum numa_source : std::uint32_t {
   numa_rseq = 1,    ///< read from the thread's restartable-sequences area: Linux 6.3, glibc 2.35
@@ -75,26 +71,31 @@ enum numa_source : std::uint32_t {
   numa_fake = 16,   ///< + n: USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does not have
 };
 
-/// Slots for each record: more than a record keeps, so that no thread goes without a node because other records keep
-/// some.
-inline constexpr std::uint32_t slots_a_record = 16;
-static_assert(slots_a_record > thread_record::most + 1);
-/// The size of n records with their nodes. The records come first, in descending order, then the nodes: both are found
-/// from the address between, which is slot 0.
-constexpr std::size_t bytes_for(std::uint32_t n) {
-  return n * (sizeof(thread_record) + slots_a_record * sizeof(node_slot));
-}
-inline constexpr std::uint32_t most_records = 65536, reserved_records = 14;
+/// The first records and nodes lie in the object of the process. All others lie in blocks, of records or of nodes, which
+/// are mapped one at a time when one is needed (blocks.hpp): in a process that locks its memory (mlockall) every mapped
+/// page is resident at once, and counts against its limit, also a page without access.
+inline constexpr std::size_t block_bytes = 65536;
+inline constexpr std::uint32_t records_a_block = block_bytes / sizeof(thread_record),
+                               slots_a_block = block_bytes / sizeof(node_slot);
+static_assert(records_a_block == 512 && slots_a_block == 1024);
+/// Without a block. Enough records for most programs, so that a thread's first recursive lock makes no system call; and
+/// more nodes than a record keeps for each of a few threads, for a process that can map no memory.
+inline constexpr std::uint32_t reserved_records = 64, reserved_slots = 256;
+/// shared_memory.hpp needs numbers of 16 bits, and nodes.hpp handles of 24.
+inline constexpr std::uint32_t most_records = reserved_records + 127 * records_a_block, record_blocks = 127,
+                               slot_blocks = 1024;
+static_assert(most_records < 65536);
 inline constexpr std::uint32_t table_size = 4096;
 
-/// One place of the pool of inflated states. Its content stays, for the next lock of the same type.
+/// One place of the pool of inflated states, a block. Its content stays, for the next lock of the same type.
 struct inflated_slot {
-  static constexpr std::size_t size = 65536, room = size - 128;
+  static constexpr std::size_t size = block_bytes, room = size - 128;
   std::atomic<std::uint32_t> next_free;
   std::atomic<const void*> type;  ///< of the object in `bytes`; null: zeros
   alignas(128) unsigned char bytes[room];
 };
 static_assert(sizeof(inflated_slot) == inflated_slot::size);
+inline constexpr std::uint32_t most_inflated = 1024;
 
 /// All zero at first. The first page is wiped in a child: by the kernel (MADV_WIPEONFORK), or by forget_parent().
 struct process_state {
@@ -103,7 +104,6 @@ struct process_state {
   alignas(128) node_pool wiped_pool;                    ///< in use if orphaned_are_free
   alignas(4096) std::atomic<std::uint32_t> last_epoch;  ///< of this process or an ancestor; survives a fork
   std::atomic<std::int32_t> pid;
-  std::atomic<node_slot*> nodes;                  ///< slot 0 of the region
   std::atomic<std::uint32_t> made;                ///< records 1 … made have been handed out at least once
   std::atomic<std::uint32_t> cursor;              ///< where to look next for a dead thread's record
   std::atomic<std::uint32_t> spin, yield, sleep;  ///< wait limits + 1; 0: not yet known
@@ -114,21 +114,27 @@ struct process_state {
   /// 1: locks that were held or had waiters across a fork are reset (libusher.so does). Nodes of orphaned threads,
   /// those that a fork did not copy, are free then.
   std::atomic<std::uint32_t> orphaned_are_free;
-  std::atomic<inflated_slot*> inflated_base;  ///< slot 0 is not used
-  std::atomic<std::uint64_t> free_inflated;   ///< changes << 32 | first of a list, 0: none
-  std::atomic<std::uint32_t> inflated_made;   ///< slots 1 … made have been handed out at least once
-  std::atomic<std::uint32_t> unwiped;         ///< 1: the kernel does not wipe in children; forget_parent() does
-  std::atomic<std::uint32_t> told_of_forks;   ///< 1: a fork handler calls forget_parent()
-  std::atomic<std::uint32_t> nice_ranks;      ///< 1: priority() is derived from niceness: set_priorities_by_nice()
-  alignas(128) node_pool pool;                ///< in use if locks may stay in use across a fork
+  std::atomic<std::uint64_t> free_inflated;  ///< changes << 32 | first of a list, 0: none
+  std::atomic<std::uint32_t> inflated_made;  ///< slots 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
+  std::atomic<std::uint32_t> told_of_forks;  ///< 1: a fork handler calls forget_parent()
+  std::atomic<std::uint32_t> nice_ranks;     ///< 1: priority() is derived from niceness: set_priorities_by_nice()
+  alignas(128) node_pool pool;               ///< in use if locks may stay in use across a fork
   std::atomic<std::uint64_t>
       ever_made;  ///< the number of nodes that this process and its ancestors have made, or a few more
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
   std::atomic<std::uint32_t> id_array[table_size];
-  std::atomic<std::uint32_t> chain_array[table_size];              ///< empty in a child: these pages are wiped, too
-  alignas(64) unsigned char reserve[bytes_for(reserved_records)];  ///< the region if none can be mapped
+  std::atomic<std::uint32_t> chain_array[table_size];  ///< empty in a child: these pages are wiped, too
+  alignas(64) thread_record reserved_record[reserved_records];
+  node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
+  // Written once, when the block is mapped; null before.
+  std::atomic<thread_record*> record_block[record_blocks];
+  /// Less the handle of the block's first node, in bytes: a node's address is this + its handle * sizeof(node_slot). The
+  /// first block is reserved_slot.
+  std::atomic<std::uintptr_t> slot_block[slot_blocks];
+  std::atomic<inflated_slot*> inflated[most_inflated];  ///< slot 0 is not used
 };
-static_assert(sizeof(process_state) == 73728);
+static_assert(sizeof(process_state) == 102400);
 
 }  // namespace native_detail
 
@@ -145,21 +151,30 @@ namespace usher::inline v1 {
 
 namespace native_detail {
 
-/// The calling thread's record; null before it needs one. The only thread-local variable here.
-inline constinit thread_local thread_record* current_record = nullptr;
+/// What stands for the record of a thread that has none: never valid, never written. There may be one in each shared
+/// object, so it is told by its number, 0, and not by its address.
+inline constinit thread_record no_record{{}, {}, thread_record::busy, {}, {}, {}, {}};
 
-inline node_slot* slot_base() {
-  return usher_process_state.nodes.load(std::memory_order_relaxed);
-}
+/// Of the calling thread. All that is thread-local here.
+struct thread_state {
+  thread_record* record = &no_record;
+  std::uint32_t owner_tag = 1;  ///< records::owner_tag()
+};
+inline constinit thread_local thread_state current;
+
+/// Relaxed: blocks.hpp says why a thread that has a handle finds its block.
 inline node_slot& slot(node_handle h) {
-  return slot_base()[h];
+  const std::uintptr_t wide = h;  // an index of this width costs an instruction less
+  const std::uintptr_t block = usher_process_state.slot_block[wide / slots_a_block].load(std::memory_order_relaxed);
+  return *reinterpret_cast<node_slot*>(block + wide * sizeof(node_slot));
 }
-/// From 1 on.
-inline thread_record& record(node_slot* base, std::uint32_t i) {
-  return *(reinterpret_cast<thread_record*>(base) - i);
-}
-inline region_head& head(node_slot* base) {
-  return *reinterpret_cast<region_head*>(base);
+/// Of a number, from 1 on, that `made` has reached, or whose block is mapped.
+inline thread_record& record(std::uint32_t number) {
+  auto& s = usher_process_state;
+  const std::uint32_t i = number - 1;
+  if (i < reserved_records) return s.reserved_record[i];
+  const std::uint32_t beyond = i - reserved_records;
+  return s.record_block[beyond / records_a_block].load(std::memory_order_relaxed)[beyond % records_a_block];
 }
 
 /// Values that are the same in the whole process: wait limits, the number of CPUs, the locks' tables.

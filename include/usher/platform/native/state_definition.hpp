@@ -131,10 +131,10 @@ usher_process_state_v1_definition() {
       ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1_definition,comdat\n"
       ".globl usher_process_state_v1\n" USHER_STATE_BINDING
       ".type usher_process_state_v1, %gnu_unique_object\n"
-      ".size usher_process_state_v1, 73728\n"
+      ".size usher_process_state_v1, 102400\n"
       ".balign 4096\n"
       "usher_process_state_v1:\n"
-      ".zero 73728\n"
+      ".zero 102400\n"
       ".popsection\n"
       ".pushsection .data.rel.ro.usher_process_state_v1,\"awG\",%progbits,usher_process_state_v1_definition,comdat\n"
       ".globl usher_process_state_v1_in_use\n"
