@@ -131,11 +131,19 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
 
+/// Makes the calling thread's record before it locks, so that its first recursive lock makes no system call: it may be in a
+/// sandbox by then. And a child that a child of vfork() begins would have that one's id.
+void begin_process() {
+  const mutex_table* const table = selected_table.load(std::memory_order_acquire);
+  if (table != nullptr && !table->passes_through) native::self();
+}
+
 /// A handler of fork(), in the child. Mutexes need none: the process's epoch word lies on a page that the kernel
 /// empties in a child, so each is found to be of another epoch at its first use there (layout.hpp). Where the kernel
 /// does not empty the page, forget_parent() does.
 void at_fork_in_child() {
   native::forget_parent();
+  begin_process();
   wake_in_child();
   mixed_wait::renew_in_child();
 }
@@ -147,6 +155,7 @@ void at_fork_in_child() {
   c_library::look_up_all();
   c_library::register_child_handler(at_fork_in_child);
   if (!selected().passes_through) native::prepare_heavy_fences();
+  begin_process();
   say_selection_if_verbose();
 }
 

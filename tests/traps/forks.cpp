@@ -56,4 +56,26 @@ CASE(thread_has_another_id_in_a_child) {
   CHECK_CHILD(start_child([](void*) { CHECK(native::thread_id() == getpid()); }, nullptr), 0);
 }
 
+// Locking there is undefined, but must not make the child's ids those of the process.
+CASE(child_of_vfork_is_the_first_user) {
+  const pid_t child = vfork();
+  if (child == 0) {
+    native::thread_id();
+    native::thread_index();
+    _exit(0);
+  }
+  CHECK_CHILD(child, 0);
+  CHECK_NUMBER(native::thread_id(), getpid());
+  static int index;
+  index = int(native::thread_index());
+  CHECK(index != 0);
+  in_new_thread(
+      [](void*) -> void* {
+        CHECK(native::thread_id() != getpid());
+        CHECK(native::thread_index() != 0 && int(native::thread_index()) != index);
+        return nullptr;
+      },
+      nullptr);
+}
+
 }  // namespace

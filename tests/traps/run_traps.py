@@ -6,6 +6,7 @@
     run_traps.py environment      USHER_LOCK: unset, empty, every name, unknown names; nothing on stdout
     run_traps.py shared_objects   the header library in several shared objects of one process
     run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given
+    run_traps.py sandboxes        threads that may make no system call, or for which some fail
     run_traps.py forks            forks that the kernel tells us of, and forks that it does not
     run_traps.py lock NAME        the programs under one lock
 
@@ -331,10 +332,26 @@ def forks():
     return None
 
 
+def sandboxes():
+    run_cases("reference/sandboxes", "sandboxes", environment())
+    refused = ("gettid", "getpid", "tgkill", "gettid,getpid,tgkill", "madvise", "membarrier",
+               "sched_getaffinity,sched_getparam,sched_getscheduler,sched_yield")
+    for lock in ("steady", "mcs", "twa"):
+        env = environment(lock, [LIB])
+        run_cases(f"{lock}/sandboxes", "sandboxes", env)
+        if run([BIN / "refuse", "gettid", "/bin/true"], environment())[0] != 0:
+            say("SKIP", f"{lock}/refuse", "no system calls can be made to fail here")
+            continue
+        for calls in refused:
+            run_cases(f"{lock}/without_{calls}", "refuse", env,
+                      (calls, BIN / "sandboxes", "--fresh", "--only", "threads_are_told_apart", "--only",
+                       "threads_exclude_each_other"))
+
+
 def main():
     arguments = sys.argv[1:]
     groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
-              "shared_objects": shared_objects, "handlers": handlers, "forks": forks}
+              "shared_objects": shared_objects, "handlers": handlers, "forks": forks, "sandboxes": sandboxes}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
     elif len(arguments) == 2 and arguments[0] == "lock":

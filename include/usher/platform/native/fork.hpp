@@ -5,6 +5,18 @@
 // handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word.
 // last_epoch is copied by fork and also written before the epoch word: a child of that very moment continues above it.
 // Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
+//
+// A thread's id is asked of the C library, which has it in the thread's own memory, so that no lock makes a system call
+// for it, and a filter of system calls does not make all threads look the same. The kernel's answer is another one
+//
+// - in a child of vfork(). It uses the memory and the thread-local storage of a thread of the parent, which does not run
+//   meanwhile. The id that is wanted is that thread's, as the C library says;
+// - in the thread that a raw clone() has copied, of which the C library does not know. The id that is wanted is the
+//   kernel's.
+//
+// Memory that is wiped tells these two apart: it is not wiped for a child of vfork(). So the C library's ids are right
+// for every thread of an epoch that the process's first thread has begun, if there the two ids are equal: all later
+// threads are made by the C library. In any other epoch the kernel is asked.
 #pragma once
 
 #include <errno.h>
@@ -22,8 +34,19 @@
 
 namespace usher::inline v1::native_detail {
 
-inline std::int32_t gettid_now() {
-  return std::int32_t(syscall(SYS_gettid));
+/// No function of the C library gives this directly. The clock's id is the kernel's interface: the thread's id, inverted,
+/// above three other bits.
+inline std::int32_t id_in_libc() {
+  clockid_t clock = 0;
+  return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
+}
+
+/// The C library's where the kernel does not answer. Keeps errno.
+inline std::int32_t id_in_kernel() {
+  const int saved = errno;
+  const auto id = std::int32_t(syscall(SYS_gettid));
+  errno = saved;
+  return id > 0 ? id : id_in_libc();
 }
 
 struct forks {
@@ -44,6 +67,24 @@ struct forks {
     return __atomic_load_n(halves + (little_endian ? 1 : 0), __ATOMIC_ACQUIRE);
   }
 
+  /// The id of the calling thread. The same for as long as the thread lives, and of no other thread of the process.
+  static std::int32_t own_id(std::uint32_t epoch) {
+    return usher_process_state.ids_as_in_libc.load(std::memory_order_relaxed) == epoch ? id_in_libc() : id_in_kernel();
+  }
+
+  /// Whether the calling thread is one of this process, not a child of vfork() that uses its memory.
+  static bool is_of_this_process(std::uint32_t epoch) {
+    auto& s = usher_process_state;
+    if (s.ids_as_in_libc.load(std::memory_order_relaxed) == epoch)
+      return true;  // a child of vfork() is its parent there
+    const std::int32_t pid = getpid();
+    if (s.pid.load(std::memory_order_relaxed) == pid) return true;
+    const std::int32_t id = id_in_libc();
+    if (id != id_in_kernel()) return false;
+    know_process(epoch, pid, id);  // a child of vfork() has begun the epoch
+    return true;
+  }
+
   /// In a child, for kernels that do not wipe the parent's pages. Runs between other fork handlers.
   static void forget_parent() {
     auto& s = usher_process_state;
@@ -60,23 +101,33 @@ struct forks {
   }
 
  private:
+  /// Before the epoch is published; several threads write the same. `id`: in the C library and in the kernel, or 0.
+  static void know_process(std::uint32_t epoch, std::int32_t pid, std::int32_t id) {
+    auto& s = usher_process_state;
+    s.pid.store(pid, std::memory_order_relaxed);
+    if (id == pid) s.ids_as_in_libc.store(epoch, std::memory_order_relaxed);
+  }
+
   /// First use in this process, or first use after a fork.
   [[gnu::cold, gnu::noinline]] static std::uint32_t begin_epoch() {
     auto& s = usher_process_state;
     const int saved = errno;
     // Before the epoch word is written, so that no child inherits it; and before there is a node that could be in a
-    // chain.
-    if (madvise(&s.epoch_word, 4096, MADV_WIPEONFORK) != 0 ||
-        madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK) != 0) {
+    // chain. Children inherit the kernel's advice.
+    const bool wiped = s.last_epoch.load(std::memory_order_relaxed) != 0 ||
+                       (madvise(&s.epoch_word, 4096, MADV_WIPEONFORK) == 0 &&
+                        madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK) == 0);
+    if (!wiped) {
       s.unwiped.store(1, std::memory_order_relaxed);
       // Linux before 4.14, some emulators, some sandboxes.
       if (s.told_of_forks.exchange(1, std::memory_order_relaxed) == 0) pthread_atfork(nullptr, nullptr, forget_parent);
     }
-    const std::int32_t pid = getpid();
-    s.pid.store(pid, std::memory_order_relaxed);
     // An epoch that no ancestor has used: last_epoch is copied by fork. It is written before the epoch word, so that a
     // child of this very moment continues above it.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::int32_t pid = getpid(), tid = id_in_kernel(), id = id_in_libc();
+    // Two different ids in a program that was just started: this is a child of vfork(), and the process is not known.
+    if (id == tid || epoch != 1) know_process(epoch, pid, id == tid ? id : 0);
     std::uint64_t epoch_word = 0;
     if (!s.epoch_word.compare_exchange_strong(epoch_word, std::uint64_t{epoch} << 32 | 4, std::memory_order_acq_rel,
                                               std::memory_order_acquire)) {
@@ -85,7 +136,6 @@ struct forks {
     }
     // If this is the thread that forked, every other record belongs to a thread that this process does not have. Only
     // if that thread has one record: shared objects that embed locks may each have given it one, which only they know.
-    const std::int32_t tid = gettid_now();
     if (tid == pid && s.orphaned_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);
       for (std::uint32_t i = 1; i <= made; i++) {

@@ -43,11 +43,11 @@ struct records {
     return r->epoch() == forks::fork_epoch() ? r : find_record();
   }
 
-  /// The kernel's id of the calling thread.
+  /// The id of the calling thread; for a child of vfork() its parent's.
   [[gnu::always_inline]] static std::int32_t thread_id() {
     if (thread_record* r = self()) [[likely]]
       return std::int32_t(std::uint32_t(r->owner.load(std::memory_order_relaxed)));
-    return gettid_now();
+    return forks::own_id(forks::fork_epoch());
   }
 
   /// The same if the upper half of `word` is the current epoch, by one comparison. False: the thread has no record of
@@ -119,15 +119,15 @@ struct records {
  private:
   [[gnu::cold, gnu::noinline]] static thread_record* find_record() {
     const std::uint32_t epoch = forks::fork_epoch();
-    const std::uint64_t me = std::uint64_t{epoch} << 32 | std::uint32_t(gettid_now());
+    const std::uint64_t me = std::uint64_t{epoch} << 32 | std::uint32_t(forks::own_id(epoch));
     if (thread_record* r = current.record; r->number.load(std::memory_order_relaxed) != 0) {
       // This is the thread that forked; no thread takes over a record of an old epoch, so it is still this thread's.
       if (r->epoch() != epoch) r->owner.store(me, std::memory_order_relaxed);
       return r;
     }
-    // No record for a child that shares this process's memory (vfork): its thread-local storage is the suspended
-    // parent's, and thread ids of another process do not tell which threads live.
-    if (getpid() != usher_process_state.pid.load(std::memory_order_relaxed)) return nullptr;
+    // No record for a child of vfork() that has an id of its own: thread ids of another process do not tell which
+    // threads live.
+    if (!forks::is_of_this_process(epoch)) return nullptr;
     thread_record* r = claim_record(me);
     if (r == nullptr) return nullptr;
     // A handler may have taken a record meanwhile. (A handler right here leaves a record that stays unused as long as
@@ -141,8 +141,9 @@ struct records {
     return r;
   }
 
-  /// Takes a record: a dead thread's if one is found by a short search, else a new one; if there can be no more, a dead
-  /// thread's by a longer search. So it takes a bounded time, however many threads there are and have been.
+  /// Takes a record: one of the first ones, without a system call. Then a dead thread's if one is found by a short
+  /// search, else a new one; if there can be no more, a dead thread's by a longer search. So it takes a bounded time,
+  /// however many threads there are and have been.
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
     std::uint32_t made = s.made.load(std::memory_order_acquire);
@@ -153,7 +154,8 @@ struct records {
       }
       return nullptr;
     };
-    if (thread_record* const r = find_dead(4)) return r;
+    if (made >= reserved_records)
+      if (thread_record* const r = find_dead(4)) return r;
     while (made < most_records && blocks::has_record(made + 1)) {
       // Before the count, from which on others may take the record. Several threads may write it, all the same number.
       record(made + 1).number.store(made + 1, std::memory_order_relaxed);
@@ -186,7 +188,10 @@ struct records {
     // (r1) acquire: the writes of earlier owners that have given the record back. A dead owner's writes are ordered by
     // the kernel.
     if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return false;
-    r.random.store((now() ^ me * 0x9e3779b97f4a7c15u) | 1, std::memory_order_relaxed);
+    // Not from the clock, which is a system call on some machines.
+    const std::uint64_t seed = me ^ reinterpret_cast<std::uintptr_t>(&r) << 20 ^
+                               std::uint64_t{usher_process_state.seed.fetch_add(1, std::memory_order_relaxed)} << 40;
+    r.random.store(seed * 0x9e3779b97f4a7c15u | 1, std::memory_order_relaxed);
     make_ready(r, std::uint32_t(me >> 32));
     return true;
   }

@@ -103,9 +103,10 @@ struct process_state {
   alignas(4096) std::atomic<std::uint64_t> epoch_word;
   alignas(128) node_pool wiped_pool;                    ///< in use if orphaned_are_free
   alignas(4096) std::atomic<std::uint32_t> last_epoch;  ///< of this process or an ancestor; survives a fork
-  std::atomic<std::int32_t> pid;
-  std::atomic<std::uint32_t> made;                ///< records 1 … made have been handed out at least once
-  std::atomic<std::uint32_t> cursor;              ///< where to look next for a dead thread's record
+  std::atomic<std::int32_t> pid;                        ///< 0: not known: fork.hpp
+  std::atomic<std::uint32_t> ids_as_in_libc;  ///< the epoch in which id_in_libc() is right for every thread: fork.hpp
+  std::atomic<std::uint32_t> made;            ///< records 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> cursor;          ///< where to look next for a dead thread's record
   std::atomic<std::uint32_t> spin, yield, sleep;  ///< wait limits + 1; 0: not yet known
   std::atomic<std::uint32_t> cpus;                ///< 0: not yet counted
   std::atomic<std::uint32_t> seed;
