@@ -22,11 +22,11 @@ def next_release(include, copy):
     for header in copy.rglob("*.hpp"):
         text = header.read_text()
         text = text.replace("inline v1", "inline v2").replace("usher_process_state_v1", "usher_process_state_v2")
-        text, grown = re.subn(r"(struct process_state \{\n)", r"\1  alignas(4096) unsigned char grown[4096];\n", text)
-        text, resized = re.subn(r"\b102400\b", "106496", text)
+        text, grown = re.subn(r"(\n  alignas\(4096\) [^\n]* waiting_array\b)", r"\n  unsigned char grown[4096];\1", text)
+        text, resized = re.subn(r"(#define USHER_STATE_BYTES )(\d+)", lambda m: m[1] + str(int(m[2]) + 4096), text)
         added, sized = added + grown, sized + resized
         header.write_text(text)
-    assert added == 1 and sized == 3, "the next release's layout is not another one: mend this test"
+    assert added == 1 and sized == 2, "the next release's layout is not another one: mend this test"
 
 
 def main():

@@ -2,6 +2,12 @@
 // it. Run once as it is and once by without_wipe.
 #include <pthread.h>
 
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cases.h"
 #include "usher/platform/native.hpp"
 
@@ -54,6 +60,30 @@ CASE(chains_are_empty_in_a_child) {
 CASE(thread_has_another_id_in_a_child) {
   CHECK(native::thread_id() == getpid());
   CHECK_CHILD(start_child([](void*) { CHECK(native::thread_id() == getpid()); }, nullptr), 0);
+}
+
+/// The parts of the address space that the kernel wipes in children.
+std::vector<std::pair<unsigned long, unsigned long>> wiped() {
+  std::vector<std::pair<unsigned long, unsigned long>> all;
+  unsigned long begin = 0, end = 0;
+  std::ifstream maps("/proc/self/smaps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long from, to;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) begin = from, end = to;
+    if (line.starts_with("VmFlags:") && line.find(" wf") != line.npos) all.emplace_back(begin, end);
+  }
+  return all;
+}
+
+// Whole pages are wiped, however large they are. This program is also built for pages of 64 KiB.
+CASE(wiped_memory_shares_no_page_with_other_memory) {
+  native::fork_epoch();
+  const auto all = wiped();
+  if (all.empty()) skip_case("the kernel wipes nothing here");
+  for (const auto& [begin, end] : all) {
+    CHECK_NUMBER(begin % usher::native_detail::largest_page, 0);
+    CHECK_NUMBER((end - begin) % usher::native_detail::largest_page, 0);
+  }
 }
 
 // Locking there is undefined, but must not make the child's ids those of the process.

@@ -317,6 +317,7 @@ def handlers():
 
 def forks():
     run_cases("forks", "forks", environment())
+    run_cases("forks_large_pages", "forks_large_pages", environment())
     status, _, err = run([BIN / "without_wipe"], environment())
     if status != 0:
         return say("SKIP", "without_wipe", f"no system calls can be made to fail here: {err.strip()[:200]}")

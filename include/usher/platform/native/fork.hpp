@@ -1,8 +1,8 @@
 // The fork epoch: a number that differs between a process and its children.
 //
 // It is in `epoch_word`, on a page that is wiped in a child: the child's first access reads 0 and begins a new epoch.
-// The kernel wipes this page and that of the chains of waiting threads (MADV_WIPEONFORK); where it does not, a fork
-// handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word.
+// The kernel wipes this page, on which are also the chains of waiting threads (MADV_WIPEONFORK); where it does not, a
+// fork handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word.
 // last_epoch is copied by fork and also written before the epoch word: a child of that very moment continues above it.
 // Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
 //
@@ -114,9 +114,8 @@ struct forks {
     const int saved = errno;
     // Before the epoch word is written, so that no child inherits it; and before there is a node that could be in a
     // chain. Children inherit the kernel's advice.
-    const bool wiped = s.last_epoch.load(std::memory_order_relaxed) != 0 ||
-                       (madvise(&s.epoch_word, 4096, MADV_WIPEONFORK) == 0 &&
-                        madvise(s.chain_array, sizeof s.chain_array, MADV_WIPEONFORK) == 0);
+    const bool wiped =
+        s.last_epoch.load(std::memory_order_relaxed) != 0 || madvise(&s, wiped_bytes, MADV_WIPEONFORK) == 0;
     if (!wiped) {
       s.unwiped.store(1, std::memory_order_relaxed);
       // Linux before 4.14, some emulators, some sandboxes.

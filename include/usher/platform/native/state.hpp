@@ -97,13 +97,32 @@ struct inflated_slot {
 static_assert(sizeof(inflated_slot) == inflated_slot::size);
 inline constexpr std::uint32_t most_inflated = 1024;
 
-/// All zero at first. The first page is wiped in a child: by the kernel (MADV_WIPEONFORK), or by forget_parent().
+// The largest page that Linux may use on this architecture, and the size of process_state, for the assembler. A larger
+// alignment than the linker's page size would give shared objects a segment that valgrind does not understand.
+#if defined(__x86_64__) && !defined(USHER_TEST_LARGE_PAGES)
+#define USHER_LARGEST_PAGE 4096
+#define USHER_STATE_BYTES 102400
+#else
+#define USHER_LARGEST_PAGE 65536
+#define USHER_STATE_BYTES 147456
+#endif
+#define USHER_TEXT_OF(number) #number
+#define USHER_TEXT(number) USHER_TEXT_OF(number)
+
+/// What is wiped in a child fills whole pages.
+inline constexpr std::size_t largest_page = USHER_LARGEST_PAGE, wiped_variables = 2 * 128 + table_size * 4,
+                             wiped_bytes = (wiped_variables + largest_page - 1) / largest_page * largest_page;
+
+/// All zero at first. Begins at a multiple of largest_page. What precedes last_epoch is wiped in a child: by the kernel
+/// (MADV_WIPEONFORK), or by forget_parent().
 struct process_state {
   /// fork epoch << 32 | 4; 0 before the first use in this process. preload/layout.hpp explains the 4.
-  alignas(4096) std::atomic<std::uint64_t> epoch_word;
-  alignas(128) node_pool wiped_pool;                    ///< in use if orphaned_are_free
-  alignas(4096) std::atomic<std::uint32_t> last_epoch;  ///< of this process or an ancestor; survives a fork
-  std::atomic<std::int32_t> pid;                        ///< 0: not known: fork.hpp
+  alignas(128) std::atomic<std::uint64_t> epoch_word;
+  alignas(128) node_pool wiped_pool;  ///< in use if orphaned_are_free
+  alignas(128) std::atomic<std::uint32_t> chain_array[table_size];
+  unsigned char unused[wiped_bytes - wiped_variables];
+  std::atomic<std::uint32_t> last_epoch;      ///< of this process or an ancestor; survives a fork
+  std::atomic<std::int32_t> pid;              ///< 0: not known: fork.hpp
   std::atomic<std::uint32_t> ids_as_in_libc;  ///< the epoch in which id_in_libc() is right for every thread: fork.hpp
   std::atomic<std::uint32_t> made;            ///< records 1 … made have been handed out at least once
   std::atomic<std::uint32_t> cursor;          ///< where to look next for a dead thread's record
@@ -125,7 +144,6 @@ struct process_state {
       ever_made;  ///< the number of nodes that this process and its ancestors have made, or a few more
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
   std::atomic<std::uint32_t> id_array[table_size];
-  std::atomic<std::uint32_t> chain_array[table_size];  ///< empty in a child: these pages are wiped, too
   alignas(64) thread_record reserved_record[reserved_records];
   node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
   // Written once, when the block is mapped; null before.
@@ -135,7 +153,7 @@ struct process_state {
   std::atomic<std::uintptr_t> slot_block[slot_blocks];
   std::atomic<inflated_slot*> inflated[most_inflated];  ///< slot 0 is not used
 };
-static_assert(sizeof(process_state) == 102400);
+static_assert(sizeof(process_state) == USHER_STATE_BYTES && offsetof(process_state, last_epoch) == wiped_bytes);
 
 }  // namespace native_detail
 

@@ -131,10 +131,10 @@ usher_process_state_v1_definition() {
       ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1_definition,comdat\n"
       ".globl usher_process_state_v1\n" USHER_STATE_BINDING
       ".type usher_process_state_v1, %gnu_unique_object\n"
-      ".size usher_process_state_v1, 102400\n"
-      ".balign 4096\n"
+      ".size usher_process_state_v1, " USHER_TEXT(USHER_STATE_BYTES) "\n"
+      ".balign " USHER_TEXT(USHER_LARGEST_PAGE) "\n"
       "usher_process_state_v1:\n"
-      ".zero 102400\n"
+      ".zero " USHER_TEXT(USHER_STATE_BYTES) "\n"
       ".popsection\n"
       ".pushsection .data.rel.ro.usher_process_state_v1,\"awG\",%progbits,usher_process_state_v1_definition,comdat\n"
       ".globl usher_process_state_v1_in_use\n"
@@ -158,6 +158,10 @@ usher_process_state_v1_definition() {
 #endif
 }
 
+#undef USHER_TEXT
+#undef USHER_TEXT_OF
+#undef USHER_STATE_BYTES
+#undef USHER_LARGEST_PAGE
 #undef USHER_STATE_WEAK
 #undef USHER_STATE_CALLED
 #undef USHER_STATE_BINDING
