@@ -141,7 +141,7 @@ class mutex_operations {
       return relock(m, type_of(kind) == PTHREAD_MUTEX_ERRORCHECK);
     if (!core::try_lock(of(m))) {
       if (!is_time(*until)) return EINVAL;
-      if (!core::lock_until(of(m), [&] { return nanoseconds_until(clock, *until); })) return ETIMEDOUT;
+      if (!core::lock_until(of(m), native::clock_deadline{clock, *until})) return ETIMEDOUT;
     }
     if (me != 0) own(m, me);
     return 0;

@@ -7,6 +7,7 @@
     run_traps.py shared_objects   the header library in several shared objects of one process
     run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given
     run_traps.py sandboxes        threads that may make no system call, or for which some fail
+    run_traps.py clock_steps      sets the machine's clock while threads wait, and back
     run_traps.py forks            forks that the kernel tells us of, and forks that it does not
     run_traps.py lock NAME        the programs under one lock
 
@@ -286,6 +287,8 @@ def under_lock(lock):
     run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
     for program in ("limits", "hand_over", "slow_motion"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
+    run_cases(f"{lock}/clocks", "clocks", environment(lock, [LIB]),
+              ("--fresh", "--only", "sleeps_until_the_time_of_its_clock"))
     alone(lock)
     # The other cases need a lock that hands over to waiters which have waited long.
     others = "deadlines_that_pass", "deadlines_that_are_met"
@@ -349,10 +352,18 @@ def sandboxes():
                        "threads_exclude_each_other"))
 
 
+def clock_steps():
+    options = ("--fresh", "--only", "a_step_of_the_clock_ends_the_wait")
+    run_cases("reference/clocks", "clocks", environment(USHER_SET_CLOCK="1"), options)
+    for lock in ("steady", "mcs"):
+        run_cases(f"{lock}/clocks", "clocks", environment(lock, [LIB], USHER_SET_CLOCK="1"), options)
+
+
 def main():
     arguments = sys.argv[1:]
     groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
-              "shared_objects": shared_objects, "handlers": handlers, "forks": forks, "sandboxes": sandboxes}
+              "shared_objects": shared_objects, "handlers": handlers, "forks": forks, "sandboxes": sandboxes,
+              "clock_steps": clock_steps}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
     elif len(arguments) == 2 and arguments[0] == "lock":

@@ -121,7 +121,8 @@ class timed_waiter_count {
     return (timed_waiters.load(std::memory_order_relaxed) & users) != 0;
   }
 
-  /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it.
+  /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it. If `remaining` is a deadline
+  /// by which the platform can sleep, a step of its clock is noticed at once.
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& timed_waiters, Remaining remaining, const word* tag = nullptr) {
     if (!join(timed_waiters)) return look_now_and_then(lock, remaining);
@@ -151,7 +152,10 @@ class timed_waiter_count {
       if (left == 0) return leave(timed_waiters, looks);
       if (sees_holders && tag->load(std::memory_order_relaxed) != 0) {
         looks = false;  // the unlock of the tag's owner will see this waiter
-        P::park_for(timed_waiters, seen, every_sleeper, left);
+        if constexpr (requires { P::park_until(timed_waiters, seen, every_sleeper, remaining); })
+          P::park_until(timed_waiters, seen, every_sleeper, remaining);
+        else
+          P::park_for(timed_waiters, seen, every_sleeper, left);
       } else {
         P::nap(timed_waiters, seen, every_sleeper, left < nap ? left : nap, granted | look);
         if (!fenced && tag != nullptr) sees_holders = P::fence_heavy();  // (4)

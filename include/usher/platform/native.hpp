@@ -73,7 +73,8 @@ struct native : private native_detail::process,
 
   using fences::fence_light, fences::fence_heavy, fences::prepare_heavy_fences;
   using sleeping::key_of, sleeping::wake;
-  using sleeping::park, sleeping::park_for, sleeping::nap, sleeping::naps_end_in_time;
+  using sleeping::park, sleeping::park_for, sleeping::park_until, sleeping::nap, sleeping::naps_end_in_time;
+  using clock_deadline = native_detail::clock_deadline;
 
   using forks::fork_epoch, forks::epoch_so_far, forks::forget_parent;
 

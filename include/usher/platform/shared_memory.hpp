@@ -155,6 +155,7 @@ struct shared_memory : native {
     const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
     futex(key_of(word).word, FUTEX_WAIT_BITSET, expected, &t, mask);
   }
+  static void park_until() = delete;  // that of the hardware sleeps for this process alone
   static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                   std::uint32_t) {
     park_for(word, expected, mask, ns);

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "usher/core/platform.hpp"
+#include "usher/core/timespec.hpp"
 #include "usher/platform/native/probes.hpp"
 #include "usher/platform/native/wait_tally.hpp"
 
@@ -28,6 +29,14 @@ inline std::uint64_t now() {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return std::uint64_t(t.tv_sec) * 1000000000u + std::uint64_t(t.tv_nsec);
 }
+
+/// The time left until a point of a clock, for timed_waiters.hpp. A sleep until then follows steps of the clock, and time
+/// in which the machine was suspended.
+struct clock_deadline {
+  clockid_t clock;  ///< CLOCK_REALTIME or CLOCK_MONOTONIC
+  timespec until;
+  std::uint64_t operator()() const { return nanoseconds_until(clock, until); }
+};
 
 struct sleeping {
   static void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask) {
@@ -46,6 +55,14 @@ struct sleeping {
   static void park_for(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
                        std::uint64_t ns) {
     sleep_until(word, expected, mask, now() + ns);
+  }
+
+  static void park_until(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask,
+                         const clock_deadline& end) {
+    USHER_PROBE1(sleep, key_of(word).word);
+    count_sleep();
+    const int clock = end.clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0;
+    futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE | clock, expected, &end.until, mask);
   }
 
   static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
