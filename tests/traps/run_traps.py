@@ -7,6 +7,7 @@
     run_traps.py shared_objects   the header library in several shared objects of one process
     run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given
     run_traps.py sandboxes        threads that may make no system call, or for which some fail
+    run_traps.py system_calls     the system calls that the library makes are those that the documentation names
     run_traps.py clock_steps      sets the machine's clock while threads wait, and back
     run_traps.py forks            forks that the kernel tells us of, and forks that it does not
     run_traps.py lock NAME        the programs under one lock
@@ -352,6 +353,36 @@ def sandboxes():
                        "threads_exclude_each_other"))
 
 
+def numbers_of_calls():
+    """{number: name} of the system calls of this machine."""
+    for header in ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"):
+        if os.path.exists(header):
+            text = pathlib.Path(header).read_text()
+            return {int(n): name for name, n in re.findall(r"#define __NR_(\w+) (\d+)", text)}
+    return {}
+
+
+def system_calls():
+    """docs/production.md names every system call that the library makes."""
+    page = (catalog.TREE / "docs" / "production.md").read_text()
+    listed = set(re.findall(r"`(\w+)`", re.search(r"- A filter of system calls.*?(?=\n- |\n\n)", page, re.S)[0]))
+    names, seen = numbers_of_calls(), set()
+    for lock, program, only in (("steady", CONFORMANCE / "semaphores", ""), ("mcs", CONFORMANCE / "semaphores", ""),
+                                ("steady", BIN / "limits", "a_thousand_threads_in_one_queue"),
+                                ("steady", BIN / "clocks", "sleeps_until_the_time_of_its_clock"),
+                                ("mcs", BIN / "limits", "ordinary_work")):
+        status, out, err = run([BIN / "system_calls", LIB, program] + (["--only", only] if only else []),
+                               environment(lock), 100)
+        if status != 0 or not names:
+            return say("SKIP", "system_calls", f"may not trace a program here: {err.strip()[:100]}")
+        check(f"{lock}/{program.name}_traced", re.search(r" 0 failed", out), "fails under the tracer")
+        seen |= {names.get(int(number), number) for number in err.split()}
+    seen -= {"restart_syscall"}  # the kernel's own, for futex
+    check("finds_system_calls", {"futex", "mmap", "madvise", "membarrier"} <= seen, f"only {sorted(seen)}")
+    check("all_are_in_the_documentation", seen <= listed, f"docs/production.md lacks {sorted(seen - listed)}")
+    return None
+
+
 def clock_steps():
     options = ("--fresh", "--only", "a_step_of_the_clock_ends_the_wait")
     run_cases("reference/clocks", "clocks", environment(USHER_SET_CLOCK="1"), options)
@@ -363,7 +394,7 @@ def main():
     arguments = sys.argv[1:]
     groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
               "shared_objects": shared_objects, "handlers": handlers, "forks": forks, "sandboxes": sandboxes,
-              "clock_steps": clock_steps}
+              "system_calls": system_calls, "clock_steps": clock_steps}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
     elif len(arguments) == 2 and arguments[0] == "lock":
