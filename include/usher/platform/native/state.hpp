@@ -162,12 +162,6 @@ static_assert(sizeof(process_state) == USHER_STATE_BYTES && offsetof(process_sta
 extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
     __attribute__((visibility("default")));
 
-}  // namespace usher::inline v1
-
-#include "usher/platform/native/state_definition.hpp"
-
-namespace usher::inline v1 {
-
 namespace native_detail {
 
 /// What stands for the record of a thread that has none: never valid, never written. There may be one in each shared
@@ -271,3 +265,5 @@ struct process {
 }  // namespace native_detail
 
 }  // namespace usher::inline v1
+
+#include "usher/platform/native/state_definition.hpp"

@@ -18,6 +18,8 @@
 // purpose: for a module whose locks no other module uses.
 #pragma once
 
+#include "usher/platform/native/state.hpp"  // which includes this header at its end
+
 #include <errno.h>
 #include <link.h>
 #include <sys/uio.h>
@@ -153,7 +155,7 @@ usher_process_state_v1_definition() {
       ".long usher_process_state_v1_in_use - .\n"
       ".long " USHER_STATE_PRIVATE ".popsection\n");
 #ifndef USHER_PRIVATE_STATE
-  using check = usher::v1::native_detail::state_check;
+  using check = usher::native_detail::state_check;
   if (check::is_first()) check::run();
 #endif
 }
