@@ -104,14 +104,25 @@ void report_bad_probability(const char* name) {
       " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
 
-std::uint32_t nanoseconds(std::string_view text, std::uint32_t otherwise) {
-  if (text.empty() || text.size() > 9) return otherwise;
+/// The nanoseconds in a variable: up to nine digits. Null if it is not set, or has another text.
+std::optional<std::uint32_t> nanoseconds(const char* name) {
+  const std::string_view text = variable(name);
+  if (text.empty() || text.size() > 9) return std::nullopt;
   std::uint32_t v = 0;
   for (char c : text) {
-    if (c < '0' || c > '9') return otherwise;
+    if (c < '0' || c > '9') return std::nullopt;
     v = v * 10 + std::uint32_t(c - '0');
   }
   return v;
+}
+
+constexpr const char* limit_variables[] = {"USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS"};
+
+void report_bad_limits() {
+  for (const char* name : limit_variables)
+    if (!variable(name).empty() && !nanoseconds(name))
+      say(": ", name, "=", clipped(variable(name)),
+          " is not a number of nanoseconds, of up to nine digits; the default holds.");
 }
 
 const mutex_table* find(std::string_view name) {
@@ -199,9 +210,9 @@ const mutex_table& select_table() {
     // Mutexes are reset in a child, so the nodes of threads that do not exist there may be used again.
     usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();
-    native::set_limits({nanoseconds(variable("USHER_SPIN_NS"), otherwise.spin),
-                        nanoseconds(variable("USHER_YIELD_NS"), otherwise.yield),
-                        nanoseconds(variable("USHER_SLEEP_NS"), otherwise.sleep)});
+    native::set_limits({nanoseconds(limit_variables[0]).value_or(otherwise.spin),
+                        nanoseconds(limit_variables[1]).value_or(otherwise.yield),
+                        nanoseconds(limit_variables[2]).value_or(otherwise.sleep)});
   }
   const std::optional<append_probability> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
@@ -217,6 +228,7 @@ const mutex_table& select_table() {
   if (refused) report_measurements_only(found->name);
   if (!table->passes_through && !conds) report_bad_probability(cond_variable);
   if (!table->passes_through && !sems) report_bad_probability(sem_variable);
+  if (!table->passes_through) report_bad_limits();
   return *table;
 }
 

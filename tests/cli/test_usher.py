@@ -707,6 +707,15 @@ class Run(Usher):
             self.assert_one_line(done.stderr)
             self.assertIn(f"{variable}=0 is not a probability", done.stderr)
 
+    def test_the_library_says_what_is_no_number_of_nanoseconds(self):
+        for variable in ("USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS"):
+            for wrong in ("5us", "-1", "1234567890"):
+                done = self.usher("-c", "echo ran", binary="/bin/sh",
+                                  env={"LD_PRELOAD": library, "USHER_LOCK": "twa", variable: wrong})
+                self.assertEqual((done.returncode, done.stdout), (0, "ran\n"))
+                self.assert_one_line(done.stderr)
+                self.assertIn(f"{variable}={wrong} is not a number of nanoseconds", done.stderr)
+
     # --print-env
 
     def test_print_env_starts_nothing(self):
