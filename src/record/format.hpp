@@ -1,8 +1,8 @@
 // What `usher stat` records: the layout of a file in memory, shared by the launcher and all processes of the program.
 //
 // The library writes (src/record/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All that both access
-// is atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations. The
-// file is sparse; only pages that are written to become memory. Times are ticks: of the processor's time stamp counter,
+// is atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations, and
+// acquisitions of a mutex that threads count by some dozens a thread. The file is sparse; only pages that are written to become memory. Times are ticks: of the processor's time stamp counter,
 // or nanoseconds.
 //
 //     header       options, capacities, how much of each table is taken, how much found no room
@@ -150,9 +150,10 @@ struct alignas(128) thread_slot {
   alignas(64) word64 counts[8];
 };
 inline constexpr std::uint64_t one_counted = 1 << 24;
-inline constexpr std::uint32_t counted_at(std::uint64_t address) {
-  return std::uint32_t(address >> 6 ^ address >> 9) & 7;
+constexpr std::uint32_t counted_at(std::uint64_t address) {
+  return std::uint32_t(address * 0x9e3779b97f4a7c15u >> 61);
 }
+inline constexpr std::uint64_t least_counted_by_threads = 1 << 14;  ///< acquisitions before that. Chosen
 
 enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 

@@ -7,13 +7,14 @@
 // wait from the sum at the beginning. Of short holds that begin while threads wait, a sample is charged, with as many
 // times as much.
 //
-// A *light hold* writes no cache line that another thread writes, too. A mutex whose holds follow each other within about a
-// microsecond gets such holds (record::counted_by_threads): its entry's first line would otherwise go from CPU to CPU with
-// the mutex, which had cost jemalloc and perl a fifth of their throughput. The thread counts the acquisition in its own slot,
-// and remembers the mutex until its unlock, which looks up nothing. About every 32nd acquisition of the thread, at random,
-// is an ordinary hold, which is timed and stands for all since the last one; with what others waited meanwhile. A thread
-// has one light hold at a time; it becomes an ordinary one before the thread waits, so that each circle of waiting holders
-// can be seen.
+// A *light hold* writes no cache line that another thread writes, too. A contended mutex whose holds follow each other within
+// about a microsecond gets such holds (record::counted_by_threads): its entry's first line would otherwise go from CPU to
+// CPU with the mutex. The thread counts the acquisition in its own slot, and remembers the mutex until its unlock, which
+// looks up nothing. A thread has one light hold at a time, and a count for each of eight mutexes; it writes other holds of
+// such mutexes into the entry, but does not time them. Of all of them, light or not, about every 32nd of a thread, at random, is
+// timed, and stands for all since the last one, with what others waited meanwhile. A light hold becomes an ordinary one before
+// its thread waits, so that each circle of waiting holders can be seen. After a wait of a millisecond the mutex is
+// recorded as others are for a while: its holds may be longer now.
 #pragma once
 
 #include "record/recorder.hpp"
@@ -24,34 +25,24 @@ inline constexpr std::uint32_t one_deeper = 1u << 16;  ///< in object::depth_and
 
 [[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, record::object& o);
 
-/// Makes room for the object's count in the thread's slot, and counts one.
-[[gnu::cold, gnu::noinline]] void count_other(recorded_thread& me, record::word64& there, const record::object& o);
-/// The thread's light hold is of another mutex, or of this one where that is recursive; or another thread has ended it.
-[[gnu::noinline]] bool hold_begins_beside_light(recorded_thread& me, record::object& o, const void* mutex);
-/// Has this hold timed, chooses the next one, and adds the thread's count to the entry.
-[[gnu::noinline]] void take_sample(recorded_thread& me, record::object& o, record::word64& count);
-
-/// By the thread that has just locked the mutex: begins a light hold. False: hold_begins() has to record it.
-inline bool hold_begins_lightly(recorded_thread& me, record::object& o, const void* mutex) {
-  const std::uint32_t attributes = o.depth_and_kind.load(std::memory_order_relaxed);
-  if ((attributes & record::counted_by_threads) == 0) return false;
-  if (me.light_mutex != nullptr) [[unlikely]]
-    return hold_begins_beside_light(me, o, mutex);
+/// By the thread that has just locked a mutex that is counted by threads: begins a light hold. False: it cannot be one.
+inline bool hold_begins_lightly(recorded_thread& me, record::object& o, const void* mutex, std::uint32_t attributes) {
+  if (me.light_mutex != nullptr || me.light_left <= 1) [[unlikely]]
+    return false;
   if ((attributes & record::recursive) != 0 && o.owner.load(std::memory_order_relaxed) == me.name) return false;
   record::word64& there = me.slot->counts[record::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
-  if (--me.light_left == 0) [[unlikely]] {
-    take_sample(me, o, there);
-    return false;
-  }
-  me.light_mutex = mutex;
-  me.light_object = &o;
   const std::uint64_t count = there.load(std::memory_order_relaxed);
-  if ((count & (record::one_counted - 1)) == me.index(o) + 1) [[likely]]
-    there.store(count + record::one_counted, std::memory_order_relaxed);
-  else
-    count_other(me, there, o);
+  if ((count & (record::one_counted - 1)) != me.index(o) + 1) [[unlikely]]
+    return false;
+  --me.light_left;
+  me.light_object = &o;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // a handler that waits settles the hold
+  me.light_mutex = mutex;
+  there.store(count + record::one_counted, std::memory_order_relaxed);
   return true;
 }
+/// The same of a hold that is not light.
+[[gnu::noinline]] void counted_hold_begins(recorded_thread& me, record::object& o, const void* mutex);
 /// Before an unlock. False: the thread has no light hold of the mutex.
 inline bool light_hold_ends(recorded_thread& me, const void* mutex) {
   if (me.light_mutex != mutex) return false;
@@ -75,16 +66,19 @@ inline bool is_skipped(std::uint64_t acquisitions, std::uint32_t countdown) {
 }
 
 /// By the thread that has just locked the mutex.
-inline void hold_begins(recorded_thread& me, record::object& o) {
-  if (o.owner.load(std::memory_order_relaxed) == me.name) [[unlikely]] {
-    const std::uint32_t depth = o.depth_and_kind.load(std::memory_order_relaxed);
-    if ((depth & record::recursive) != 0) {
-      o.depth_and_kind.store(depth + one_deeper, std::memory_order_relaxed);
-      return;
-    }
+inline void hold_begins(recorded_thread& me, record::object& o, const void* mutex) {
+  const std::uint32_t attributes = o.depth_and_kind.load(std::memory_order_relaxed);
+  if ((attributes & record::counted_by_threads) != 0) {
+    if (!hold_begins_lightly(me, o, mutex, attributes)) counted_hold_begins(me, o, mutex);
+    return;
+  }
+  if (me.light_mutex == mutex) [[unlikely]]
+    forget_light_hold(me);  // another thread has ended it
+  if (o.owner.load(std::memory_order_relaxed) == me.name && (attributes & record::recursive) != 0) [[unlikely]] {
+    o.depth_and_kind.store(attributes + one_deeper, std::memory_order_relaxed);
+    return;
   }
   o.owner.store(me.name, std::memory_order_relaxed);
-  if (me.light_object == &o) forget_light_hold(me);  // another thread has ended it
   const std::uint64_t acquisitions = o.acquisitions.load(std::memory_order_relaxed) + 1;
   o.acquisitions.store(acquisitions, std::memory_order_relaxed);
   const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
@@ -94,10 +88,6 @@ inline void hold_begins(recorded_thread& me, record::object& o) {
     return;
   }
   o.countdown.store(countdown - 1, std::memory_order_relaxed);
-}
-
-inline void hold_begins_any(recorded_thread& me, record::object& o, const void* mutex) {
-  if (!hold_begins_lightly(me, o, mutex)) hold_begins(me, o);
 }
 
 struct held_charge {

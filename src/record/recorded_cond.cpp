@@ -78,7 +78,7 @@ void come_back(waiting& w, int result) {
       me.light_mutex != w.call.mutex) {
     // The C library has locked it, or an unlock has handed it over: no recorded lock call.
     if (selected().passes_through) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
-    hold_begins(me, *w.mutex);
+    hold_begins(me, *w.mutex, w.call.mutex);
   }
   record::detail* const d = detail_of(me, o);
   if (result == ETIMEDOUT) add(o.timeouts, 1);

@@ -43,6 +43,20 @@ bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
 }
 
+/// By the holder, and off only when no sample of the mutex is being timed: then the next hold is timed.
+void count_by_threads(record::object& o, bool on) {
+  const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
+  const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
+  if (now == before) return;
+  o.depth_and_kind.store(now, std::memory_order_relaxed);
+  if (!on) o.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
+}
+
+void acquired(recorded_thread& me, record::object& o, pthread_mutex_t* m, int result) {
+  if (result == EOWNERDEAD) count_by_threads(o, false);  // the entry may name the dead owner: this one overwrites it
+  hold_begins(me, o, m);
+}
+
 /// Adds what the thread's wait consisted of, which our locks count: looks, sleeps, grants.
 void add_wait_tally(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
   record::detail* const d = detail_of(me, o);
@@ -70,11 +84,14 @@ template <class F>
   if (!selected().passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
-    hold_begins_any(me, o, m);
+    // After a long wait all holds are timed again, until they are seen to be short.
+    if (ticks >= me.of->ticks_a_ms.load(std::memory_order_relaxed)) count_by_threads(o, false);
+    acquired(me, o, m, result);
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
-    // finish() has taken this wait off the waiters' sum: the holder's sum at the beginning must lose it, too.
-    o.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
+    // finish() has taken this wait off the waiters' sum: the holder's sum at the beginning must lose it, too. A light hold
+    // has none.
+    if (o.owner.load(std::memory_order_relaxed) != 0) o.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
   }
   return result;
 }
@@ -94,7 +111,7 @@ int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   if (o == nullptr) return lock();
   const int result = unrecorded().trylock(m);
   if (is_acquired(result)) {
-    hold_begins_any(*me, *o, m);
+    acquired(*me, *o, m, result);
     return result;
   }
   return result != EBUSY ? result : wait_for(*me, *o, m, lock, caller);
@@ -117,7 +134,7 @@ namespace {
   if (result == EBUSY)
     return wait_for(
         me, o, m, [m] { return unrecorded().lock(m); }, caller);
-  if (is_acquired(result)) hold_begins_any(me, o, m);
+  if (is_acquired(result)) acquired(me, o, m, result);
   return result;
 }
 
@@ -134,7 +151,7 @@ int recorded_lock(pthread_mutex_t* m) {
   const bool directly = me->is_alone && is_free(*me, *o, m);
   const int result = directly ? selected_calls.lock(m) : selected_calls.trylock(m);
   if (result == 0) [[likely]] {
-    hold_begins_any(*me, *o, m);
+    hold_begins(*me, *o, m);
     return 0;
   }
   return lock_busy(*me, *o, m, result, USHER_CALLER);
@@ -151,7 +168,7 @@ int recorded_trylock(pthread_mutex_t* m) {
   if (is_acquired(result)) {
     if (o == nullptr || is_another(*o, record::kind::mutex)) [[unlikely]]
       o = find_or_make(*me, m, USHER_CALLER);
-    if (o != nullptr) hold_begins_any(*me, *o, m);
+    if (o != nullptr) acquired(*me, *o, m, result);
   } else if (result == EBUSY) {
     if (o == nullptr) o = find_or_make(*me, m, USHER_CALLER);
     if (o == nullptr) return result;
@@ -272,19 +289,15 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
   return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
 }
 
-/// Whether a mutex that is locked at such intervals is counted by the threads.
-bool is_for_threads(const recorded_thread& me, const record::object& o, std::uint64_t least_locked) {
-  return o.acquisitions.load(std::memory_order_relaxed) >= least_locked &&
+/// Holds of an interval from which it can be told how far apart they are. Chosen.
+constexpr std::uint32_t least_light_interval = 16;
+
+/// Whether a mutex whose holds follow each other soon is counted by the threads.
+bool is_for_threads(const recorded_thread& me, const record::object& o) {
+  return o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads &&
          (o.depth_and_kind.load(std::memory_order_relaxed) & record::changes_hands) == 0 &&
          me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
 }
-/// By the holder.
-void count_by_threads(record::object& o, bool on) {
-  const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
-  const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
-  if (now != before) o.depth_and_kind.store(now, std::memory_order_relaxed);
-}
-
 /// Records the owner in a window of successive owners; opens one from time to time if the mutex is contended.
 void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   record::detail* const detail = existing_detail(me, o);
@@ -311,7 +324,8 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
     // From now on each hold is recorded and timed (next_interval()). The next timed one stands for those not timed so far.
     const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
                         left = countdown & 0xffff;
-    count_by_threads(o, false);
+    o.depth_and_kind.store(o.depth_and_kind.load(std::memory_order_relaxed) & ~record::counted_by_threads,
+                           std::memory_order_relaxed);
     if (left > 1) o.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
   }
   record::window& window = r.file.window(w - 1);
@@ -340,51 +354,60 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 
 }  // namespace
 
-void count_other(recorded_thread& me, record::word64& there, const record::object& o) {
-  add_counted(*me.of, there.exchange(record::one_counted | (me.index(o) + 1), std::memory_order_relaxed));
-}
-
-bool hold_begins_beside_light(recorded_thread& me, record::object& o, const void* mutex) {
-  if (me.light_mutex != mutex || (o.depth_and_kind.load(std::memory_order_relaxed) & record::recursive) == 0)
-    return false;
-  me.light_depth++;
-  return true;
-}
-
 void settle_light_hold(recorded_thread& me) {
-  if (me.light_mutex == nullptr) return;
+  const void* const mutex = me.light_mutex;
+  if (mutex == nullptr) return;
   record::object& o = *me.light_object;
   const std::uint32_t depth = me.light_depth, attributes = o.depth_and_kind.load(std::memory_order_relaxed);
   forget_light_hold(me);
-  if ((attributes & record::changes_hands) != 0) return;
+  // Else another thread has ended the hold, or the entry is another object's by now.
+  if (o.key.load(std::memory_order_relaxed) != me.key_for(mutex) || (attributes & record::counted_by_threads) == 0)
+    return;
   if (depth != 0) o.depth_and_kind.store(attributes + depth * one_deeper, std::memory_order_relaxed);
   o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
   o.owner.store(me.name, std::memory_order_relaxed);
 }
 
-void take_sample(recorded_thread& me, record::object& o, record::word64& count) {
-  if (const std::uint64_t counted = count.load(std::memory_order_relaxed);
-      (counted & (record::one_counted - 1)) == me.index(o) + 1) {
-    count.store(me.index(o) + 1, std::memory_order_relaxed);
-    o.acquisitions.store(o.acquisitions.load(std::memory_order_relaxed) + counted / record::one_counted,
-                         std::memory_order_relaxed);
+void counted_hold_begins(recorded_thread& me, record::object& o, const void* mutex) {
+  const std::uint32_t attributes = o.depth_and_kind.load(std::memory_order_relaxed);
+  const bool is_recursive = (attributes & record::recursive) != 0;
+  if (me.light_mutex == mutex) {
+    if (is_recursive) {
+      me.light_depth++;
+      return;
+    }
+    forget_light_hold(me);  // another thread has ended it
   }
-  // Ordinary holds of the mutex since its last sample, of threads that had another light hold, are represented, too.
-  const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
-                      left = countdown & 0xffff;
-  const std::uint32_t stands_for = me.light_interval + (all > left ? all - left : 0);
-  o.countdown.store(stands_for << 16 | 1, std::memory_order_relaxed);
-  constexpr std::uint32_t mean =
-      32;  // chosen: as few as beside_waiters() times, and two readings of the clock among 32
-  me.random = me.random * 1664525 + 1013904223;
-  me.light_interval = 1 + ((me.random >> 16) * (2 * mean - 1) >> 16);
-  me.light_left = me.light_interval;
+  if (is_recursive && o.owner.load(std::memory_order_relaxed) == me.name) {
+    o.depth_and_kind.store(attributes + one_deeper, std::memory_order_relaxed);
+    return;
+  }
+  o.owner.store(me.name, std::memory_order_relaxed);
+  std::uint64_t acquisitions = o.acquisitions.load(std::memory_order_relaxed) + 1;
+  if (me.light_left > 1) {
+    --me.light_left;
+    o.acquisitions.store(acquisitions, std::memory_order_relaxed);
+    o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
+    return;
+  }
+  // The sample. Its thread's count is added to the entry, or this mutex takes the place of another one's.
+  const std::uint32_t index = me.index(o) + 1;
+  record::word64& count = me.slot->counts[record::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
+  const std::uint64_t counted = count.exchange(index, std::memory_order_relaxed);
+  if ((counted & (record::one_counted - 1)) == index)
+    acquisitions += counted / record::one_counted;
+  else
+    add_counted(*me.of, counted);
+  o.acquisitions.store(acquisitions, std::memory_order_relaxed);
+  o.countdown.store(me.light_interval << 16 | 1, std::memory_order_relaxed);
+  me.light_left = me.light_interval = next_light_interval(me.random);
+  hold_begins_slowly(me, o);
 }
 
 // There are three kinds of timed holds, by bits 0 and 1 of hold_begin. 0: it stands for all that have begun without
 // waiters since the last such one. 1 and 3: it began while others waited, and stands for itself or for beside_waiters().
-// 2: the sample of a mutex that is counted by threads; it stands for as many holds as take_sample() says, whether others
-// wait or not.
+// 2: the sample of a mutex that is counted by threads; it stands for as many holds as counted_hold_begins() says, whether
+// others wait or not.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
@@ -430,23 +453,25 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     o.holds.store(holds + stands_for, std::memory_order_relaxed);
     o.herd.store(o.herd.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     std::uint64_t apart = hold;
+    bool is_apart_known = false;
     if (record::detail* const d = existing_detail(me, o)) {
       record::word32& bucket = d->holds[record::duration_buckets::of(hold) / 2];
       bucket.store(bucket.load(std::memory_order_relaxed) + stands_for, std::memory_order_relaxed);
       if (hold > d->longest_hold.load(std::memory_order_relaxed))
         d->longest_hold.store(hold, std::memory_order_relaxed);
       if (!is_beside_waiters) {
-        if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before)
-          apart = std::max(apart, (now - before) / (stands_for + 1));
+        // Of a sample, each thread has an interval of its own.
+        if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before) {
+          apart = std::max(apart, (now - before) / (is_sample ? mean_light_interval : stands_for));
+          is_apart_known = is_sample || stands_for >= least_light_interval;
+        }
         d->timed_at.store(now, std::memory_order_relaxed);
       }
     }
     if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= far_apart) {
       const std::uint32_t n = next_interval(me, o, apart, now);
+      count_by_threads(o, n > 1 && is_apart_known && is_for_threads(me, o));
       o.countdown.store(n << 16 | n, std::memory_order_relaxed);
-      count_by_threads(o, n > 1 && is_for_threads(me, o, 1 << 14));  // chosen
-    } else if ((begin & 3) == 3 && is_for_threads(me, o, 1 << 16)) {
-      count_by_threads(o, true);  // others always wait for it
     }
   }
   o.hold_begin.store(0, std::memory_order_relaxed);

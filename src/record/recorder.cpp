@@ -244,7 +244,8 @@ recorded_thread* begin_thread() {
   then.key_base = std::uint64_t{process} << 48;
   then.last_object = r.most_objects - 1;
   then.name = name;
-  then.random = name;
+  then.random = std::uint32_t(((r.ticks() ^ name) * 0x9e3779b97f4a7c15u) >> 32);
+  begin_light_interval(then);
   then.is_alone = selected().passes_through && has_one_thread();
   then.refused = name == 0 ? epoch : 0;
   if (name != 0) {
@@ -305,7 +306,6 @@ record::object* begin_anew(recorded_thread& me, record::object& before, const vo
 
 void end_object(recorded_thread& me, record::object& o) {
   const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
-  if (me.light_object == &o) forget_light_hold(me);
   // Woken waiters may still have to return, which a condition variable allows. Then the entry stays, for them and for
   // the next object of this address.
   const bool is_left = (o.waiting.load(std::memory_order_relaxed) & record::waiting_count) == 0;
@@ -316,7 +316,8 @@ void end_object(recorded_thread& me, record::object& o) {
   const auto kind = record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
   record::object* const sum = sum_of_place(me, o, kind);
   if (sum == nullptr) return;  // the entry stays as it is, until its address is used again
-  if (kind == record::kind::mutex) collect_counts(*me.of, o);
+  if (kind == record::kind::mutex && o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads)
+    collect_counts(*me.of, o);
   add(sum->owner, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
     const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;  // of a tick, the mean

@@ -13,7 +13,7 @@
 //                end_recording(), which resets the pointers.
 //
 // Nothing here allocates, takes a lock, or waits. A signal handler may call what it has interrupted: an entry is
-// claimed by one compare-and-swap, and at worst one call is counted twice or not at all.
+// claimed by one compare-and-swap, and at worst some dozens of calls are counted twice or not at all.
 //
 // The calling thread's slot is cached in thread-local storage, together with the process's epoch word: in a child it is
 // found to be the parent's. The file's addresses stay mapped, because a thread may be anywhere when the recording ends.
@@ -110,7 +110,7 @@ struct alignas(64) recorded_thread {
   const void* light_mutex = nullptr;  ///< null: the thread has none
   record::object* light_object = nullptr;
   std::uint32_t light_depth = 0;                     ///< of a recursive mutex: how often it was locked again
-  std::uint32_t light_left = 1, light_interval = 1;  ///< until the next sample; from the last one to the next
+  std::uint32_t light_left = 1, light_interval = 1;  ///< acquisitions to the next sample; from the last one to the next
   record::thread_slot* slot = nullptr;
   /// Ticks: before, only a long wait, or one for a holder that waits, too, has its chain taken.
   std::uint64_t next_sample = 0;
@@ -201,6 +201,25 @@ record::detail* detail_of(recorded_thread& me, record::object& o);
 inline record::detail* existing_detail(const recorded_thread& me, const record::object& o) {
   const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
   return at - 1 < me.of->room().details ? &me.of->details[at - 1] : nullptr;
+}
+
+inline constexpr std::uint32_t mean_light_interval = 32;  ///< chosen: as few as beside_waiters() times
+inline std::uint32_t next_random(std::uint32_t& random) {
+  random = random * 1664525 + 1013904223;
+  return random >> 16;
+}
+/// From 1 to twice the mean − 1.
+inline std::uint32_t next_light_interval(std::uint32_t& random) {
+  return 1 + (next_random(random) * (2 * mean_light_interval - 1) >> 16);
+}
+/// The interval in whose middle a thread begins, and how much of it is left. All pairs are equally likely, so that each
+/// acquisition of a thread, however few they are, is represented once in the mean.
+inline void begin_light_interval(recorded_thread& me) {
+  const std::uint32_t a = next_light_interval(me.random);
+  std::uint32_t b = next_random(me.random) * (2 * mean_light_interval) >> 16;
+  if (b == 0) b = a;
+  me.light_interval = a > b ? a : b;
+  me.light_left = a > b ? b : a;
 }
 
 /// Forgets the thread's light hold (holding.hpp).

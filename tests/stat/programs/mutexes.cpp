@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <thread>
 
 #include "planted.hpp"
 
@@ -387,6 +388,14 @@ void uncontended() {
 // -- mutexes that are locked so often that threads count them themselves --
 
 void lock_often(pthread_mutex_t& mutex) {
+  pthread_mutex_lock(&mutex);  // once with a waiter
+  std::thread waiter([&mutex] {
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  });
+  sleep_for(20 * ms);
+  pthread_mutex_unlock(&mutex);
+  waiter.join();
   for (int i = 0; i < 100'000; ++i) {
     pthread_mutex_lock(&mutex);
     pthread_mutex_unlock(&mutex);
@@ -453,12 +462,14 @@ void pass_on() {
     pthread_mutex_lock(&passed_on_mutex);
     in_threads(1, [](int) { pthread_mutex_unlock(&passed_on_mutex); });
   }
-  passed_on_figures.say("acquisitions", 100'000 + rounds);
+  passed_on_figures.say("acquisitions", 100'002 + rounds);
 }
 }  // namespace
 
 void locked_often() {
   constexpr int threads = 4, rounds = 100'000, turns = 2000;
+  lock_often(often_mutex);
+  lock_often(inner_mutex);
   in_threads(threads, [](int) {
     for (int i = 0; i < rounds; ++i) {
       pthread_mutex_lock(&often_mutex);
@@ -472,8 +483,8 @@ void locked_often() {
     take_turns(self, turns);
     ++finished;
   });
-  inner_figures.say("acquisitions", std::uint64_t(threads) * rounds);
-  often_figures.say("acquisitions", std::uint64_t(threads) * rounds + 2 * turns);
+  inner_figures.say("acquisitions", std::uint64_t(threads) * rounds + 100'002);
+  often_figures.say("acquisitions", std::uint64_t(threads) * rounds + 100'002 + 2 * turns);
   lock_many(threads, 200);
   lock_again(threads, 50'000);
   pass_on();

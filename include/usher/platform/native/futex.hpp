@@ -74,8 +74,7 @@ struct sleeping {
 
   /// Whether short sleeps end in time. They do not with a large timer slack (systemd's TimerSlackNSec,
   /// PR_SET_TIMERSLACK). Three naps in a row that ended 5 ms late or later, on any threads, answer the question with no for
-  /// a thousand times as long as the last one took: so naps cost at most a thousandth of the time. A single late one may
-  /// have waited for a CPU. Asking the kernel for the slack is a system call that a filter may kill for.
+  /// a thousand times as long as the last one took, at most 100 s. A single late one may have waited for a CPU. Asking the kernel for the slack is a system call that a filter may kill for.
   static bool naps_end_in_time() {
     const std::uint64_t until = no_naps_until.load(std::memory_order_relaxed);
     return until == 0 || now() >= until;
@@ -97,8 +96,8 @@ struct sleeping {
   }
 
  private:
-  static constexpr std::uint64_t late = 5000000, off_for = 1000;  // ns; times the delay. Chosen
-  static constexpr std::uint32_t late_in_a_row = 3;               // chosen
+  static constexpr std::uint64_t late = 5000000, most_late = 100000000, off_for = 1000;  // ns; times the delay. Chosen
+  static constexpr std::uint32_t late_in_a_row = 3;                                      // chosen
   static inline constinit std::atomic<std::uint64_t> no_naps_until{0};
   static inline constinit std::atomic<std::uint32_t> late_naps{0};
 
@@ -108,7 +107,10 @@ struct sleeping {
     if (ended < end + late) {
       if (late_naps.load(std::memory_order_relaxed) != 0) late_naps.store(0, std::memory_order_relaxed);
     } else if (late_naps.fetch_add(1, std::memory_order_relaxed) + 1 >= late_in_a_row) {
-      no_naps_until.store(ended + (ended - end) * off_for, std::memory_order_relaxed);
+      late_naps.store(0, std::memory_order_relaxed);
+      // A process that was stopped meanwhile (SIGSTOP, a paused virtual machine) had a far later one.
+      const std::uint64_t by = ended - end < most_late ? ended - end : most_late;
+      no_naps_until.store(ended + by * off_for, std::memory_order_relaxed);
     }
   }
 
