@@ -18,8 +18,6 @@
 // purpose: for a module whose locks no other module uses.
 #pragma once
 
-#include "usher/platform/native/state.hpp"  // which includes this header at its end
-
 #include <errno.h>
 #include <link.h>
 #include <sys/uio.h>
@@ -29,6 +27,8 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
+
+#include "usher/platform/native/state_layout.hpp"
 
 namespace usher::inline v1::native_detail {
 

@@ -1,0 +1,160 @@
+// The state of a process: one object, and the layouts of what it points to.
+//
+// All process-wide state is one object, `usher_process_state`, found under one name by everything in the process that
+// was built from this layout. Two shared objects loaded with RTLD_LOCAL must agree on the waiting array and on the
+// meaning of a node handle: otherwise a waiter in one of them would miss an unlock in the other. clang does not make an
+// inline variable unique across shared objects, so the object is defined by an assembler directive, the same for both
+// compilers: state_definition.hpp.
+//
+// The operations on records, nodes and inflated states, and what may interrupt them, are in records.hpp, nodes.hpp and
+// inflation.hpp; the first page across a fork is explained in fork.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "usher/core/node.hpp"
+#include "usher/core/platform.hpp"
+
+namespace usher::inline v1 {
+
+struct native;
+
+namespace native_detail {
+
+/// One queue node, alone in its cache line.
+struct alignas(64) node_slot {
+  queue_node<native>* queue() { return reinterpret_cast<queue_node<native>*>(this); }
+  unsigned char raw[32];
+  std::atomic<node_handle> next;  ///< in the pool's list. Not in the node, so that it is a handle at any time
+};
+
+/// A thread's record. Only its owner accesses it; atomic only because a dead owner's last writes are ordered by the
+/// kernel, which thread sanitizers do not see. Interruptions and forks: records.hpp.
+struct alignas(64) thread_record {
+  static constexpr std::uint32_t most = 14, batch = most / 2;
+  static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no epoch
+  std::atomic<std::uint64_t> owner;                         ///< fork epoch << 32 | thread id; 0: nobody's
+  /// Points into free[]: the elements after free[0] up to this one are the thread's free nodes. Null: never used yet.
+  std::atomic<std::atomic<node_handle>*> top;
+  std::atomic<std::uint32_t> ready;         ///< the epoch for which the nodes are valid, or busy
+  std::atomic<std::uint64_t> random;        ///< xorshift state, never 0
+  std::atomic<std::uint32_t> place;         ///< NUMA node; from bit 16 on, how many more times it is used unchecked
+  std::atomic<node_handle> free[1 + most];  ///< the first is always no_node
+  std::atomic<std::uint32_t> number;        ///< of the record, from 1 on; the same for ever
+
+  std::uint32_t epoch() const { return std::uint32_t(owner.load(std::memory_order_relaxed) >> 32); }
+  std::atomic<node_handle>* at(std::uint32_t i) { return &free[i]; }
+};
+static_assert(sizeof(thread_record) == 128);
+
+/// The nodes that are in no thread's record: a list, and those that have not been in use: nodes.hpp.
+struct node_pool {
+  /// Changes << 24 | the first of a list, or no_node. 0: not yet open. The count of changes begins elsewhere in each
+  /// epoch, so that an operation begun in the parent does not succeed in its child by accident.
+  std::atomic<std::uint64_t> list;
+  std::atomic<std::uint64_t> from;  ///< 1 + the number of nodes made before the pool began. 0: not yet open
+  /// The same plus the number made since. 0: not yet open. It goes on rising in children, for the reason above.
+  std::atomic<std::uint64_t> made;
+};
+
+/// How a thread determines its NUMA node.
+enum numa_source : std::uint32_t {
+  numa_rseq = 1,    ///< read from the thread's restartable-sequences area: Linux 6.3, glibc 2.35
+  numa_getcpu = 2,  ///< by a system call, once in 256 uses
+  numa_fake = 16,   ///< + n: USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does not have
+};
+
+/// The first records and nodes lie in the object of the process. All others lie in blocks, of records or of nodes, which
+/// are mapped one at a time when one is needed (blocks.hpp): in a process that locks its memory (mlockall) every mapped
+/// page is resident at once, and counts against its limit, also a page without access.
+inline constexpr std::size_t block_bytes = 65536;
+inline constexpr std::uint32_t records_a_block = block_bytes / sizeof(thread_record),
+                               slots_a_block = block_bytes / sizeof(node_slot);
+static_assert(records_a_block == 512 && slots_a_block == 1024);
+/// Without a block. Enough records for most programs, so that a thread's first recursive lock makes no system call; and
+/// more nodes than a record keeps for each of a few threads, for a process that can map no memory.
+inline constexpr std::uint32_t reserved_records = 64, reserved_slots = 256;
+/// shared_memory.hpp needs numbers of 16 bits, and nodes.hpp handles of 24.
+inline constexpr std::uint32_t most_records = reserved_records + 127 * records_a_block, record_blocks = 127,
+                               slot_blocks = 1024;
+static_assert(most_records < 65536);
+inline constexpr std::uint32_t table_size = 4096;
+
+/// One place of the pool of inflated states, a block. Its content stays, for the next lock of the same type.
+struct inflated_slot {
+  static constexpr std::size_t size = block_bytes, room = size - 128;
+  std::atomic<std::uint32_t> next_free;
+  std::atomic<const void*> type;  ///< of the object in `bytes`; null: zeros
+  alignas(128) unsigned char bytes[room];
+};
+static_assert(sizeof(inflated_slot) == inflated_slot::size);
+inline constexpr std::uint32_t most_inflated = 1024;
+
+// The largest page that Linux may use on this architecture, and the size of process_state, for the assembler. A larger
+// alignment than the linker's page size would give shared objects a segment that valgrind does not understand.
+#if defined(__x86_64__) && !defined(USHER_TEST_LARGE_PAGES)
+#define USHER_LARGEST_PAGE 4096
+#define USHER_STATE_BYTES 102400
+#else
+#define USHER_LARGEST_PAGE 65536
+#define USHER_STATE_BYTES 147456
+#endif
+#define USHER_TEXT_OF(number) #number
+#define USHER_TEXT(number) USHER_TEXT_OF(number)
+
+/// What is wiped in a child fills whole pages.
+inline constexpr std::size_t largest_page = USHER_LARGEST_PAGE, wiped_variables = 2 * 128 + table_size * 4,
+                             wiped_bytes = (wiped_variables + largest_page - 1) / largest_page * largest_page;
+
+/// All zero at first. Begins at a multiple of largest_page. What precedes last_epoch is wiped in a child: by the kernel
+/// (MADV_WIPEONFORK), or by forget_parent().
+struct process_state {
+  /// fork epoch << 32 | 4; 0 before the first use in this process. preload/layout.hpp explains the 4.
+  alignas(128) std::atomic<std::uint64_t> epoch_word;
+  alignas(128) node_pool wiped_pool;  ///< in use if orphaned_are_free
+  alignas(128) std::atomic<std::uint32_t> chain_array[table_size];
+  unsigned char unused[wiped_bytes - wiped_variables];
+  std::atomic<std::uint32_t> last_epoch;      ///< of this process or an ancestor; survives a fork
+  std::atomic<std::int32_t> pid;              ///< 0: not known: fork.hpp
+  std::atomic<std::uint32_t> ids_as_in_libc;  ///< the epoch in which id_in_libc() is right for every thread: fork.hpp
+  std::atomic<std::uint32_t> made;            ///< records 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> cursor;          ///< where to look next for a dead thread's record
+  std::atomic<std::uint32_t> spin, yield, sleep;  ///< wait limits + 1; 0: not yet known
+  std::atomic<std::uint32_t> cpus;                ///< 0: not yet counted
+  std::atomic<std::uint32_t> seed;
+  std::atomic<std::uint32_t> monitor;  ///< the processor's monitor_kind: monitor.hpp; 0: not yet known
+  std::atomic<std::uint32_t> numa;     ///< a numa_source; 0: not yet known
+  /// 1: locks that were held or had waiters across a fork are reset (libusher.so does). Nodes of orphaned threads,
+  /// those that a fork did not copy, are free then.
+  std::atomic<std::uint32_t> orphaned_are_free;
+  std::atomic<std::uint64_t> free_inflated;  ///< changes << 32 | first of a list, 0: none
+  std::atomic<std::uint32_t> inflated_made;  ///< slots 1 … made have been handed out at least once
+  std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
+  std::atomic<std::uint32_t> told_of_forks;  ///< 1: a fork handler calls forget_parent()
+  std::atomic<std::uint32_t> nice_ranks;     ///< 1: priority() is derived from niceness: set_priorities_by_nice()
+  alignas(128) node_pool pool;               ///< in use if locks may stay in use across a fork
+  std::atomic<std::uint64_t>
+      ever_made;  ///< the number of nodes that this process and its ancestors have made, or a few more
+  alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];
+  std::atomic<std::uint32_t> id_array[table_size];
+  alignas(64) thread_record reserved_record[reserved_records];
+  node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
+  // Written once, when the block is mapped; null before.
+  std::atomic<thread_record*> record_block[record_blocks];
+  /// Less the handle of the block's first node, in bytes: a node's address is this + its handle * sizeof(node_slot). The
+  /// first block is reserved_slot.
+  std::atomic<std::uintptr_t> slot_block[slot_blocks];
+  std::atomic<inflated_slot*> inflated[most_inflated];  ///< slot 0 is not used
+};
+static_assert(sizeof(process_state) == USHER_STATE_BYTES && offsetof(process_state, last_epoch) == wiped_bytes);
+
+}  // namespace native_detail
+
+// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to,
+// or of a lock changes, so that objects built from different releases share neither state nor code.
+extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
+    __attribute__((visibility("default")));
+
+}  // namespace usher::inline v1
