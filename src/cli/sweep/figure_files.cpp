@@ -252,16 +252,18 @@ std::size_t remove_duplicates(merged_results& merged) {
 }
 
 std::vector<std::string> builds_of(const merged_results& merged) {
-  std::set<std::string> builds;
+  std::map<std::string, std::string> builds;  // version by commit or, where that is not known, by itself
   for (const ordered_json& header : merged.headers) {
     if (!header.is_object()) continue;
     const std::string usher = text_at(header, "usher"), commit = text_at(header, "commit");
-    if (!commit.empty())
-      builds.insert(usher.empty() ? commit : fmt::format("{} ({})", usher, commit));
-    else if (!usher.empty())
-      builds.insert(usher);
+    if (commit.empty() && usher.empty()) continue;
+    std::string& version = builds[commit.empty() ? usher : commit];  // results of usher bench have a commit only
+    if (version.empty() && !commit.empty()) version = usher;
   }
-  return {builds.begin(), builds.end()};
+  std::vector<std::string> all;
+  for (const auto& [build, version] : builds)
+    all.push_back(version.empty() ? build : fmt::format("{} ({})", version, build));
+  return all;
 }
 
 ordered_json about(const merged_results& merged) {
