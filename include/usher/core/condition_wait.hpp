@@ -22,6 +22,10 @@
 
 #include "usher/core/wait_morphing.hpp"
 
+// gcc compares some declarations of templates with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_owner_tags P, class Target>
@@ -137,3 +141,5 @@ struct condition_parts {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

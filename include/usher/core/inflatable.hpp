@@ -37,6 +37,10 @@
 #include "usher/core/lockable.hpp"
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_inflation P, class W, class Large>
@@ -226,3 +230,5 @@ using embeddable_or_inflatable =
     std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, inflatable<P, W, Lock>>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

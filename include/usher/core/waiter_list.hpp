@@ -17,6 +17,10 @@
 
 #include "usher/core/platform.hpp"
 
+// gcc compares some declarations of templates with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// The probability with which a waiter is appended at the tail. All zero bytes, the default, mean 1.
@@ -112,3 +116,5 @@ class waiter_list {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -41,6 +41,10 @@
 #include "usher/core/node.hpp"
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W, std::uint32_t Places>
@@ -161,3 +165,5 @@ template <platform P, class W>
 using awn = basic_awn<P, W, 64>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -49,6 +49,10 @@
 #include "usher/core/waiting.hpp"
 #include "usher/locks/mcs.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W>
@@ -222,3 +226,5 @@ class fairlock {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

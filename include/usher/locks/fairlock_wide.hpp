@@ -48,6 +48,10 @@
 
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// Slots: words of bits, and how many slots each has.
@@ -192,3 +196,5 @@ template <platform P, class W>
 using fairlock_wide = basic_fairlock_wide<P, W, 2048>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -43,6 +43,10 @@
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W, class Nodes>
@@ -141,3 +145,5 @@ template <platform P, class W>
 using k42_tls = basic_k42<P, W, kept_nodes<P>>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

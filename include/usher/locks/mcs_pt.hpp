@@ -40,6 +40,10 @@
 #include "usher/core/waiting.hpp"
 #include "usher/locks/mcs.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W>
@@ -158,3 +162,5 @@ class mcs_pt : public with_thread_nodes<P, mcs_pt_with_node<P, W>> {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

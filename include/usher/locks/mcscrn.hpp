@@ -46,6 +46,10 @@
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W, std::uint32_t FairnessPeriod = 1000>
@@ -151,3 +155,5 @@ class mcscrn : public with_thread_nodes<P, mcscrn_with_node<P, W>> {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -36,6 +36,10 @@
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// Both faces of the lock: lock(node) for regulars, lock() for guests.
@@ -147,3 +151,5 @@ class mcsg : public admits_guests<P, mcsg_with_node<P, W>> {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -65,6 +65,10 @@
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/ticket_words.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// Steps of a group's leader, for a checker, which sees that leaders have the lock in the order of their tickets, and
@@ -340,3 +344,5 @@ class mcsg_plus_plus : public admits_guests<P, mcsg_plus_with_node<P, W, leader_
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

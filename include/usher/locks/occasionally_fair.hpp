@@ -33,6 +33,10 @@
 #include "usher/locks/tas.hpp"
 #include "usher/locks/ttas.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W, class Lock>
@@ -114,3 +118,5 @@ template <platform P, class W>
 using ttas_fair = occasionally_fair<P, W, ttas<P, W>>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -67,6 +67,10 @@
 #include "usher/core/node.hpp"
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W>
@@ -206,3 +210,5 @@ class qspinlock {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -11,6 +11,10 @@
 
 #include "usher/core/three_state.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W>
@@ -61,3 +65,5 @@ class tas_delay {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

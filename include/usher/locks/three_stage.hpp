@@ -26,6 +26,10 @@
 
 #include "usher/locks/ticket.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform P, class W, bool TryFirst = false>
@@ -144,3 +148,5 @@ template <platform P, class W>
 using three_stage_try = basic_three_stage<P, W, true>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

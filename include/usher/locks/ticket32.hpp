@@ -34,6 +34,10 @@
 
 #include "usher/core/waiting.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// The word's fields.
@@ -157,3 +161,5 @@ class ticket32 {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -27,6 +27,10 @@
 
 #include "usher/core/waiting_array.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 /// The paper's parameters: where the slots lie, and up to which distance a waiter watches grant.
@@ -106,3 +110,5 @@ template <platform_with_tables P, class W>
 using twa = basic_twa<P, W>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

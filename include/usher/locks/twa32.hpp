@@ -14,6 +14,10 @@
 #include "usher/core/waiting_array.hpp"
 #include "usher/locks/ticket32.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_tables P, class W>
@@ -76,3 +80,5 @@ class twa32 {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -33,6 +33,10 @@
 #include "usher/core/node.hpp"
 #include "usher/core/waiting_array.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 struct twa_id_array {
@@ -141,3 +145,5 @@ class twa_id : ticket_words::front_end<P> {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -27,6 +27,10 @@
 
 #include "usher/core/waiting_array.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_tables P, class W>
@@ -125,3 +129,5 @@ class twa_staged : ticket_words::front_end<P> {
 };
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

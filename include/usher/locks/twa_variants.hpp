@@ -15,6 +15,10 @@
 #include "usher/core/waiting_array.hpp"
 #include "usher/locks/twa.hpp"
 
+// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v1 {
 
 template <platform_with_tables P, class W>
@@ -128,3 +132,5 @@ template <platform_with_tables P, class W>
 using twa_quantized = basic_twa_quantized<P, W, 4>;
 
 }  // namespace usher::inline v1
+
+#pragma GCC diagnostic pop

@@ -1,20 +1,36 @@
-// A program that has names of its own for everything.
+// A program that includes all headers, uses all locks, and has global variables of its own whose names the headers also use. The test
+// makes the files below generated/.
 #include <mutex>
-#include <usher/condition_variable.hpp>
-#include <usher/mutex.hpp>
-#include <usher/semaphore.hpp>
 
-static usher::timed_mutex<> mutex;
-static usher::condition_variable state;
-static usher::semaphore s;
-static int lock, queue, q, m, t, f, v, me, selected, word, left, now, target, i;
+#include <generated/names.hpp>
+
+#include <generated/headers.hpp>
+
+template <template <class, class> class Lock>
+void use_lock() {
+  static usher::mutex<Lock> plain_mutex;
+  static usher::timed_mutex<Lock> timed_mutex_;
+  static usher::condition_variable condition;
+  std::unique_lock first_guard(plain_mutex);
+  condition.wait_for(first_guard, std::chrono::seconds(1), [] { return true; });
+  std::unique_lock second_guard(timed_mutex_, std::chrono::seconds(1));
+  condition.wait(second_guard);
+  condition.wait(timed_mutex_, [] { return true; });
+}
+
+#include <generated/locks.hpp>
+
+template <class P_, class W_>
+using in_eight_bytes = usher::inflatable<P_, W_, usher::c_bo_mcs<P_, W_>>;
+
+static usher::shared_mutex_in<usher::mcs> shared_mutex_;
 
 int main() {
-  std::unique_lock own(mutex);
-  state.wait(own, [] { return true; });
-  state.wait(mutex, [] { return true; });
-  if (state.wait_for(own, std::chrono::seconds(0)) == std::cv_status::timeout) s.release(2);
-  s.acquire();
-  const int all = lock + queue + q + m + t + f + v + me + selected + word + left + now + target + i;
-  return s.try_acquire_for(std::chrono::seconds(0)) ? all : 1;
+  use_all_locks();
+  use_lock<in_eight_bytes>();
+  const std::lock_guard shared_guard(shared_mutex_);
+  usher::semaphore credits_(1, usher::append_probability(0.5));
+  credits_.acquire();
+  credits_.release(2);
+  return credits_.try_acquire_for(std::chrono::seconds(0)) ? 0 : 1;
 }

@@ -155,8 +155,7 @@ usher_process_state_v1_definition() {
       ".long usher_process_state_v1_in_use - .\n"
       ".long " USHER_STATE_PRIVATE ".popsection\n");
 #ifndef USHER_PRIVATE_STATE
-  using check = usher::native_detail::state_check;
-  if (check::is_first()) check::run();
+  if (usher::native_detail::state_check::is_first()) usher::native_detail::state_check::run();
 #endif
 }
 
