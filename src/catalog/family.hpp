@@ -21,10 +21,12 @@ class family_names {
 
   consteval explicit family_names(std::string_view family) {
     for (const way_of_waiting& way : ways_of_waiting) {
-      const std::string_view suffix = way.suffix;
-      // If an index beyond the end is reported here, the name of a lock is too long.
-      for (std::size_t i = 0; i < family.size(); i++) names_[index(way.kind)][i] = family[i];
-      for (std::size_t i = 0; i <= suffix.size(); i++) names_[index(way.kind)][family.size() + i] = way.suffix[i];
+      // If an index beyond the end is reported here, the name of a lock is too long. (gcc 12 crashes with -flto if the
+      // index is a sum.)
+      std::size_t n = 0;
+      for (const char c : family) names_[index(way.kind)][n++] = c;
+      for (const char c : std::string_view(way.suffix)) names_[index(way.kind)][n++] = c;
+      names_[index(way.kind)][n] = '\0';
     }
   }
 
