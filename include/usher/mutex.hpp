@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "usher/core/deadline.hpp"
+#include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
 #include "usher/core/wait_morphing.hpp"
 #include "usher/core/waiting.hpp"
@@ -40,7 +41,7 @@ inline namespace checked {  // other classes than without: functions on them are
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class mutex {
  public:
-  using lock_type = Lock<native, waiting<native, Kind>>;
+  using lock_type = included_lock<Lock, native, waiting<native, Kind>>;
   static_assert(lockable<lock_type>);
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");
@@ -81,9 +82,9 @@ class mutex {
 /// it (core/timed_waiters.hpp). A thread that usher::condition_variable notifies while the mutex is held is woken only
 /// when the mutex is unlocked (core/wait_morphing.hpp).
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
-class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
+class timed_mutex final : public requeue_mutex<native, included_lock<Lock, native, waiting<native, Kind>>> {
  public:
-  using lock_type = Lock<native, waiting<native, Kind>>;
+  using lock_type = included_lock<Lock, native, waiting<native, Kind>>;
   static_assert(lockable<lock_type>);
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");

@@ -141,6 +141,36 @@ def embeds():
     return f"{EMBEDS}{headers}{uses}int main() {{\n{calls}  usher::semaphore s(1);\n  s.acquire();\n  s.release();\n}}\n"
 
 
+def all_errors(compiler, source):
+    no_limit = "-ferror-limit=0" if "clang" in Path(compiler).name else "-fmax-errors=0"
+    done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", no_limit, f"-I{TREE}/include", "-x", "c++", "-"], input=source,
+                          capture_output=True, text=True, timeout=60)
+    return DIAGNOSTIC.findall(done.stderr)
+
+
+# Always there: the default lock.
+OF_MUTEX = "steady.hpp"
+
+
+def headers_named(compiler):
+    """The errors about locks whose headers are not included, beyond one line for each that names the header, and the lines that are
+    missing. A lock of one's own need not be listed in lock_names.hpp; then the compiler does not know the name."""
+    listed = re.findall(r"^USHER_LOCK\((\w+), (\w+)\)$", (TREE / "include/usher/core/lock_names.hpp").read_text(), re.M)
+    locks = [lock for lock in catalog.locks(TREE) if lock.header != OF_MUTEX]
+    assert not set(listed) - {(lock.type, lock.header[:-4]) for lock in catalog.locks(TREE)}, "lock_names.hpp: not in catalog.list"
+    wrong = []
+    for header, mutex, some in (("mutex", "mutex", {lock.type for lock in locks}), ("mutex", "timed_mutex", {"twa"}),
+                                ("shared_memory", "shared_mutex_in", {"mcs"})):
+        named = [lock for lock in locks if lock.type in some and (lock.type, lock.header[:-4]) in listed]
+        source = f'#include "usher/{header}.hpp"\n' + "".join(
+            f"void use_{lock.type}() {{ static usher::{mutex}<usher::{lock.type}> m; m.lock(); m.unlock(); }}\n" for lock in named)
+        found = sorted(e.removeprefix("static assertion failed: ") for e in all_errors(compiler, source))
+        expected = sorted(f"the lock `{lock.type}` needs #include <usher/locks/{lock.header}>" for lock in named)
+        if found != expected:
+            wrong.append(f"{mutex}: {sorted(set(found) ^ set(expected))[:4]}, {len(found)} errors instead of {len(expected)}")
+    return wrong
+
+
 DIAGNOSTIC = re.compile(r"\b(?:fatal )?error: (.*)")
 
 
@@ -198,6 +228,10 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory(prefix="usher-contract-") as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
         tests = []
+        for compiler in options.compilers:
+            for wrong in headers_named(compiler):
+                failed += 1
+                print(f"FAIL {Path(compiler).name} a lock without its header: {wrong}")
         for number, compiler in enumerate(options.compilers):
             folder = Path(temporary, str(number))
             folder.mkdir()

@@ -20,6 +20,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "usher/core/lock_names.hpp"
 #include "usher/core/ticket_words.hpp"
 
 // gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
@@ -27,11 +28,6 @@
 #pragma GCC diagnostic ignored "-Wshadow"
 
 namespace usher::inline v1 {
-
-struct twa_array {
-  static constexpr std::uint32_t size = 4096;
-  static constexpr table_kind kind = table_kind::counts;
-};
 
 namespace waiting_array {
 
