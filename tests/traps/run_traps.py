@@ -8,6 +8,7 @@
     run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given
     run_traps.py sandboxes        threads that may make no system call, or for which some fail
     run_traps.py system_calls     the system calls that the library makes are those that the documentation names
+    run_traps.py lost_wakeup      a waiter held after any of its instructions: the C library loses a signal, ours do not
     run_traps.py clock_steps      sets the machine's clock while threads wait, and back
     run_traps.py forks            forks that the kernel tells us of, and forks that it does not
     run_traps.py lock NAME        the programs under one lock
@@ -38,6 +39,8 @@ NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
 FORKS = (("hand_over", "ghosts/fork"),
          ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
+# C libraries whose condition variables are known to lose a signal (bug 25847), by the first line of `ldd --version`.
+LOSE_SIGNALS = {"Debian GLIBC 2.36-9+deb12u14"}
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 
 # Locks whose mutexes admit sleeping waiters by priority. Semaphores and condition variables do so under every lock.
@@ -383,6 +386,26 @@ def system_calls():
     return None
 
 
+def lost_wakeup():
+    status, out, err = run([BIN / "lost_wakeup", "--limit", "80"], environment(), 100)
+    outcomes = [match.groups() for match in map(RESULT.match, out.splitlines()) if match]
+    lost = [why for outcome, _, why in outcomes if outcome == "FAIL" and "woke neither" in why]
+    unexpected = [why for outcome, _, why in outcomes if outcome != "PASS" and why not in lost]
+    banner = re.search(r"\((.*)\)", run(["ldd", "--version"], environment())[1].partition("\n")[0])
+    version = banner[1] if banner else "this C library"
+    name = "c_library_loses_a_signal"
+    if any(outcome == "SKIP" for outcome, *_ in outcomes):
+        say("SKIP", name, unexpected[0])
+    elif unexpected or not outcomes:
+        say("FAIL", name, f"ended with {status}: {unexpected or err.strip()[:200]}")
+    elif lost or version in LOSE_SIGNALS:
+        check(name, lost, f"{version} lost none")
+        print(*(f"    {why}" for why in lost), sep="\n")
+    else:
+        say("SKIP", name, f"{version} loses none")
+    run_cases("steady/lost_wakeup", "lost_wakeup", environment("steady", [LIB]), ("--limit", "80"))
+
+
 def clock_steps():
     options = ("--fresh", "--only", "a_step_of_the_clock_ends_the_wait")
     run_cases("reference/clocks", "clocks", environment(USHER_SET_CLOCK="1"), options)
@@ -394,7 +417,7 @@ def main():
     arguments = sys.argv[1:]
     groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
               "shared_objects": shared_objects, "handlers": handlers, "forks": forks, "sandboxes": sandboxes,
-              "system_calls": system_calls, "clock_steps": clock_steps}
+              "system_calls": system_calls, "lost_wakeup": lost_wakeup, "clock_steps": clock_steps}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
     elif len(arguments) == 2 and arguments[0] == "lock":
