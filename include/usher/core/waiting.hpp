@@ -73,6 +73,16 @@ struct waiting {
   }
 };
 
+/// The pause of an arriving thread between two looks at a word, of about so many nanoseconds. A way that gives its CPU away
+/// does so here, too: the thread that is to change the word may need this CPU. The pause then ends as soon as `pred` holds of the word.
+template <platform P, class W, class Word, class Pred>
+void pause_between_looks(const Word& word, Pred pred, std::uint32_t ns) {
+  if constexpr (way_of(W::kind).looks == look::by::yielding)
+    P::await(word, pred, std::memory_order_relaxed, look::yielding.within(ns));
+  else
+    P::backoff(ns);
+}
+
 namespace waiting_contract {
 
 /// Its instantiation reports what is missing.

@@ -189,7 +189,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
   bool spin(std::uint64_t spin_budget) {
     std::uint32_t window = first_window;
     for (const std::uint64_t end = P::now() + spin_budget; P::now() < end;) {
-      P::backoff(window / 2 + P::random() % window);
+      pause_between_looks<P, W>(outer_, is_free, window / 2 + P::random() % window);
       if (const std::uint32_t seen = outer_.load(std::memory_order_relaxed); is_free(seen))
         if (self().take(seen)) return true;
       if (window < last_window) window *= 2;

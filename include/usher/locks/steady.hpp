@@ -266,7 +266,7 @@ class basic_steady : private urgent_waiters<P, W> {
     const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;
     std::uint64_t pause = least_pause, now = P::now();
     for (const std::uint64_t end = now + spin_budget; now < end;) {
-      P::backoff(std::uint32_t(pause / 2 + P::random() % pause));
+      pause_between_looks<P, W>(outer_, is_free, std::uint32_t(pause / 2 + P::random() % pause));
       const std::uint64_t before = P::now();
       if (try_lock()) return true;
       now = P::now();
