@@ -220,6 +220,15 @@ class Stat(Refusals, unittest.TestCase):
         self.assertIn("memfd:usher stat", lines[0])
         self.assertEqual(lines[1:], ["readable"])
 
+    def test_the_programs_descriptors_have_the_same_numbers(self):
+        first = [sys.executable, "-c", "import os; print(os.open('/dev/null', os.O_RDONLY))"]
+        plain = subprocess.run(first, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
+        self.assertEqual(self.stat("--", *first).stdout, plain.stdout)
+        # Where there are no such high numbers, any will do.
+        limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", USHER, "stat", "--", "sh", "-c", "echo ${USHER_STAT##*/}"]
+        done = subprocess.run(limited, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
+        self.assertLess(int(done.stdout), 200, done.stderr)
+
     def test_signals_are_as_the_launcher_got_them(self):
         mask = "grep -E '^Sig(Blk|Ign)' /proc/self/status"
         plain = subprocess.run(["sh", "-c", mask], capture_output=True, text=True, timeout=LIMIT, env=self.environment())

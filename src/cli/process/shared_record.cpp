@@ -22,6 +22,7 @@ namespace usher::cli {
 namespace {
 
 constexpr std::uint64_t page = 4096;
+constexpr int first_inherited = 1000;  // below 1024, a common limit and that of select(); chosen
 constexpr unsigned seals_of_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -185,6 +186,8 @@ shared_record shared_record::made(const record::capacities& room) {
   // The seals keep a process that has inherited it from truncating it, which would kill all processes that have it
   // mapped, and from adding others.
   if (fcntl(file.get(), F_ADD_SEALS, seals_of_size | F_SEAL_SEAL) != 0) fail_to_make(size, errno);
+  // The program inherits the descriptor. Its own get the low numbers, as without a recording: scripts and daemons rely on them.
+  if (const int high = fcntl(file.get(), F_DUPFD_CLOEXEC, first_inherited); high >= 0) file = owned_descriptor(high);
   return {std::move(file), room, true, false};
 }
 
