@@ -30,12 +30,26 @@
 #include "usher/core/condition_core.hpp"
 #include "usher/core/deadline.hpp"
 #include "usher/platform/native.hpp"
+#ifdef USHER_RECORD
+#include "usher/platform/native/recorded.hpp"
+#endif
 
 namespace usher::inline v1 {
 
-class condition_variable : public basic_condition_variable<native> {
+#ifdef USHER_RECORD
+namespace native_detail {
+using condition_base = recorded_condition<basic_condition_variable<native>>;
+}
+inline namespace recorded {  // mutex.hpp
+#else
+namespace native_detail {
+using condition_base = basic_condition_variable<native>;
+}
+#endif
+
+class condition_variable : public native_detail::condition_base {
  public:
-  using basic_condition_variable::basic_condition_variable;
+  using native_detail::condition_base::condition_base;
 
   template <class Lock, class Clock, class Duration>
   std::cv_status wait_until(Lock& lock, const std::chrono::time_point<Clock, Duration>& deadline) {
@@ -58,5 +72,9 @@ class condition_variable : public basic_condition_variable<native> {
     return wait_until(lock, from_now(d), done);
   }
 };
+
+#ifdef USHER_RECORD
+}  // namespace recorded
+#endif
 
 }  // namespace usher::inline v1

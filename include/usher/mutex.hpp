@@ -17,6 +17,9 @@
 // With the macro USHER_DEBUG, which all sources of a program must have or none, a lock() by the owner, an unlock() of a
 // free mutex and the destruction of a locked one end the program with one line (platform/native/owner_check.hpp). A
 // mutex is then larger, and its destructor not trivial.
+//
+// With the macro USHER_RECORD, likewise in all sources or none, `usher stat` sees the locks, as it does those of pthread
+// (platform/native/recorded.hpp). Destructors are then not trivial.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +34,15 @@
 #ifdef USHER_DEBUG
 #include "usher/platform/native/owner_check.hpp"
 #endif
+#ifdef USHER_RECORD
+#include "usher/platform/native/recorded.hpp"
+#endif
 
 namespace usher::inline v1 {
+
+#ifdef USHER_RECORD
+namespace unrecorded {
+#endif
 
 #ifdef USHER_DEBUG
 inline namespace checked {  // other classes than without: functions on them are not merged
@@ -123,6 +133,20 @@ class timed_mutex final : public requeue_mutex<native, included_lock<Lock, nativ
 
 #ifdef USHER_DEBUG
 }  // namespace checked
+#endif
+
+#ifdef USHER_RECORD
+}  // namespace unrecorded
+
+inline namespace recorded {  // other classes than without: functions on them are not merged
+
+template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
+class mutex : public native_detail::recorded_mutex<unrecorded::mutex<Lock, Kind>> {};
+
+template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
+class timed_mutex final : public native_detail::recorded_timed_mutex<unrecorded::timed_mutex<Lock, Kind>> {};
+
+}  // namespace recorded
 #endif
 
 }  // namespace usher::inline v1

@@ -18,6 +18,9 @@
 #include "usher/core/platform.hpp"
 #include "usher/core/semaphore_core.hpp"
 #include "usher/platform/native.hpp"
+#ifdef USHER_RECORD
+#include "usher/platform/native/recorded.hpp"
+#endif
 
 // gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
 #pragma GCC diagnostic push
@@ -26,6 +29,10 @@
 namespace usher::inline v1 {
 
 static_assert(sizeof(semaphore_core<native>) == 32);
+
+#ifdef USHER_RECORD
+namespace unrecorded {
+#endif
 
 /// As std::counting_semaphore, with a choice of order. 40 bytes.
 class semaphore {
@@ -104,6 +111,19 @@ class semaphore {
   core core_;
   append_probability probability_;
 };
+
+#ifdef USHER_RECORD
+}  // namespace unrecorded
+
+inline namespace recorded {  // mutex.hpp
+
+class semaphore : public native_detail::recorded_semaphore<unrecorded::semaphore> {
+ public:
+  using recorded_semaphore::recorded_semaphore;
+};
+
+}  // namespace recorded
+#endif
 
 }  // namespace usher::inline v1
 

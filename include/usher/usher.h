@@ -6,6 +6,7 @@
  *     if (usher_mutex_init(&t, "twa") != 0) …               // by name: `usher list`
  *     usher_mutex_lock(&t);  …  usher_mutex_unlock(&t);
  *
+ * `usher stat` records these objects.
  * Functions return 0 or an error number, as pthread's do; they leave errno alone. Any thread may unlock. Zero bytes are a
  * valid, free mutex of the default lock. */
 #ifndef USHER_USHER_H

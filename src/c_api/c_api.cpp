@@ -1,4 +1,7 @@
 #undef USHER_DEBUG  // both forms of the functions are defined here
+#ifndef USHER_RECORD
+#define USHER_RECORD  // always: programs are not built anew
+#endif
 
 #include <unistd.h>
 
@@ -16,6 +19,7 @@
 #include "usher/core/wait_morphing.hpp"
 #include "usher/platform/native.hpp"
 #include "usher/platform/native/owner_check.hpp"
+#include "usher/platform/native/recorded.hpp"
 #include "usher/semaphore.hpp"
 #include "usher/usher.h"
 
@@ -72,6 +76,22 @@ static_assert(sizeof(mutex_view::words) <= offsetof(usher_mutex_t, usher_state) 
 using operations = usher::morphing_mutex<usher::native, mutex_view>;
 using check = usher::native_detail::tag_check;
 
+using usher::native_detail::record_calls;
+using usher::native_detail::record_in_use;
+using usher::native_detail::recorded_kind;
+
+bool try_lock_now(void* m) {
+  return operations::try_lock({static_cast<usher_mutex_t*>(m)});
+}
+bool lock_now(void* m) {
+  operations::lock({static_cast<usher_mutex_t*>(m)});
+  return true;
+}
+bool unlock_now(void* m) {
+  operations::unlock({static_cast<usher_mutex_t*>(m)});
+  return true;
+}
+
 /// Nanoseconds until `t` on CLOCK_MONOTONIC.
 std::uint64_t until(const timespec& t) {
   return usher::nanoseconds_until(CLOCK_MONOTONIC, t);
@@ -83,6 +103,7 @@ struct bound_mutex {
   void lock() { usher_mutex_lock(mutex); }
   void unlock() { usher_mutex_unlock(mutex); }
   mutex_view::words& words_beside() { return mutex_view{mutex}.beside(); }
+  const void* handed_over_as() const { return mutex; }
 };
 
 template <class Object, class Raw>
@@ -110,26 +131,48 @@ int usher_mutex_init(usher_mutex_t* m, const char* name) {
   if (table == nullptr || !table->traits->excludes || table->size > sizeof m->usher_state) return EINVAL;
   std::memset(m, 0, sizeof *m);
   m->usher_table = table;
+  if (const record_calls* const r = record_in_use()) [[unlikely]]
+    r->begin(m, recorded_kind::mutex);
   return 0;
 }
 
 int usher_mutex_lock(usher_mutex_t* m) {
+  if (const record_calls* const r = record_in_use()) [[unlikely]]
+    return r->lock(m, try_lock_now, lock_now, m), 0;
   operations::lock({m});
   return 0;
 }
 
 int usher_mutex_trylock(usher_mutex_t* m) {
+  if (const record_calls* const r = record_in_use()) [[unlikely]]
+    return r->try_lock(m, try_lock_now, m) ? 0 : EBUSY;
   return operations::try_lock({m}) ? 0 : EBUSY;
 }
 
 int usher_mutex_timedlock(usher_mutex_t* m, const struct timespec* end) {
-  if (operations::try_lock({m})) return 0;
-  if (!usher::is_time(*end)) return EINVAL;
-  return operations::lock_until({m}, [end] { return until(*end); }) ? 0 : ETIMEDOUT;
+  const record_calls* const r = record_in_use();
+  if (r == nullptr || !usher::is_time(*end)) [[likely]] {
+    if (operations::try_lock({m})) return 0;
+    if (!usher::is_time(*end)) return EINVAL;
+    return operations::lock_until({m}, [end] { return until(*end); }) ? 0 : ETIMEDOUT;
+  }
+  struct timed {
+    usher_mutex_t* m;
+    const timespec* end;
+    static bool try_lock(void* t) { return try_lock_now(static_cast<timed*>(t)->m); }
+    static bool lock(void* t) {
+      const timespec* const at = static_cast<timed*>(t)->end;
+      return operations::lock_until({static_cast<timed*>(t)->m}, [at] { return until(*at); });
+    }
+  } t{m, end};
+  return r->lock(m, timed::try_lock, timed::lock, &t) ? 0 : ETIMEDOUT;
 }
 
 int usher_mutex_unlock(usher_mutex_t* m) {
-  operations::unlock({m});
+  if (const record_calls* const r = record_in_use()) [[unlikely]]
+    r->unlock(m, unlock_now, m);
+  else
+    operations::unlock({m});
   return 0;
 }
 
@@ -137,6 +180,8 @@ int usher_mutex_destroy(usher_mutex_t* m) {
   if (constexpr usher_mutex_t unused{}; std::memcmp(m, &unused, sizeof unused) == 0) return 0;
   if (!operations::try_lock({m})) return EBUSY;
   operations::unlock({m});
+  if (const record_calls* const r = record_in_use()) [[unlikely]]
+    r->end(m, recorded_kind::mutex);
   std::memset(m, 0, sizeof *m);
   return 0;
 }
@@ -190,7 +235,10 @@ int usher_cond_broadcast(usher_cond_t* c) {
 }
 
 int usher_cond_destroy(usher_cond_t* c) {
-  return condition(c).close() ? 0 : EBUSY;
+  if (!condition(c).close()) return EBUSY;
+  if (const record_calls* const r = record_in_use()) [[unlikely]]
+    r->end(c, recorded_kind::condition);
+  return 0;
 }
 
 int usher_sem_init(usher_sem_t* s, unsigned value, double append) {
@@ -209,8 +257,7 @@ int usher_sem_trywait(usher_sem_t* s) {
 }
 
 int usher_sem_timedwait(usher_sem_t* s, const struct timespec* end) {
-  if (semaphore(s).try_acquire()) return 0;
-  if (!usher::is_time(*end)) return EINVAL;
+  if (!usher::is_time(*end)) return semaphore(s).try_acquire() ? 0 : EINVAL;
   return semaphore(s).acquire_while_time([end] { return until(*end); }) ? 0 : ETIMEDOUT;
 }
 

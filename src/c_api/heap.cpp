@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "usher/platform/native/recorded.hpp"
 #include "usher/usher.h"
 
 namespace {
@@ -58,6 +59,9 @@ usher_sem_t* usher_sem_new(unsigned value, double append) {
 }
 
 void usher_sem_free(usher_sem_t* s) {
+  if (s == nullptr) return;
+  if (const auto* const r = usher::native_detail::record_in_use()) [[unlikely]]
+    r->end(s, usher::native_detail::recorded_kind::semaphore);
   std::free(s);
 }
 

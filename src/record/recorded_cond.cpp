@@ -7,6 +7,7 @@
 #include "preload/selection.hpp"
 #include "record/holding.hpp"
 #include "record/recorded_calls.hpp"
+#include "record/recorded_embedded.hpp"
 
 namespace usher::preload {
 namespace {
@@ -45,15 +46,20 @@ void drop_surplus_signals(record::object& o, record::detail& d) {
   }
 }
 
-/// One of the three functions that wait, with its arguments.
+/// One of the three functions that wait, with its arguments; or an embedded condition variable's wait, and the addresses
+/// of its objects.
 struct cond_call {
-  enum class how { wait, timed, clock } which;
+  enum class how { wait, timed, clock, embedded } which;
   pthread_cond_t* condition;
   pthread_mutex_t* mutex;
   clockid_t clock;
   const timespec* until;
+  const embedded_operation* wait_embedded = nullptr;
 
+  /// Whether the C library unlocks and locks the mutex, unseen.
+  bool is_c_library() const { return which != how::embedded && selected().passes_through; }
   int wait() const {
+    if (which == how::embedded) return (*wait_embedded)() ? 0 : ETIMEDOUT;
     if (which == how::wait) return unrecorded().cond_wait(condition, mutex);
     if (which == how::timed) return unrecorded().cond_timedwait(condition, mutex, until);
     return unrecorded().cond_clockwait(condition, mutex, clock, until);
@@ -77,7 +83,7 @@ void come_back(waiting& w, int result) {
   if (w.mutex != nullptr && w.mutex->owner.load(std::memory_order_relaxed) != me.name &&
       me.light_mutex != w.call.mutex) {
     // The C library has locked it, or an unlock has handed it over: no recorded lock call.
-    if (selected().passes_through) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
+    if (w.call.is_c_library()) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
     hold_begins(me, *w.mutex, w.call.mutex);
   }
   record::detail* const d = detail_of(me, o);
@@ -109,17 +115,18 @@ int wait(const cond_call& call, std::uint64_t caller) {
   const usher_cancel_type type = usher_defer_cancellation();
   add(o->acquisitions, 1);
   detail_of(*me, *o);
-  record::object* const mutex = me->find(call.mutex);
+  record::object* const mutex = call.mutex != nullptr ? me->find(call.mutex) : nullptr;
   waiting w{call, *me, *o, mutex, recorded_wait(*me, *o, record::kind::condition, caller)};
-  if (mutex != nullptr && selected().passes_through) hold_ends(*me, *mutex, w.wait.chain());
+  if (mutex != nullptr && call.is_c_library()) hold_ends(*me, *mutex, w.wait.chain());
   const int result = usher_call_with_cleanup(run, &w, on_cancel);
   come_back(w, result);
   usher_restore_cancellation(type);
   return result;
 }
 
-/// Before one signal, or a broadcast (`all`).
-void record_signal(pthread_cond_t* c, bool all, std::uint64_t caller) {
+}  // namespace
+
+void record_signal(const void* c, bool all, std::uint64_t caller) {
   const auto [me, o] = find_recorded(c, record::kind::condition, caller);
   if (o == nullptr) return;
   std::uint64_t n = o->waiting.load(std::memory_order_relaxed) & record::waiting_count;
@@ -144,7 +151,12 @@ void record_signal(pthread_cond_t* c, bool all, std::uint64_t caller) {
     raise_to(o->herd, std::uint32_t(n));
 }
 
-}  // namespace
+bool wait_for_condition(const void* condition, const void* mutex, const embedded_operation& wait_embedded,
+                        std::uint64_t caller) {
+  return wait({cond_call::how::embedded, static_cast<pthread_cond_t*>(const_cast<void*>(condition)),
+               static_cast<pthread_mutex_t*>(const_cast<void*>(mutex)), 0, nullptr, &wait_embedded},
+              caller) == 0;
+}
 
 int recorded_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
   const int error = unrecorded().cond_init(c, attributes);

@@ -9,6 +9,7 @@
 #include "record/holding.hpp"
 #include "record/mapped_modules.hpp"
 #include "record/recorded_calls.hpp"
+#include "record/recorded_embedded.hpp"
 
 namespace usher::preload {
 namespace {
@@ -263,6 +264,30 @@ int recorded_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attribute
 int recorded_mutex_destroy(pthread_mutex_t* m) {
   end_destroyed(m);
   return unrecorded().mutex_destroy(m);
+}
+
+// ---- recorded_embedded.hpp ---------------------------------------------------------------------------------
+
+bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
+                    std::uint64_t caller) {
+  auto* const address = static_cast<pthread_mutex_t*>(const_cast<void*>(mutex));  // by which it is known; never accessed
+  return wait_for(
+             me, o, address, [&lock] { return lock() ? 0 : ETIMEDOUT; }, caller) == 0;
+}
+
+held_charge end_own_or_others_hold(recorded_thread& me, record::object& o, const void* mutex) {
+  if (light_hold_ends(me, mutex)) return {};
+  const std::uint32_t owner = o.owner.load(std::memory_order_relaxed),
+                      attributes = o.depth_and_kind.load(std::memory_order_relaxed);
+  const bool is_own = owner == me.name;
+  if (is_own && !is_plain(o) && o.hold_begin.load(std::memory_order_relaxed) != record::object::not_timed)
+    return hold_ends_slowly(me, o);
+  if (owner != 0)
+    forget_hold(o);  // another thread's is not charged, as in unlock_otherwise()
+  else if ((attributes & record::counted_by_threads) != 0)
+    o.depth_and_kind.store((attributes & ~record::counted_by_threads) | record::changes_hands,
+                           std::memory_order_relaxed);
+  return {};
 }
 
 // ---- holding.hpp -------------------------------------------------------------------------------------------

@@ -338,7 +338,7 @@ void end_object(recorded_thread& me, record::object& o) {
     add(sum->herd, herd);
   else
     raise_to(sum->herd, herd);
-  sum->flags.fetch_or(flags & record::any_wait_hidden, std::memory_order_relaxed);
+  sum->flags.fetch_or(flags & (record::any_wait_hidden | record::embedded), std::memory_order_relaxed);
   // The page of histograms stays with the entry, for its next object.
   if (record::detail* const from = existing_detail(me, o))
     if (record::detail* const to = detail_of(me, *sum)) add_details(*to, *from);

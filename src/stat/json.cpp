@@ -155,6 +155,7 @@ json json_of(const row& r) {
             {"module", text_or_null(r.module)},
             {"place", json_of(r.place)},
             {"by_init", r.by_init},
+            {"embedded", r.embedded},
             {"first_locked", text_or_null(r.first_locked)},
             {"objects", r.objects},
             {"gone", r.gone}};

@@ -116,7 +116,7 @@ std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::u
 struct group {
   kind what = kind::none;
   std::string name, module;
-  bool is_static = false, by_init = false;
+  bool is_static = false, by_init = false, embedded = false;
   std::vector<std::uint32_t> objects;
   std::uint32_t place = 0;                      ///< chain + 1
   std::vector<std::uint32_t> waiters, holders;  ///< charges
@@ -273,6 +273,7 @@ void reader::group_objects() {
     group& g = group_of(kind_of(i), id, is_static);
     g.objects.push_back(i);
     g.by_init = g.by_init || (flags & record::from_init) != 0;
+    g.embedded = g.embedded || (flags & record::embedded) != 0;
     if (!is_static && g.place == 0) g.place = place;
     of_object_[i] = &g;
   }
@@ -506,6 +507,7 @@ row reader::read_row(group& g) {
   r.what = g.what;
   r.name = g.name;
   r.by_init = g.by_init && !g.is_static;
+  r.embedded = g.embedded;
   if (g.is_static) r.module = g.module;
   tally all;
   // Two first calls at the same time may make two entries for one object, which are merged here.

@@ -126,6 +126,7 @@ struct row {
   /// pthread_mutex_destroy may have lain there; the row has the name of the line that waits most.
   std::string first_locked;
   bool by_init = false;       ///< the place is that of the initialisation
+  bool embedded = false;      ///< a lock of Usher's that the program embeds, which USHER_LOCK does not select
   std::string module;         ///< of a static object
   std::uint64_t objects = 1;  ///< their number, with those that no longer exist
   std::uint64_t gone = 0;     ///< the number of those that no longer exist; `each` does not have them

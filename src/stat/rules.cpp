@@ -651,7 +651,7 @@ void judge(report& r) {
     std::string verdict = found.sentence(f), command = found.command(f);
     i.rule = found.said.name;
     i.verdict = std::move(verdict);
-    i.command = std::move(command);
+    if (!i.embedded) i.command = std::move(command);  // it would try other locks by USHER_LOCK
   }
   const program_facts f = facts_of(r);
   const auto& found =

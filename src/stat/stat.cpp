@@ -210,7 +210,7 @@ class recording {
   std::string lock_of_processes(const record::view& record) const;
   int write_report(int status);
   std::string nothing_to_show(const stat::report& r, const recorded_calls& calls) const;
-  bool embeds_locks() const;
+  bool embeds_unseen_locks() const;
 
   const stat_options& options_;
   outputs& files_;
@@ -340,14 +340,12 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   return status;
 }
 
-/// Whether the program has locks of Usher in itself, or uses those of libusher-locks.so. They are not recorded.
-bool recording::embeds_locks() const {
+/// Whether the program has locks of Usher in itself that are not recorded.
+bool recording::embeds_unseen_locks() const {
   const bool of_process = options_.pid_given->count() != 0;
   const auto program = of_process ? fmt::format("/proc/{}/exe", pid_) : find_program(command_[0]);
   const auto elf = program ? read_elf(*program) : std::nullopt;
-  return elf && (elf->embeds_locks || std::any_of(elf->needed.begin(), elf->needed.end(), [](const std::string& name) {
-                   return name.starts_with("libusher-locks.so.");
-                 }));
+  return elf && elf->embeds_locks && !elf->records_locks;
 }
 
 /// The reason why there is no table, in one line; empty if there is one.
@@ -369,8 +367,9 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
       std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.seen.waiting.total > 0; });
   if (calls.all() >= few || any_waiting) return "";
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
-  if (embeds_locks())
-    return fmt::format("{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see",
+  if (embeds_unseen_locks())
+    return fmt::format("{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
+                       "compile it with -DUSHER_RECORD",
                        of_process ? fmt::format("process {}", pid_) : command_[0], times);
   if (of_process || options_.duration > 0)
     return fmt::format(
@@ -418,9 +417,12 @@ int recording::write_report(int status) {
   const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
   if (!nothing.empty())
     r.remarks.insert(r.remarks.begin(), nothing);
-  else if (embeds_locks())
+  else if (embeds_unseen_locks())
     r.remarks.push_back(
-        "the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks");
+        "the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks. Compile it "
+        "with -DUSHER_RECORD");
+  if (std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.embedded; }))
+    r.remarks.push_back("embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");
   stat::judge(r);
 
   const std::string text = nothing.empty() ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";

@@ -151,13 +151,13 @@ bool is_named_like_a_lock(std::string_view name) {
 bool is_of_a_library(const frame& f) {
   const std::string_view name = qualified_name(f.function);
   for (const std::string_view of_libraries :
-       {"std::", "__gthread", "__gthrw_", "__gnu_cxx::", "__cxxabiv1::", "boost::"})
+       {"std::", "__gthread", "__gthrw_", "__gnu_cxx::", "__cxxabiv1::", "boost::", "usher::"})
     if (name.starts_with(of_libraries)) return true;
   const std::string_view path = f.module;
   const std::string_view file = path.substr(path.rfind('/') + 1);
   for (const std::string_view library :
        {"libc.so", "libc-", "libpthread.so", "libpthread-", "libc++.so", "libc++abi.so", "libstdc++.so", "libgcc_s",
-        "libboost_thread", "libusher.so", "ld-linux", "ld-musl", "ld-2", "ld.so"})
+        "libboost_thread", "libusher.so", "libusher-locks.so", "ld-linux", "ld-musl", "ld-2", "ld.so"})
     if (file.starts_with(library)) return true;
   return false;
 }

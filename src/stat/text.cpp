@@ -123,6 +123,7 @@ std::string full_name(const row& r) {
   std::string name = printable_line(r.name);
   if (r.objects > 1) name += " ×" + exact_count(r.objects);
   if (r.by_init) name += " (init)";
+  if (r.embedded) name += " (embedded)";
   return name;
 }
 
@@ -190,7 +191,8 @@ std::string frame_line(const frame& f, std::size_t indent) {
 /// Whether the frame is a function of the C++ library: short stacks leave these out.
 bool is_library_wrapper(const frame& f) {
   const std::string name = short_name(f.function);
-  return name.starts_with("std::") || name.starts_with("__gthread") || name.starts_with("__gnu_cxx::");
+  return name.starts_with("std::") || name.starts_with("__gthread") || name.starts_with("__gnu_cxx::") ||
+         name.starts_with("usher::");
 }
 
 std::string stack_text(const stack& s, std::size_t indent, bool all) {

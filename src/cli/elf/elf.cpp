@@ -78,20 +78,23 @@ void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<E
   for (const std::uint64_t name : needed) into.needed.push_back(f.text(strings + name));
 }
 
-/// Whether a segment has the note of Usher's headers, of any release. Whoever wrote the file may claim any sizes: notes are
+/// Looks in a segment for the notes of Usher's headers, of any release. Whoever wrote the file may claim any sizes: notes are
 /// read one after the other, in steps of a header's size at least, up to a limit.
-bool has_our_note(const file& f, const ElfW(Phdr) & notes) {
-  constexpr char owner[] = "usher_process_state_v";
+void find_our_notes(const file& f, const ElfW(Phdr) & notes, elf_file& into) {
+  constexpr std::string_view embeds = "usher_process_state_v", records = "usher_record_v";
   const std::uint64_t align = notes.p_align == 8 ? 8 : 4;
   const auto rounded = [align](std::uint64_t size) { return (size + align - 1) / align * align; };
   const std::uint64_t size = std::min<std::uint64_t>(notes.p_filesz, most_note_bytes);
   for (std::uint64_t at = 0; at + sizeof(ElfW(Nhdr)) <= size;) {
     ElfW(Nhdr) note;
-    if (!f.read(notes.p_offset + at, note)) return false;
-    if (note.n_namesz > sizeof owner && f.text(notes.p_offset + at + sizeof note).starts_with(owner)) return true;
+    if (!f.read(notes.p_offset + at, note)) return;
+    if (note.n_namesz > records.size()) {
+      const std::string owner = f.text(notes.p_offset + at + sizeof note);
+      into.embeds_locks = into.embeds_locks || owner.starts_with(embeds);
+      into.records_locks = into.records_locks || owner.starts_with(records);
+    }
     at = rounded(rounded(at + sizeof note + note.n_namesz) + note.n_descsz);
   }
-  return false;
 }
 
 }  // namespace
@@ -124,7 +127,7 @@ std::optional<elf_file> read_elf(const std::string& path) {
   if (const auto s = first(PT_DYNAMIC); s != all.end()) read_dynamic(f, *s, all, result);
   unsigned segments_of_notes = 0;
   for (const auto& s : all)
-    if (s.p_type == PT_NOTE && ++segments_of_notes <= 16 && has_our_note(f, s)) result.embeds_locks = true;
+    if (s.p_type == PT_NOTE && ++segments_of_notes <= 16) find_our_notes(f, s, result);
   return result;
 }
 

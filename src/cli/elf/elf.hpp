@@ -26,6 +26,7 @@ struct elf_file {
   std::string soname;               ///< DT_SONAME
   std::vector<std::string> needed;  ///< DT_NEEDED
   bool embeds_locks = false;        ///< has the note of Usher's headers (platform/native/state_definition.hpp)
+  bool records_locks = false;       ///< has that of USHER_RECORD (platform/native/recorded.hpp)
 };
 
 /// Nullopt if there is no such file, it cannot be read, or it is not ELF.

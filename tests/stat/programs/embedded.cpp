@@ -1,0 +1,192 @@
+// Locks that a program embeds: built with USHER_RECORD and without, at a fixed address and not, and calls of the C
+// functions. The numbers are in ../test_embedded.py.
+#include <pthread.h>
+#include <unistd.h>
+#include <usher/usher.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <usher/condition_variable.hpp>
+#include <usher/locks/mcs.hpp>
+#include <usher/locks/ticket.hpp>
+#include <usher/mutex.hpp>
+#include <usher/semaphore.hpp>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+usher::mutex<usher::ticket> plain;
+usher::mutex<> once, hot;
+usher::timed_mutex<usher::mcs> timed;
+usher::timed_mutex<> handed;
+usher::condition_variable turn;
+usher::semaphore credits;
+usher_mutex_t of_c = USHER_MUTEX_INITIALIZER;
+usher_cond_t turn_of_c = USHER_COND_INITIALIZER;
+usher_sem_t credits_of_c = USHER_SEM_INITIALIZER;
+
+/// Waits until the thread sleeps in the kernel.
+void await_asleep(const std::atomic<pid_t>& thread) {
+  for (;; usleep(100)) {
+    if (thread == 0) continue;
+    char path[64], line[256] = "";
+    std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", int(thread));
+    const std::unique_ptr<FILE, int (*)(FILE*)> f(std::fopen(path, "r"), std::fclose);
+    if (f == nullptr || std::fgets(line, sizeof line, f.get()) == nullptr) return;  // it has ended
+    const char* const after_name = std::strrchr(line, ')');
+    if (after_name != nullptr && after_name[2] == 'S') return;
+  }
+}
+
+/// Runs `waits` in a thread, and `ends` when that thread sleeps.
+template <class Waits, class Ends>
+void while_waiting(Waits waits, Ends ends) {
+  std::atomic<pid_t> id{0};
+  std::thread other([&] {
+    id = gettid();
+    waits();
+  });
+  await_asleep(id);
+  ends();
+  other.join();
+}
+
+[[gnu::noinline]] void wait_for_plain() {
+  plain.lock();  // mark: embedded waits
+  plain.unlock();
+}
+
+void mutexes() {
+  for (int i = 0; i < 1000; i++) {
+    const std::lock_guard guard(plain);
+  }
+  for (int i = 0; i < 3; i++) {
+    plain.lock();
+    if (plain.try_lock()) plain.unlock();
+    while_waiting(wait_for_plain, [] {
+      usleep(2000);
+      plain.unlock();
+    });
+  }
+  timed.lock();
+  std::thread([] {
+    if (timed.try_lock_for(2ms)) timed.unlock();
+  }).join();
+  while_waiting(
+      [] {
+        if (timed.try_lock_for(60s)) timed.unlock();
+      },
+      [] { timed.unlock(); });
+  // Often enough that threads count it in their own slots.
+  std::thread threads[2];
+  for (auto& t : threads)
+    t = std::thread([] {
+      for (int i = 0; i < 100000; i++) {
+        const std::lock_guard guard(hot);
+      }
+    });
+  for (auto& t : threads) t.join();
+  for (int i = 0; i < 3; i++) {
+    const auto made = std::make_unique<usher::mutex<usher::mcs>>();  // mark: embedded made
+    for (int k = 0; k < 10; k++) {
+      const std::lock_guard guard(*made);
+    }
+  }
+}
+
+void conditions() {
+  int turns = 0;
+  for (int i = 0; i < 20; i++)
+    while_waiting(
+        [&] {
+          std::unique_lock lock(handed);
+          turn.wait(lock, [&] { return turns > i; });
+        },
+        [&] {
+          const std::lock_guard lock(handed);
+          turns++;
+          turn.notify_one();
+          if (i % 4 == 0) usleep(3000);  // so long that the unlock hands the mutex over, which is then no lock call
+        });
+  std::unique_lock lock(handed);
+  turn.wait_for(lock, 1ms);
+  turn.notify_all();
+}
+
+void semaphores() {
+  for (int i = 0; i < 10; i++) {
+    credits.release(3);
+    credits.acquire();
+    if (credits.try_acquire()) credits.acquire();
+  }
+  if (credits.try_acquire()) return;
+  while_waiting([] { credits.acquire(); }, [] { credits.release(); });
+  if (credits.try_acquire_for(1ms)) return;
+}
+
+void c_functions() {
+  usher_mutex_t* const made = usher_mutex_new("ticket");  // mark: embedded of C
+  for (int i = 0; i < 100; i++) {
+    usher_mutex_lock(made);
+    usher_mutex_unlock(made);
+  }
+  usher_mutex_free(made);
+  for (int i = 0; i < 20; i++) {
+    static int turns = 0;
+    while_waiting(
+        [i] {
+          usher_mutex_lock(&of_c);
+          while (turns <= i) usher_cond_wait(&turn_of_c, &of_c);
+          usher_mutex_unlock(&of_c);
+        },
+        [] {
+          usher_mutex_lock(&of_c);
+          turns++;
+          usher_cond_signal(&turn_of_c);
+          usher_mutex_unlock(&of_c);
+        });
+  }
+  for (int i = 0; i < 10; i++) {
+    usher_sem_post(&credits_of_c);
+    usher_sem_wait(&credits_of_c);
+  }
+  while_waiting([] { usher_sem_wait(&credits_of_c); }, [] { usher_sem_post(&credits_of_c); });
+  const timespec past{1, 0};
+  if (usher_sem_timedwait(&credits_of_c, &past) == 0) return;
+  usher_mutex_lock(&of_c);
+  while_waiting([&] { usher_mutex_lock(&of_c), usher_mutex_unlock(&of_c); }, [] { usher_mutex_unlock(&of_c); });
+  usher_mutex_lock(&of_c);
+  std::thread([&] {
+    if (usher_mutex_timedlock(&of_c, &past) == 0 || usher_mutex_trylock(&of_c) == 0) usher_mutex_unlock(&of_c);
+  }).join();
+  usher_mutex_unlock(&of_c);
+}
+
+[[gnu::noinline]] void lock_twice() {
+  once.lock();
+  once.lock();  // mark: embedded once more
+  once.unlock();
+}
+
+[[gnu::noinline]] void lock_twice_of_c() {
+  usher_mutex_lock(&of_c);
+  usher_mutex_lock(&of_c);  // mark: embedded once more of C
+  usher_mutex_unlock(&of_c);
+}
+
+}  // namespace
+
+int main(int, char** words) {
+  const std::string_view which = words[1];
+  if (which == "all") mutexes(), conditions(), semaphores();
+  if (which == "c") c_functions();
+  if (which == "self") lock_twice();
+  if (which == "self-of-c") lock_twice_of_c();
+}
