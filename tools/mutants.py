@@ -137,7 +137,7 @@ class Mutant:
                 raise self.problem(f"{self.shown}: its heading needs a line `{key}:`")
             if values and self.facts[key] not in values:
                 raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
-        for key, values in (("Category", CATEGORIES), ("Quick", ("yes",)), ("Unseen", ("yes",))):
+        for key, values in (("Category", CATEGORIES), ("Quick", ("yes",)), ("Unseen", ("yes", "second"))):
             if key in self.facts and self.facts[key] not in values:
                 raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
         if unknown := [key for key in self.facts if key not in FACTS]:
