@@ -84,9 +84,9 @@ class basic_condition_variable {
     }
     ~stay() {
       bool handed_over = false;
-      if (ends_ == by::unlock && !me_->from->leave(*me_)) {
+      if (ends_ == by::unlock && !me_->from.get()->leave(*me_)) {
         queue::sleep(*me_);
-        wait_on::signal(*me_->from, queue::forwarding::none);
+        wait_on::signal(*me_->from.get(), queue::forwarding::none);
         ends_ = by::lock;
         handed_over = queue::was_handed_over(*me_);
       }

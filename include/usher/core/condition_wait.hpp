@@ -44,14 +44,14 @@ class condition_wait {
   /// A waiting thread. Its address is fixed until come_back() has returned.
   struct waiter : requeued_waiter<P> {
     Target target;
-    queue* from = nullptr;
+    typename P::template plain<queue*> from;
   };
 
   // ---- the waiting thread -----------------------------------------------------------------------------------
 
   static void enter(waiter& me, queue& from, Target target, append_probability probability) {
     me.target = target;
-    me.from = &from;
+    me.from.set(&from);
     P::ensure_owner_tag();  // the owner tag of the mutex when this thread has locked it again
     me.target.entered();
     from.enter(me, probability);
@@ -74,7 +74,7 @@ class condition_wait {
         case wait_end::look:
           break;
         case wait_end::time:
-          if (me.from->leave(me)) return false;
+          if (me.from.get()->leave(me)) return false;
           break;
         case wait_end::cancel:
           return withdraw(me);
@@ -82,14 +82,14 @@ class condition_wait {
           return false;
       }
     }
-    me.from->depart(me);
+    me.from.get()->depart(me);
     return true;
   }
 
   /// Gives up. True: a signal had selected the waiter, and has been forwarded to another thread.
   static bool withdraw(waiter& me) {
-    if (me.from->leave(me)) return false;
-    if (waiter* const other = of_chain(me.from->forward_signal(me))) deliver(*other);
+    if (me.from.get()->leave(me)) return false;
+    if (waiter* const other = of_chain(me.from.get()->forward_signal(me))) deliver(*other);
     queue::sleep(me);
     return true;
   }

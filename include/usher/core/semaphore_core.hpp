@@ -57,8 +57,8 @@ class semaphore_core {
     typename P::template plain<std::uint32_t> queued;
     typename P::template plain<std::uint32_t> wants_handoff;  ///< the next credit is to be handed to it
     typename P::template plain<std::uint32_t> becomes;        ///< its state, once the list's lock is free
-    std::uint64_t since = 0;
-    std::uint64_t epoch = 0;
+    typename P::template plain<std::uint64_t> since;
+    typename P::template plain<std::uint64_t> epoch;
   };
 
   constexpr semaphore_core() : word_(0) {}
@@ -120,10 +120,10 @@ class semaphore_core {
 
   /// True: took a credit. False: the waiter is in the list, and sleeps while its state is waiting.
   bool enter(waiter& w, append_probability probability) {
-    w.since = P::now();
+    w.since.set(P::now());
     w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
     const bool at_tail = probability.at_tail<P>();
-    w.epoch = lock_list();
+    w.epoch.set(lock_list());
     return take_or_queue(w, 0, at_tail);
   }
 
@@ -131,10 +131,10 @@ class semaphore_core {
   bool arrive(waiter& w) {
     if (w.state.load(order::relaxed) == waiter::granted) return true;
     if (take_notified(w)) return true;
-    const std::uint64_t waited = P::now() - w.since;
+    const std::uint64_t waited = P::now() - w.since.get();
     const std::uint64_t epoch = lock_list();
     const std::uint64_t arrival = arrived(w);
-    w.epoch = epoch;
+    w.epoch.set(epoch);
     w.wants_handoff.set(waited > handoff_after ? 1 : 0);
     w.state.store(waiter::waiting, order::relaxed);
     return take_or_queue(w, arrival, false);
@@ -164,7 +164,7 @@ class semaphore_core {
   }
 
   /// The waiter entered before a fork: no release of this process will find it.
-  bool left_by_fork(const waiter& w) const { return w.epoch != my_epoch(); }
+  bool left_by_fork(const waiter& w) const { return w.epoch.get() != my_epoch(); }
 
  private:
   static constexpr std::uint64_t locked = std::uint64_t{1} << 31, some_wait = std::uint64_t{1} << 32,

@@ -57,7 +57,7 @@ class wait_queue {
     typename P::template plain<waiter*> next, prev;
     typename P::template plain<waiter*> next_armed, prev_armed;
     waiter_rank<P> rank;
-    std::uint32_t epoch = 0;  ///< in which it entered
+    typename P::template plain<std::uint32_t> epoch;  ///< in which it entered
   };
 
   enum class forwarding { none, armed };
@@ -67,7 +67,7 @@ class wait_queue {
   /// Joins the queue. Under the mutex, so that no signal sent after it was released is missed.
   void enter(waiter& w, append_probability probability) {
     w.rank.begin(has_waiters());
-    w.epoch = lock_list();
+    w.epoch.set(lock_list());
     waiting_.push(w, probability);
     unlock_list();
   }
@@ -118,7 +118,7 @@ class wait_queue {
   }
 
   /// The waiter entered before a fork: no signal of this process will find it.
-  static bool left_by_fork(const waiter& w) { return w.epoch != P::fork_epoch(); }
+  static bool left_by_fork(const waiter& w) { return w.epoch.get() != P::fork_epoch(); }
 
   // ---- threads that signal ----------------------------------------------------------------------------------
 
