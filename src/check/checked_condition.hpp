@@ -81,6 +81,8 @@ struct checked_condition {
   bool (*wait)(void*, bare_mutex&, std::uint64_t (*remaining)(void* context), void* context, bool owned);
   /// With a mutex to which waiters are requeued.
   bool (*wait_requeued)(void*, void* mutex, std::uint64_t (*remaining)(void*), void* context, bool owned);
+  /// Waits until `done(context)`, without a limit; `requeued`: the mutex is one to which waiters are requeued.
+  void (*wait_until_done)(void*, void* mutex, bool requeued, bool (*done)(void*), void* context);
   void (*notify_one)(void*);
   void (*notify_all)(void*);
   bool (*close)(void*);
@@ -134,6 +136,11 @@ bool add_condition(std::string name, std::string mutation) {
                  bool owned) { return wait_on(c(p), bare, remaining, context, owned); },
       .wait_requeued = [](void* p, void* with, std::uint64_t (*remaining)(void*), void* context,
                           bool owned) { return wait_on(c(p), m(with), remaining, context, owned); },
+      .wait_until_done =
+          [](void* p, void* with, bool requeued, bool (*done)(void*), void* context) {
+            const auto is_done = [=] { return done(context); };
+            requeued ? c(p).wait(m(with), is_done) : c(p).wait(*static_cast<bare_mutex*>(with), is_done);
+          },
       .notify_one = [](void* p) { c(p).notify_one(); },
       .notify_all = [](void* p) { c(p).notify_all(); },
       .close = [](void* p) { return c(p).close(); },

@@ -34,6 +34,7 @@ struct checked_lock {
   void (*lock_with_deadline)(void*);         ///< the deadline never comes; null if the lock does not have it
   void (*lock_without_deadline)(void*);      ///< null if the lock does not have it
   void (*count_from)(void*, std::uint32_t);  ///< null: the lock does not count
+  bool is_had_when_freed;                    ///< check/timed_locks.hpp
 };
 
 std::vector<checked_lock>& checked_locks();
@@ -78,6 +79,7 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
       .lock_with_deadline = nullptr,
       .lock_without_deadline = nullptr,
       .count_from = nullptr,
+      .is_had_when_freed = false,
   };
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
@@ -93,6 +95,7 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
     t.lock_without_deadline = [](void* l) { static_cast<Lock*>(l)->lock_without_deadline(); };
   if constexpr (requires(Lock& l) { l.count_from(0u); })
     t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
+  if constexpr (requires { Lock::is_had_when_freed; }) t.is_had_when_freed = Lock::is_had_when_freed;
   add_to_list(t, family, suffix, mutation);
 }
 

@@ -50,7 +50,7 @@ struct mutex_bytes {
 
   // timed_waiters.hpp
   static constexpr std::uint32_t one_user = 1u << 14, most_users = 4095, one_in_a_row = 1u << 26, requeued = 1u << 29,
-                                 most_timed = 0x1fff;
+                                 served = 1u << 30, most_timed = 0x1fff;
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
   std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
   /// The mutex belongs to the present fork epoch.
@@ -67,6 +67,7 @@ struct mutex_bytes {
     reply has_certain_successor = unasked, due = unasked, urgent = unasked;
   };
   std::array<replies, execution::most_threads> said{};
+  std::array<bool, execution::most_threads> held_by{};  ///< by thread, from its lock() to its unlock()
   alignas(64) std::array<std::byte, room_for_target> room;
   checked::atomic<std::uint32_t> owner_tag, timed;
   checked::atomic<std::uint64_t> epoch;
@@ -105,6 +106,7 @@ struct checked_queue {
   // the mutex
   void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline after this number of looks; 0: without
   bool (*lock_in_time)(mutex_bytes&);          ///< false: time has run out
+  bool (*try_lock)(mutex_bytes&);
   void (*unlock)(mutex_bytes&);
   bool (*has_users)(mutex_bytes&);
 
@@ -121,6 +123,8 @@ struct checked_queue {
   void* (*select_one)(void* queue, bool armed);
   void* (*select_all)(void* queue);
   void (*deliver)(void* chain);
+  void (*signal)(void* queue);  ///< selects and delivers, as pthread_cond_signal()
+  void (*broadcast)(void* queue);
   bool (*close)(void* queue);
 
   // of a waiter
@@ -137,6 +141,7 @@ inline std::vector<checked_queue>& checked_queues() {
 template <class Parts>
 struct queue_adapter {
   using queue = typename Parts::queue;
+  using timed_waiters = typename Parts::timed_waiters;
 
   /// A view of the mutex, as wait_morphing.hpp asks for it.
   struct words {
@@ -150,6 +155,10 @@ struct queue_adapter {
       }
       bool unlock_is_due() const { return keep(&mutex_bytes::replies::due, lock_handle::unlock_is_due()); }
       bool urgent_wait() const { return keep(&mutex_bytes::replies::urgent, lock_handle::urgent_wait()); }
+      void unlock() const {
+        if (m->owner_tag.newest() != 0) fail("the mutex is freed, and its owner tag says that it is held");
+        lock_handle::unlock();
+      }
       bool keep(mutex_bytes::replies::reply mutex_bytes::replies::*which, bool is_so) const {
         m->said[rl::thread_index()].*which = is_so ? mutex_bytes::replies::yes : mutex_bytes::replies::no;
         return is_so;
@@ -169,12 +178,24 @@ struct queue_adapter {
   using mutex = typename Parts::template mutex<words>;
 
   struct target {
-    mutex_bytes* m = nullptr;
-    std::uint32_t counted = 0;
+    target() { shadow_.emplace(); }
+    target(mutex_bytes* m) : at_(m) {}
+    target(const target& o) : at_(o.at_) {}
+    target& operator=(const target& o) {
+      at_ = o.at_;
+      if (shadow_) shadow_->set(1);
+      return *this;
+    }
+
+    mutex_bytes* at() const {
+      if (shadow_) (void)shadow_->get();
+      return at_;
+    }
 
     bool requeue(typename Parts::waiter& chain) const {
       using waiter = typename Parts::template wait<target>::waiter;
       deliveries.told(deliveries.context, static_cast<waiter*>(&chain));
+      mutex_bytes* const m = at();
       if (!m->requeues) return false;
       const chain_seen before = see(&chain);
       const std::uint64_t since = chain.requeued_at.get(), deferred = chain.deferred_at.get();
@@ -186,6 +207,7 @@ struct queue_adapter {
         return false;
       }
       if (m->unlocked_by_others) return true;
+      if (!m->held_by[rl::thread_index()]) fail("a thread requeues to a mutex that it does not hold");
       see_in_order(*words{m}.requeued());
       deliveries.requeued(deliveries.context, before, see(words{m}.requeued()));
       return true;
@@ -199,21 +221,25 @@ struct queue_adapter {
       }
       return c;
     }
-    void take_over() const { mutex::take_over({m}); }
+    void take_over() const {
+      mutex::take_over({at()});
+      at()->held_by[rl::thread_index()] = true;
+    }
     // The count of users for which pthread_mutex_destroy() waits: preload/users.hpp.
     void entered() {
+      mutex_bytes* const m = at();
       const std::uint32_t epoch = checked::fork_epoch();
       const bool valid = m->epoch.load(std::memory_order_relaxed) >> 32 == epoch;
       const bool room = valid && m->users_elsewhere + m->users < mutex_bytes::most_users;
-      counted = valid && timed_waiter_count<checked>::add_user(m->timed) ? epoch : 0;
-      if ((counted != 0) != room)
+      counted_ = valid && timed_waiters::add_user(m->timed) ? epoch : 0;
+      if ((counted_ != 0) != room)
         fail("a waiter is counted though the count has no room, or not counted though it has");
-      m->users += counted != 0 ? 1 : 0;
+      m->users += counted_ != 0 ? 1 : 0;
     }
     void left() const {
-      if (counted != checked::fork_epoch()) return;
-      timed_waiter_count<checked>::remove_user(m->timed);
-      m->users--;
+      if (counted_ != checked::fork_epoch()) return;
+      timed_waiters::remove_user(at()->timed);
+      at()->users--;
     }
 
     static void see_in_order(typename Parts::waiter& first) {
@@ -222,6 +248,12 @@ struct queue_adapter {
         if (w->rank.get() < w->next_in_chain()->rank.get()) fail("a chain is not in the order of priorities");
       if (w != first.prev.get()) fail("a chain does not record its last waiter");
     }
+
+   private:
+    mutex_bytes* at_ = nullptr;
+    std::uint32_t counted_ = 0;
+    /// In a waiter: written and read with `at_`, so that a race is found.
+    std::optional<checked::plain<std::uint32_t>> shadow_;
   };
   using wait = typename Parts::template wait<target>;
   using waiter = typename wait::waiter;
@@ -235,14 +267,25 @@ struct queue_adapter {
     mutex::ready({&m});
     if (left == 0 || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))
       mutex::lock({&m});
+    m.held_by[rl::thread_index()] = true;
   }
   static bool lock_in_time(mutex_bytes& m) {
     mutex::ready({&m});
     unsigned left = 1;
-    return mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; });
+    const bool locked = mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; });
+    m.held_by[rl::thread_index()] = locked;
+    return locked;
+  }
+  static bool try_lock(mutex_bytes& m) {
+    mutex::ready({&m});
+    if (mutex::try_lock({&m})) return m.held_by[rl::thread_index()] = true;
+    if (execution::current().forks() == 0 && checked::owner_tag() > 2 && m.owner_tag.newest() == checked::owner_tag())
+      fail("a failed try_lock() leaves its tag: the mutex seems to be this thread's");
+    return false;
   }
   static void unlock(mutex_bytes& m) {
     mutex::ready({&m});
+    m.held_by[rl::thread_index()] = false;
     mutex::unlock({&m});
   }
 
@@ -280,8 +323,9 @@ bool add_queue(std::string name, std::string mutation) {
       .end = [](void* p) { std::destroy_at(&a::q(p)); },
       .lock = a::lock,
       .lock_in_time = a::lock_in_time,
+      .try_lock = a::try_lock,
       .unlock = a::unlock,
-      .has_users = [](mutex_bytes& m) { return timed_waiter_count<checked>::has_users(m.timed); },
+      .has_users = [](mutex_bytes& m) { return a::timed_waiters::has_users(m.timed); },
       .make_waiter = [](void* at) { construct_at_once<typename a::waiter>(at); },
       .enter = [](void* me, void* p, mutex_bytes& m,
                   append_probability chance) { a::wait::enter(a::w(me), a::q(p), {&m}, any_probability{chance}); },
@@ -291,7 +335,7 @@ bool add_queue(std::string name, std::string mutation) {
       .come_back =
           [](void* me, bool granted, unsigned looks) {
             a::wait::come_back(a::w(me), granted, [&] {
-              a::lock(*a::w(me).target.m, looks);
+              a::lock(*a::w(me).target.at(), looks);
               deliveries.locked(deliveries.context, me);
             });
           },
@@ -302,6 +346,8 @@ bool add_queue(std::string name, std::string mutation) {
       },
       .select_all = [](void* p) -> void* { return a::wait::of_chain(a::q(p).select_all()); },
       .deliver = [](void* chain) { a::wait::deliver(a::w(chain)); },
+      .signal = [](void* p) { a::wait::signal(a::q(p)); },
+      .broadcast = [](void* p) { a::wait::broadcast(a::q(p)); },
       .close = [](void* p) { return a::q(p).close(); },
       .state = [](void* me) { return a::w(me).state.newest(); },
       .next = [](void* me) -> void* { return a::wait::of_chain(a::w(me).next.get()); },

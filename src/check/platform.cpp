@@ -219,6 +219,17 @@ void execution::after_write(const void* word, const place& p) {
   }
 }
 
+void begin_attempt(const void* word, bool (*succeeds)(const void*, std::uint64_t), std::uint64_t expected,
+                   const place& p) {
+  if (the_search.against != search::adversary::beats || the_search.helped) return;
+  if (rl::thread_index() != the_search.held_back || !succeeds(word, expected)) return;
+  the_search.attempt = {succeeds, word, expected, 0};
+  rl::yield(1, info(p));
+}
+void end_attempt() {
+  if (the_search.attempt.succeeds != nullptr && rl::thread_index() == the_search.held_back) the_search.attempt = {};
+}
+
 void* execution::begin_local(std::size_t size, const place& p, void (*destroy)(void*)) {
   if (size > local_size || locals_begun_ == most_locals)
     fail("more stack objects than there is room for", rl::test_result_user_assert_failed, p);

@@ -175,6 +175,10 @@ struct watched {
 
 void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
+/// Called before and after a compare-and-swap, for the adversary that makes those of one thread fail: scheduler.hpp.
+void begin_attempt(const void* word, bool (*succeeds)(const void*, std::uint64_t), std::uint64_t expected,
+                   const place&);
+void end_attempt();
 void after_exchange(const void* word);
 
 /// The words that are constructed while a history is collected: a word is named by its place in its object.
@@ -298,12 +302,16 @@ bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, orde
   const bool known = failure == std::memory_order_relaxed || success == seq_cst || success == failure ||
                      (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
   if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
+  begin_attempt(
+      this, [](const void* w, std::uint64_t e) { return static_cast<const checked_atomic*>(w)->newest() == T(e); },
+      expected, p);
   before_access(this, p);
   const rl::memory_order then = order_of(success, p, this), otherwise = order_of(failure, p, this, access::failure);
   // A weakened success order may no longer imply it: then an acquire fence follows, which orders a little more.
   const bool implied = otherwise == rl::mo_relaxed || then == rl::mo_seq_cst || then == otherwise ||
                        (then == rl::mo_acq_rel && otherwise == rl::mo_acquire);
   const bool done = word_.compare_exchange(weak, expected, v, then, implied ? otherwise : rl::mo_relaxed, info(p));
+  end_attempt();
   if (done) {
     after_exchange(this);
     after_write(this, p);
@@ -521,11 +529,17 @@ class execution {
   /// Called by the owner: waits until this number of other threads wait for the lock (have polled or slept since
   /// wants(true)), or all that still make acquisitions. The thread `but` does not count.
   void gather(unsigned most, unsigned but, place p = place::current());
+  /// Whether the thread wants the lock, and has polled or slept since.
+  bool is_waiting(unsigned thread) const { return wants_[thread] && looked_[thread]; }
 
   // ---- NUMA nodes and numbers of threads ----
 
   static constexpr unsigned most_numa_nodes = 4;
-  std::uint32_t numa_node() const { return moves_ ? rl::rand(numa_nodes_) : home_nodes_[rl::thread_index()]; }
+  std::uint32_t numa_node() const {
+    return first_numa_node_ + (moves_ ? rl::rand(numa_nodes_) : home_nodes_[rl::thread_index()]);
+  }
+  /// Only for a lock without a table of NUMA nodes: the numbers are above most_numa_nodes.
+  void number_nodes_from(std::uint32_t n) { first_numa_node_ = n; }
   /// Thread 0's index, less 1.
   std::uint32_t first_index() const { return first_index_; }
   void number_threads_from(std::uint32_t n) { first_index_ = n; }
@@ -570,6 +584,9 @@ class execution {
     static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
     return clock_ += pace_ != 0 ? pace_ : steps[rl::rand(steps.size())];
   }
+  /// From now on, a sleep whose time a lock limits may end by time, and bounded polling ends.
+  void run_timers() { timers_ = true; }
+  bool has_timers() const { return timers_; }
   /// The last value of now().
   std::uint64_t clock() const { return clock_; }
 
@@ -755,6 +772,7 @@ class execution {
   std::array<gathering, most_threads> gathers_{};
   std::array<std::uint32_t, most_threads> home_nodes_{};
   unsigned numa_nodes_ = 2;
+  std::uint32_t first_numa_node_ = 0;
   bool moves_ = false;
   std::uint32_t first_index_ = 0;
   unsigned lots_ = 0;  ///< 0: one in three succeeds, at random
@@ -764,7 +782,7 @@ class execution {
   };
   std::array<drawn_at, 8> draws_{};
   std::uint64_t pace_ = 0;  ///< ns by which each now() advances; 0: random
-  bool wraps_ = false;
+  bool wraps_ = false, timers_ = false;
   std::array<std::uint32_t, most_threads> priorities_{};
   std::array<unsigned, most_threads> asleep_since_{};     ///< in arrivals_; 0: awake
   std::array<unsigned, most_threads> slept_at_unlock_{};  ///< asleep_since_ at the last unlock
@@ -812,7 +830,8 @@ struct checked : checked_words {
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
                                 look::within<look::by::polling> limit, place p = place::current()) {
     static constexpr std::array<unsigned, 4> looks{1, 2, 4, 0};
-    const unsigned most = limit.ns == 0 ? 1 : looks[rl::rand(looks.size())];
+    unsigned most = limit.ns == 0 ? 1 : looks[rl::rand(looks.size())];
+    if (most == 0 && execution::current().has_timers()) most = 8;
     if (most == 0) return await(w, pred, o, look::polling, p);
     for (unsigned i = 1;; i++) {
       const T v = w.load(o, p);
@@ -839,7 +858,11 @@ struct checked : checked_words {
     return await(w, pred, o, look::polling, p);
   }
 
-  static void backoff(std::uint64_t, place p = place::current()) {
+  /// No thread wakes one that pauses or naps, so these are short in all locks.
+  static constexpr std::uint64_t longest_pause = 10000000;  // ns
+
+  static void backoff(std::uint64_t ns, place p = place::current()) {
+    if (ns > longest_pause) fail("a pause is longer than 10 ms", rl::test_result_user_assert_failed, p);
     execution::current().looks_in_vain();
     rl::yield(1, info(p));
   }
@@ -855,13 +878,15 @@ struct checked : checked_words {
     sleep(w, expected, mask, false, p);
   }
   /// Only a scenario's limit ends a sleep, not a lock's. A lock that relies on the limit calls nap(); any other lost
-  /// wake-up must fail.
+  /// wake-up must fail. In a scenario with timers, a lock's limits do.
   static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                        place p = place::current()) {
-    sleep(w, expected, mask, ns <= soon, p);
+    sleep(w, expected, mask, ns <= soon || execution::current().has_timers(), p);
   }
-  static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t,
+  static void nap(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                   std::uint32_t woken_by, place p = place::current()) {
+    if (ns == 0 || ns > longest_pause)
+      fail("a nap is longer than 10 ms, or none", rl::test_result_user_assert_failed, p);
     execution::current().naps_at(w, woken_by);
     sleep(w, expected, mask, true, p);
     execution::current().has_napped();

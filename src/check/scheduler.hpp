@@ -22,6 +22,16 @@
 //
 // Fair schedules, for scenarios of progress: one thread is held back, but runs at least every few steps, most
 // often while another thread holds the lock. The others run until they wait, as a rule.
+//
+// Adversaries, which no luck ends: a fair schedule in which the thread that is held back loses each race that it can
+// lose.
+//
+//   beats    before each compare-and-swap of the thread, others run until the word is not what the thread expects; and
+//            it takes other steps, if the scenario says so, only while no other thread holds the lock or wants it
+//   late     the thread runs only while another one holds the lock and as many as the scenario says wait for it, and
+//            then until it pauses; once, or on the way to a doorway from which others can keep it a few times
+//
+// Both give way if the others have taken some hundred steps, or none of them can run.
 #pragma once
 
 #include "check/platform.hpp"
@@ -58,6 +68,22 @@ struct search {
   /// The thread is on its way to a doorway from which others can keep it: it is not held back until it has passed it.
   bool helped = false;
 
+  /// The thread is never held back, but runs whenever it can.
+  bool favoured = false;
+  enum class adversary : std::uint8_t { none, beats, late };
+  adversary against = adversary::none;
+  unsigned turn = 0;          ///< late: the thread runs until it has paused so often
+  bool if_free = false;       ///< beats: see above
+  unsigned inside = 0;        ///< other threads between lock() and the end of unlock()
+  bool reads_newest = false;  ///< each load returns the newest value
+  /// beats: the compare-and-swap that the thread is about to do.
+  struct {
+    bool (*succeeds)(const void* word, std::uint64_t expected) = nullptr;  ///< null: none
+    const void* word = nullptr;
+    std::uint64_t expected = 0;
+    unsigned steps = 0;
+  } attempt;
+
   /// Called by execution::fork(): the thread is no longer runnable, and neither time nor a spurious wake-up wakes it;
   /// relacy's unpark_thread() reverts that. False: it has finished.
   bool (*take_away)(unsigned thread) = nullptr;
@@ -83,7 +109,13 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
 
   rl::thread_id_t iteration_begin_impl() {
     the_search.number = this->iter_;
-    the_search.held = the_search.helped = false;
+    the_search.held = the_search.helped = the_search.favoured = false;
+    the_search.turn = 0;
+    the_search.against = search::adversary::none;
+    the_search.attempt = {};
+    the_search.if_free = the_search.reads_newest = false;
+    the_search.inside = 0;
+    late_ = 0;
     current_ = this;
     the_search.take_away = [](unsigned t) { return current_->take_away(rl::thread_id_t(t)); };
     the_search.held_back = 0;  // until the scenario sets it; not the value of the previous execution
@@ -147,6 +179,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   }
 
   unsigned rand_impl(unsigned limit, rl::sched_type type) {
+    if (type == rl::sched_type_atomic_load && the_search.reads_newest) return 0;
     if (!the_search.bounded) return random() % limit;
     switch (type) {
       case rl::sched_type_atomic_load:
@@ -210,17 +243,42 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     const auto others = unsigned(std::ranges::count_if(can_run, [victim](auto t) { return t != victim; }));
     // Where it pauses, another thread runs for a step: the pause may wait for that thread.
     const bool pauses = this->thread_ != nullptr && this->thread_->index_ == victim && !goes_on;
-    if (the_search.helped && others != can_run.size() && (others == 0 || !pauses)) return victim;
+    const bool victim_can = others != can_run.size();
+    if ((the_search.helped || the_search.favoured) && victim_can && (others == 0 || !pauses)) return victim;
+    if (the_search.against != search::adversary::none && !the_search.helped) {
+      if (victim_can && (others == 0 || beaten_or_in_turn(pauses))) return victim;
+      return another(goes_on, others);
+    }
     if (others != can_run.size() &&
         (others == 0 || ++held_back_ > steps_held_back_ || (the_search.held && random() % 4 == 0))) {
       held_back_ = 0;
       return victim;
     }
+    return another(goes_on, others);
+  }
+
+  rl::thread_id_t another(bool goes_on, unsigned others) {
+    const auto victim = rl::thread_id_t(the_search.held_back);
     if (goes_on && this->thread_->index_ != victim && random() % 32 != 0) return this->thread_->index_;
     unsigned which = random() % others;
-    for (const auto t : can_run)
+    for (const auto t : this->running_threads)
       if (t != victim && which-- == 0) return t;
     return victim;  // not reached
+  }
+
+  /// Where an adversary schedules: whether it lets the thread run that is held back.
+  bool beaten_or_in_turn(bool pauses) {
+    if (the_search.against == search::adversary::beats) {
+      if (auto& a = the_search.attempt; a.succeeds != nullptr)
+        return !a.succeeds(a.word, a.expected) || ++a.steps > most_steps;
+      if (the_search.if_free && the_search.inside != 0 && ++late_ <= most_steps) return false;
+      late_ = 0;
+      return !pauses;
+    }
+    if (pauses && the_search.turn != 0) the_search.turn--;
+    if (the_search.turn == 0 && ++late_ > most_steps) the_search.turn = 1;
+    if (the_search.turn != 0) late_ = 0;
+    return the_search.turn != 0;
   }
 
   // ---- bound ------------------------------------------------------------------------------------------------
@@ -297,7 +355,8 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
   int lowest_ = 0;
   std::array<int, Threads> rank_{};
   std::array<unsigned, 4> changes_{};
-  unsigned held_back_ = 0, steps_held_back_ = 4;
+  static constexpr unsigned most_steps = 400;  // of the others, until an adversary gives way; chosen
+  unsigned held_back_ = 0, steps_held_back_ = 4, late_ = 0;
   unsigned differs_ = 0;
   rl::thread_id_t first_ = 0;
 };

@@ -20,6 +20,9 @@ class with_deadlines {
       .kinds = Lock::traits.kinds,
   };
 
+  /// A thread without a deadline that runs whenever it can has the lock once it is freed: a ticket, or a look at once.
+  static constexpr bool is_had_when_freed = Lock::traits.fifo || !W::parks;
+
   void lock() {
     if (P::random() % 2 == 0 || !lock_in_time()) lock_.lock();
     tag_.store(P::thread_index(), std::memory_order_relaxed);
@@ -50,10 +53,14 @@ class with_deadlines {
   }
 
  private:
+  /// The deadline is far away at first, or comes soon.
   bool lock_in_time() {
-    unsigned left = P::random() % 4;
-    return timed_waiters::lock(
-        lock_, timed_waiters_, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }, &tag_);
+    unsigned far = P::random() % 2 * (P::random() % 8), left = P::random() % 4;
+    const auto remaining = [&]() -> std::uint64_t {
+      if (far != 0) return far--, std::uint64_t{3000000000};
+      return left == 0 ? 0 : left--;
+    };
+    return timed_waiters::lock(lock_, timed_waiters_, remaining, &tag_);
   }
 
   Lock lock_;

@@ -134,6 +134,7 @@ template <platform_with_owner_tags P>
 struct condition_parts {
   using queue = wait_queue<P>;
   using waiter = requeued_waiter<P>;
+  using timed_waiters = timed_waiter_count<P>;
   template <class Words>
   using mutex = morphing_mutex<P, Words>;
   template <class Target>

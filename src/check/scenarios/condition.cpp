@@ -99,6 +99,11 @@ class mutex {
                      : the_condition->wait(condition, bare_, remaining, context, owned);
   }
 
+  void wait_until_done(void* condition, bool (*done)(void*), void* context) {
+    requeues_ ? the_condition->wait_until_done(condition, requeued_, true, done, context)
+              : the_condition->wait_until_done(condition, &bare_, false, done, context);
+  }
+
   bool is_idle() { return the_condition->mutex_is_idle(requeued_); }
 
   void* const state;
@@ -141,7 +146,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (the_scenario->forked) prepare_fork();
   }
   ~program() {
-    the_condition->end(condition());
+    if (!destroyed) the_condition->end(condition());
     lock.end(m.state);
   }
 
@@ -161,7 +166,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void after() {
     world.watch_nothing();
     if (!the_scenario->ends && (tokens.get() != 0 || to_post.get() != 0)) fail("a token is left");
-    if (!the_condition->close(condition())) fail("a waiter is still in the list");
+    if (!destroyed && !the_condition->close(condition())) fail("a waiter is still in the list");
     if (!m.is_idle()) fail("the mutex is not idle at the end");
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
   }
@@ -180,7 +185,11 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void take() {
     m.lock();
-    while (tokens.get() == 0) wait();
+    if (rl::rand(4) == 0 && !the_scenario->throws)
+      wait_for_token();
+    else
+      while (tokens.get() == 0) wait();
+    if (tokens.get() == 0) fail("a wait with a predicate returns, and the predicate is false");
     tokens.set(tokens.get() - 1);
     m.unlock();
   }
@@ -216,7 +225,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     const bool under_mutex = rl::rand(2) == 0;
     if (!under_mutex) m.unlock();
     notify(true);
-    if (!the_condition->close(condition())) fail("close() says that threads wait, and all were notified");
+    // The destructor closes it, too.
+    destroyed = rl::rand(2) == 0;
+    if (destroyed)
+      the_condition->end(condition());
+    else if (!the_condition->close(condition()))
+      fail("close() says that threads wait, and all were notified");
     world.end_of(0);
     if (under_mutex) m.unlock();
   }
@@ -275,6 +289,22 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (!holds) m.lock();
     arrived_after[me] = arrivals;
     return e;
+  }
+
+  /// By the wait with a predicate, which the condition variable calls before each of its waits.
+  void wait_for_token() {
+    const auto done = [](void* self) { return static_cast<program*>(self)->has_token(); };
+    m.wait_until_done(condition(), done, this);
+  }
+  bool has_token() {
+    const unsigned me = rl::thread_index();
+    if (of_thread[me] != none) {
+      records[of_thread[me]].at = nullptr;
+      of_thread[me] = none;
+      arrived_after[me] = arrivals;
+    }
+    enters[me] = tokens.get() == 0;
+    return !enters[me];
   }
 
   void notify(bool all) {
@@ -431,6 +461,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   const checked_lock& lock = watched_mutexes()[which];
   mutex m{{&lock, memory.data()}, rl::rand(2) == 0};
   checked::plain<std::uint32_t> tokens, to_post, flag;
+  bool destroyed = false;
   std::array<role, Threads> roles;
   std::array<bool, Threads> of_child{};
   double at_tail = std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)];  // first in, first out; mixed; last in, first out

@@ -8,6 +8,15 @@
 // or creep, and lots are unfavourable to the thread. No wake-up is spurious. All scenarios watch bounds on bypass; in
 // this one a waiter can be overtaken often.
 //
+// `outrun`: the same against an adversary. The thread loses every race that it can lose (`beats`), or runs only while
+// others hold the lock and wait for it (`late`), so that no luck ends its wait: scheduler.hpp.
+//
+// `due`, for locks with unlock_is_due(): an owner keeps the lock while others wait, as threads do that a condition
+// variable has requeued and that hand the mutex to each other, until the lock says that an unlock is due.
+//
+// `freed`, for locks with timed waiters beside them: one thread has no deadline, the others have deadlines that never
+// come, and never leave the lock without such a waiter. Each second unlock must free the lock.
+//
 // `served`, for locks with timed waiters beside them: one or two threads have deadlines that never come, the others
 // have none. One of those with deadlines must get the lock at each second unlock.
 //
@@ -33,6 +42,9 @@ struct scenario {
   bool progress = false;
   bool ranks = false;   ///< threads have priorities
   bool served = false;  ///< one or two threads with deadlines, and others that never leave the lock free
+  bool freed = false;   ///< the other way round
+  bool outrun = false;
+  bool due = false;
   bool forked = false;
 };
 
@@ -47,11 +59,16 @@ constexpr scenario scenarios[] = {
     {.name = "ranks", .let = {}, .ranks = true},
     {.name = "forked", .let = {}, .tries = true, .guests = true, .forked = true},
     {.name = "served", .let = {.adverse = true}, .progress = true, .served = true},
+    {.name = "freed", .let = {.adverse = true}, .progress = true, .freed = true},
+    {.name = "outrun", .let = {.adverse = true}, .progress = true, .outrun = true},
+    {.name = "due", .let = {}, .due = true},
 };
 
 /// Whether the lock makes the promise that the scenario checks.
 bool concerns(const scenario& c, const checked_lock& l) {
   if (c.served) return l.lock_with_deadline != nullptr;
+  if (c.freed) return l.is_had_when_freed;
+  if (c.due) return l.unlock_is_due != nullptr;
   if (c.progress) return l.traits->starvation_free;
   if (c.ranks) return l.traits->by_priority;
   return true;
@@ -104,7 +121,16 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     stays_home = the_scenario->progress && Threads > 2 && rl::rand(3) == 0
                      ? (the_search.held_back + 1 + rl::rand(Threads - 1)) % Threads
                      : nobody;
-    if (the_scenario->served) world.count_all();
+    if (the_scenario->served || the_scenario->freed) world.count_all();
+    if (the_scenario->due || the_scenario->outrun) world.run_timers();
+    if (the_scenario->outrun) {
+      stays_home = nobody;
+      the_search.against = rl::rand(2) == 0 ? search::adversary::beats : search::adversary::late;
+      the_search.reads_newest = rl::rand(2) == 0;
+      // One other thread: where it is outside, the lock is free.
+      the_search.if_free = one_other = the_search.against == search::adversary::beats && rl::rand(2) == 0;
+    }
+    if (has_no_table_of_nodes() && rl::rand(4) == 0) world.number_nodes_from(15);
     second_timed = (the_search.held_back + Threads - 1) % Threads;
     if (stays_home == second_timed || Threads == 2) second_timed = the_search.held_back;
     if (the_scenario->ranks)
@@ -130,7 +156,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void thread(unsigned t) {
     if (the_scenario->forked) return world.run([&] { t == 0 ? fork_once() : acquire_in_turn(); });
-    if (t == stays_home) return world.goes_home();
+    if (t == stays_home || (one_other && t != the_search.held_back && t != (the_search.held_back + 1) % Threads))
+      return world.goes_home();
     if (the_scenario->served && t == second_timed && t != the_search.held_back)
       return come_with_deadline(), world.goes_home();
     if (the_scenario->progress) return t == the_search.held_back ? come_once() : come_again();
@@ -139,9 +166,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       const std::uint32_t n = acquired.get() + 1;
       acquired.set(n);
       world.gather(crowd, nobody);
+      if (the_scenario->due && rl::rand(2) == 0) stay_until_due();
       if (the_lock->has_certain_successor != nullptr && the_lock->has_certain_successor(state()) &&
           n == Threads * acquisitions)
         fail("has_certain_successor() is true, and no other thread comes");
+      if (the_lock->unlock_is_due != nullptr && n == Threads * acquisitions && the_lock->unlock_is_due(state()))
+        fail("unlock_is_due() is true, and no other thread comes");
       release();
       if (n == Threads * acquisitions) {
         if (crowd == 0) expect_free();
@@ -173,9 +203,14 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (the_scenario->served) {
       come_with_deadline();
       the_lock->lock_with_deadline(state());
+    } else if (the_scenario->freed) {
+      world.wants(true);
+      the_search.favoured = true;
+      the_lock->lock_without_deadline(state());
+      the_search.favoured = false;
     } else {
       world.wants(true);
-      the_search.helped = !the_lock->traits->bounded_doorway;
+      the_search.helped = !the_lock->traits->bounded_doorway && the_search.against != search::adversary::late;
       the_lock->lock(state());
       the_search.helped = false;
     }
@@ -197,8 +232,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void come_again() {
     for (bool over = false; !over;) {
+      if (the_scenario->outrun) rl::yield(1, info(place::current()));
+      the_search.inside++;
       world.wants(true);
-      the_scenario->served ? the_lock->lock_without_deadline(state()) : the_lock->lock(state());
+      the_scenario->served  ? the_lock->lock_without_deadline(state())
+      : the_scenario->freed ? the_lock->lock_with_deadline(state())
+                            : the_lock->lock(state());
       world.wants(false);
       over = is_in.get() != 0;
       // By its second sleep a thread has announced itself: timed_waiters.hpp (4). After that at most three others:
@@ -206,13 +245,37 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (the_scenario->served && (world.sleeps(the_search.held_back) > 1 || world.sleeps(second_timed) > 1) &&
           ++passes > 3)
         fail("a thread with a deadline waits, and none is served at each second unlock");
+      // It runs as soon as it can: at each second unlock. Others may be in between that have been granted the lock.
+      if (the_scenario->freed && !over && world.is_waiting(the_search.held_back) && ++passes > 8)
+        fail("a thread without a deadline waits, and the lock is not freed at each second unlock");
       the_search.held = true;  // read by the scheduler, not by the program
       acquired.set(acquired.get() + 1);
       if (!over) world.gather(crowd, the_search.held_back);
+      if (the_scenario->outrun) {
+        the_search.turn = the_lock->traits->bounded_doorway ? 1 : 4;
+        rl::yield(1, info(place::current()));
+        the_search.turn = 0;  // a wake-up by the unlock begins no turn
+      }
       the_search.held = false;
       the_lock->unlock(state());
+      the_search.inside--;
     }
     world.goes_home();
+  }
+
+  /// A wait at the lock that hand-overs to requeued threads would prolong without end if the lock did not say so.
+  void stay_until_due() {
+    bool others_wait = false;
+    for (unsigned t = 0; t < Threads; t++) others_wait |= t != rl::thread_index() && world.is_waiting(t);
+    while (others_wait && !the_lock->unlock_is_due(state())) {
+      checked::now();
+      checked::backoff(0);
+    }
+  }
+
+  /// Cohort locks have a place for each NUMA node.
+  static bool has_no_table_of_nodes() {
+    return the_lock->unlock_is_due != nullptr && the_lock->has_certain_successor != nullptr;
   }
 
   // ---- forked -----------------------------------------------------------------------------------------------
@@ -321,6 +384,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   bool inflated_lost = false;
   unsigned crowd = 0;  ///< an owner continues when this number of threads wait, or all
   unsigned stays_home = nobody;
+  bool one_other = false;
   unsigned second_timed = the_search.held_back;  ///< served: another thread, which locks a few times with a deadline
   unsigned passes = 0;                           ///< served: others in a row, while one with a deadline waits
 };

@@ -13,6 +13,9 @@
 //   unlock the mutex.
 // - Row. A broadcast, a few hand-overs before the limit of seven in a row, and long after the unlock should have woken
 //   the threads; another thread locks the mutex over and over, with a deadline or without.
+// - Wakes. One thread signals, each time when a thread waits without a limit, and not again before a thread has
+//   returned from its wait. Others wait, some with a limit: neither one that leaves nor one that comes later may take
+//   a signal that no thread returns by.
 // - In-turn. The threads take turns; each brings several waiters, so that many wait.
 //
 // In all of them: a signal selects by the list's order and by priority, at most one waiter, and one if any waits; a
@@ -29,7 +32,7 @@
 namespace usher::check {
 namespace {
 
-enum class task { tokens, broadcast_ends, signals_end, woken_ends, foreign_unlock, row, in_turn };
+enum class task { tokens, broadcast_ends, signals_end, woken_ends, foreign_unlock, row, wakes, in_turn };
 
 struct scenario {
   const char* name;
@@ -56,6 +59,7 @@ constexpr scenario scenarios[] = {
     {.name = "woken", .runs = task::woken_ends},
     {.name = "foreign", .runs = task::foreign_unlock},
     {.name = "row", .runs = task::row},
+    {.name = "wakes", .runs = task::wakes},
     {.name = "in-turn", .runs = task::in_turn, .ranks = true},
 };
 
@@ -94,7 +98,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       manners[t] = rl::rand(2) == 0 ? manner::timed : manner::cancelled;
       if (roles[t] == victim && manners[t] == manner::cancelled) cancels = true;
     }
-    to_post.set(takers);
+    to_post.set(the_scenario->runs == task::wakes ? 0 : takers);
     users.set(the_scenario->runs == task::woken_ends ? 2 : Threads);
     deliveries = {[](void* self, void* w) { static_cast<program*>(self)->see_delivered(w); },
                   [](void* self, void* w) { static_cast<program*>(self)->see_back(w); },
@@ -111,6 +115,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       m.users_elsewhere = mutex_bytes::most_users - rl::rand(3);
       m.timed.fetch_add(m.users_elsewhere * mutex_bytes::one_user, std::memory_order_relaxed);
     }
+    if (the_scenario->runs == task::row && rl::rand(2) == 0) world.set_priority(Threads - 1, 1 + rl::rand(2));
     m.unlocked_by_others = the_scenario->runs == task::foreign_unlock;
     if (the_scenario->forked) prepare_forks();
   }
@@ -139,6 +144,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void do_as_scenario(unsigned t) {
     if (the_scenario->runs == task::row) return t == 0 ? begin_row() : t <= in_row ? come_in_row() : disturb_row();
     if (the_scenario->runs == task::in_turn) return take_turns(t);
+    if (the_scenario->runs == task::wakes) return t == 0 ? wake_one_by_one() : be_woken_twice();
     if (the_scenario->runs == task::foreign_unlock)
       t == 0 ? take_one() : t == 1 ? signal_while_unlocked() : t == 2 ? unlock_anothers() : void();
     else if (the_scenario->runs == task::woken_ends)
@@ -157,6 +163,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void take() {
     if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
+    look_in();
     lock();
     while (tokens.get() == 0) wait_for_ever();
     tokens.set(tokens.get() - 1);
@@ -164,6 +171,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   }
 
   void post() {
+    look_in();
     for (;;) {
       lock();
       if (to_post.get() == 0) return leave_and_unlock();
@@ -184,6 +192,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void visit(manner how) {
     if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
+    look_in();
     lock();
     // A cancelled waiter has forwarded the signal.
     if (!wait(how) || gave_up[rl::thread_index()]) return leave_and_unlock();
@@ -240,6 +249,47 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (waits) announce(false);
   }
 
+  // ---- one wake-up a signal ---------------------------------------------------------------------------------
+
+  void wake_one_by_one() {
+    for (unsigned done = 0; done < 2 * (Threads - 1);) {
+      lock();
+      const bool outside = rl::rand(2) == 0, waits = to_post.get() != 0;
+      if (waits && !outside) the_queue->signal(queue());
+      unlock();
+      if (!waits) {
+        checked::backoff(0);
+        continue;
+      }
+      if (outside) the_queue->signal(queue());
+      checked::await(
+          returned, [done](std::uint32_t n) { return n > done; }, std::memory_order_relaxed, look::polling);
+      done++;
+    }
+  }
+
+  /// `to_post`: the threads that wait without a limit.
+  void be_woken_twice() {
+    for (unsigned times = 0; times < 2;) {
+      lock();
+      if (rl::rand(3) == 0) {
+        // A cancelled waiter has forwarded the signal.
+        const bool reached = wait(rl::rand(2) == 0 ? manner::timed : manner::cancelled) && !gave_up[rl::thread_index()];
+        if (reached) {
+          returned.fetch_add(1, std::memory_order_relaxed);
+          times++;
+        }
+      } else {
+        to_post.set(to_post.get() + 1);
+        wait_for_ever();
+        to_post.set(to_post.get() - 1);
+        returned.fetch_add(1, std::memory_order_relaxed);
+        times++;
+      }
+      unlock();
+    }
+  }
+
   // ---- hand-overs in a row ----------------------------------------------------------------------------------
 
   void begin_row() {
@@ -258,6 +308,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     for (unsigned i = rl::rand(4) == 0 ? 0 : 20; i != 0 && m.counted_timed() == 0; i--) checked::backoff(0);
     for (unsigned i = 0; i < 6; i++) checked::now();
     unlock();
+    if (rl::rand(2) == 0) disturb_row();
   }
   void come_in_row() {
     lock();
@@ -349,6 +400,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   bool sends_outside() const { return the_scenario->outside && rl::rand(2) == 0; }
 
   void announce(bool holding) {
+    if (rl::rand(4) == 0) return announce_at_once();
     void* const chain = rl::rand(4) == 0 ? select(true) : select(false, cancels || rl::rand(2) == 0);
     if (chain == nullptr) return;
     if (holding)
@@ -356,19 +408,35 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     the_queue->deliver(chain);
   }
 
+  /// By the function that libusher.so calls. close_refused() must know all selected waiters.
+  void announce_at_once() {
+    const bool all = !the_scenario->busy && rl::rand(4) == 0;
+    see_selection_of(all, [&] {
+      (all ? the_queue->broadcast : the_queue->signal)(queue());
+      return nullptr;
+    });
+  }
+
   /// Selects waiters, and checks the selection.
   void* select(bool all, bool armed = true) {
+    void* const chain = see_selection_of(
+        all, [&] { return all ? the_queue->select_all(queue()) : the_queue->select_one(queue(), armed); });
+    unsigned length = 0;
+    for (void* w = chain; w != nullptr; w = the_queue->next(w)) length++;
+    if (length != selected_by[rl::thread_index()]) fail("a chain does not consist of the selected waiters");
+    return chain;
+  }
+
+  template <class Select>
+  void* see_selection_of(bool all, Select selects) {
     const unsigned me = rl::thread_index();
     std::array<bool, execution::most_locals> waited{};
     for (const unsigned s : present()) waited[s] = records[s].is_listed() && records[s].number <= arrived_after[me];
     selected_by[me] = 0;
     chain_of[me] = ++chains;
-    void* const chain = all ? the_queue->select_all(queue()) : the_queue->select_one(queue(), armed);
+    void* const chain = selects();
     chain_of[me] = 0;
     if (!all && selected_by[me] > 1) fail("a signal selects several waiters");
-    unsigned length = 0;
-    for (void* w = chain; w != nullptr; w = the_queue->next(w)) length++;
-    if (length != selected_by[me]) fail("a chain does not consist of the selected waiters");
     for (const unsigned s : present())
       if (waited[s] && records[s].is_listed() && (all || selected_by[me] == 0))
         fail(all ? "a broadcast leaves out a waiter" : "a signal selects no thread, and one waits");
@@ -457,6 +525,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void see_written(const void* word) {
     if (word == &m.timed) {
       if (m.counted_timed() == 0) passed_by = false;
+      if (m.counted_timed() > world.count_limit(mutex_bytes::most_timed))
+        fail("more threads with a deadline are counted than the count has room for");
       timed_at_write[rl::thread_index()] = m.counted_timed();
       if ((m.timed.newest() & mutex_bytes::requeued) == 0)  // the whole chain is removed with its first waiter
         for (const unsigned s : present()) records[s].requeued = false;
@@ -493,6 +563,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (in_a_row >= 7 && m.said[me].due != mutex_bytes::replies::no)
         fail("the mutex is handed over eight times in a row, and a thread at the lock has waited long");
       in_a_row++;
+      hands_over[me] = true;
     }
     see_awake_in_chain(r, [this](auto look_at) {
       for (const unsigned s : present()) look_at(records[s]);
@@ -673,7 +744,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   // ---- the mutex --------------------------------------------------------------------------------------------
 
   void lock(unsigned looks = rl::rand(8) == 0 ? 1 : 0) {
-    the_queue->lock(m, looks);
+    if (looks != 0 || rl::rand(4) != 0 || !the_queue->try_lock(m)) the_queue->lock(m, looks);
     see_locked();
     see_lock();
   }
@@ -687,9 +758,21 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     const record* const r = first != nullptr ? &record_of(first) : nullptr;
     const std::uint32_t priority = r != nullptr ? r->priority : 0;
     const std::uint64_t waited = r != nullptr ? world.clock() - r->requeued_since : 0;
+    // What the owner sees before its unlock is so until it unlocks: only an owner changes it.
+    const bool is_full = (m.timed.newest() / mutex_bytes::one_in_a_row & 7) == 7;
+    const bool was_served = (m.timed.newest() & mutex_bytes::served) != 0;
+    const bool urgent = r != nullptr && m.lock.urgent_wait != nullptr && m.lock.urgent_wait(m.state());
     m.said[me] = {};
     woken_by[me] = nullptr;
+    hands_over[me] = false;
     the_queue->unlock(m);
+    if (hands_over[me] && urgent)
+      fail("the mutex is handed to a requeued thread, and a thread with a real-time priority waits for it");
+    if (m.said[me].due == replies::yes && !is_full)
+      fail("a requeued thread is passed over, and fewer than seven were handed the mutex in a row");
+    if (waited >= 4000000 && was_served && !hands_over[me] && !urgent && m.said[me].urgent != replies::yes &&
+        m.said[me].due != replies::yes)
+      fail("a requeued thread that has waited for 4 ms is not handed the mutex");
     if (first == nullptr || woken_by[me] == r || m.said[me].urgent == replies::yes || m.said[me].due == replies::yes)
       return;
     if (waited >= 1000000) fail("a requeued thread is left asleep for more than 1 ms");
@@ -708,7 +791,25 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
     if (left == 0 && the_queue->has_users(m) != (m.users_elsewhere != 0)) fail("the mutex still counts a user");
     unlock();
-    if (left == 0) world.end_of(the_mutexs_life);
+    if (left != 0) return;
+    if (!the_scenario->forked && rl::rand(2) == 0) unlock_free();
+    world.end_of(the_mutexs_life);
+  }
+
+  /// By the last thread: to unlock a free mutex changes nothing.
+  void unlock_free() {
+    the_queue->unlock(m);
+    if (!the_queue->lock_in_time(m)) fail("a free mutex was unlocked, and cannot be locked any more");
+    if (the_queue->lock_in_time(m)) fail("a free mutex was unlocked, and then locked twice");
+    unlock();
+  }
+
+  /// Locks the mutex if it is free soon.
+  void look_in() {
+    if (rl::rand(4) != 0 || !the_queue->lock_in_time(m)) return;
+    see_locked();
+    see_lock();
+    unlock();
   }
 
   void* queue() { return bytes.data(); }
@@ -735,7 +836,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   mutex_bytes m{*mutexes()[rl::rand(unsigned(mutexes().size()))]};
   alignas(64) std::array<std::byte, room_for_target> bytes;
   checked::plain<std::uint32_t> tokens, to_post, users, flag;
-  checked::atomic<std::uint32_t> handed_over;
+  checked::atomic<std::uint32_t> handed_over, returned;
   std::array<unsigned, Threads> generation{};
   bool forks_twice = false, locked_for_good = false;
   std::array<role, Threads> roles;
@@ -748,6 +849,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   unsigned arrivals = 0, signals_out = 0, chains = 0, requeues = 0;
   std::array<unsigned, Threads> arrived_after{}, selected_by{}, chain_of{}, timed_at_write{};
   std::array<const record*, Threads> woken_by{};
+  std::array<bool, Threads> hands_over{};
   bool has_from_parent = false;  // the thread that has forked owns the mutex since before the fork
   bool passed_by = false;        // the last unlock handed over while a thread with a deadline waited
   unsigned in_a_row = 0;
