@@ -60,7 +60,7 @@ mutants: build
 rest: mutants demo-build
 	@cmake --build $(BUILD) -j $(JOBS) --target contest_power stat_dump_record
 
-check: mutants ## test| relaxed-memory checker: locks, mutants (16 minutes)
+check: mutants ## test| relaxed-memory checker: locks, mutants (20 minutes)
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --mutants --executions 40000 --jobs $(JOBS)
 

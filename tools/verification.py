@@ -230,10 +230,10 @@ def order_table(results):
 
 # ---- mutants that the scenarios' authors had not seen ------------------------------------------------------------------
 
-def unseen():
-    """By name, the category."""
+def unseen(which="yes"):
+    """By name, the category. `which`: the first set, or `second`."""
     facts = {patch.stem: mutants.Mutant(patch).facts for patch in sorted((TREE / mutants.PATCHES).glob("*.patch"))}
-    return {name: f["Category"] for name, f in facts.items() if f.get("Unseen") == "yes"}
+    return {name: f["Category"] for name, f in facts.items() if f.get("Unseen") == which}
 
 
 def merge_unseen(label, *files):
@@ -241,11 +241,12 @@ def merge_unseen(label, *files):
     runs = json.loads(UNSEEN.read_text()) if UNSEEN.is_file() else {}
     all_said = [json.loads(Path(file).read_text()) for file in files]
     found = {m["name"]: m["caught"] for said in all_said for m in said["mutants"]}
-    if missing := [name for name in unseen() if name not in found]:
+    wanted = unseen("second" if label.startswith("second") else "yes")
+    if missing := [name for name in wanted if name not in found]:
         die(f"the files have no result of {', '.join(missing)}")
     runs[label] = {"date": all_said[0]["date"][:10], "executions": all_said[0]["executions"],
-                   "caught": sorted(name for name in unseen() if found[name]),
-                   "escaped": sorted(name for name in unseen() if not found[name])}
+                   "caught": sorted(name for name in wanted if found[name]),
+                   "escaped": sorted(name for name in wanted if not found[name])}
     lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(runs.items())]
     UNSEEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -2,6 +2,7 @@
 // preload/), as a lock by itself. lock() has a deadline or none, at random; after a time-out it locks without one.
 #pragma once
 
+#include "check/explore.hpp"
 #include "usher/core/timed_waiters.hpp"
 #include "usher/locks/tas.hpp"
 #include "usher/locks/ticket.hpp"
@@ -48,6 +49,9 @@ class with_deadlines {
   }
 
   void unlock() {
+    constexpr std::uint32_t count = 0x1fff;  // timed_waiters.hpp
+    if ((timed_waiters_.newest() & count) > P::count_limit(count))
+      ::usher::check::fail("more threads with a deadline are counted than the count has room for");
     if (!timed_waiters::clear_tag_and_check(tag_, timed_waiters_)) return lock_.unlock();
     timed_waiters::unlock(lock_, timed_waiters_, &tag_);
   }
