@@ -86,11 +86,11 @@ class Tree:
         return [path for path in paths if path in self.text]
 
     def declares(self, type_name):
-        """The headers that define the class or alias."""
+        """The headers that define the class or alias. Those of all locks are named in lock_names.hpp, too, for an error message."""
         name = re.escape(type_name.split("::")[-1])
         pattern = re.compile(rf"^(?:template\s*<.*>\s*)?(?:(?:class|struct)\s+(?:alignas\([^)]*\)\s+)?{name}\b(?!\s*[;<])"
                              rf"|using\s+{name}\s*=)", re.M)
-        return [path for path, text in self.text.items() if pattern.search(text)]
+        return [path for path, text in self.text.items() if pattern.search(text) and Path(path).name != "lock_names.hpp"]
 
     def between(self, top, changed):
         """`top`, the `changed` headers, and all headers on the include paths between them, each behind those that it includes. These
