@@ -18,6 +18,7 @@ sys.path.insert(0, str(HERE.parents[1] / "tools"))
 import catalog  # noqa: E402
 
 UNITS = {"host": HERE / "consumer/host.cpp", "plugin": HERE / "consumer/plugin.cpp", "second": HERE / "linking/second.cpp"}
+EXAMPLES = HERE.parents[1] / "examples"
 EXPORT = "-Wl,--export-dynamic-symbol=usher_process_state_v1"
 
 failures = []
@@ -56,6 +57,7 @@ class Toolchain:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--include", type=Path, required=True)
+    parser.add_argument("--locks", type=Path, help="libusher_locks.a; without it no program in C is built")
     parser.add_argument("--gxx", default="g++")
     parser.add_argument("--clangxx", default="clang++-16")
     options = parser.parse_args()
@@ -97,6 +99,8 @@ def test(options, folder):
     else:
         print(f"skipped, with all that needs it: no {options.clangxx} with ld.lld (Debian: clang-16, lld-16)")
 
+    for toolchain in toolchains:
+        examples(toolchain, options, folder)
     hosts, plugins = [], []
     for toolchain in toolchains:
         for first, second in itertools.product(toolchain.kinds, repeat=2):
@@ -149,6 +153,22 @@ def names_of_its_own(options, folder):
                     "-S", "-o", "/dev/null", HERE / "linking/names.cpp"], 120)  # not -fsyntax-only: g++ would instantiate nothing
         done.stderr = "".join(done.stderr.splitlines(keepends=True)[:60])
         check(f"{Path(cxx).name} -Wshadow, in a program with {len(names)} names of its own", done.returncode == 0, done)
+
+
+def examples(toolchain, options, folder):
+    """Each program of examples/, built with link-time optimisation from the headers, and in C with the static library; run once."""
+    for kind in ("-flto",) if toolchain.name() == options.gxx else ("-flto=full", "-flto=thin"):
+        for source in sorted(EXAMPLES.glob("*.c*")):
+            in_c, program = source.suffix == ".c", folder / f"example-{source.stem}-{toolchain.name()}{kind}"
+            if in_c and options.locks is None:
+                continue
+            done = run([toolchain.cxx, *toolchain.link_flags, kind, "-O2", "-pthread", f"-I{options.include}",
+                        *(["-x", "c", source, "-x", "none", options.locks] if in_c else ["-std=c++20", source, EXPORT]),
+                        *(["-rdynamic"] if kind != "-flto" else []), "-o", program], 120)
+            what = f"examples/{source.name} by {toolchain.name()} {kind}"
+            if check(f"{what}: links", done.returncode == 0 and done.stderr == "", done):
+                done = run([program], 30)
+                check(f"{what}: runs", done.returncode == 0 and done.stderr == "", done)
 
 
 def own_states(toolchains, kinds, folder, compiled):
