@@ -10,12 +10,12 @@ template <template <class, class> class Lock>
 void use_lock() {
   static usher::mutex<Lock> plain_mutex;
   static usher::timed_mutex<Lock> timed_mutex_;
-  static usher::condition_variable condition;
+  static usher::condition_variable condition_;
   std::unique_lock first_guard(plain_mutex);
-  condition.wait_for(first_guard, std::chrono::seconds(1), [] { return true; });
+  condition_.wait_for(first_guard, std::chrono::seconds(1), [] { return true; });
   std::unique_lock second_guard(timed_mutex_, std::chrono::seconds(1));
-  condition.wait(second_guard);
-  condition.wait(timed_mutex_, [] { return true; });
+  condition_.wait(second_guard);
+  condition_.wait(timed_mutex_, [] { return true; });
 }
 
 #include <generated/locks.hpp>
