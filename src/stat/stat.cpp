@@ -368,9 +368,10 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
   if (calls.all() >= few || any_waiting) return "";
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
   if (embeds_unseen_locks())
-    return fmt::format("{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
-                       "compile it with -DUSHER_RECORD",
-                       of_process ? fmt::format("process {}", pid_) : command_[0], times);
+    return fmt::format(
+        "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
+        "compile it with -DUSHER_RECORD",
+        of_process ? fmt::format("process {}", pid_) : command_[0], times);
   if (of_process || options_.duration > 0)
     return fmt::format(
         "hardly any use of pthread locks, condition variables and semaphores in {:.1f} s ({}): no lock could have "
@@ -422,7 +423,8 @@ int recording::write_report(int status) {
         "the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks. Compile it "
         "with -DUSHER_RECORD");
   if (std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.embedded; }))
-    r.remarks.push_back("embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");
+    r.remarks.push_back(
+        "embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");
   stat::judge(r);
 
   const std::string text = nothing.empty() ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <ctime>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -365,7 +365,7 @@ TEST(semaphores, have_a_largest_value) {
 }
 
 TEST(semaphores, many_credits_are_released_in_one_step) {  // 2³¹ steps take more than 10 s
-  const std::clock_t before = std::clock();  // CPU time
+  const std::clock_t before = std::clock();                // CPU time
   semaphore s;
   s.release(3);
   for (int i = 0; i < 3; i++) EXPECT_TRUE(s.try_acquire());
