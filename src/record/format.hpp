@@ -174,7 +174,7 @@ enum object_flags : std::uint32_t {
   /// which the most held one was held.
   is_sum = 4,
   any_wait_hidden = 8,  ///< locked again inside the C library's pthread_cond_wait, so some waits were not seen
-  embedded = 16,  ///< no object of pthread's, but a lock of Usher's that the program embeds
+  embedded = 16,        ///< no object of pthread's, but a lock of Usher's that the program embeds
 };
 
 struct alignas(128) object {

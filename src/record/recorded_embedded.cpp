@@ -102,8 +102,7 @@ bool wait(const void* condition, const void* mutex, operation wait, void* contex
 
 void notify(const void* condition, bool all) {
   const std::uint64_t caller = USHER_CALLER;
-  if (find_embedded(condition, record::kind::condition, caller).entry != nullptr)
-    record_signal(condition, all, caller);
+  if (find_embedded(condition, record::kind::condition, caller).entry != nullptr) record_signal(condition, all, caller);
 }
 
 // ---- semaphores --------------------------------------------------------------------------------------------

@@ -270,7 +270,8 @@ int recorded_mutex_destroy(pthread_mutex_t* m) {
 
 bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
                     std::uint64_t caller) {
-  auto* const address = static_cast<pthread_mutex_t*>(const_cast<void*>(mutex));  // by which it is known; never accessed
+  auto* const address =
+      static_cast<pthread_mutex_t*>(const_cast<void*>(mutex));  // by which it is known; never accessed
   return wait_for(
              me, o, address, [&lock] { return lock() ? 0 : ETIMEDOUT; }, caller) == 0;
 }

@@ -149,7 +149,9 @@ class recorded_timed_mutex : public recorded_mutex<Mutex> {
       Mutex& mutex;
       const std::chrono::time_point<Clock, Duration>& deadline;
       static bool try_lock(void* t) { return static_cast<timed*>(t)->mutex.try_lock(); }
-      static bool lock(void* t) { return static_cast<timed*>(t)->mutex.try_lock_until(static_cast<timed*>(t)->deadline); }
+      static bool lock(void* t) {
+        return static_cast<timed*>(t)->mutex.try_lock_until(static_cast<timed*>(t)->deadline);
+      }
     } t{this->mutex_, deadline};
     return r->lock(this, timed::try_lock, timed::lock, &t);
   }
@@ -278,7 +280,7 @@ class recorded_semaphore : public Semaphore, public recorded_object<recorded_kin
 #else
 #define USHER_RECORD_WEAK
 #endif
-extern "C" [[gnu::used, gnu::visibility("hidden") USHER_RECORD_WEAK]] inline void usher_record_v1_note() {
+extern "C"[[ gnu::used, gnu::visibility("hidden") USHER_RECORD_WEAK ]] inline void usher_record_v1_note() {
   __asm__ volatile(
       ".pushsection .note.usher,\"aG\",%note,usher_record_v1_note,comdat\n"
       ".balign 4\n"
