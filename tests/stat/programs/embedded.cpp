@@ -28,7 +28,7 @@ usher::timed_mutex<usher::mcs> timed;
 usher::timed_mutex<> handed;
 usher::condition_variable turn;
 usher::semaphore credits;
-usher_mutex_t of_c = USHER_MUTEX_INITIALIZER;
+usher_mutex_t of_c = USHER_MUTEX_INITIALIZER, handed_of_c = USHER_MUTEX_INITIALIZER;
 usher_cond_t turn_of_c = USHER_COND_INITIALIZER;
 usher_sem_t credits_of_c = USHER_SEM_INITIALIZER;
 
@@ -142,15 +142,15 @@ void c_functions() {
     static int turns = 0;
     while_waiting(
         [i] {
-          usher_mutex_lock(&of_c);
-          while (turns <= i) usher_cond_wait(&turn_of_c, &of_c);
-          usher_mutex_unlock(&of_c);
+          usher_mutex_lock(&handed_of_c);
+          while (turns <= i) usher_cond_wait(&turn_of_c, &handed_of_c);
+          usher_mutex_unlock(&handed_of_c);
         },
         [] {
-          usher_mutex_lock(&of_c);
+          usher_mutex_lock(&handed_of_c);
           turns++;
           usher_cond_signal(&turn_of_c);
-          usher_mutex_unlock(&of_c);
+          usher_mutex_unlock(&handed_of_c);
         });
   }
   for (int i = 0; i < 10; i++) {
