@@ -37,7 +37,9 @@ class Point:
     pattern: str = ""           # or of its text
     lower: bool = False         # less is better
     work: bool = True           # the figure is operations a second (or seconds for a fixed amount)
-    neighbours: float = 0       # busy processes beside it, as a part of the CPUs
+    neighbours: float = 0       # busy threads of a process beside it, as a part of the CPUs
+    same_group: bool = False    # the scheduler weighs them against its threads one by one, not group against group
+    niced: int = 0              # their nice value
     quota: float = 0            # CPU time that it may have, as a part of the CPUs
     case: object = None         # a real program
     threads: int = 0            # of it
@@ -78,12 +80,20 @@ def jemalloc_facts(text):
     return {"owner_changes": total["num_owner_switch"] / total["num_ops"], "lock_operations": total["num_ops"]}
 
 
-def case(name, threads, reason, **more):
-    return Point(f"{name}-{threads}", "programs", reason, program=name,
+def case(name, threads, reason, ending="", **more):
+    return Point(f"{name}-{threads}{ending}", "programs", reason, program=name,
                  case=CASES[name], threads=threads, seconds=1, lower=CASES[name].lower, **more)
 
 
 US = 1000
+
+
+def beside(name, threads, reason, **more):
+    """Holders that give their CPU away where others take it: as many busy threads as CPUs, and twice as many; niced, too."""
+    return [bench(f"{name}-beside-{part}x{'-niced' if niced else ''}", threads, f"{reason}; {part} busy threads a CPU beside it"
+                  f"{', at nice 10' if niced else ''}", group="crowd", neighbours=part, same_group=True, niced=niced, **more)
+            for part in (1, 2) for niced in (0, 10)]
+
 
 POINTS = [
     # What most mutexes of most programs do.
@@ -145,6 +155,9 @@ POINTS = [
     bench("neighbour-1u-2", 2, "a busy process beside two threads: holders lose their CPU", section=US, outside=US, group="crowd",
           neighbours=0.5),
     bench("neighbour-200-8", 8, "the same with more threads and shorter sections", section=200, outside=200, group="crowd", neighbours=0.5),
+    *beside("yield", 8, "the holder yields to strangers", extra=("--yields", "1")),
+    *beside("sleep", 4, "the holder sleeps, and has to get its CPU back", section=200, outside=20 * US, extra=("--sleep-every", "1")),
+    *beside("pages", 4, "the holder faults a page in each section", section=200, outside=US, extra=("--pages", "1")),
     bench("quota-1u-8", 8, "a container with half of the CPUs: polling is paid from the quota", section=US, outside=US, group="crowd",
           quota=0.5, seconds=1),
     bench("quota-5u-2", 2, "the same, two threads and longer sections", section=5 * US, outside=5 * US, group="crowd", quota=0.5,
@@ -170,6 +183,7 @@ POINTS = [
     case("sysbench-threads", 2, "the holder yields; two threads"),
     case("sysbench-threads", 8, "the same: a loss until now", two_libraries=True),
     case("sysbench-threads", 32, "the same, a crowd"),
+    case("sysbench-threads", 8, "the same, a busy thread a CPU beside it", "-beside-1x", neighbours=1, same_group=True),
     case("sysbench-mutex", 8, "a short section, seldom contended"),
     case("python", 2, "semaphores and a condition variable: level"),
     case("python", 8, "the same: a gain that must stay", two_libraries=True),

@@ -141,7 +141,7 @@ class Place:
         env["USHER_LOCK"] = candidate
         return env
 
-    def start(self, words, env, cwd, preexec=()):
+    def start(self, words, env, cwd, preexec=(), own_session=True):
         program = self.find(words[0])
         if not program:
             raise Failed(f"there is no {words[0]}")
@@ -152,7 +152,7 @@ class Place:
             self.enter()
 
         needed = self.root or preexec
-        return Process([program] + words[1:], env, str(cwd), before_exec if needed else None)
+        return Process([program] + words[1:], env, str(cwd), before_exec if needed else None, own_session)
 
     def run(self, words, env, cwd, limit):
         return finish(self.start(words, env, cwd), limit)
@@ -310,6 +310,12 @@ def served(place, case, values, folder, process, limit):
     return load.stdout, outcome
 
 
+def start_neighbour(place, point):
+    threads = max(1, round(point.neighbours * (os.cpu_count() or 1)))
+    return place.start(["arena", "--what", "busy", "--threads", str(threads)], place.environment(BASE), place.scratch,
+                       (lambda: os.nice(point.niced),) if point.niced else (), not point.same_group)
+
+
 def run_once(place, point, candidate, seconds, step_ns, quota=None):
     """One run of one point: its figures, or why it failed."""
     length = duration(point, seconds)
@@ -327,9 +333,9 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
                 if not done.ok:
                     raise Failed(f"`{point.case.before}`: {done.trouble()}")
         if point.neighbours:
-            threads = max(1, round(point.neighbours * (os.cpu_count() or 1)))
-            neighbour = place.start(["arena", "--what", "busy", "--threads", str(threads)], place.environment(BASE), place.scratch)
-        process = place.start(words, place.environment(candidate, extra), folder, quota.steps() if quota else ())
+            neighbour = start_neighbour(place, point)
+        process = place.start(words, place.environment(candidate, extra), folder, quota.steps() if quota else (),
+                              not point.same_group)
         if point.case and point.case.until:
             text, outcome = served(place, point.case, values, folder, process, limit)
         else:
@@ -337,6 +343,12 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
             text = outcome.stdout
             if not outcome.ok:
                 raise Failed(outcome.trouble())
+        beside = {}
+        if neighbour:
+            ended, neighbour = neighbour.finish(0, backtrace=False), None
+            if not ended.timed_out:  # it is killed here, at the limit of 0 s
+                raise Failed(f"the busy neighbour did not stay: {ended.trouble()}")
+            beside["neighbour_cpu"] = ended.cpu_seconds
     except Failed as error:
         return {"failed": str(error)}
     finally:
@@ -345,7 +357,7 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
     value, document = figure(point, text)
     if value is None or value < 0 or (point.lower and value == 0):
         return {"failed": "its output says no figure"}
-    return told(point, value, document, outcome, length) | {"wall": round(time.monotonic() - began, 3),
+    return told(point, value, document, outcome, length) | beside | {"wall": round(time.monotonic() - began, 3),
                                                             "others": round(others.share(), 4)}
 
 

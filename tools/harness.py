@@ -114,15 +114,17 @@ def backtraces(pid):
 
 
 class Process:
-    """A program in a process group of its own, with its output in files, so that no full pipe ever stops it."""
+    """A program in a process group of its own, with its output in files, so that no full pipe ever stops it. With
+    `own_session`, Linux' scheduler has a group for it, too (autogroup): it shares the CPUs as a whole with what runs beside it."""
 
-    def __init__(self, command, env=None, cwd=None, preexec=None):
+    def __init__(self, command, env=None, cwd=None, preexec=None, own_session=True):
         self.command = [str(word) for word in command]
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.start = time.monotonic()
         self.popen = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
                                       env=clean_environment() if env is None else env, cwd=cwd,
-                                      start_new_session=True, preexec_fn=preexec)
+                                      start_new_session=own_session, process_group=None if own_session else 0,
+                                      preexec_fn=preexec)
         self.handle = os.pidfd_open(self.popen.pid)
 
     def ended_within(self, seconds):

@@ -52,6 +52,18 @@ class Arena(unittest.TestCase):
         self.assertIn("`cond-turns`", page.read_text())
         self.assertTrue((self.folder / "heat-loiter.svg").is_file())
 
+    def test_a_neighbour_takes_cpu_time(self):
+        for point in ("neighbour-1u-2", "yield-beside-1x", "yield-beside-1x-niced"):
+            self.out.unlink(missing_ok=True)
+            status, said, errors = arena("run", "--build", BUILD, "--points", f"^{point}$", "--seconds", "0.3", "--rounds", "1", "--locks", "futex",
+                                         "--others", "1", "--out", self.out)
+            self.assertEqual(status, 0, errors + said)
+            runs = [entry for entry in lines(self.out) if "point" in entry]
+            self.assertEqual(len(runs), 3)
+            for one in runs:
+                self.assertNotIn("failed", one)
+                self.assertGreater(one["neighbour_cpu"], 0.05, one)
+
     def test_a_packed_folder(self):
         packed = self.folder / "packed"
         status, _, errors = arena("pack", packed, "--build", BUILD)
