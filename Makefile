@@ -103,14 +103,14 @@ fuzz: deps
 measure: build ## measure| uncontended cost, instructions, thread sweep (long)
 	@tools/deps.sh peers
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/measure_cost.py --build $(BUILD)
+	@python3 -m lab.costs.measure_cost --build $(BUILD)
 	@python3 tools/count_instructions.py --build $(BUILD)
 	@$(BUILD)/apps/embedded_cost
 	@$(BUILD)/bin/usher bench mutexbench --set shared=1 --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1 --details
 
 # ONLY=faults: only waits that are too long (6 minutes).
 measure-waits: build ## measure| condition variables, semaphores (over an hour)
-	@python3 tools/measure_waits.py --build $(BUILD) --out docs/measurements --before results/faults-before.json $(if $(ONLY),--only $(ONLY))
+	@python3 -m lab.costs.measure_waits --build $(BUILD) --out lab/pages --before lab/results/faults-before.json $(if $(ONLY),--only $(ONLY))
 
 bench-sim: build ## measure| CPU time of the simulator, against limits (a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)
@@ -119,31 +119,31 @@ bench-sim: build ## measure| CPU time of the simulator, against limits (a minute
 arena: build ## measure| locks against the C library, paired rounds (an hour)
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/arena.py run --build $(BUILD) --locks $(or $(LOCKS),steady) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
-	  status=$$?; python3 tools/arena.py report && exit $$status
+	@python3 -m lab.arena run --build $(BUILD) --locks $(or $(LOCKS),steady) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
+	  status=$$?; python3 -m lab.arena report && exit $$status
 
 arena-sim: build ## measure| the default lock on simulated machines (2 hours)
-	tools/arena_sim.py --build $(BUILD) $(if $(LOCKS),--default $(LOCKS)) $(if $(MINUTES),--minutes $(MINUTES),--write-doc)
+	python3 -m lab.arena.simulated --build $(BUILD) $(if $(LOCKS),--default $(LOCKS)) $(if $(MINUTES),--minutes $(MINUTES),--write-doc)
 
 # ---- pages: each target measures, then writes a page of docs/ ---------------------------------------------------------------------
 
 simulated-claims: build ## pages| claims of the papers, simulated (20 minutes)
-	tools/simulated_claims.py --build $(BUILD) --write-doc --charts
+	python3 -m lab.claims.simulated --build $(BUILD) --write-doc --charts
 
 held-out: build ## pages| published numbers, not calibrated on (5 minutes)
-	tools/held_out.py --build $(BUILD) --write-doc
+	python3 -m lab.claims.held_out --build $(BUILD) --write-doc
 
 # Resumes an interrupted run.
 try-cases: build ## pages| usher try on real programs (over half an hour)
 	@tools/deps.sh try
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/try_cases.py --build $(BUILD); status=$$?; python3 tools/try_cases.py --write-doc && exit $$status
+	@python3 -m lab.cases.try_cases --build $(BUILD); status=$$?; python3 -m lab.cases.try_cases --write-doc && exit $$status
 
 stat-cases: build ## pages| usher stat on real programs, its cost (15 minutes)
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
-	@python3 tools/stat_cases.py --build $(BUILD) && python3 tools/stat_cases.py --build $(BUILD) --cost && \
-	  python3 tools/stat_cases.py --build $(BUILD) --pairs && python3 tools/stat_cases.py --write-doc
+	@python3 -m lab.cases.stat_cases --build $(BUILD) && python3 -m lab.cases.stat_cases --build $(BUILD) --cost && \
+	  python3 -m lab.cases.stat_cases --build $(BUILD) --pairs && python3 -m lab.cases.stat_cases --write-doc
 
 # ---- develop ---------------------------------------------------------------------------------------------------------------------
 

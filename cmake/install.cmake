@@ -18,13 +18,19 @@ if(USHER_BUILD_LIBRARIES)
   install(FILES ${PROJECT_BINARY_DIR}/usher.pc ${PROJECT_BINARY_DIR}/usher-locks.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
-# What there is to read, with pictures, and the links between the pages as they are in the tree; examples/ is a project of its own, which
-# finds the installed Usher. (The manual page is installed with the command.) By their real paths: tools/deb.sh makes a tree of links.
-foreach(name README.md CHANGELOG.md CONTRIBUTING.md LICENSE docs results examples)
+# The pages, as cmake/installed_pages.cmake makes them. (The manual page is installed with the command.) examples/ is a project of its
+# own, which finds the installed Usher; by their real paths: tools/deb.sh makes a tree of links.
+set(pages ${PROJECT_BINARY_DIR}/pages)
+file(GLOB sources CONFIGURE_DEPENDS README.md CHANGELOG.md docs/*.md docs/schema/*)
+add_custom_command(OUTPUT ${pages}.made
+  COMMAND ${CMAKE_COMMAND} -D FROM=${PROJECT_SOURCE_DIR} -D TO=${pages} -D DOCS=${CMAKE_INSTALL_FULL_DOCDIR}
+          -D HEADERS=${CMAKE_INSTALL_FULL_INCLUDEDIR} -P ${PROJECT_SOURCE_DIR}/cmake/installed_pages.cmake
+  COMMAND ${CMAKE_COMMAND} -E touch ${pages}.made
+  DEPENDS ${sources} cmake/installed_pages.cmake VERBATIM)
+add_custom_target(usher_pages ALL DEPENDS ${pages}.made)
+install(DIRECTORY ${pages}/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+foreach(name LICENSE examples)
   file(REAL_PATH ${name} ${name}_path)
 endforeach()
-install(FILES ${README.md_path} ${CHANGELOG.md_path} ${CONTRIBUTING.md_path} ${LICENSE_path} DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY ${docs_path} DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.1" EXCLUDE)
-install(DIRECTORY ${results_path} DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*.svg" PATTERN "*.png" PATTERN "stat" EXCLUDE)
+install(FILES ${LICENSE_path} DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${examples_path} DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "__pycache__" EXCLUDE)

@@ -177,7 +177,7 @@ def main():
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--locks", help="comma-separated (all plain names)")
     parser.add_argument("--kinds", default=",".join(RECORDED),
-                        help=f"mutex kinds, as tools/measure_cost.py names them ({','.join(RECORDED)})")
+                        help=f"mutex kinds, as lab/costs/measure_cost.py names them ({','.join(RECORDED)})")
     parser.add_argument("--record", default=RECORD, type=Path, metavar="FILE", help="tests/cost/expected.json")
     parser.add_argument("--update", action="store_true", help="record what is measured now")
     options = parser.parse_args()
@@ -185,7 +185,7 @@ def main():
         if not shutil.which(tool):
             die(f"{tool} is not installed")
     build = Build(options.build)
-    build.need(build.library, build.program("pair_cost") or build.apps / "pair_cost")
+    build.need(build.library, build.program("pair_cost") or build.programs / "pair_cost")
     known = plain_locks()
     locks = options.locks.split(",") if options.locks else known
     for lock in locks:

@@ -3,9 +3,9 @@
 set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make demo" >&2; exit 1; }
-[ -x "$build/apps/sqlite_shared" ] || { echo "demo: sqlite_shared was not built: install libsqlite3-dev and run make demo again" >&2; exit 1; }
-apps=$(dirname "$0")/../apps
-[ "$apps" != tools/../apps ] || apps=apps
+[ -x "$build/lab/programs/sqlite_shared" ] || { echo "demo: sqlite_shared was not built: install libsqlite3-dev and run make demo again" >&2; exit 1; }
+programs=$(dirname "$0")/../lab/programs
+[ "$programs" != tools/../lab/programs ] || programs=lab/programs
 PATH=/usr/bin:$PATH # Debian's programs before others of their names
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
@@ -26,12 +26,12 @@ trial() {
 }
 
 trial "1. Python: eight threads share a queue (jobs a second). Expected: a gain." \
-    --locks steady,futex --metric 'throughput: ([0-9]+)' -- python3 "$apps/job_queue.py" 8 1
+    --locks steady,futex --metric 'throughput: ([0-9]+)' -- python3 "$programs/job_queue.py" 8 1
 numbers=$build/numbers
 seq 1 6000000 > "$numbers"
 trial "2. xz compresses a file with two threads (seconds). Expected: no lock helps." \
     --locks steady,futex -- xz -T2 -1 --block-size=1MiB --stdout "$numbers"
 trial "3. SQLite: eight threads on one connection (operations a second). Expected: a lock that serves in order of arrival loses." \
-    --locks steady,twa --metric 'throughput: ([0-9.]+)' -- "$build/apps/sqlite_shared" --threads 8 --seconds 1 --check
+    --locks steady,twa --metric 'throughput: ([0-9.]+)' -- "$build/lab/programs/sqlite_shared" --threads 8 --seconds 1 --check
 echo "Next: your own program: $build/bin/usher try -- CMD"
 exit $status

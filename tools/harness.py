@@ -21,9 +21,26 @@ import catalog
 TREE = Path(__file__).resolve().parent.parent
 
 
+def script():
+    """The name of the script that runs."""
+    file = Path(sys.argv[0])
+    return file.parent.name if file.stem == "__main__" else file.stem
+
+
+def call():
+    """How the script that runs is called from the tree's root."""
+    file = Path(sys.argv[0]).resolve()
+    if not file.is_relative_to(TREE):
+        return file.name
+    inside = file.relative_to(TREE)
+    if inside.parts[0] != "lab":
+        return str(inside)
+    return "python3 -m " + ".".join(inside.with_suffix("").parts).removesuffix(".__main__")
+
+
 def die(message, status=2):
     """Prints one line and ends the program."""
-    print(f"{Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
+    print(f"{script()}: {message}", file=sys.stderr)
     sys.exit(status)
 
 
@@ -34,11 +51,11 @@ class Build:
         self.folder = Path(folder).resolve()
         self.usher = self.folder / "bin" / "usher"
         self.library = self.folder / "lib" / "libusher.so"
-        self.apps = self.folder / "apps"
+        self.programs = self.folder / "lab" / "programs"
 
     def program(self, name):
         """A workload program, or None where its libraries were missing at build time."""
-        for folder in (self.apps, self.folder / "bin"):
+        for folder in (self.programs, self.folder / "bin"):
             if (folder / name).is_file():
                 return str(folder / name)
         return None
@@ -186,9 +203,9 @@ def first_line(command):
 
 
 def commit():
-    """Of the measured code: changes in docs/ and results/ do not count."""
+    """Of the measured code: changes of pages and results do not count."""
     name = first_line(["git", "describe", "--always", "--abbrev=12"])
-    status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!results"], capture_output=True,
+    status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!lab/results", ":!lab/pages"], capture_output=True,
                             timeout=20, cwd=TREE)
     return name if status.returncode == 0 and not status.stdout else name + "-dirty"
 
@@ -244,7 +261,7 @@ class OthersShare:
 
 def provenance(build, others):
     return {"date": today(), "machine": machine(), "compiler": compiler(build), "commit": commit(),
-            "command": " ".join([Path(sys.argv[0]).name] + sys.argv[1:]), "others_cpu_share": round(others.share(), 4)}
+            "command": " ".join([call(), *sys.argv[1:]]), "others_cpu_share": round(others.share(), 4)}
 
 
 def provenance_line(p):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checker's mutants: headers with one mistake each, as patches in src/check/mutants/ (README.md there describes a patch).
+"""The checker's mutants: headers with one mistake each, as patches in tests/mutants/ (README.md there describes a patch).
 
   tools/mutants.py check [NAME...]       every patch applies: its text occurs exactly once, line numbers may be off
   tools/mutants.py refresh [NAME...]     rewrites patches, after the code that they change has moved or was laid out differently
@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PATCHES = Path("src/check/mutants")
+PATCHES = Path("tests/mutants")
 TEMPLATES = {"lock": "lock.cpp.in", "queue": "target.cpp.in", "condition": "target.cpp.in", "semaphore": "target.cpp.in"}
 # The folders whose headers may be changed, and their spelling in an #include.
 ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}

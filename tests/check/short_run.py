@@ -2,7 +2,7 @@
 """`make check-short`: every lock, waiting list, condition variable and semaphore under the checker, and every mutant, with few
 executions.
 
-A mutant must be caught here if results/verification.json, which `make check` has been merged into, says that a tenth of these
+A mutant must be caught here if tests/check/verification.json, which `make check` has been merged into, says that a tenth of these
 executions of one scenario sufficed, or says nothing of it. The others may escape. The executions are the same in each run; a changed
 header changes them, and the factor of ten leaves an escape by chance a probability below one in 20,000 (e^-10).
 
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parent.parent.parent
-RESULTS = TREE / "results" / "verification.json"
+RESULTS = TREE / "tests" / "check" / "verification.json"
 LIMIT = 1800  # seconds, of one run of the checker
 
 

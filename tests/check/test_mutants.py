@@ -116,13 +116,13 @@ class Small:
         files = {"include/usher/core/part.hpp": part, "include/usher/locks/queue_lock.hpp": queue,
                  "include/usher/locks/stranger.hpp": UNRELATED} | (further or {})
         files |= {f"src/check/{name}": (TREE / "src" / "check" / name).read_text() for name in ("lock.cpp.in", "target.cpp.in")}
-        files |= {f"src/check/mutants/{name}.patch": text for name, text in patches.items()}
+        files |= {f"tests/mutants/{name}.patch": text for name, text in patches.items()}
         for path, text in files.items():
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(text)
 
     def patch(self, name):
-        return (self.folder / f"src/check/mutants/{name}.patch").read_text()
+        return (self.folder / f"tests/mutants/{name}.patch").read_text()
 
 
 def refused(what, patch, *words, name="a-mutant", **headers):
@@ -159,14 +159,14 @@ def not_mended(what, patch, **headers):
 
 
 def the_trees_own():
-    number = len(list((TREE / "src" / "check" / "mutants").glob("*.patch")))
+    number = len(list((TREE / "tests" / "mutants").glob("*.patch")))
     done = subprocess.run([sys.executable, TOOL, "check"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     say(number > 0 and done.returncode == 0 and done.stdout == f"{number} mutants apply, each once\n",
         f"all {number} mutants of the tree apply", done.stderr)
 
 
 def not_parsed(folder):
-    """The errors that the compiler finds in the headers below src/check/mutants of the folder, without an instance of any template:
+    """The errors that the compiler finds in the headers below tests/mutants of the folder, without an instance of any template:
     names that do not depend on a parameter are looked up, in less than a hundredth of the time that `make mutants` takes."""
     made = sorted((Path(folder) / mutants.PATCHES).glob("*.hpp"))
     need_relacy = [header for header in made if '#include "check/' in header.read_text()]
@@ -224,14 +224,14 @@ def what_is_made():
             os.utime(file, (1, 1))
         (to / "of_somebody_else.hpp").write_text("// kept\n")
         (tree.folder / "include/usher/locks/queue_lock.hpp").write_text(QUEUE + "// more\n")
-        (tree.folder / "src/check/mutants/b+.patch").unlink()
+        (tree.folder / "tests/mutants/b+.patch").unlink()
         done = tool("apply", "--to", to, tree=folder)
         say(done.returncode == 0 and (to / "a_mutant.hpp").stat().st_mtime > 1 and (to / "a_mutant.cpp").stat().st_mtime == 1
             and sorted(os.listdir(to)) == ["a_mutant.cpp", "a_mutant.hpp", "of_somebody_else.hpp"],
             "made again is what differs, and what is left of others goes", f"{done.stderr!r} {os.listdir(to)}")
 
         wrong = DIFF.replace("p.store(1, release)", "p.store(3, release)")
-        (tree.folder / "src/check/mutants/c.patch").write_text(HEADING + wrong)
+        (tree.folder / "tests/mutants/c.patch").write_text(HEADING + wrong)
         done = tool("apply", "--to", to, tree=folder)
         say(done.returncode == 1 and len(done.stderr.splitlines()) == 2 and "mutant c: " in done.stderr,
             "the build fails with its line", f"{done.stderr!r}")
@@ -329,14 +329,14 @@ def what_is_mended():
 
 
 def the_page():
-    """docs/verification.md has the tables that follow from results/verification.json and the patches."""
+    """docs/verification.md has the tables that follow from tests/check/verification.json and the patches."""
     page = (TREE / "docs" / "verification.md").read_text()
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, "verification.md")
         made.write_text(page)
         done = subprocess.run([sys.executable, TREE / "tools" / "verification.py", "--write-doc", "--doc", made], capture_output=True,
                               text=True, timeout=60)
-        say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tools/verification.py --write-doc makes it",
+        say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tests/check/verification.py --write-doc makes it",
             done.stderr or "run it")
 
 

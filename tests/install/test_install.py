@@ -6,6 +6,7 @@ plugins that all embed locks, built by every pair of the compilers at hand."""
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,8 +53,7 @@ def everything_in_place(prefix, libdir):
     files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher_locks.a", f"{libdir}/pkgconfig/usher.pc",
              f"{libdir}/libusher-locks.so", f"{libdir}/libusher-locks.so.0", f"{libdir}/pkgconfig/usher-locks.pc",
              "share/man/man1/usher.1", "include/usher/version.h",
-             *(f"share/doc/usher/{page}" for page in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "docs/locks.md",
-                                                      "docs/measurements/README.md", "examples/accounts.c")),
+             *(f"share/doc/usher/{page}" for page in ("README.md", "CHANGELOG.md", "LICENSE", "docs/locks.md", "examples/accounts.c")),
              "include/usher/usher.h", "include/usher/mutex.hpp", "include/usher/locks/twa.hpp",
              "share/usher/machines/x5-2.toml",
              f"{libdir}/cmake/usher/usher-config.cmake", f"{libdir}/cmake/usher/usher-config-version.cmake"]
@@ -63,6 +63,26 @@ def everything_in_place(prefix, libdir):
     for f in missing + strangers:
         failures.append(f)
         print(f"FAIL  {f}: {'missing' if f in missing else 'not a header'}")
+
+
+def links_resolve(prefix):
+    """Of the installed pages; and nothing of the laboratory is there."""
+    folder = prefix / "share/doc/usher"
+    links = 0
+    for page in folder.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+            if not re.match(r"[a-z]+:", target):
+                links += 1
+                if not (page.parent / target).exists():
+                    failures.append(f"{page.relative_to(folder)}: {target}")
+                    print(f"FAIL  {page.relative_to(folder)}: its link to {target} leads nowhere")
+    if links < 50:
+        failures.append("links")
+        print(f"FAIL  {links} links in the installed pages: were they found?")
+    for part in ("lab", "results", "docs/measurements"):
+        if (folder / part).exists():
+            failures.append(part)
+            print(f"FAIL  {part} is installed")
 
 
 def refused(what, done, *words):
@@ -200,6 +220,7 @@ def main():
         must([options.cmake, "--install", options.build, "--prefix", first], 60, env=env)
         first.rename(prefix)
         everything_in_place(prefix, options.libdir)
+        links_resolve(prefix)
 
         env["PKG_CONFIG_PATH"] = str(prefix / options.libdir / "pkgconfig")
         compile_flags = must(["pkg-config", "--cflags", "usher"], 10, env=env).split()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Which files may include which, by the text of the tree alone: each violation is one line, file -> file -> file. And that
+"""Which files may include which, by the text of the tree alone: each violation is one line, file -> file -> file. That nothing
+outside lab/ uses the laboratory. And that
 `make help` fits a terminal, and that the commands of all make targets are there."""
 
 import argparse
@@ -122,6 +123,26 @@ def violations(tree):
     return lines
 
 
+# The product and its tests do without the laboratory: they import nothing of lab/, include nothing, and read none of its results. What
+# may: the build and the Makefile, which build and run it; README, which shows a picture; the demo, which runs two of its programs.
+USES_LAB = re.compile(r"""^\s*(from|import)\s+lab\b | ^\s*\#\s*include.*\blab/ | ["']lab["'/] | \blab/results/""", re.MULTILINE | re.VERBOSE)
+MAY_USE_LAB = {"CMakeLists.txt", "Makefile", "README.md", "tools/demo.sh",
+               "tools/harness.py",                    # programs in the build folder; changed results are no changed code
+               "tests/unit/data/recorded_runs.txt",   # says where it is from
+               "tests/layers/test_layers.py", "tests/install/test_install.py"}
+
+
+def users_of_lab(tree, files):
+    for file in files:
+        if file.startswith(("lab/", "docs/")) or file in MAY_USE_LAB or not (Path(tree) / file).is_file():
+            continue
+        try:
+            if USES_LAB.search((Path(tree) / file).read_text()):
+                yield file
+        except UnicodeDecodeError:
+            continue
+
+
 class Layers(unittest.TestCase):
     def check(self, files, *expected):
         with tempfile.TemporaryDirectory(prefix="usher-layers-") as folder:
@@ -182,6 +203,20 @@ class Layers(unittest.TestCase):
                     "src/preload/mutex.cpp": '#include "usher/platform/native.hpp"\n',
                     "src/sim/engine.cpp": '#include "usher/core/part.hpp"\n#include "sim/generated.inc"\n'})
 
+    def test_users_of_the_laboratory_are_seen(self):
+        texts = {"tests/a.py": "from lab.arena import judge\n", "tools/b.py": 'OUT = TREE / "lab" / "results"\n',
+                 "src/c.cpp": '#include "lab/programs/team.hpp"\n', "src/d.cpp": "// collaborate with lab/pages\n",
+                 "tests/e.sh": "cat lab/results/waits.json\n", "lab/f.py": "import lab\n"}
+        with tempfile.TemporaryDirectory(prefix="usher-layers-") as folder:
+            for name, text in texts.items():
+                (Path(folder) / name).parent.mkdir(exist_ok=True)
+                (Path(folder) / name).write_text(text)
+            self.assertEqual(list(users_of_lab(folder, texts)), ["tests/a.py", "tools/b.py", "src/c.cpp", "tests/e.sh"])
+
+    def test_nothing_else_uses_the_laboratory(self):
+        files = subprocess.run(["git", "-C", str(TREE), "ls-files"], text=True, capture_output=True, timeout=20).stdout.splitlines()
+        self.assertEqual(list(users_of_lab(TREE, files)), [])
+
     def test_the_tree(self):
         found = violations(TREE)
         if found:
@@ -214,7 +249,7 @@ class Targets(unittest.TestCase):
         """All options of a script or of usher are in the help of its subcommand or its own."""
         names = {w.split("=")[0] for w in words if w.startswith("--")}
         subcommand = [w for w in words[:1] if not w.startswith("-")]
-        said = [subprocess.run([*command, *more, "--help"], text=True, capture_output=True, timeout=20).stdout
+        said = [subprocess.run([*command, *more, "--help"], text=True, capture_output=True, timeout=20, cwd=TREE).stdout
                 for more in ([], subcommand)]
         known = set(re.findall(r"--[a-z][\w-]*", " ".join(said)))
         self.assertLessEqual(names, known, f"{shlex.join(map(str, command))} {shlex.join(words)}")
@@ -227,7 +262,9 @@ class Targets(unittest.TestCase):
                 if tuple(words[at:]) in seen:
                     continue
                 seen.add(tuple(words[at:]))
-                if re.match(r"(tools|tests)/.*\.(py|sh)$", word):
+                if words[at - 1] == "-m" and word.startswith("lab."):
+                    self.options_are_known(words[at + 1:], [sys.executable, "-m", word])
+                elif re.match(r"(tools|tests)/.*\.(py|sh)$", word):
                     self.assertTrue((TREE / word).is_file(), f"{shlex.join(words)}: there is no {word}")
                     if word.endswith(".py"):
                         self.options_are_known(words[at + 1:], [sys.executable, TREE / word])

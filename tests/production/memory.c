@@ -1,4 +1,4 @@
-/* For tools/production_cost.py: locks and unlocks MUTEXES mutexes once, then has THREADS threads wait for one that is held. Says
+/* For lab/costs/production_cost.py: locks and unlocks MUTEXES mutexes once, then has THREADS threads wait for one that is held. Says
    "ready" when they sleep, and ends when its input does. */
 #include <pthread.h>
 #include <stdatomic.h>

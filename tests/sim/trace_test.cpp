@@ -152,7 +152,7 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
                    }));
 }
 
-// ---- TWA (extended) §2 and §2.1: row T26 of docs/claims.md
+// ---- TWA (extended) §2 and §2.1: row T26 of lab/pages/claims.md
 // -----------------------------------------------------------
 
 class twa_hand_over : public testing::Test {

@@ -1,5 +1,5 @@
 // The power of `usher try`: simulated trials of locks that are no better than the C library's, and of one that is. A JSON
-// object a line, for tools/try_power.py.
+// object a line, for lab/cases/try_power.py.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

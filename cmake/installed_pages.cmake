@@ -1,0 +1,16 @@
+# cmake -D FROM=TREE -D TO=FOLDER -D DOCS=DIR -D HEADERS=DIR -P installed_pages.cmake: the pages as they are installed. A link to a header
+# leads to the installed one (DOCS and HEADERS are where both will be); a link to what only the source has becomes its text.
+file(GLOB pages RELATIVE ${FROM} ${FROM}/README.md ${FROM}/CHANGELOG.md ${FROM}/docs/*.md ${FROM}/docs/schema/*)
+set(to_source "\\]\\((\\.\\./)*(lab|src|tests|tools|cmake|debian|CONTRIBUTING\\.md|Makefile|packages\\.txt)[^)]*\\)")
+file(REMOVE_RECURSE ${TO})
+foreach(page IN LISTS pages)
+  file(READ ${FROM}/${page} text)
+  if(page MATCHES "\\.md$")
+    string(REGEX REPLACE "!\\[[^]]*${to_source}" "" text "${text}")
+    string(REGEX REPLACE "\\[([^]]*)${to_source}" "\\1" text "${text}")
+    get_filename_component(folder "${DOCS}/${page}" DIRECTORY)
+    file(RELATIVE_PATH headers "${folder}" "${HEADERS}")
+    string(REGEX REPLACE "\\]\\((\\.\\./)*include/" "](${headers}/" text "${text}")
+  endif()
+  file(WRITE ${TO}/${page} "${text}")
+endforeach()

@@ -1,0 +1,277 @@
+"""The arena's page: the results, between the markers of lab/pages/arena.md; a heat map a lock, and README's picture."""
+
+import math
+import os
+import statistics
+from xml.sax.saxutils import escape
+
+from lab.arena import judge
+from lab.arena import picture as arena_picture
+import harness
+from lab.arena.judge import CAUSE, CONTROL, CPU_LIMIT, LOSS
+from lab.arena.points import GROUPS
+from harness import die
+
+MARKER = "arena: results"
+
+
+def interval_text(e, decimals=2):
+    if e is None:
+        return "–"
+    if e.low == 0:
+        return f"{e.value:.{decimals}f} (too few rounds)"
+    return f"{e.value:.{decimals}f} ({e.low:.{decimals}f}–{e.high:.{decimals}f})"
+
+
+def milliseconds(pair):
+    return " → ".join(f"{1e3 * v:.0f}" if v >= 0.01 else f"{1e3 * v:.2g}" for v in pair) if pair else "–"
+
+
+def short(pair, form="{:.2g}"):
+    return " → ".join(form.format(v) for v in pair) if pair else "–"
+
+
+class Judged:
+    """All comparisons of one place."""
+
+    def __init__(self, arena):
+        self.arena, self.points = arena, arena.points()
+        self.comparisons = {lock: {p.name: arena.compare(p.name, lock) for p in self.points} for lock in arena.locks + [CONTROL]}
+
+    def mean(self, lock, key, *groups):
+        return judge.mean_with_interval([self.arena.ratios(p.name, lock, key) for p in self.points if not groups or p.group in groups])
+
+    def with_verdict(self, lock, *words):
+        return [c for c in self.comparisons[lock].values() if c.verdict in words]
+
+    def costly(self, lock):
+        return [c for c in self.comparisons[lock].values() if c.cpu and c.cpu.low > CPU_LIMIT]
+
+
+# ---- text ---------------------------------------------------------------------------------------------------------------
+
+def place_line(arena):
+    sessions = list(arena.sessions.values())
+    last = sessions[-1]
+    m = last["machine"]
+    days = sorted({s["date"][:10] for s in sessions})
+    others = [r["others"] for rounds in arena.rounds.values() for round_ in rounds.values() for r in round_.values() if "others" in r]
+    quotas = sorted({r["quota_by"] for rounds in arena.rounds.values() for round_ in rounds.values() for r in round_.values() if "quota_by" in r})
+    commits = ", ".join(dict.fromkeys(s["commit"] for s in sessions))
+    packages = ", ".join(sorted({f"{name} {version}" for s in sessions for name, version in s["packages"].items()}))
+    text = (f"{m['cpu']}, {m['cpus']} CPUs, {m['kernel']}, {last['libc']}; {last['compiler']}; commit {commits}; "
+            f"{days[0]}{' to ' + days[-1] if len(days) > 1 else ''}; `{last['command']}`; a step of work {last['step_ns']:.2f} ns")
+    if others:
+        text += (f"; other programs took {100 * statistics.median(others):.1f} % of the CPU time in the median run; rounds with more than "
+                 f"{100 * arena.most_others:.0f} % do not count")
+    if quotas:
+        text += f"; quotas by {', '.join(quotas)}"
+    return text + "." + (f" {packages}." if packages else "")
+
+
+def time_ratio(judged, lock, name):
+    """Times of uncontended calls, of the fastest run of each."""
+    c = judged.comparisons[lock].get(name)
+    return f"{1 / c.ratio_of_minima:.2f}" if c and c.ratio_of_minima else "–"
+
+
+def bars(judged):
+    """What is asked of a default, and where each lock stands."""
+    names = {p.name for p in judged.points}
+    rows = []
+
+    def row(what, wanted, tell):
+        cells = [tell(lock) for lock in judged.arena.locks + [CONTROL]]
+        if any(cell != "–" for cell in cells):
+            rows.append([what, wanted] + cells)
+
+    def times(prefix):
+        parts = [f"{prefix}-{what}" for what in ("pair", "try", "recursive")]
+        return lambda lock: ", ".join(time_ratio(judged, lock, p) for p in parts) if any(p in names for p in parts) else "–"
+
+    row("no threads: pair, trylock, recursive (time)", "≤ 1.10 each", times("alone"))
+    row("threads, uncontended: the same", "≤ 1.02, 1.02, 1.05", times("calm"))
+    row(f"points whose whole interval is below {LOSS}", "none", lambda lock: str(len(judged.with_verdict(lock, "lost"))))
+    row("undecided points", "few", lambda lock: str(len(judged.with_verdict(lock, "undecided"))))
+    row("MutexBench, geometric mean", "≥ 1.3", lambda lock: interval_text(judged.mean(lock, "rate", "mutexbench")))
+    row("all points, geometric mean", "", lambda lock: interval_text(judged.mean(lock, "rate")))
+    for threads in (8, 32):
+        name = f"sysbench-threads-{threads}"
+        row(f"sysbench threads, {threads}", "≥ 0.95",
+            lambda lock, name=name: interval_text(judged.comparisons[lock][name].throughput) if name in names else "–")
+    row("CPU for the same work, geometric mean", "≤ 0.8", lambda lock: interval_text(judged.mean(lock, "cost")))
+    row(f"points whose CPU interval is above {CPU_LIMIT:.2f}", "none", lambda lock: str(len(judged.costly(lock))))
+    if "20u-0-64" in names:
+        row("longest wait, 64 threads, 20 µs, ms: C library → lock", "not worse", lambda lock: milliseconds(judged.comparisons[lock]["20u-0-64"].longest))
+        row("smallest share there", "not worse", lambda lock: short(judged.comparisons[lock]["20u-0-64"].share, "{:.3f}"))
+    heading = ["", "wanted"] + [f"`{lock}`" for lock in judged.arena.locks] + ["the C library again"]
+    return harness.markdown(rows, heading)
+
+
+def listed(comparisons, figure):
+    return ", ".join(f"`{c.point}` {figure(c)}" for c in comparisons) or "none"
+
+
+def lock_lines(judged, lock):
+    def throughput(c):
+        return interval_text(c.throughput)
+
+    failed = [c for c in judged.comparisons[lock].values() if c.failures]
+    below = [c for c in judged.comparisons[lock].values()
+             if c.verdict != "lost" and c.throughput and c.throughput.value < CAUSE]
+    lines = [f"- below {LOSS} with the whole interval: {listed(judged.with_verdict(lock, 'lost'), throughput)}",
+             f"- estimated below {CAUSE}, not lost: {listed(below, throughput)}",
+             f"- above 1 with the whole interval: {listed(judged.with_verdict(lock, 'won'), throughput)}",
+             f"- more CPU time, the whole interval above {CPU_LIMIT:.2f}: {listed(judged.costly(lock), lambda c: interval_text(c.cpu))}",
+             f"- undecided: {', '.join(f'`{c.point}`' for c in judged.with_verdict(lock, 'undecided')) or 'none'}"]
+    if failed:
+        lines.append(f"- runs that failed: {listed(failed, lambda c: f'{len(c.failures)} ({c.failures[-1]})')}")
+    means = [f"{title} {interval_text(m)}" for g, title in GROUPS.items() if (m := judged.mean(lock, "rate", g))]
+    return "\n".join(lines + [f"- geometric means of throughput: {'; '.join(means)}"])
+
+
+def table(judged, lock):
+    rows = []
+    for p in judged.points:
+        c = judged.comparisons[lock][p.name]
+        rows.append([f"`{p.name}`", p.reason, str(c.rounds), interval_text(c.throughput), c.verdict, interval_text(c.cpu), short(c.switches),
+                     milliseconds(c.longest), short(c.share), short(c.owner_changes)])
+    heading = ["point", "why", "rounds", "throughput", "", "CPU", "switches", "longest wait, ms", "smallest share", "owner changes"]
+    return harness.markdown(rows, heading)
+
+
+def place_name(place):
+    return f"{place[0]}, {place[1]} CPUs, {place[2]}"
+
+
+def file_name(kind, lock, place, places):
+    return f"{kind}-{lock}.svg" if len(places) == 1 else f"{kind}-{lock}-{place[1]}-{place[2].replace(' ', '-')}.svg"
+
+
+def picture_of_programs(judged, lock, folder, places):
+    """README's, where enough programs have been run."""
+    day = max(s["date"][:10] for s in judged.arena.sessions.values())
+    text = arena_picture.programs(judged.arena, lock, place_name(judged.arena.place), day)
+    if text:
+        (folder / file_name("programs", lock, judged.arena.place, places)).write_text(text)
+
+
+def two_libraries(all_judged):
+    """Points that were run against more than one C library on one machine, side by side."""
+    blocks = []
+    for machine in dict.fromkeys(j.arena.place[:2] for j in all_judged):
+        there = [j for j in all_judged if j.arena.place[:2] == machine]
+        locks = [lock for lock in there[0].arena.locks if all(lock in j.arena.locks for j in there)]
+        if len(there) < 2 or not locks:
+            continue
+        names = [p.name for p in there[0].points if all(p.name in {q.name for q in j.points} for j in there)]
+        for lock in locks:
+            rows = [[f"`{name}`"] + [interval_text(j.comparisons[lock][name].throughput) for j in there] for name in names]
+            blocks.append(f"### `{lock}` against each C library, {machine[0]}, {machine[1]} CPUs\n\n" +
+                          harness.markdown(rows, ["point"] + [j.arena.place[2] for j in there]))
+    return "\n\n".join(blocks)
+
+
+def write(results, options):
+    page = options.page
+    if not page.is_file():
+        die(f"{page} is missing: it is written by hand but for the results", 1)
+    places = results.places()
+    options.charts.mkdir(parents=True, exist_ok=True)
+    all_judged = [Judged(results.of(place, options.others)) for place in places]
+    all_judged = [j for j in all_judged if j.arena.locks]
+    blocks = []
+    for j in all_judged:
+        error = f"{judge.FAMILY_ERROR} / {len(j.points)}"
+        blocks += [f"## {place_name(j.arena.place)}", place_line(j.arena) + f" Intervals: signed ranks, error {error} each.", bars(j)]
+        for lock in j.arena.locks + [CONTROL]:
+            blocks += [f"### {'The C library against itself' if lock == CONTROL else f'`{lock}`'}, {place_name(j.arena.place)}"]
+            if lock != CONTROL:
+                chart = options.charts / file_name("heat", lock, j.arena.place, places)
+                chart.write_text(heat_map(j, lock))
+                picture_of_programs(j, lock, options.charts, places)
+                blocks += [f"![Throughput and CPU time of {lock} against the C library, by point]({os.path.relpath(chart, page.resolve().parent)})"]
+            blocks += [lock_lines(j, lock)]
+            if lock != CONTROL:
+                blocks += [f"<details><summary>all points of <code>{lock}</code></summary>\n\n{table(j, lock)}\n\n</details>"]
+    side_by_side = two_libraries(all_judged)
+    if side_by_side:
+        blocks += ["## Two C libraries", side_by_side]
+    page.write_text(harness.between_markers(page.read_text(), MARKER, "\n\n".join(blocks)))
+    print(f"{os.path.relpath(page)}: {len(all_judged)} machines and C libraries, {sum(len(j.arena.locks) for j in all_judged)} heat maps")
+    return 0
+
+
+# ---- heat map -----------------------------------------------------------------------------------------------------------
+
+CELL, HIGH, LEFT, ACROSS = 92, 40, 150, 8  # pixels; cells in a row
+
+
+def colour(ratio):
+    """Blue above 1, orange below; full at half and twice."""
+    x = max(-1.0, min(1.0, math.log2(ratio)))
+    full = (61, 133, 198) if x > 0 else (222, 110, 45)
+    return "#" + "".join(f"{round(255 + (c - 255) * abs(x)):02x}" for c in full)
+
+
+def cell(x, y, comparison, caption=""):
+    e = comparison.throughput
+    if e is None:
+        return (f'<rect x="{x}" y="{y}" width="{CELL - 3}" height="{HIGH - 3}" fill="#eee"/>'
+                f'<text x="{x + CELL / 2 - 2}" y="{y + 22}" class="small">{escape(caption or comparison.verdict)}</text>')
+    open_ = comparison.verdict == "undecided"
+    number = f"({e.value:.2f})" if open_ else f"{e.value:.2f}"
+    cpu = f"CPU {comparison.cpu.value:.2f}" if comparison.cpu else ""
+    border = ' stroke="#888" stroke-dasharray="3 2"' if open_ else ' stroke="#444"' if comparison.verdict in ("lost", "won") else ""
+    title = f"{comparison.point}: throughput {interval_text(e)}, CPU {interval_text(comparison.cpu)}, {comparison.rounds} rounds"
+    return (f'<g><title>{escape(title)}</title><rect x="{x}" y="{y}" width="{CELL - 3}" height="{HIGH - 3}" fill="{colour(e.value)}"{border}/>'
+            f'<text x="{x + CELL / 2 - 2}" y="{y + 16}"{"" if open_ else " font-weight=" + chr(34) + "bold" + chr(34)}>{number}</text>'
+            f'<text x="{x + CELL / 2 - 2}" y="{y + 30}" class="small">{escape(caption + "  " if caption else "")}{cpu}</text></g>')
+
+
+def duration_text(ns):
+    if ns == 0:
+        return "0"
+    return f"{ns / 1000:g} µs" if ns >= 1000 else f"{ns:g} ns"
+
+
+def heat_map(judged, lock):
+    """MutexBench as section and work outside by threads; the other points in rows, group by group."""
+    comparisons = judged.comparisons[lock]
+    parts, y = [], 30
+    grid = [p for p in judged.points if p.group == "mutexbench"]
+    if grid:
+        threads = sorted({int(p.arguments[1]) for p in grid})
+        rows = sorted({(p.section, p.outside) for p in grid})
+        parts.append(f'<text x="0" y="{y + 12}" class="left" font-weight="bold">section, outside; threads</text>')
+        parts += [f'<text x="{LEFT + i * CELL + CELL / 2}" y="{y + 12}">{t}</text>' for i, t in enumerate(threads)]
+        y += 20
+        for section, outside in rows:
+            parts.append(f'<text x="0" y="{y + 24}" class="left">{duration_text(section)}, {duration_text(outside)}</text>')
+            for p in grid:
+                if (p.section, p.outside) == (section, outside):
+                    parts.append(cell(LEFT + threads.index(int(p.arguments[1])) * CELL, y, comparisons[p.name]))
+            y += HIGH
+    for group, title in GROUPS.items():
+        points = [p for p in judged.points if p.group == group and group != "mutexbench"]
+        if not points:
+            continue
+        y += 12
+        parts.append(f'<text x="0" y="{y + 12}" class="left" font-weight="bold">{escape(title)}</text>')
+        y += 20
+        for i, p in enumerate(points):
+            at = y + i // ACROSS * (HIGH + 14)
+            x = i % ACROSS * (CELL + 20)
+            parts.append(f'<text x="{x}" y="{at + 10}" class="left small">{escape(p.name)}</text>')
+            parts.append(cell(x, at + 13, comparisons[p.name]))
+        y += (len(points) + ACROSS - 1) // ACROSS * (HIGH + 14)
+    width = max(LEFT + 8 * CELL, ACROSS * (CELL + 20)) + 10
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y + 24}" width="{width}" height="{y + 24}" '
+            'font-family="sans-serif" font-size="13" text-anchor="middle">\n'
+            '<style>.left{text-anchor:start}.small{font-size:10px}</style>\n'
+            f'<rect width="{width}" height="{y + 24}" fill="white"/>\n'
+            f'<text x="0" y="16" class="left" font-size="15" font-weight="bold">{escape(lock)}: throughput against the C library '
+            f'({escape(place_name(judged.arena.place))})</text>\n')
+    foot = (f'<text x="0" y="{y + 16}" class="left small">Blue: more than the C library, full at twice; orange: less, full at half. '
+            'In brackets: undecided. CPU: CPU seconds for the same work, less is better.</text>\n</svg>\n')
+    return head + "\n".join(parts) + "\n" + foot

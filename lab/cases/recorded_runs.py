@@ -1,0 +1,34 @@
+"""Writes tests/unit/data/recorded_runs.txt: run times of the C library's mutex, in the order of the runs, from the arena's
+results. One series for each point of the arena and session, as a share of its median; the simulated trials of `usher try`
+take their recorded noise from it."""
+
+import json
+import statistics
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ["lab/results/arena/native-2.jsonl", "lab/results/arena/native-16.jsonl"]
+
+
+def series_of(source):
+    """By point and session, seconds for the same amount of work, in the order of the runs."""
+    series = {}
+    for line in (ROOT / source).read_text().splitlines():
+        run = json.loads(line)
+        if run.get("candidate") in ("libc", "libc-again") and run["rate"] > 0:
+            series.setdefault((run["point"], run["session"]), []).append(1 / run["rate"])
+    return series
+
+
+def main():
+    lines = ["# Run times of the C library's mutex against itself, in the order of the runs, as shares of each series' median.",
+             f"# Written by lab/cases/recorded_runs.py from {' and '.join(SOURCES)}."]
+    for source in SOURCES:
+        for (point, _), values in series_of(source).items():
+            middle = statistics.median(values)
+            lines.append(" ".join([point] + [f"{v / middle:.4g}" for v in values]))
+    (ROOT / "tests/unit/data/recorded_runs.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

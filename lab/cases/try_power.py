@@ -1,0 +1,136 @@
+"""The power of `usher try`: runs the simulated trials (tests/unit/contest_power.cpp), writes lab/results/try-power.jsonl, draws
+lab/results/try-power.svg and puts the tables into lab/pages/try-itself.md. Deterministic; about a minute."""
+
+import argparse
+import json
+import re
+import subprocess
+from html import escape
+
+from harness import TREE, Build, die
+
+RESULTS = TREE / "lab/results/try-power.jsonl"
+CHART = TREE / "lab/results/try-power.svg"
+PAGE = TREE / "lab/pages/try-itself.md"
+NOISES = ["1 %", "3 %", "10 %", "recorded"]
+COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7"]  # Okabe and Ito's, by budget
+DASHES = ["", "7 3", "3 3", "9 3 2 3"]
+WIDE, HIGH, LEFT, TOP, GAP = 320, 200, 56, 58, 74  # of one panel, and around it, in pixels
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default="build/release", help="build folder (build/release)")
+    parser.add_argument("--again", action="store_true", help="only draw and write what lab/results/try-power.jsonl says")
+    return parser.parse_args()
+
+
+def simulate(folder):
+    """The rows that the simulation prints."""
+    build = Build(folder)
+    done = subprocess.run(["cmake", "--build", build.folder, "--target", "contest_power"], capture_output=True, text=True)
+    if done.returncode != 0:
+        die(f"cannot build contest_power: {done.stderr or done.stdout}")
+    found = sorted(build.folder.glob("**/contest_power"))
+    program = next((f for f in found if f.is_file()), None) or die("contest_power is nowhere in the build folder")
+    return subprocess.run([program], capture_output=True, text=True, check=True, timeout=1800).stdout
+
+
+def null_table(rows):
+    """By noise and number of candidates, the false winners of each budget, in per cent."""
+    budgets = sorted({r["budget"] for r in rows})
+    lines = ["| noise | candidates | " + " | ".join(f"{b} rounds" for b in budgets) + " |", "|---|--:|" + "--:|" * len(budgets)]
+    for noise, n in dict.fromkeys((r["noise"], r["candidates"]) for r in rows):
+        of = {r["budget"]: r for r in rows if (r["noise"], r["candidates"]) == (noise, n)}
+        lines.append(f"| {noise} | {n} | " + " | ".join(f"{100 * of[b]['false'] / of[b]['trials']:.1f} %" for b in budgets) + " |")
+    return lines
+
+
+def step_table(rows):
+    """By number of candidates and budget, the false winners of each period, in per cent."""
+    periods = sorted({r["period"] for r in rows})
+    lines = ["| candidates | rounds | " + " | ".join(f"{p}" for p in periods) + " |", "|--:|--:|" + "--:|" * len(periods)]
+    for n, budget in dict.fromkeys((r["candidates"], r["budget"]) for r in rows):
+        of = {r["period"]: r for r in rows if (r["candidates"], r["budget"]) == (n, budget)}
+        lines.append(f"| {n} | {budget} | " + " | ".join(f"{100 * of[p]['false'] / of[p]['trials']:.1f}" for p in periods) + " |")
+    return lines
+
+
+def power_table(rows):
+    """By noise and budget, the chance of each gain to be found, in per cent."""
+    gains = sorted({r["gain"] for r in rows})
+    lines = ["| noise | rounds | " + " | ".join(f"{g:g} ×" for g in gains) + " |", "|---|--:|" + "--:|" * len(gains)]
+    for noise, budget in dict.fromkeys((r["noise"], r["budget"]) for r in rows):
+        of = {r["gain"]: r for r in rows if (r["noise"], r["budget"]) == (noise, budget)}
+        lines.append(f"| {noise} | {budget} | " + " | ".join(f"{100 * of[g]['found'] / of[g]['trials']:.0f}" for g in gains) + " |")
+    return lines
+
+
+def panel(rows, title, left, top, legend):
+    """The chance of a winner by the gain, a line a budget."""
+    gains, budgets = sorted({r["gain"] for r in rows}), sorted({r["budget"] for r in rows})
+    across = [left + WIDE * i / (len(gains) - 1) for i in range(len(gains))]  # as they follow each other
+    parts = [f'<text x="{left}" y="{top - 8}" class="left bold">{escape(title)}</text>']
+    for share in range(0, 101, 25):
+        y = top + HIGH * (1 - share / 100)
+        parts.append(f'<line x1="{left}" y1="{y:g}" x2="{left + WIDE}" y2="{y:g}" stroke="#dddddd"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4:g}" class="right">{share} %</text>')
+    for x, gain in zip(across, gains):
+        parts.append(f'<text x="{x:.1f}" y="{top + HIGH + 16}">{gain:g}</text>')
+    parts.append(f'<text x="{left + WIDE / 2:g}" y="{top + HIGH + 32}">speed-up</text>')
+    for budget, colour, dash in zip(budgets, COLOURS, DASHES):
+        of = {r["gain"]: 100 * r["found"] / r["trials"] for r in rows if r["budget"] == budget}
+        points = [(x, top + HIGH * (1 - of[g] / 100)) for x, g in zip(across, gains)]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
+        if legend:
+            y = top + HIGH - 14 * (len(budgets) - budgets.index(budget)) + 4
+            parts.append(f'<line x1="{left + WIDE - 100}" y1="{y - 4}" x2="{left + WIDE - 66}" y2="{y - 4}" stroke="{colour}" '
+                         f'stroke-width="2" stroke-dasharray="{dash}"/>')
+            parts.append(f'<text x="{left + WIDE - 60}" y="{y}" class="left">{budget} rounds</text>')
+    return parts
+
+
+def chart(rows):
+    """Four panels, one a noise."""
+    parts = []
+    for i, noise in enumerate(NOISES):
+        left, top = LEFT + i % 2 * (WIDE + LEFT + 20), TOP + i // 2 * (HIGH + GAP)
+        title = "recorded noise" if noise == "recorded" else f"noise of {noise} a run"
+        parts += panel([r for r in rows if r["noise"] == noise], title, left, top, i == 0)
+    width, height = 2 * (WIDE + LEFT) + 44, TOP + 2 * (HIGH + GAP) + 8
+    trials = rows[0]["trials"]
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+            'font-family="sans-serif" font-size="12" text-anchor="middle">\n'
+            '<style>.left{text-anchor:start}.right{text-anchor:end}.bold{font-weight:bold}.small{font-size:11px}</style>\n'
+            f'<rect width="{width}" height="{height}" fill="white"/>\n'
+            '<text x="12" y="24" class="left bold" font-size="16">The chance that usher try finds a lock, by its speed-up</text>\n'
+            + "\n".join(parts) + "\n"
+            f'<text x="12" y="{height - 10}" class="left small">Simulated: four candidates, three of them as fast as the C library\'s '
+            f'mutex; budgets of so many rounds of all; {trials} trials a point.</text>\n</svg>\n')
+
+
+def put(text, name, lines):
+    """The page's text with new content between the two marks."""
+    marks = f"<!-- {name} -->", f"<!-- /{name} -->"
+    found = re.search(f"{re.escape(marks[0])}.*?{re.escape(marks[1])}", text, re.DOTALL) or die(f"{PAGE.name} has no {marks[0]}")
+    return text[:found.start()] + "\n".join([marks[0], *lines, marks[1]]) + text[found.end():]
+
+
+def main():
+    chosen = options()
+    if not chosen.again:
+        RESULTS.write_text(simulate(chosen.build))
+    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    power = [r for r in rows if r["what"] == "power"]
+    level, losing = ([r for r in power if r["others"] == others] for others in (1, 0.7))
+    CHART.write_text(chart(level))
+    text = put(PAGE.read_text(), "null trials", null_table([r for r in rows if r["what"] == "null"]))
+    text = put(text, "in step", step_table([r for r in rows if r["what"] == "in step"]))
+    text = put(text, "power", power_table(level))
+    PAGE.write_text(put(text, "power, others lose", power_table([r for r in losing if r["noise"] in ("3 %", "recorded")])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,476 @@
+"""Published numbers that were used for no calibration, and their simulation: lab/pages/held-out.md.
+
+Runs `usher sim` (a few minutes), writes lab/results/held-out.json with a digest of each machine file, and with --write-doc the page. A page is
+not written, and --check fails, where a machine's file is another than what was measured: measure again (make held-out).
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import harness
+from lab.claims.machine_files import digest
+from lab.claims.held_out_numbers import CURVES, LIBSLOCK, OVERTAKES, RUNS, SENTENCES, SOURCES, Run, stays_below_from
+
+RESULT = harness.TREE / "lab" / "results" / "held-out.json"
+DOC = harness.TREE / "lab" / "pages" / "held-out.md"
+MACHINES = harness.TREE / "src" / "sim" / "machines"
+STEP = 9  # cycles of a step of the PRNG, where a machine's file says nothing
+TRIALS = ("A", "B", "C")  # see trials_of
+TRIAL_SEEDS = 2
+GUESS = 100  # steps of a curve's critical section, before the first number is used
+
+
+class Points:
+    """The points of one run under one seed."""
+
+    def __init__(self, points):
+        self.points = points
+
+    def __call__(self, lock, threads, of="throughput"):
+        point = self.points[(lock, threads)]
+        for key in of.split("."):
+            point = point[key]
+        return point
+
+    def counts(self):
+        return sorted({threads for _, threads in self.points})
+
+
+class Settling:
+    """How many runs there were, and of which how many had not settled."""
+
+    def __init__(self):
+        self.runs, self.unsettled = 0, {}
+
+    def count(self, run, points):
+        self.runs += len(points)
+        for p in points:
+            if not p["settled"]:
+                name = f"{run.workload} on {run.machine}, {p['lock']} with {p['threads']} thread{'s' * (p['threads'] != 1)}"
+                self.unsettled[name] = self.unsettled.get(name, 0) + 1
+
+
+def command_of(run):
+    words = ["sim", run.workload, "--machine", run.machine, "--locks", ",".join(run.locks), "--threads", ",".join(str(t) for t in run.threads),
+             "--seeds", str(run.seeds)]
+    if run.ms is not None:
+        words += ["--ms", f"{run.ms:g}"]
+    for name, value in run.settings.items():
+        words += ["--set", f"{name}={value}"]
+    if run.placement:
+        words += ["--placement", run.placement]
+    if run.pinned:
+        words.append("--pinned")
+    for key, value in run.machine_settings.items():
+        words += ["--set-machine", f"{key}={value}"]
+    return words
+
+
+def shown(run):
+    return "usher " + " ".join(command_of(run))
+
+
+def points_of(usher, run, settling):
+    """Of each seed its points."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "points.json"
+        words = [str(usher)] + command_of(run) + ["--quiet", "--json", str(out)]
+        done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=1200)
+        if done.returncode != 0:
+            harness.die(f"{' '.join(words)}: {done.stderr.strip()}", 1)
+        points = json.loads(out.read_text())["points"]
+    settling.count(run, points)
+    seeds = {}
+    for p in points:
+        seeds.setdefault(p["seed"], {})[(p["lock"], p["threads"])] = p
+    return [Points(seeds[s]) for s in sorted(seeds)]
+
+
+def values_of(seeds, of):
+    return [None if (value := of(p)) is None else round(float(value), 6) for p in seeds]
+
+
+# ---- curves ----
+
+
+def runs_of(curve, cs, settings=None, seeds=3):
+    """One for each set of counts: locks that were not run with all of them are in a run of their own."""
+    by_counts = {}
+    for name, published in curve.published.items():
+        by_counts.setdefault(tuple(published), []).append(LIBSLOCK[name])
+    return [Run("mutexbench", curve.machine, locks, list(counts), {"cs": cs, "ncs": 0}, curve.ms, seeds, placement="compact",
+                machine_settings=settings or {}) for counts, locks in by_counts.items()]
+
+
+def anchor_of(curve):
+    return "MCS", min(curve.published["MCS"])
+
+
+def set_by(curve):
+    """The one number that the critical section rests on."""
+    name, threads = anchor_of(curve)
+    return [name, threads, curve.published[name][threads]]
+
+
+def set_section(usher, curve, machines, settling):
+    """The steps of the critical section with which MCS with the fewest threads is as fast as it was."""
+    name, threads = anchor_of(curve)
+    lock = LIBSLOCK[name]
+    run = Run("mutexbench", curve.machine, [lock], [threads], {"cs": GUESS, "ncs": 0}, curve.ms, placement="compact")
+    seen = statistics.median(p(lock, threads) for p in points_of(usher, run, settling))
+    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())["machine"]
+    cycles = (1 / curve.published[name][threads] - 1 / seen) * file["mhz"]["value"]
+    return max(0, GUESS + round(cycles / file.get("step", {"value": STEP})["value"]))
+
+
+def trials_of(machine, machines):
+    """Rules, not fits: A, a line's home takes no other request for it while one is on its way, for about as long as the longest journey;
+    B, a last-level cache answers requests for one line one after the other, each as long as one takes; C, both."""
+    file = tomllib.loads((machines / f"{machine}.toml").read_text())["coherence"]
+    home, reads = {"coherence.directory": max(file["dirty"]["value"])}, {"coherence.per_read": file["clean"]["value"][0]}
+    return {"A": home, "B": reads, "C": home | reads}
+
+
+def trial_of(curve, cs, name, machines):
+    return runs_of(curve, cs, trials_of(curve.machine, machines)[name], TRIAL_SEEDS)
+
+
+def overtakes_of(machines):
+    """The run that counts when MCS surpasses ticket, as the file is and in the trials."""
+    return {name: dataclasses.replace(OVERTAKES, machine_settings=settings)
+            for name, settings in [("", {}), *trials_of(OVERTAKES.machine, machines).items()]}
+
+
+def measure_curve(usher, curve, runs, cs, settling):
+    values = {}
+    for run in runs:
+        points = points_of(usher, run, settling)
+        for name, published in curve.published.items():
+            if LIBSLOCK[name] in run.locks:
+                values[name] = {str(t): values_of(points, lambda p, t=t, n=name: p(LIBSLOCK[n], t)) for t in published}
+    return {"cs": cs, "set_by": set_by(curve), "commands": [shown(r) for r in runs], "values": values}
+
+
+# ---- what was measured, and of which machines ----
+
+
+def machines_used():
+    return sorted({run.machine for run in RUNS.values()} | {c.machine for c in CURVES})
+
+
+def hashes(machines):
+    return {name: digest(machines / f"{name}.toml") for name in machines_used()}
+
+
+def measure(usher, machines):
+    began, settling = time.monotonic(), Settling()
+    numbers, sentences, curves, trials = {}, {}, {}, {name: {} for name in TRIALS}
+    for name, run in RUNS.items():
+        seeds = points_of(usher, run, settling)
+        for source in SOURCES:
+            numbers |= {n.id: values_of(seeds, n.of) for n in source.numbers if n.run == name}
+        sentences |= {s.id: values_of(seeds, s.of) for s in SENTENCES if s.run == name}
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+    for curve in CURVES:
+        cs = set_section(usher, curve, machines, settling)
+        curves[curve.id] = measure_curve(usher, curve, runs_of(curve, cs), cs, settling)
+        for name in TRIALS:
+            trials[name][curve.id] = measure_curve(usher, curve, trial_of(curve, cs, name, machines), cs, settling)
+        print(f"{curve.id}: {time.monotonic() - began:.0f} s", flush=True)
+    overtakes = {name: {"command": shown(run), "values": values_of(points_of(usher, run, settling), stays_below_from(*run.locks))}
+                 for name, run in overtakes_of(machines).items()}
+    print(f"{OVERTAKES.machine}, trials: {time.monotonic() - began:.0f} s", flush=True)
+    return {"commit": harness.commit(), "date": harness.day(), "seconds": round(time.monotonic() - began), "machines": hashes(machines),
+            "runs": settling.runs, "unsettled": settling.unsettled, "commands": {name: shown(run) for name, run in RUNS.items()},
+            "numbers": numbers, "sentences": sentences, "curves": curves, "trials": trials, "overtakes": overtakes}
+
+
+def same_curve(curve, written, trial, machines):
+    """Of the runs that are asked for now, of all published numbers, and with a critical section that the same number set."""
+    if written.get("set_by") != set_by(curve):
+        return False
+    runs = trial_of(curve, written["cs"], trial, machines) if trial else runs_of(curve, written["cs"])
+    return (written["commands"] == [shown(run) for run in runs]
+            and {name: set(v) for name, v in written["values"].items()} == {name: {str(t) for t in v} for name, v in curve.published.items()})
+
+
+def same(result, machines):
+    """Whether the stored results are of the present held_out_numbers.py."""
+    ids = {n.id for source in SOURCES for n in source.numbers}
+    return ("runs" in result and result["commands"] == {name: shown(run) for name, run in RUNS.items()} and set(result["numbers"]) == ids
+            and set(result["sentences"]) == {s.id for s in SENTENCES} and set(result["trials"]) == set(TRIALS)
+            and all(set(curves) == {c.id for c in CURVES} for curves in [result["curves"], *result["trials"].values()])
+            and all(same_curve(c, result["curves"][c.id], "", machines) for c in CURVES)
+            and all(same_curve(c, result["trials"][name][c.id], name, machines) for name in TRIALS for c in CURVES)
+            and {name: found["command"] for name, found in result["overtakes"].items()}
+            == {name: shown(run) for name, run in overtakes_of(machines).items()})
+
+
+def measured(machines):
+    """What was written down, if the machines and the runs are still those."""
+    if not RESULT.is_file():
+        harness.die(f"{RESULT.relative_to(harness.TREE)} is missing: make held-out", 1)
+    result = json.loads(RESULT.read_text())
+    for name, found in hashes(machines).items():
+        if result["machines"].get(name) != found:
+            harness.die(f"{name}.toml is another than when lab/pages/held-out.md was measured: make held-out", 1)
+    if not same(result, machines):
+        harness.die("lab/results/held-out.json is of other runs or numbers than held_out_numbers.py has: make held-out", 1)
+    return result
+
+
+# ---- the page ----
+
+
+def fitted_keys(machines, name):
+    """As a machine's file marks them."""
+    keys = set()
+    for section, values in tomllib.loads((machines / f"{name}.toml").read_text()).items():
+        keys |= {f"{section}.{key}" for key, value in values.items() if isinstance(value, dict) and value.get("fitted")}
+    return keys
+
+
+def median(values):
+    """None, where most runs saw none."""
+    seen = [v for v in values if v is not None]
+    return statistics.median(seen) if 2 * len(seen) > len(values) else None
+
+
+def factor(published, seen):
+    """How far apart they are: 1 is equal. None where one of them is 0."""
+    if seen is None:
+        return float("inf")
+    if published == 0 or seen == 0:
+        return 1.0 if published == seen else None if published == 0 else float("inf")
+    return max(seen / published, published / seen)
+
+
+def text(value):
+    if value is None:
+        return "none"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100000:
+        return f"{value / 1e6:.3g} million"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def ratio_text(published, seen):
+    if seen is None:
+        return "–"
+    return "–" if published == 0 else f"{seen / published:.2f}" if 0.005 < seen / published < 100 else f"{seen / published:.1g}"
+
+
+def shares(factors):
+    """| numbers | median | within 1.25 | 1.5 | 2 |"""
+    if not factors:
+        return "0 | – | – | – | –"
+    middle = statistics.median(factors)
+    within = " | ".join(f"{100 * sum(f <= limit for f in factors) / len(factors):.0f} %" for limit in (1.25, 1.5, 2))
+    return f"{len(factors)} | {f'{middle:.2f}' if middle != float('inf') else '–'} | {within}"
+
+
+def judged_numbers(result, machines):
+    """Of each source the numbers held out, and the others with the reason."""
+    judged = []
+    for source in SOURCES:
+        kept, others = [], []
+        for n in source.numbers:
+            seen = median(result["numbers"][n.id])
+            set_for = sorted(set(n.fitted) & fitted_keys(machines, RUNS[n.run].machine))
+            why = n.spent or (f"`{'`, `'.join(set_for)}` of {RUNS[n.run].machine} {'were' if len(set_for) > 1 else 'was'} set for it" if set_for else "")
+            (others if why else kept).append((n, seen, why))
+        judged.append((source, kept, others))
+    return judged
+
+
+def order_right(curve, measured_curve):
+    """Of pairs of locks with as many threads that are at least 10 % apart: how many are in the order that they were in."""
+    pairs = right = 0
+    values = measured_curve["values"]
+    names = list(curve.published)
+    for i, a in enumerate(names):
+        for b in names[i + 1:]:
+            for t in set(curve.published[a]) & set(curve.published[b]):
+                was = curve.published[a][t] / curve.published[b][t]
+                if max(was, 1 / was) >= 1.1:
+                    pairs += 1
+                    right += (median(values[a][str(t)]) / median(values[b][str(t)]) > 1) == (was > 1)
+    return right, pairs
+
+
+def crossing(a, b, least):
+    """Between which numbers of threads `a`, that was ahead by at least so much, falls behind `b` by as much. None if it does not."""
+    ahead = None
+    for t in sorted(set(a) & set(b)):
+        if a[t] >= b[t] * least:
+            ahead = t
+        elif ahead is not None and b[t] >= a[t] * least:
+            return ahead, t
+    return None
+
+
+def crossings(curve, measured_curve):
+    """Sentences on locks that overtake each other by 10 %, as published, and where they do that when simulated."""
+    seen = {name: {int(t): median(v) for t, v in row.items()} for name, row in measured_curve["values"].items()}
+    found = []
+    for a in curve.published:
+        for b in curve.published:
+            was = crossing(curve.published[a], curve.published[b], 1.1)
+            if was is None:
+                continue
+            now = crossing(seen[a], seen[b], 1)
+            found.append(f"{a} falls below {b} between {was[0]} and {was[1]} threads, simulated "
+                         + (f"between {now[0]} and {now[1]}" if now else "below all the while" if seen[a][was[0]] < seen[b][was[0]] else "not at all"))
+    return found
+
+
+def curve_numbers(curve, measured_curve):
+    """(lock, threads, published, seen) of all but the number that the program was set by."""
+    values = measured_curve["values"]
+    return [(name, t, published, median(values[name][str(t)])) for name, row in curve.published.items() for t, published in row.items()
+            if (name, t) != anchor_of(curve)]
+
+
+def curve_factors(curve, measured_curve, lock=None):
+    return [factor(p, seen) for name, _, p, seen in curve_numbers(curve, measured_curve) if lock in (None, name)]
+
+
+def settling_text(result):
+    if not result["unsettled"]:
+        return f"All {result['runs']} runs had settled."
+    return (f"Of {result['runs']} runs {sum(result['unsettled'].values())} had not settled, whose halves differ or that have fewer operations than "
+            f"threads: {harness.counted(result['unsettled'])}.")
+
+
+def page(result, machines):
+    judged = judged_numbers(result, machines)
+    lines = [f"Measured {result['date']}, commit {result['commit']}, in {result['seconds']} seconds. {settling_text(result)}", "",
+             "| source | numbers | median factor | within 1.25 | 1.5 | 2 |", "|---|---|---|---|---|---|"]
+    everything = []
+    for source, kept, _ in judged:
+        factors = [f for n, seen, _ in kept if (f := factor(n.published, seen)) is not None]
+        everything += factors
+        lines.append(f"| {source.title} | {shares(factors)} |")
+    for curve in CURVES:
+        factors = curve_factors(curve, result["curves"][curve.id])
+        everything += factors
+        lines.append(f"| mctop, locks on {curve.machine} | {shares(factors)} |")
+    lines += [f"| **all** | {shares(everything)} |", ""]
+    lines += trial_tables(result)
+    for source, kept, _ in judged:
+        lines += [f"## {source.title}", "", source.text, "", "| number | published | simulated | ratio |", "|---|---|---|---|"]
+        for n, seen, _ in kept:
+            unit = f" {n.unit}" if n.unit else ""
+            lines.append(f"| {n.what} | {text(n.published)}{unit} | {text(seen)}{unit if seen is not None else ''} | {ratio_text(n.published, seen)} |")
+        lines.append("")
+        for command in dict.fromkeys(result["commands"][n.run] for n, _, _ in kept):
+            lines.append(f"`{command}`  ")
+        lines.append("")
+    for curve in CURVES:
+        lines += curve_text(curve, result)
+    lines += ["## Sentences", "", "| sentence | seen | wanted | |", "|---|---|---|---|"]
+    for s in SENTENCES:
+        seen = median(result["sentences"][s.id])
+        lines.append(f"| {s.what} | {text(seen)} | {s.wanted} | {'as it says' if s.holds(seen) else '✗'} |")
+    lines += [""] + [f"`{result['commands'][r]}`  " for r in dict.fromkeys(s.run for s in SENTENCES)]
+    lines += ["", "## Not held out", "", "| number | published | simulated | because |", "|---|---|---|---|"]
+    for source, _, others in judged:
+        lines += [f"| {source.title.split(',')[0]}: {n.what} | {text(n.published)} | {text(seen)} | {why} |" for n, seen, why in others]
+    for curve in CURVES:
+        name, t = anchor_of(curve)
+        seen = median(result["curves"][curve.id]["values"][name][str(t)])
+        lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section is set by it |")
+    lines += ["", "## Machine files", "", "| file | SHA-256 of its values |", "|---|---|"]
+    lines += [f"| [{name}.toml](../../src/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
+    return "\n".join(lines)
+
+
+def share_texts(factors):
+    """As shares(), in one cell."""
+    numbers, middle, *within = shares(factors).split(" | ")
+    return f"{middle} ({', '.join(w.removesuffix(' %') for w in within)})"
+
+
+def trial_tables(result):
+    """The curves' errors with the machines as they are and in the trials: by lock, by machine, and of the order of locks."""
+    kinds = {"as the files are": result["curves"], **{name: result["trials"][name] for name in TRIALS}}
+    head, line = " | ".join(kinds), "---|" * (len(kinds) + 2)
+    lines = ["mctop's curves by lock and by machine, as the files are and in the trials: median factor (% within 1.25, 1.5 and 2).", "",
+             f"| lock | numbers | {head} |", f"|{line}"]
+    for lock in LIBSLOCK:
+        cells = [[f for c in CURVES for f in curve_factors(c, kind[c.id], lock)] for kind in kinds.values()]
+        lines.append(f"| {lock} | {len(cells[0])} | {' | '.join(map(share_texts, cells))} |")
+    lines += ["", f"| machine | numbers | {head} |", f"|{line}"]
+    for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
+        cells = [[f for c in curves for f in curve_factors(c, kind[c.id])] for kind in kinds.values()]
+        lines.append(f"| {name} | {len(cells[0])} | {' | '.join(map(share_texts, cells))} |")
+    lines += ["", "Pairs of locks at least 10 % apart with as many threads, and how many of them are in the order that was measured.", "",
+              f"| machine | pairs | {head} |", f"|{line}"]
+    for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
+        cells = [[sum(x) for x in zip(*(order_right(c, kind[c.id]) for c in curves))] for kind in kinds.values()]
+        lines.append(f"| {name} | {cells[0][1]} | {' | '.join(str(right) for right, _ in cells)} |")
+    seen = {name: median(found["values"]) for name, found in result["overtakes"].items()}
+    counts = ", ".join(f"{name}: {text(seen[name])}" for name in TRIALS)
+    return lines + ["", f"On the {OVERTAKES.machine}, whose `per_read` was set so that MCS surpasses ticket at 24 threads (TWA), it does from {text(seen[''])} on. "
+                    f"In the trials: {counts}.", ""]
+
+
+def curve_text(curve, result):
+    """A table of threads by locks: published → simulated."""
+    right, pairs = order_right(curve, result["curves"][curve.id])
+    counts = sorted({t for row in curve.published.values() for t in row})
+    crossed = crossings(curve, result["curves"][curve.id])
+    values = result["curves"][curve.id]["values"]
+    lines = [f"## {curve.machine}: locks of mctop's [{curve.file}](https://github.com/LPD-EPFL/mctop/tree/master/results/locks)", "",
+             f"M/s, published → simulated (ratio). Of {pairs} pairs of locks at least 10 % apart with as many threads {right} are in the order "
+             f"that was measured. A critical section of {result['curves'][curve.id]['cs']} steps makes {anchor_of(curve)[0]} with "
+             f"{anchor_of(curve)[1]} threads as fast as it was." + (f" {'. '.join(crossed)}." if crossed else ""), "",
+             "| threads | " + " | ".join(curve.published) + " |", "|---" * (len(curve.published) + 1) + "|"]
+    for t in counts:
+        cells = []
+        for name, row in curve.published.items():
+            if t not in row:
+                cells.append("–")
+                continue
+            seen = median(values[name][str(t)])
+            mark = "set" if (name, t) == anchor_of(curve) else ratio_text(row[t], seen)
+            cells.append(f"{text(row[t])} → {text(seen)} ({mark})")
+        lines.append(f"| {t} | " + " | ".join(cells) + " |")
+    return lines + [""] + [f"`{c}`  " for c in result["curves"][curve.id]["commands"]] + [""]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
+    parser.add_argument("--write-doc", action="store_true", help="lab/pages/held-out.md")
+    parser.add_argument("--no-run", action="store_true", help="with --write-doc: from what was written down")
+    parser.add_argument("--check", action="store_true", help="only whether page, results and machine files belong together")
+    parser.add_argument("--machines", default=MACHINES, type=Path, help=argparse.SUPPRESS)  # for the test
+    options = parser.parse_args()
+    if not options.no_run and not options.check:
+        build = harness.Build(options.build)
+        build.need(build.usher)
+        RESULT.write_text(json.dumps(measure(build.usher, options.machines), indent=1, ensure_ascii=False) + "\n")
+    if options.write_doc or options.check:
+        result = measured(options.machines)
+        wanted = harness.between_markers(DOC.read_text(), "held out", page(result, options.machines))
+        if options.check:
+            if wanted != DOC.read_text():
+                harness.die("lab/pages/held-out.md is another than lab/results/held-out.json makes it: python3 -m lab.claims.held_out --no-run --write-doc", 1)
+        else:
+            DOC.write_text(wanted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""What `usher stat -p` costs the process that it attaches to, at worst: the table of docs/security.md.
+
+  python3 -m lab.costs.attach_cost               measures, and writes lab/results/attach-cost.json: about a minute
+  python3 -m lab.costs.attach_cost --write-doc   sets the result into the page; measures nothing
+
+The program is tests/stat/programs/attached.c: two threads lock a mutex, one never waits and notes the longest time between two
+readings of its clock. That time contains what other threads and programs take of its CPU, so it stands beside the same without an
+observer. The stop itself is measured by the observer, from the first thread's stop until the last one went on."""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+from harness import TREE, Build, clean_environment, die
+
+RESULT = TREE / "lab" / "results" / "attach-cost.json"
+PAGE = TREE / "docs" / "security.md"
+LIMIT = 60  # seconds, for anything that is started
+SITUATIONS = {"4 threads": ["threads", "0"], "300 threads, most asleep": ["threads", "296"],
+              "2,000 threads, most asleep": ["threads", "1996"], "a thread in `vfork`": ["vfork"]}
+
+
+class Program:
+    def __init__(self, build, words):
+        program = build.folder / "tests" / "stat" / "programs" / "attached"
+        build.need(program)
+        self.process = subprocess.Popen([program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=clean_environment({"LD_PRELOAD": str(build.library), "USHER_LOCK": "steady"}))
+        if self.process.stdout.readline() != "ready\n":
+            die(f"the program did not get ready: {' '.join(words)}", 1)
+        self.longest_gap()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.kill()
+        self.process.communicate(timeout=LIMIT)
+
+    def longest_gap(self):
+        """Since the last call, in milliseconds."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline()) / 1000
+
+    def kib(self, field):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"^{field}:\s+(\d+) kB", status, re.M).group(1))
+
+    def state(self):
+        return {"address_space": self.kib("VmSize"), "shared_pages": self.kib("RssShmem"),
+                "descriptors": len(os.listdir(f"/proc/{self.process.pid}/fd"))}
+
+
+def attach(build, program, folder, seconds):
+    """The report, and the process's state in the middle of the recording."""
+    file = Path(folder) / "report.json"
+    observer = subprocess.Popen([build.usher, "stat", "-p", str(program.process.pid), "--duration", str(seconds), "--json", file],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean_environment())
+    time.sleep(seconds / 2)
+    during = program.state()
+    _, error = observer.communicate(timeout=LIMIT)
+    if observer.returncode != 0:
+        die(error.strip(), 1)
+    return json.loads(file.read_text())["attached"], during
+
+
+def measure(build, words, rounds, folder):
+    with Program(build, words) as program:
+        before = program.state()
+        found = {"without_ms": [], "with_ms": [], "stopped_ms": [], "before": before}
+        for _ in range(rounds):
+            program.longest_gap()
+            time.sleep(0.6)
+            found["without_ms"].append(program.longest_gap())
+            attached, found["during"] = attach(build, program, folder, 0.6)
+            found["with_ms"].append(program.longest_gap())
+            found["stopped_ms"].append(1000 * attached["stopped_seconds"])
+        found["after"] = program.state()
+        return found
+
+
+def attach_often(build, times, folder):
+    with Program(build, ["threads", "0"]) as program:
+        found = {"times": times, "before": program.state()}
+        for i in range(times):
+            attach(build, program, folder, 0.05)
+            program.longest_gap()  # a call, by which the library closes the descriptor
+            if i == 0:
+                found["once"] = program.state()
+        found["after"] = program.state()
+        return found
+
+
+def range_of(values):
+    return harness.median_range(values, "{:.1f}")
+
+
+def content_of(document):
+    rows = [[name, range_of(f["stopped_ms"]), range_of(f["with_ms"]), range_of(f["without_ms"])]
+            for name, f in document["situations"].items()]
+    first = harness.markdown(rows, ["threads", "stopped for, ms", "longest gap of a running thread, ms", "the same unobserved"])
+    any_one, often = next(iter(document["situations"].values())), document["often"]
+    states = {"before": often["before"], "while recorded": any_one["during"], "after one recording": often["once"],
+              f"after {often['times']}": often["after"]}
+    rows = [[name, f"{s['address_space']:,}", f"{s['shared_pages']:,}", str(s["descriptors"])] for name, s in states.items()]
+    second = harness.markdown(rows, ["4 threads", "address space, KiB", "pages of the record, KiB", "descriptors"])
+    return f"{first}\n\n{second}\n\n{harness.provenance_line(document)}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="attaches for each situation (7)")
+    parser.add_argument("--times", type=int, default=100, metavar="N", help="attaches to one process (100)")
+    parser.add_argument("--write-doc", action="store_true", help="set the result into the page; measures nothing")
+    options = parser.parse_args()
+    if options.write_doc:
+        if not RESULT.is_file():
+            die(f"{RESULT} is missing: measure first")
+        PAGE.write_text(harness.between_markers(PAGE.read_text(), "cost of attaching", content_of(json.loads(RESULT.read_text()))))
+        return 0
+    build = Build(options.build)
+    build.need(build.usher, build.library)
+    others = harness.OthersShare()
+    with tempfile.TemporaryDirectory(prefix="usher-attach-") as folder:
+        document = {"measurement": "cost of attaching", "rounds": options.rounds,
+                    "situations": {name: measure(build, words, options.rounds, folder) for name, words in SITUATIONS.items()},
+                    "often": attach_often(build, options.times, folder)}
+    document |= harness.provenance(build, others)
+    RESULT.write_text(json.dumps(document, indent=1) + "\n")
+    print(content_of(document))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,114 @@
+"""Wall time of an uncontended pthread_mutex_lock and unlock through the preload, for every plain lock, beside the C
+library's mutex without the library. Rounds are interleaved, and a lock's figure is its fastest round over the C library's
+fastest: noise on a shared machine only ever adds time.
+
+A kind may be followed by "alone", a process that never had a second thread, and "trylock", which takes the place of lock:
+--kinds "normal,normal alone,recursive alone,normal trylock"."""
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+
+import catalog
+import harness
+from harness import Build, clean_environment, die, plain_locks
+
+NATIVE = "C library"
+UNSELECTED = "library, no lock"  # preloaded without USHER_LOCK: every call is passed on
+
+
+def environment(build, lock):
+    if lock == NATIVE:
+        return clean_environment()
+    extra = {"LD_PRELOAD": str(build.library)}
+    if lock != UNSELECTED:
+        extra["USHER_LOCK"] = lock
+    return clean_environment(extra)
+
+
+def one(build, lock, kind, iterations, batches):
+    """Nanoseconds a pair, the fastest of the batches."""
+    command = [build.program("pair_cost"), *harness.pair_options(kind), "--iterations", str(iterations),
+               "--batches", str(batches)]
+    outcome = harness.run(command, limit=30, env=environment(build, lock))
+    found = re.search(r"nanoseconds a pair: ([\d.]+)", outcome.stdout)
+    if not outcome.ok or not found:
+        die(f"pair_cost under {lock}: {outcome.trouble() if not outcome.ok else 'no figure in its output'}", 1)
+    return float(found.group(1))
+
+
+def measure(build, locks, kind, options):
+    """Fastest and middle nanoseconds a pair of each lock; interleaved, each round in another order."""
+    samples = {lock: [] for lock in locks}
+    for number in range(options.rounds):
+        turned = locks[number % len(locks):] + locks[:number % len(locks)]
+        for lock in turned:
+            samples[lock].append(one(build, lock, kind, options.iterations, options.batches))
+    base = min(samples[NATIVE])
+    result = []
+    for lock in locks:
+        paired = sorted(a / b for a, b in zip(samples[lock], samples[NATIVE]))
+        result.append({"lock": lock, "kind": kind, "minimum_ns": min(samples[lock]),
+                       "median_ns": statistics.median(samples[lock]), "ratio_of_minima": min(samples[lock]) / base,
+                       "ratio_low": paired[len(paired) // 10], "ratio_high": paired[-1 - len(paired) // 10],
+                       "rounds_ns": samples[lock]})
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--iterations", type=int, default=200000, help="pairs in a batch (200000)")
+    parser.add_argument("--batches", type=int, default=10, help="batches in a round; the fastest counts (10)")
+    parser.add_argument("--locks", help="comma-separated names or forms (all plain names and the pass-through ones)")
+    parser.add_argument("--kinds", default="normal",
+                        help=f"comma-separated, of {', '.join(harness.MUTEX_KINDS)} (normal)")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--markdown", metavar="FILE")
+    options = parser.parse_args()
+    if options.rounds < 1 or options.iterations < 1 or options.batches < 1:
+        parser.error("--rounds, --iterations and --batches start at 1")
+    build = Build(options.build)
+    build.need(build.library, build.program("pair_cost") or build.programs / "pair_cost")
+    kinds = options.kinds.split(",")
+    for kind in kinds:
+        harness.pair_options(kind)
+    known = plain_locks() + harness.pass_through()
+    chosen = options.locks.split(",") if options.locks else known
+    for lock in chosen:
+        if lock not in known and catalog.family(lock) not in known:
+            die(f"unknown lock '{lock}': {', '.join(known)}")
+    locks = [NATIVE, UNSELECTED] + chosen
+
+    others = harness.OthersShare()
+    results = [row for kind in kinds for row in measure(build, locks, kind, options)]
+    provenance = harness.provenance(build, others)
+
+    heading = ["kind", "lock", "fastest ns", "median ns", "ratio of minima", "paired ratios, 10–90 %"]
+    rows = [[r["kind"], r["lock"], f"{r['minimum_ns']:.2f}", f"{r['median_ns']:.2f}", f"{r['ratio_of_minima']:.3f}",
+             f"{r['ratio_low']:.2f}–{r['ratio_high']:.2f}"] for r in results]
+    print(harness.table(rows, heading, right=(2, 3, 4)))
+    print("\n" + harness.provenance_line(provenance))
+    if options.json:
+        Path(options.json).write_text(json.dumps({"measurement": "pair_cost", **provenance, "rounds": options.rounds,
+                                                  "iterations": options.iterations, "batches": options.batches,
+                                                  "results": results}, indent=1) + "\n")
+    if options.markdown:
+        Path(options.markdown).write_text(
+            "# What an uncontended lock and unlock costs through the preload\n\n"
+            f"{options.rounds} interleaved rounds of {options.batches} × {options.iterations} pairs, in a process that "
+            "has had a second thread, or, where it says alone, has not: the C library leaves out its atomics there. Ratios are to "
+            "the C library's mutex without the library.\n\n"
+            f"{harness.markdown(rows, heading)}\n\n{harness.provenance_line(provenance)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,194 @@
+"""What Usher costs a server that does not wait for locks: memory, time to start, instructions of an uncontended lock and unlock.
+The tables of docs/production.md.
+
+  python3 -m lab.costs.production_cost                 measures, and writes lab/results/production-cost.json: about half a minute
+  python3 -m lab.costs.production_cost --write-doc     sets the result into the page; measures nothing
+
+Memory is the process's proportional share (PSS, /proc/PID/smaps_rollup) beside that of the same program without the library. Time to
+start is that of /bin/true, ways interleaved: the fastest and the CPU time, which other programs change least. Instructions are counted
+by valgrind and do not depend on the machine's load."""
+
+import argparse
+import json
+import os
+import re
+import select
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import count_instructions
+import harness
+from harness import TREE, Build, clean_environment, die
+
+SOURCE = TREE / "tests" / "production" / "memory.c"
+RESULT = TREE / "lab" / "results" / "production-cost.json"
+PAGE = TREE / "docs" / "production.md"
+LIMIT = 60       # seconds, for anything that is started
+MUTEXES, THREADS = 100_000, 1_000
+# How a program is started: additions to its environment.
+WAYS = {"without": None, "no lock selected": "", "steady": "steady", "mcscr": "mcscr"}
+
+
+def environment(build, way):
+    lock = WAYS[way]
+    if lock is None:
+        return clean_environment()
+    return clean_environment({"LD_PRELOAD": str(build.library), **({"USHER_LOCK": lock} if lock else {})})
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+def kib(text, field):
+    return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M).group(1))
+
+
+def of_library(smaps):
+    """PSS of the library's file and the zeros behind it, KiB."""
+    total, ours = 0, False
+    for line in smaps.splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            ours = line.endswith("/libusher.so")
+        elif ours and line.startswith("Pss:"):
+            total += int(line.split()[1])
+    return total
+
+
+def settled(pid):
+    """The rolled-up map when it has not changed for 0.1 s: threads have gone to sleep, and their stacks are touched."""
+    last, deadline = "", time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        if text == last:
+            return text
+        last = text
+        time.sleep(0.1)
+    die("the memory of the program does not settle", 1)
+
+
+def memory_of(program, build, way, mutexes, threads):
+    process = subprocess.Popen([program, str(mutexes), str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               env=environment(build, way))
+    try:
+        if not select.select([process.stdout], [], [], LIMIT)[0] or process.stdout.readline() != b"ready\n":
+            die(f"the program with {threads} threads did not get ready", 1)
+        rolled = settled(process.pid)
+        smaps = Path(f"/proc/{process.pid}/smaps").read_text()
+        return {"pss": kib(rolled, "Pss"), "private": kib(rolled, "Private_Dirty"), "library": of_library(smaps)}
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measure_memory(build, folder):
+    program = f"{folder}/memory"
+    subprocess.run(["gcc", "-O2", "-pthread", "-o", program, str(SOURCE)], check=True, timeout=LIMIT)
+    shapes = {"asleep": (0, 0), "mutexes": (MUTEXES, 0), "threads": (0, THREADS)}
+    return {shape: {way: memory_of(program, build, way, *size) for way in WAYS} for shape, size in shapes.items()}
+
+
+# ---- start -----------------------------------------------------------------------------------------------------------
+
+def start_once(command, env):
+    """Seconds by the clock, and of CPU time."""
+    before = time.perf_counter()
+    pid = os.posix_spawn(command[0], command, env)
+    _, status, usage = os.wait4(pid, 0)
+    if status != 0:
+        die(f"{command[0]} ended with status {status}", 1)
+    return time.perf_counter() - before, usage.ru_utime + usage.ru_stime
+
+
+def measure_start(build, runs):
+    true = shutil.which("true")
+    ways = {way: ([true], environment(build, way)) for way in WAYS}
+    ways["usher run --lock steady"] = ([str(build.usher), "run", "--lock", "steady", "--", true], clean_environment())
+    seconds = {way: [] for way in ways}
+    for _ in range(runs + 5):
+        for way, (command, env) in ways.items():
+            seconds[way].append(start_once(command, env))
+    found = {}
+    for way, pairs in seconds.items():
+        clock, cpu = zip(*pairs[5:])
+        found[way] = {"runs": runs, "median_ms": 1e3 * statistics.median(clock), "fastest_ms": 1e3 * min(clock),
+                      "cpu_ms": 1e3 * statistics.mean(cpu)}
+    return found
+
+
+# ---- instructions ----------------------------------------------------------------------------------------------------
+
+def measure_pairs(build, folder):
+    return {kind: {lock: count_instructions.pair(build, lock, kind, folder)
+                   for lock in (count_instructions.NATIVE, "steady", "mcscr")}
+            for kind in ("normal", "normal alone")}
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+def memory_table(memory):
+    rows = []
+    for way in WAYS:
+        if way == "without":
+            continue
+        base, here = ({shape: sizes[of]["pss"] for shape, sizes in memory.items()} for of in ("without", way))
+        more = {shape: here[shape] - base[shape] for shape in memory}
+        rows.append([way, f"{memory['asleep'][way]['library']:,} KiB", f"{more['asleep']:,} KiB",
+                     f"{round(1024 * (more['mutexes'] - more['asleep']) / MUTEXES)} bytes",
+                     f"{round(1024 * (more['threads'] - more['asleep']) / THREADS)} bytes"])
+    return harness.markdown(rows, ["`USHER_LOCK`", "library, PSS", "whole process, more", "each mutex, more",
+                                   "each waiting thread, more"])
+
+
+def start_table(start):
+    base = start["without"]
+    rows = [[way, f"{r['fastest_ms']:.2f} ms", f"{r['fastest_ms'] - base['fastest_ms']:+.2f} ms",
+             f"{r['cpu_ms'] - base['cpu_ms']:+.2f} ms"] for way, r in start.items()]
+    return harness.markdown(rows, ["start of `/bin/true`", "fastest", "more", "CPU time, mean, more"])
+
+
+def pair_table(pairs):
+    rows = [[lock, *(f"{pairs[kind][lock][what]:g}" for kind in pairs for what in ("instructions", "locked"))]
+            for lock in pairs["normal"]]
+    return harness.markdown(rows, ["lock and unlock", "instructions", "locked", "one thread: instructions", "locked"])
+
+
+def write_doc(page):
+    if not RESULT.is_file():
+        die(f"{RESULT} is missing: measure first")
+    document = json.loads(RESULT.read_text())
+    content = "\n\n".join([memory_table(document["memory"]), start_table(document["start"]), pair_table(document["pairs"]),
+                           harness.provenance_line(document)])
+    page.write_text(harness.between_markers(page.read_text(), "cost", content))
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser.add_argument("--runs", type=int, default=1000, metavar="N", help="starts of each (1000)")
+    parser.add_argument("--write-doc", action="store_true", help="set the result into the page; measures nothing")
+    parser.add_argument("--doc", type=Path, default=PAGE, metavar="FILE", help="(docs/production.md)")
+    options = parser.parse_args()
+    if options.write_doc:
+        return write_doc(options.doc)
+    build = Build(options.build)
+    build.need(build.usher, build.library, build.programs / "pair_cost")
+    others = harness.OthersShare()
+    with tempfile.TemporaryDirectory(prefix="usher-cost-") as folder:
+        document = {"measurement": "cost of production", "memory": measure_memory(build, folder),
+                    "start": measure_start(build, options.runs), "pairs": measure_pairs(build, folder)}
+    document |= harness.provenance(build, others)
+    RESULT.write_text(json.dumps(document, indent=1) + "\n")
+    print("\n\n".join([memory_table(document["memory"]), start_table(document["start"]), pair_table(document["pairs"])]))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

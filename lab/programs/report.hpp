@@ -1,0 +1,65 @@
+// JSON output of these programs. Only report.cpp includes the JSON library: it takes the compiler longer than the rest of a
+// program.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace workloads {
+
+/// A place in a document: an assignment writes a value there, a key gives a place within it.
+class field {
+ public:
+  explicit field(nlohmann::json& place) : place_(place) {}
+
+  field operator[](const char* key) const;
+  /// A new element at the end of an array.
+  field append() const;
+
+  template <std::integral Number>
+  void operator=(Number number) const {
+    if constexpr (std::same_as<Number, bool>)
+      set(number);
+    else if constexpr (std::is_signed_v<Number>)
+      set(std::int64_t{number});
+    else
+      set(std::uint64_t{number});
+  }
+  void operator=(double number) const;
+  void operator=(const std::string& text) const;
+  void operator=(const std::vector<std::uint64_t>& numbers) const;
+
+ private:
+  void set(bool truth) const;
+  void set(std::int64_t number) const;
+  void set(std::uint64_t number) const;
+
+  nlohmann::json& place_;
+};
+
+/// The result of one run, with its provenance: command, date, machine, compiler, commit.
+class document {
+ public:
+  /// `kind`: the key under which the program's name stands.
+  document(int argc, char** argv, const char* kind = "benchmark");
+  ~document();
+  document(const document&) = delete;
+  document& operator=(const document&) = delete;
+
+  field operator[](const char* key);
+  /// To the file, or, if its name is empty, to standard output and nothing else.
+  void write(const std::string& file) const;
+
+ private:
+  const std::unique_ptr<nlohmann::json> root_;
+};
+
+/// CPU time of this process so far.
+double process_cpu_seconds();
+
+}  // namespace workloads
