@@ -105,7 +105,7 @@ measure: build ## measure| uncontended cost, instructions, thread sweep (long)
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 -m lab.costs.measure_cost --build $(BUILD)
 	@python3 tools/count_instructions.py --build $(BUILD)
-	@$(BUILD)/apps/embedded_cost
+	@$(BUILD)/lab/programs/embedded_cost
 	@$(BUILD)/bin/usher bench mutexbench --set shared=1 --locks all --threads 1,2,4,8,16,32,64 --seconds 10 --rounds 1 --details
 
 # ONLY=faults: only waits that are too long (6 minutes).

@@ -1,4 +1,4 @@
-"""Do other tools find the same hottest mutex as `usher stat`? Writes lab/results/stat/agreement.json and the table of docs/stat.md.
+"""Do other tools find the same hottest mutex as `usher stat`? Writes lab/results/stat/agreement.json and the table of lab/pages/stat.md.
 
   strace      time spent in futex waits of mutexes, by address, with stacks
   gdb         stops the program some hundred times and looks on which mutex its threads sleep
@@ -8,7 +8,7 @@ None of them knows the library. Each runs the program without it, without addres
 
   python3 -m lab.cases.stat_agrees                        all programs that are there
   python3 -m lab.cases.stat_agrees --only sysbench        some; the others' results stay
-  python3 -m lab.cases.stat_agrees --write-doc            set the results into docs/stat.md"""
+  python3 -m lab.cases.stat_agrees --write-doc            set the results into lab/pages/stat.md"""
 
 import argparse
 import collections
@@ -26,7 +26,7 @@ import harness
 from harness import TREE, Build, between_markers, clean_environment, die
 
 RESULT = TREE / "lab" / "results" / "stat" / "agreement.json"
-PAGE = TREE / "docs" / "stat.md"
+PAGE = TREE / "lab" / "pages" / "stat.md"
 LIMIT = 180
 SAMPLES = 150
 # Frames of these lie between the program and the wait: they are no place of the program.
@@ -384,7 +384,7 @@ def table(document):
     where = document["machine"]
     return "\n".join([*lines, "", f"{where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; {document['date']}; "
                       f"{', '.join(document['versions'].values())}. "
-                      "[Results and commands](../lab/results/stat/agreement.json)."])
+                      "[Results and commands](../results/stat/agreement.json)."])
 
 
 def main():

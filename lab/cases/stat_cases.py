@@ -1,4 +1,4 @@
-"""`usher stat` on real programs, and what the recording costs them: the figures of docs/stat.md. The programs are those of
+"""`usher stat` on real programs, and what the recording costs them: the figures of lab/pages/stat.md. The programs are those of
 lab/cases/try_cases.py and three more; each result is the JSON and the table of one `usher stat` with the machine and the
 command.
 
@@ -6,7 +6,7 @@ command.
   python3 -m lab.cases.stat_cases [--only redis,node]           record each once: a minute or two
   python3 -m lab.cases.stat_cases --cost [--only redis]         what the recording costs them: interleaved rounds, some ten minutes
   python3 -m lab.cases.stat_cases --pairs                       what it costs an uncontended lock and unlock
-  python3 -m lab.cases.stat_cases --write-doc                   set the results into docs/stat.md and lab/pages/stat.md
+  python3 -m lab.cases.stat_cases --write-doc                   set the figures into lab/pages/stat.md
 
 The programs run in a scratch folder, with the build's programs and Debian's in PATH."""
 
@@ -329,35 +329,6 @@ def cost_all(cases, build, options):
 
 # ---- the pages -------------------------------------------------------------------------------------------------------
 
-def shown(lines):
-    """The part of the output that fits a page: the tables, the lines about the first row, and the verdict."""
-    blocks = [block for block in re.split(r"\n\s*\n", "\n".join(lines).strip()) if block.strip()]
-    kept, detailed = [], False
-    for block in blocks[1:]:  # the first is the command
-        first = block.splitlines()[0]
-        is_table = re.match(r"(mutex|condition variable|semaphore)\s{2,}", first) is not None
-        is_detail = not is_table and len(block.splitlines()) > 1 and block.splitlines()[1].startswith("  ")
-        if is_detail and not first.startswith("Verdict"):
-            if detailed:
-                continue
-            detailed = True
-        kept.append(block)
-    return "\n\n".join([blocks[0].splitlines()[-1]] + kept)
-
-
-def case_block(case, options):
-    file = options.out / f"{case.name}.json"
-    if not file.is_file():
-        return "Not recorded yet."
-    d = json.loads(file.read_text())
-    installed = ", ".join(f"{package} {version}" for package, version in sorted(d["packages"].items()))
-    lines = ["```sh", wrapped(d["command"])]
-    if d["load"]:
-        lines += ["# meanwhile", wrapped(d["load"])]
-    lines += ["```", "", "```", shown(d["text"]), "```", ""]
-    return "\n".join(lines + [f"Others took {100 * d['others_cpu_share']:.0f} % of the CPU time. {installed}".rstrip()])
-
-
 def place_lines(documents):
     """Where documents were measured, each place once."""
     found = []
@@ -370,10 +341,8 @@ def place_lines(documents):
     return " / ".join(found)
 
 
-def measurements_page(cost, pairs):
-    text = ["# What the recording costs", "",
-            "`usher stat` on the programs of [docs/try.md](../../docs/try.md): written by `python3 -m lab.cases.stat_cases --write-doc` from "
-            "`lab/results/stat/`.", ""]
+def tables(cost, pairs):
+    text = []
     if cost:
         rows = cost["cases"]
         text += ["## Programs", "",
@@ -390,33 +359,14 @@ def measurements_page(cost, pairs):
                  f"`pair_cost`, {len(pairs['results'][0]['rounds_ns'])} interleaved rounds of 20 × 100000 pairs, in a process "
                  "that has had a second thread.", "", harness.markdown(pair_rows(pairs), PAIR_HEADING), "",
                  harness.provenance_line(pairs), ""]
-    return "\n".join(text)
-
-
-def summary(cost, pairs):
-    lines = []
-    if cost:
-        lines.append(harness.markdown([[r[0], r[2], r[3], r[4]] for r in cost_rows(cost["cases"])],
-                                      ["program", "library, not recorded", "recorded", "recorded, by CPU time"]))
-    if pairs:
-        lines += ["", harness.markdown([r[:4] for r in pair_rows(pairs)], PAIR_HEADING[:4])]
-    return "\n".join(lines).strip() or "Not measured yet."
+    return "\n".join(text).strip()
 
 
 def write_doc(options):
-    page, measured = options.doc, TREE / "lab" / "pages" / "stat.md"
-    text = page.read_text()
-    for case in CASES:
-        text = between_markers(text, f"stat: {case.name}", case_block(case, options))
-    documents = [json.loads(file.read_text()) for file in sorted(options.out.glob("*.json"))
-                 if file.stem in {case.name for case in CASES}]
-    text = between_markers(text, "stat: machine", (place_lines(documents) or "Not recorded yet") + ".")
     cost, pairs = ((json.loads(file.read_text()) if file.is_file() else None)
                    for file in (options.out / "cost.json", options.out / "pairs.json"))
-    page.write_text(between_markers(text, "stat: cost", summary(cost, pairs)))
-    if cost or pairs:
-        measured.write_text(measurements_page(cost, pairs))
-    print(f"{len(documents)} results are in {os.path.relpath(page)}")
+    options.doc.write_text(between_markers(options.doc.read_text(), "cost", tables(cost, pairs) or "Not measured yet."))
+    print(f"the figures are in {os.path.relpath(options.doc)}")
     return 0
 
 
@@ -435,7 +385,7 @@ def parsed():
     parser.add_argument("--out", type=Path, default=TREE / "lab" / "results" / "stat", metavar="DIR",
                         help="where results go (lab/results/stat)")
     parser.add_argument("--write-doc", action="store_true", help="set the results into the pages; measures nothing")
-    parser.add_argument("--doc", type=Path, default=TREE / "docs" / "stat.md", metavar="FILE", help="(docs/stat.md)")
+    parser.add_argument("--doc", type=Path, default=TREE / "lab" / "pages" / "stat.md", metavar="FILE", help="(lab/pages/stat.md)")
     parser.add_argument("--build", default="build/release", metavar="DIR")
     options = parser.parse_args()
     if options.rounds < 1 or options.threads < 1 or options.seconds < 0:

@@ -1,11 +1,11 @@
-"""`usher try` on real programs: the figures of docs/try.md. Each case is one program, run at several thread counts
+"""`usher try` on real programs: the figures of lab/pages/try.md. Each case is one program, run at several thread counts
 under the C library's mutex and the locks that `usher try` takes by itself; each result is the JSON of one `usher try` with the machine and the
 command. A result that is there already is not measured again, so that an interrupted table can be completed.
 
   python3 -m lab.cases.try_cases --list                                     the cases, and what is missing for them
   python3 -m lab.cases.try_cases                                            measure what is not there yet; an hour, or less
   python3 -m lab.cases.try_cases --only leveldb,redis --threads 8 --again   some of it once more
-  python3 -m lab.cases.try_cases --write-doc                                set the results into docs/try.md
+  python3 -m lab.cases.try_cases --write-doc                                set the results into lab/pages/try.md
 
 The programs run in a scratch folder, with the build's programs and Debian's in PATH."""
 
@@ -677,8 +677,8 @@ def parsed():
     parser.add_argument("--out", type=Path, default=TREE / "lab" / "results" / "try", metavar="DIR",
                         help="where results go (lab/results/try)")
     parser.add_argument("--write-doc", action="store_true", help="set the results into the page; measures nothing")
-    parser.add_argument("--doc", type=Path, default=TREE / "docs" / "try.md", metavar="FILE",
-                        help="the page (docs/try.md)")
+    parser.add_argument("--doc", type=Path, default=TREE / "lab" / "pages" / "try.md", metavar="FILE",
+                        help="the page (lab/pages/try.md)")
     parser.add_argument("--build", default="build/release", metavar="DIR")
     options = parser.parse_args()
     if options.rounds < 0 or options.seconds < 1 or options.warmup < 0 or options.timeout <= 0 or options.limit < 0:
