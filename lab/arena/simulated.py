@@ -13,7 +13,7 @@ there, in these steps:
 
 Each run is a line of JSON (--runs); what is there is not run again, so a call that was ended goes on where it was. A run is the same on
 every computer, so the runs are not kept in the tree: lab/results/arena/simulated.json has the points. In another folder, or on another computer, it
-takes this file in tools/, `usher` and `usher_bench` side by side (--usher names the first) and src/sim/machines/.
+takes this file and lab/__init__.py, `usher` and `usher_bench` side by side (--usher names the first) and src/sim/machines/.
 """
 
 import argparse
