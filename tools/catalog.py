@@ -16,6 +16,7 @@ class Lock:
     name: str
     header: str
     type: str
+    heading: str = ""  # above its line in the list
 
     @property
     def is_the_c_librarys(self):
@@ -28,14 +29,16 @@ class Lock:
 
 
 def locks(tree=TREE):
-    found = []
+    found, heading = [], ""
     for line in Path(tree, LIST).read_text().splitlines():
         fields = line.split()
+        if line.startswith("="):
+            heading = line[1:].strip()
         if not fields or line.startswith(("#", "=")):
             continue
         if len(fields) != 3:
             raise ValueError(f"{LIST}: a line is 'name header type', not '{line}'")
-        found.append(Lock(*fields))
+        found.append(Lock(*fields, heading))
     return found
 
 
