@@ -110,7 +110,7 @@ measure: build ## measure| uncontended cost, instructions, thread sweep (long)
 
 # ONLY=faults: only waits that are too long (6 minutes).
 measure-waits: build ## measure| condition variables, semaphores (over an hour)
-	@python3 -m lab.costs.measure_waits --build $(BUILD) --out lab/pages --before lab/results/faults-before.json $(if $(ONLY),--only $(ONLY))
+	@python3 -m lab.costs.measure_waits --build $(BUILD) --out lab/pages $(if $(ONLY),--only $(ONLY))
 
 bench-sim: build ## measure| CPU time of the simulator, against limits (a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)

@@ -1,7 +1,8 @@
 """The groups of measure_waits.py that measure the size of known faults: signalled, held, deadlines, broadcast. Each has a
-function that measures and one that makes tables, with an earlier measurement beside."""
+function that measures and one that makes tables."""
 
-import statistics
+from lab.costs import summaries
+from lab.costs.summaries import Column, at, by_name, code, figure, listed, names_in, of, three_digits, whole
 
 GROUPS = ["signalled", "held", "deadlines", "broadcast"]
 FILE = "faults"
@@ -36,86 +37,6 @@ def measure(runner, where, rounds, program, arguments, limit, jobs=1, candidates
                                               [str(a) for a in arguments], limit, document_of(runner), jobs=jobs)]
 
 
-# ---- cells -----------------------------------------------------------------------------------------------------------
-
-def number(value, form="{:.2f}"):
-    return form.format(value).replace("-", "−")
-
-
-def three_digits(value):
-    size = abs(value)
-    return number(value, "{:,.%df}" % (0 if size >= 100 or size == 0 else 1 if size >= 10 else 2 if size >= 1 else 3))
-
-
-def whole(value):
-    return number(value, "{:,.0f}")
-
-
-def why_empty(point):
-    """Of a point without a result."""
-    if not point["failures"]:
-        return "–"
-    why = point["failures"][0]
-    return f"> {why.split(' after ')[1]}" if why.startswith("hung") else f"**{why[:60]}**"
-
-
-def cell(point, get, show=three_digits, spread=False):
-    """The median over the rounds, and the range where that is asked for."""
-    if point is None:
-        return ""
-    values = [v for v in map(get, point["rounds"]) if v is not None]
-    if not values:
-        return why_empty(point)
-    text = show(statistics.median(values))
-    if spread and len(values) > 1:
-        text += f" ({show(min(values))}–{show(max(values))})"
-    return text + (f", **{len(point['failures'])} failed**" if point["failures"] else "")
-
-
-class Column:
-    """A column: its heading and its value at a point; `compared`: with the earlier value beside."""
-
-    def __init__(self, heading, text, compared=False):
-        self.heading, self.text, self.compared = heading, text, compared
-
-
-def key(point):
-    return tuple((name, value) for name, value in sorted(point.items()) if name not in ("rounds", "failures"))
-
-
-def rows(points, before, columns):
-    """One row a point, as [heading], [rows]."""
-    past = {key(p): p for p in before}
-    heading = ["lock"]
-    for c in columns:
-        heading += [c.heading, "before"] if c.compared and past else [c.heading]
-    table = []
-    for p in points:
-        row = [p["candidate"]]
-        for c in columns:
-            row.append(c.text(p))
-            if c.compared and past:
-                row.append(c.text(past[key(p)]) if key(p) in past else "")
-        table.append(row)
-    return heading, table
-
-
-def at(points, **where):
-    return [p for p in points if all(p.get(name) == value for name, value in where.items())]
-
-
-def side_by_side(groups):
-    """Points of several places as one a candidate: {"candidate", "at": {name: point}}; a row has them all."""
-    order, merged = [], {}
-    for name, points in groups.items():
-        for p in points:
-            if p["candidate"] not in merged:
-                order.append(p["candidate"])
-                merged[p["candidate"]] = {}
-            merged[p["candidate"]][name] = p
-    return [(candidate, merged[candidate]) for candidate in order]
-
-
 # ---- signalled -------------------------------------------------------------------------------------------------------
 
 # hold in µs, how, seconds of a run, patience, rounds, candidates at once
@@ -133,27 +54,28 @@ def signalled(runner):
         points += measure(runner, traffic(o, hold, how), rounds_of(o, rounds), "signalled",
                           ["--hold-us", hold, "--hold", how, "--outside-us", o.outside_us, "--seconds",
                            0.05 if o.quick else seconds, "--patience", patience], seconds + 2 * patience + 40, jobs)
-    return points
+    return {"points": points}
 
 
 def traffic(options, hold, how):
     return {"hold_us": hold, "hold": how, **({"outside_us": options.outside_us} if options.outside_us else {})}
 
 
-def how_they_use_it(hold, how, outside):
-    length = f"{hold} µs" if hold < 1000 else f"{hold // 1000} ms"
-    slept = "asleep" if how == "sleep" else "awake"
-    return (f"{length}, {slept}" + (f", {outside} µs apart" if outside else ""),
-            f"use the mutex all the time and hold it for {length}, {slept}" +
-            (f", with {outside} µs between two uses" if outside else ", with nothing between two uses"))
+def length_of(hold):
+    return f"{hold} µs" if hold < 1000 else f"{hold // 1000} ms"
 
 
 def kinds_of_traffic(points):
-    return dict.fromkeys((p["hold_us"], p["hold"], p.get("outside_us", 0)) for p in points)
+    """[(hold in µs, how, µs between two uses)]"""
+    return list(dict.fromkeys((p["hold_us"], p["hold"], p.get("outside_us", 0)) for p in points))
 
 
 def with_traffic(points, hold, how, outside):
-    return [p for p in at(points, hold_us=hold, hold=how) if p.get("outside_us", 0) == outside]
+    return by_name(p for p in at(points, hold_us=hold, hold=how) if p.get("outside_us", 0) == outside)
+
+
+def pause(outside):
+    return f"with {outside} µs between two uses" if outside else "with nothing between two uses"
 
 
 def mean_wait(point, who):
@@ -163,53 +85,53 @@ def mean_wait(point, who):
     return (total / n / 1000 if n else None), any(r[who + "_relieved"] for r in point["rounds"])
 
 
-def bounded(value, bound):
-    sign = bound if isinstance(bound, str) else ">" if bound else ""
-    return "–" if value is None else (sign + " " if sign else "") + three_digits(value)
+def wait_figure(points, who):
+    def get(name):
+        if name not in points:
+            return None
+        value, bound = mean_wait(points[name], who)
+        return value, summaries.why_empty(points[name]) if value is None else ("> " if bound else "") + three_digits(value)
+    return get
 
 
-def wait_cell(who):
-    return lambda p: bounded(*mean_wait(p, who)) if p["rounds"] else why_empty(p)
-
-
-def tail_cell(who):
-    return lambda p: cell(p, lambda r: r[who + "_us"]["p99"] / 1000 if r[who + "_us"]["n"] else None)
-
-
-def difference(point):
+def excess(point):
+    """By how many ms the signalled thread waits longer than the newcomer, and its sign in words: either wait can be a lower bound."""
     (signal, bound), (coming, other) = mean_wait(point, "signalled"), mean_wait(point, "newcomer")
     if signal is None or coming is None:
         return None, ""
-    return signal - coming, ">" if bound and not other else "<" if other and not bound else "?" if bound else ""
+    return signal - coming, "more than " if bound and not other else "at most " if other and not bound else "perhaps " if bound else ""
 
 
-def verdict(hold_us):
-    def text(p):
-        value, _ = difference(p)
-        return "–" if value is None else "yes" if value <= max(1, hold_us / 1000) else "**no**"
-    return text
+def over_the_limit(points, hold_us):
+    """In words: the candidates whose signalled threads wait too long."""
+    found = []
+    for name, point in points.items():
+        value, sign = excess(point)
+        if value is not None and value > max(1, hold_us / 1000):
+            found.append(f"{code(name)} by {sign}{three_digits(value)} ms")
+    return f"{len(found)} of {len(points)}" + (": " if found else "") + "; ".join(found)
 
 
-def turns(point):
-    return str(sum(r["signalled_us"]["n"] for r in point["rounds"]))
-
-
-def signalled_tables(points, before):
-    tables = []
-    for hold, how, outside in kinds_of_traffic(points):
-        here, then = (with_traffic(some, hold, how, outside) for some in (points, before))
-        title, use = how_they_use_it(hold, how, outside)
-        columns = [Column("signalled, ms", wait_cell("signalled"), True), Column("99 %", tail_cell("signalled")),
-                   Column("newcomer, ms", wait_cell("newcomer"), True), Column("99 %", tail_cell("newcomer")),
-                   Column("difference", lambda p: bounded(*difference(p)), True), Column("within", verdict(hold)),
-                   Column("turns", turns)]
-        text = (f"Two threads {use}. Signalled: from the call of `pthread_cond_signal` to the return of `pthread_cond_wait`; "
-                "newcomer: a `pthread_mutex_lock` that is called right after the mutex has gone from the signaller to a user. "
-                "Means of all turns, ms; 99 %: the median over the runs, of few turns the longest. "
-                f"Within: signalled needs at most {three_digits(max(1, hold / 1000))} ms more than the newcomer (1 ms or one "
-                "hold, whichever is more). `>`: there were turns that ended only because the users paused when patience did, "
-                "and that count as that long; the difference is then at least (`>`) or at most (`<`) that.")
-        tables.append((f"Signalled: holds of {title}", text, *rows(here, then, columns)))
+def signalled_tables(group):
+    points = group["points"]
+    names, tables = names_in(points), []
+    for way, title in (("spin", "the owner awake"), ("sleep", "the owner asleep")):
+        kinds = [kind for kind in kinds_of_traffic(points) if kind[1] == way]
+        if not kinds:
+            continue
+        columns, over = [], []
+        for hold, how, outside in kinds:
+            here = with_traffic(points, hold, how, outside)
+            columns += [Column(f"{length_of(hold)}: signalled", wait_figure(here, "signalled")),
+                        Column("newcomer", wait_figure(here, "newcomer"), brief=True)]
+            over.append(f"- Over the limit at {length_of(hold)}, {over_the_limit(here, hold)}.")
+        text = (f"Two threads use the mutex all the time and hold it for the time of the column, {pause(kinds[0][2])}. "
+                "Signalled: from `pthread_cond_signal` to the return of `pthread_cond_wait`. Newcomer: a `pthread_mutex_lock` "
+                "that begins when the mutex has gone from the signalling thread to a user. Cells: means of all turns in ms. The "
+                "limit: a signalled thread waits at most 1 ms or one hold longer than a newcomer. `>`: a lower bound; some "
+                "turns ended only because the users paused after a time limit.")
+        text = "The same with owners that sleep while they hold the mutex." if tables else text
+        tables.append((f"Signals, {title}", "\n".join([text, *over]), *summaries.table(names, columns)))
     return tables
 
 
@@ -235,70 +157,57 @@ def held(runner):
             candidates = [c for c in runner.catalog() if c.lock is None or c.lock in NOTABLE]
         points += measure(runner, {"what": "ended", "count": count}, rounds_of(o, 1), "held_locks",
                           ["--what", "ended", "--count", count, "--limit", LIMIT], LIMIT + 30, 2, candidates)
-    return points
+    return {"points": points}
 
 
 def slowest_order(r):
     return max(r[order]["ms"] for order in ORDERS if order in r)
 
 
-def best(point, get, show=three_digits):
+def best(points, get):
     """The minimum over the rounds: without contention, noise only adds. `>`: the time did not suffice for all."""
-    if point is None:
-        return ""
-    if not point["rounds"]:
-        return why_empty(point)
-    least = min(point["rounds"], key=lambda r: (not r["complete"], get(r)))
-    return ("" if least["complete"] else "> ") + show(get(least))
+    def of_name(name):
+        if name not in points:
+            return None
+        point = points[name]
+        if not point["rounds"]:
+            return None, summaries.why_empty(point)
+        least = min(point["rounds"], key=lambda r: (not r["complete"], get(r)))
+        return get(least), ("" if least["complete"] else "> ") + three_digits(get(least))
+    return of_name
 
 
-def joined(groups, before, columns):
-    """A table of side-by-side points: columns are (place, heading, text, compared)."""
-    past = dict(side_by_side(before))
-    heading = ["lock"]
-    for _, title, _, compared in columns:
-        heading += [title, "before"] if compared and past else [title]
-    table = []
-    for candidate, here in side_by_side(groups):
-        row = [candidate]
-        for place, _, text, compared in columns:
-            row.append(text(here[place]) if place in here else "")
-            if compared and past:
-                then = past.get(candidate, {}).get(place)
-                row.append(text(then) if then else "")
-        table.append(row)
-    return heading, table
+def not_complete(points):
+    return list(dict.fromkeys(p["candidate"] for p in points if not p["rounds"] or not all(r["complete"] for r in p["rounds"])))
 
 
-def held_tables(points, before):
-    def places(what, counts):
-        return tuple({c: at(some, what=what, count=c) for c in counts} for some in (points, before))
+def held_tables(group):
+    points = group["points"]
+    def places(what):
+        counts = sorted({p["count"] for p in points if p["what"] == what})
+        return {c: by_name(at(points, what=what, count=c)) for c in counts}
 
-    counts = sorted({p["count"] for p in points if p["what"] == "all"})
-    tables = [("Held: all at once",
-               "One thread locks so many mutexes and then unlocks them: in that order, in the reverse order, in no order; ms, "
-               f"of the slowest of the three. `>`: broken off after {LIMIT} s.",
-               *joined(*places("all", counts),
-                       [(c, f"{c:,}: ms", lambda p: best(p, slowest_order), c == max(counts)) for c in counts]))]
-    tables.append(("Held: hand over hand",
-                   "Through a ring of 64 mutexes, while so many others are held: ns a step.",
-                   *joined(*places("ring", RING_COUNTS),
-                           [(c, f"{c:,} held: ns", lambda p: best(p, lambda r: r["ns_per_step"]), c > 0)
-                            for c in RING_COUNTS])))
-    counts = sorted({p["count"] for p in points if p["what"] == "ended"})
-    columns = []
-    for c in counts:
-        columns += [(c, f"{c:,}: s", lambda p: best(p, lambda r: r["seconds"]), True),
-                    (c, "µs a thread", lambda p: best(p, lambda r: r["us_per_thread"]), False),
-                    (c, "ended", lambda p: whole(max(r["ended"] for r in p["rounds"])) if p["rounds"] else "", False)]
-    columns += [(counts[0], "µs, if it unlocks", lambda p: cell(p, lambda r: r["us_per_thread_that_unlocks"]), False),
-                (counts[0], "ns a pair, then", lambda p: cell(p, lambda r: r["pair_ns_after"]), True),
-                (counts[0], "ns at first", lambda p: cell(p, lambda r: r["pair_ns_before"]), False)]
-    tables.append(("Held: by threads that end",
-                   "Threads one after another, on one CPU, each of which locks a mutex of its own and ends. Then, in a new "
-                   "thread, what a pair costs that nobody contends for. µs, if it unlocks: the same with threads that unlock "
-                   f"before they end. `>`: broken off after {LIMIT} s.", *joined(*places("ended", counts), columns)))
-    return tables
+    everything, ring, ended = places("all"), places("ring"), places("ended")
+    most, others, few, many = max(everything), max(ring), min(ended), max(ended)
+    names = names_in(points)
+    after = ended[few]
+    columns = [Column(f"{most:,} at once: ms", best(everything[most], slowest_order)),
+               Column(f"{others:,} held: ns a step", best(ring[others], of("ns_per_step"))),
+               Column(f"{few:,} ended: µs a thread", best(after, of("us_per_thread"))),
+               Column("if they unlock", lambda n: figure(after.get(n), of("us_per_thread_that_unlocks")), brief=True),
+               Column("ns a pair then", lambda n: figure(after.get(n), of("pair_ns_after")))]
+    text = ("At once: one thread locks so many mutexes and then unlocks them, in this order, in reverse order and in no order; the "
+            "slowest of the three. A step: hand over hand through a ring of 64 mutexes, while so many others are held. Ended: "
+            "threads one after another on one CPU, each of which locks a mutex of its own and ends; beside it the same with threads "
+            "that unlock before they end, and the cost of an uncontended pair in a new thread then. Cells: minima of the rounds; of "
+            "the last two columns medians. ")
+    if many > few:
+        here = ended[many]
+        range_of = summaries.extremes(Column("", best(here, of("us_per_thread"))), list(here), "µs a thread")
+        text += f"With {many:,} threads, {len(here)} candidates: {range_of}. "
+    late = not_complete(points)
+    text += f"Not completed within {LIMIT} s: {listed(late)}." if late else f"Every run was complete within {LIMIT} s."
+    return [("Many mutexes held", text, *summaries.table(names, columns))]
 
 
 # ---- deadlines -------------------------------------------------------------------------------------------------------
@@ -310,39 +219,42 @@ def deadlines(runner):
                      ["--waiters", waiters, "--seconds", seconds], LIMIT, 4)
     points += measure(runner, {"what": "traffic", "waiters": 50}, rounds_of(o, 2), "deadlines",
                       ["--waiters", 50, "--seconds", 1, "--users", 2, "--hold-us", 10, "--pause-us", 10], LIMIT)
-    return points
+    return {"points": points}
 
 
-def deadlines_tables(points, before):
-    def get(*path, scale=1.0):
-        def value(r):
-            for name in path:
-                r = r[name]
-            return r * scale
-        return lambda p: cell(p, value)
+def column(heading, points, get, show=three_digits, **more):
+    return Column(heading, lambda name: figure(points.get(name), get, show), **more)
 
-    here, then = (at(some, what="held") for some in (points, before))
-    many = here[0]["waiters"] if here else 0
-    deadline = next((r["deadline_s"] for p in here for r in p["rounds"]), 0)
-    tables = [("Deadlines: a mutex that is held",
-               f"{many} threads in `pthread_mutex_timedlock` until their deadline, {deadline:g} s away. Switches: of these "
-               "threads, in the call, voluntary and not. Late: after the deadline, ms; all begin at once, and end so. "
-               "Up to four processes at once: CPU time is counted a process, lateness suffers where there is much of it.",
-               *rows(here, then, [Column("switches a waiter", get("switches_per_waiter"), True),
-                                  Column("of the process", lambda p: cell(p, lambda r: r["process_switches"], whole)),
-                                  Column("CPU s", get("cpu_seconds"), True),
-                                  Column("late, mean", get("late_us", "mean", scale=1e-3), True),
-                                  Column("late, 99 %", get("late_us", "p99", scale=1e-3))]))]
-    here, then = (at(some, what="traffic") for some in (points, before))
-    tables.append(("Deadlines: a mutex that is used",
-                   "50 threads wait with a deadline 1 s away for a mutex that is held for the first 50 ms; then two threads "
-                   "use it, 10 µs at a time and 10 µs apart. Got: how many had the mutex before the deadline. Waited: those, "
-                   "from the call on, ms. CPU: of the process.",
-                   *rows(here, then, [Column("got", get("got"), True),
-                                      Column("switches a waiter", get("switches_per_waiter"), True),
-                                      Column("CPU ms", get("cpu_seconds", scale=1e3), True),
-                                      Column("waited, median", get("waited_us", "median", scale=1e-3)),
-                                      Column("waited, longest", get("waited_us", "max", scale=1e-3), True)])))
+
+def deadlines_tables(group):
+    points = group["points"]
+    tables = []
+    for what, title in (("held", "the mutex stays held"), ("traffic", "the mutex is used")):
+        here = by_name(at(points, what=what))
+        if not here:
+            continue
+        rounds = [r for p in here.values() for r in p["rounds"]]
+        waiters, deadline = next(iter(here.values()))["waiters"], next((r["deadline_s"] for r in rounds), 0)
+        late = of("late_us", "mean", scale=1e-3)
+        if what == "held":
+            columns = [column("switches a waiter", here, of("switches_per_waiter")), column("CPU s", here, of("cpu_seconds")),
+                       column("late, mean: ms", here, late),
+                       column("late, 99 %: ms", here, of("late_us", "p99", scale=1e-3))]
+            text = (f"{waiters} threads wait in `pthread_mutex_timedlock` until their deadline, {deadline:g} s away. Switches: of "
+                    "these threads in the call, voluntary and not. CPU: of the process. Late: after the deadline; all waits begin "
+                    "and end at the same time. Mean lateness: " + summaries.extremes(columns[2], list(here), "ms") + ".")
+        else:
+            columns = [column("had the mutex", here, of("got"), whole, least=True),
+                       column("switches a waiter", here, of("switches_per_waiter")),
+                       column("CPU: ms", here, of("cpu_seconds", scale=1e3)),
+                       column("longest wait: ms", here, of("waited_us", "max", scale=1e-3))]
+            short = [name for name, p in here.items() if not p["rounds"] or any(r["got"] < waiters for r in p["rounds"])]
+            text = (f"{waiters} threads wait with a deadline {deadline:g} s away for a mutex that is held for the first 50 ms; then "
+                    "two threads use it, 10 µs at a time and 10 µs apart. Had the mutex: before the deadline. Longest wait: of the "
+                    "threads that had the mutex, from the call on. CPU: of the process. " +
+                    (f"Not all threads had the mutex in time with {listed(short)}." if short else
+                     f"All {waiters} threads had the mutex in time in every run."))
+        tables.append((f"Deadlines: {title}", text, *summaries.table(list(here), columns)))
     return tables
 
 
@@ -359,63 +271,46 @@ def broadcast(runner):
         points += measure(runner, traffic(o, hold, how), rounds_of(o, 1), "broadcast",
                           ["--hold-us", hold, "--hold", how, "--outside-us", o.outside_us, "--rounds", 1 if o.quick else timed,
                            "--looks", 1 if o.quick else looks, "--patience", 1], LIMIT, jobs)
-    return points
+    return {"points": points}
 
 
-def broadcast_tables(points, before):
-    def until_through(p):
-        """The median; the first broadcast that took longer than the patience is the last."""
-        missing = sum(r["missing"] for r in p["rounds"])
-        if missing:
-            longest = max(r["us_until_through"]["max"] for r in p["rounds"])
-            return f"> {three_digits(longest / 1000)} ({missing} missing)"
-        return cell(p, lambda r: r["us_until_through"]["median"] / 1000)
+def missing_of(point):
+    return sum(r["missing"] for r in point["rounds"])
 
-    def of(name, part, show=three_digits):
-        return lambda p: cell(p, lambda r: r[name][part] if r[name]["n"] else None, show)
 
-    tables = []
-    for hold, how, outside in kinds_of_traffic(points):
-        here, then = (with_traffic(some, hold, how, outside) for some in (points, before))
-        title, use = how_they_use_it(hold, how, outside)
-        tables.append((f"Broadcast: holds of {title}",
-                       f"50 threads wait for a condition, three others {use}. From the broadcast until the last waiter has "
-                       "returned and unlocked, ms: the median of the broadcasts of a process, and the longest. Switches: "
-                       "voluntary, a waiter, from the wait until it has unlocked. Runnable: the most that were seen at once, in "
-                       "broadcasts of their own; a lower bound. Uses: by the three others meanwhile. `>`: not all were through "
-                       "after that time; then the others paused, and it was the last broadcast.",
-                       *rows(here, then, [Column("ms until all are through", until_through, True),
-                                          Column("longest", lambda p: cell(
-                                              p, lambda r: r["us_until_through"]["max"] / 1000
-                                              if r["us_until_through"]["n"] else None)),
-                                          Column("switches", of("voluntary_per_waiter", "median"), True),
-                                          Column("runnable", of("most_runnable", "max", whole), True),
-                                          Column("uses meanwhile", of("operations_meanwhile", "median", whole))])))
-    return tables
+def until_through(points):
+    """The median; the first broadcast that took longer than the patience is the last."""
+    def of_name(name):
+        point = points.get(name)
+        if point is not None and missing_of(point):
+            longest = max(r["us_until_through"]["max"] for r in point["rounds"]) / 1000
+            return 1e9 + missing_of(point), "> " + three_digits(longest)  # the more are missing, the worse
+        return figure(point, of("us_until_through", "median", scale=1e-3))
+    return of_name
+
+
+def switches(result):
+    return result["voluntary_per_waiter"]["median"] if result["voluntary_per_waiter"]["n"] else None
+
+
+def broadcast_tables(group):
+    points = group["points"]
+    columns, missing = [], []
+    kinds = kinds_of_traffic(points)
+    for hold, how, outside in kinds:
+        here, title = with_traffic(points, hold, how, outside), f"{length_of(hold)} {'asleep' if how == 'sleep' else 'awake'}"
+        columns += [Column(f"{title}: ms", until_through(here)), column("switches", here, switches, brief=True)]
+        late = [f"{code(name)} ({missing_of(p)} missing)" for name, p in here.items() if missing_of(p)]
+        missing.append(f"- Not all through at {title}, {len(late)} of {len(here)}" + (f": {', '.join(late)}." if late else "."))
+    rounds = [r for p in points for r in p["rounds"]]
+    waiters, users = (next((r[name] for r in rounds), 0) for name in ("waiters", "users"))
+    text = (f"{waiters} threads wait for a condition; {users} others use the mutex all the time and hold it for the time of the column, "
+            f"{pause(kinds[0][2])}. Cells: from the broadcast until the last waiter has returned and unlocked, the median of "
+            "the broadcasts of a process; and voluntary switches a waiter in this time. `>`: not all waiters were through after "
+            "this time; then the users paused.")
+    return [("Broadcasts", "\n".join([text, *missing]), *summaries.table(names_in(points), columns))]
 
 
 MEASURE = {"signalled": signalled, "held": held, "deadlines": deadlines, "broadcast": broadcast}
 TABLES = {"signalled": signalled_tables, "held": held_tables, "deadlines": deadlines_tables, "broadcast": broadcast_tables}
 PROGRAMS = {"signalled": "signalled", "held": "held_locks", "deadlines": "deadlines", "broadcast": "broadcast"}
-
-
-def page(groups, before, markdown, provenance_line):
-    """The page: each group beside the earlier measurement, then the earlier measurement alone."""
-    text = [f"# {TITLE}\n"]
-
-    def add(group, tables, level):
-        for title, explanation, heading, table in tables:
-            text.append(f"{level} {title}\n\n{explanation}\n\n{markdown(table, heading)}\n")
-        text.extend(f"**{remark}**\n" for remark in group["remarks"])
-        text.append(provenance_line(group) + "\n")
-
-    for name in GROUPS:
-        if name in groups:
-            then = before.get(name, {}).get("points", [])
-            add(groups[name], TABLES[name](groups[name]["points"], then), "##")
-    if before:
-        text.append("## Before\n\nThe same, measured before these faults were repaired.\n")
-        for name in GROUPS:
-            if name in before:
-                add(before[name], TABLES[name](before[name]["points"], []), "###")
-    return "\n".join(text)

@@ -4,14 +4,15 @@ outside; a killed run is reported with the backtraces of its threads.
 
 Groups: costs, instructions, turns, lock, herd (written to waits.md and waits.json); queue, pool, workers (written to
 condition-variables.md and condition-variables.json), which are claims M8, M12 and M26; signalled, held, deadlines, broadcast
-(written to faults.md and faults.json; `--only faults` is these four, within six minutes)."""
+(written to faults.md and faults.json; `--only faults` is these four, within six minutes).
+
+`--pages` measures nothing: it writes the three pages anew from the JSON in lab/results."""
 
 import argparse
 import concurrent.futures
 import json
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import count_instructions
-from lab.costs import fault_groups
+from lab.costs import fault_groups, summaries
+from lab.costs.summaries import Column, at, by_name, figure, median, number, of, with_range
 import harness
-from harness import Build, clean_environment, die, median_range, plain_locks
+from harness import Build, clean_environment, die, plain_locks
 
 FIFO, MOSTLY_LIFO = "1", "0.001"
 FIRST_FILE = ["costs", "instructions", "turns", "lock", "herd"]
@@ -59,16 +61,6 @@ class Point:
     where: dict
     results: list = field(default_factory=list)
     failures: list = field(default_factory=list)
-
-    def values(self, get):
-        return [get(r) for r in self.results]
-
-    def median(self, get):
-        return statistics.median(self.values(get)) if self.results else None
-
-    def cell(self, get, form="{:.2f}"):
-        text = median_range(self.values(get), form)
-        return text + (f", **{len(self.failures)} failed**" if self.failures else "")
 
     def as_json(self):
         return {"candidate": self.candidate.name, **self.where, "rounds": self.results, "failures": self.failures}
@@ -134,49 +126,71 @@ def document(text):
     return found
 
 
-def itself(value):
-    return value
+# Each group has a function that measures, {"points": [...]}, and one that makes the tables of a page from what the first returned.
+# "run" is what a round did, where the rounds do not say it.
+
+def measured(points, **more):
+    return {**more, "points": [p.as_json() for p in points]}
 
 
-def of(*path):
-    """Gets a figure out of a program's JSON."""
-    def get(result):
-        for key in path:
-            result = result[key]
-        return result
-    return get
+def rounds_in(points):
+    return max((len(p["rounds"]) for p in points), default=0)
+
+
+def seconds_in(points):
+    return next((f"{r['seconds']:.1f} s" for p in points for r in p["rounds"]), "0 s")
+
+
+def ranges(points, get, form="{:.2f}"):
+    """A column's text: the median over the rounds, with the range."""
+    points = by_name(points)
+    return lambda name: (median(points[name], get), with_range(points[name], get, form)) if name in points else None
+
+
+def medians(points, get, form="{:.2f}"):
+    points = by_name(points)
+    return lambda name: figure(points.get(name), get, lambda value: number(value, form))
 
 
 # ---- the first file: what calls cost --------------------------------------------------------------------------------
 
-UNCONTENDED = {"signal": "`pthread_cond_signal`, no waiter", "broadcast": "`pthread_cond_broadcast`, no waiter",
-               "locked-signal": "lock, signal, unlock; no waiter", "sem": "`sem_wait`, `sem_post`",
-               "sem-try": "`sem_trywait`, `sem_post`"}
+UNCONTENDED = {"signal": "signal", "broadcast": "broadcast", "locked-signal": "lock, signal, unlock",
+               "sem": "`sem_wait`, `sem_post`", "sem-try": "`sem_trywait`, `sem_post`"}
 
 
 def costs(runner):
     o = runner.options
     candidates = [NATIVE, UNSELECTED] + [Candidate(lock, lock) for lock in harness.pass_through() + o.locks]
-    everything, rows = [], []
-    batch = 20000 if o.quick else 200000
-    for what, title in UNCONTENDED.items():
-        points = runner.point(candidates, {"what": what}, 3 if o.quick else max(15, o.rounds), "wait_cost",
-                              ["--what", what, "--iterations", str(batch), "--batches", "10"], 30,
-                              number_after("nanoseconds an operation"))
-        everything += points
-        base = points[0].results
-        for p in points:
-            if not p.results or not base:
-                rows.append([title, p.candidate.name, "failed", "", "", ""])
-                continue
-            paired = sorted(a / b for a, b in zip(p.results, base))
-            rows.append([title, p.candidate.name, f"{min(p.results):.2f}", f"{statistics.median(p.results):.2f}",
-                         f"{min(p.results) / min(base):.3f}",
-                         f"{paired[len(paired) // 10]:.2f}–{paired[-1 - len(paired) // 10]:.2f}"])
-    heading = ["call", "lock", "fastest ns", "median ns", "ratio of minima", "paired ratios, 10–90 %"]
-    text = (f"{len(everything[0].results)} interleaved rounds of 10 × {batch} calls, in a process that has had a second "
-            "thread. Ratios are to the C library's without ours.")
-    return [p.as_json() for p in everything], [("Without company", text, heading, rows)]
+    batch, points = 20000 if o.quick else 200000, []
+    for what in UNCONTENDED:
+        points += runner.point(candidates, {"what": what}, 3 if o.quick else max(15, o.rounds), "wait_cost",
+                               ["--what", what, "--iterations", str(batch), "--batches", "10"], 30,
+                               number_after("nanoseconds an operation"))
+    return measured(points, run=f"10 × {batch} calls")
+
+
+def ratio_of_minima(points):
+    """To the C library's, which has its minimum in ns."""
+    points = by_name(points)
+
+    def of_name(name):
+        if not points[name]["rounds"] or not points[NATIVE.name]["rounds"]:
+            return None, "failed"
+        least = min(points[NATIVE.name]["rounds"])
+        ratio = min(points[name]["rounds"]) / least
+        return ratio, f"{least:.2f} ns" if name == NATIVE.name else f"{ratio:.3f}"
+    return of_name
+
+
+def costs_tables(group):
+    points = group["points"]
+    names = summaries.names_in(points)
+    columns = [Column(title, ratio_of_minima(at(points, what=what))) for what, title in UNCONTENDED.items()]
+    seen = "; ".join(f"{c.heading}: {summaries.extremes(c, names[1:])}" for c in columns)
+    text = (f"{rounds_in(points)} interleaved rounds of {group['run']}, in a process that has had a second thread. Signal, broadcast: of a "
+            "condition variable without a waiter. Cells: the minimum of the rounds, for the C library in ns, for the others relative to "
+            f"it. Least to largest: {seen}.")
+    return [("Uncontended calls", text, *summaries.table(names, columns))]
 
 
 FEW, MANY = 1000, 3000
@@ -205,11 +219,27 @@ def instructions(runner):
     with tempfile.TemporaryDirectory(prefix="usher-count-") as folder, \
             concurrent.futures.ThreadPoolExecutor(2) as pool:
         counted = list(pool.map(lambda job: instructions_of(runner.build, job[1], job[0], folder), jobs))
-    rows = [[UNCONTENDED[what], c.name, str(n.get("instructions", "failed")), str(n.get("locked", ""))]
-            for (what, c), n in zip(jobs, counted)]
-    text = "Exact: the difference between two lengths of run under callgrind, without the loop itself."
-    return ([{"what": what, "candidate": c.name, **n} for (what, c), n in zip(jobs, counted)],
-            [("Instructions", text, ["call", "lock", "instructions", "of these locked"], rows)])
+    return {"points": [{"what": what, "candidate": c.name, **n} for (what, c), n in zip(jobs, counted)]}
+
+
+def instructions_tables(group):
+    points = group["points"]
+
+    def count(what):
+        here = by_name(at(points, what=what))
+        return lambda name: (here[name].get("instructions"), str(here[name].get("instructions", "failed")))
+
+    names, by_locked = summaries.names_in(points), {}
+    for what, title in UNCONTENDED.items():
+        locked = {p.get("locked") for p in at(points, what=what)}
+        if len(locked) == 1 and None not in locked:
+            by_locked.setdefault(locked.pop(), []).append(title)
+    columns = [Column(title, count(what)) for what, title in UNCONTENDED.items()]
+    seen = "; ".join(f"{c.heading}: {summaries.extremes(c, names)}" for c in columns)
+    text = ("Exact: the difference between two lengths of run under callgrind, without the loop itself. "
+            f"Least to largest: {seen}. Locked instructions of every candidate: " +
+            ", ".join(f"{n} ({'; '.join(calls)})" for n, calls in by_locked.items()) + ".")
+    return [("Instructions of the same calls", text, *summaries.table(names, columns))]
 
 
 def contended_candidates(runner):
@@ -223,35 +253,45 @@ def semaphore_candidates():
             Candidate("ours, mostly LIFO", "loiter", sem=MOSTLY_LIFO)]
 
 
-def throughput_rows(points, title):
-    base = points[0].median(itself)
-    rows = []
-    for p in points:
-        ratio = f"{p.median(itself) / base:.2f}" if base and p.results else "–"
-        rows.append([title, p.candidate.name, p.cell(lambda v: v / 1e3, "{:.1f}"), ratio])
-    return rows
+INSIDE, OUTSIDE, SEMAPHORES = "condition variable, signal inside", "condition variable, signal outside", "semaphores"
+PLACES = {"any CPU": (), "one CPU": ("taskset", "-c", "0")}
 
 
 def turns(runner):
     o = runner.options
     seconds = 0.1 if o.quick else 0.5
     rounds = 2 if o.quick else o.rounds
-    everything, rows = [], []
-    for place, prefix in (("any CPU", ()), ("one CPU", ("taskset", "-c", "0"))):
+    points = []
+    for place, prefix in PLACES.items():
         for title, candidates, arguments in (
-                ("condition variable, signal inside", contended_candidates(runner), ["--what", "cond-turns"]),
-                ("condition variable, signal outside", contended_candidates(runner), ["--what", "cond-turns", "--outside"]),
-                ("semaphores", semaphore_candidates(), ["--what", "sem-turns"])):
-            points = runner.point(candidates, {"what": title, "place": place}, rounds, "wait_cost",
-                                  arguments + ["--seconds", str(seconds)], 20, number_after("operations a second"),
-                                  prefix)
-            everything += points
-            rows += throughput_rows(points, f"{title}; {place}")
-    text = (f"Two threads take turns: thousand turns a second, median (range) of {rounds} interleaved rounds of {seconds} s, "
-            "and the ratio of medians to the C library's. A turn's time is mostly the kernel's, and where it runs the "
-            "threads: on two CPUs, the range says more than the median; hence also both on one CPU.")
-    return ([p.as_json() for p in everything],
-            [("Taking turns", text, ["what", "lock", "thousand turns a second", "ratio"], rows)])
+                (INSIDE, contended_candidates(runner), ["--what", "cond-turns"]),
+                (OUTSIDE, contended_candidates(runner), ["--what", "cond-turns", "--outside"]),
+                (SEMAPHORES, semaphore_candidates(), ["--what", "sem-turns"])):
+            points += runner.point(candidates, {"what": title, "place": place}, rounds, "wait_cost",
+                                   arguments + ["--seconds", str(seconds)], 20, number_after("operations a second"), prefix)
+    return measured(points, run=f"{seconds} s")
+
+
+def turns_tables(group):
+    points = group["points"]
+
+    def columns(*whats):
+        return [Column(", ".join([*([what.split(", ")[1]] if len(whats) > 1 else []), place]),
+                       ranges(at(points, what=what, place=place), lambda v: v / 1e3, "{:.1f}"), least=True)
+                for place in PLACES for what in whats]
+
+    text = (f"Two threads take turns: thousand turns a second, median (range) of {rounds_in(points)} interleaved rounds of "
+            f"{group['run']}. Outside: the signal comes after the unlock. Most of a turn's time is the kernel's. On two CPUs the range "
+            "says more than the median, since the kernel chooses the threads' CPUs; hence also both threads on one CPU.")
+    tables = []
+    for title, explanation, whats in (("Two threads take turns: condition variables", text, (INSIDE, OUTSIDE)),
+                                      ("Two threads take turns: semaphores", "The same with two semaphores.", (SEMAPHORES,))):
+        cells = columns(*whats)
+        names = summaries.names_in(p for p in points if p["what"] in whats)
+        seen = "; ".join(f"{c.heading}: {summaries.extremes(c, names)}" for c in cells)
+        tables.append((title, f"{explanation} Medians, best to worst: {seen}.",
+                       *summaries.table(names, cells, "semaphore" if whats == (SEMAPHORES,) else "lock")))
+    return tables
 
 
 def rate_and_share(text):
@@ -262,45 +302,63 @@ def rate_and_share(text):
 def lock(runner):
     o = runner.options
     seconds, rounds = (0.1, 2) if o.quick else (1, o.rounds)
-    everything, rows = [], []
+    points = []
     for threads in (2, 4, 16):
-        points = runner.point(semaphore_candidates(), {"threads": threads}, rounds, "wait_cost",
-                              ["--what", "sem-lock", "--threads", str(threads), "--seconds", str(seconds)], 30,
-                              rate_and_share)
-        everything += points
-        base = points[0].median(of("rate"))
-        rows += [[str(threads), p.candidate.name, p.cell(lambda r: r["rate"] / 1e3, "{:.0f}"),
-                  f"{p.median(of('rate')) / base:.2f}" if base and p.results else "–",
-                  p.cell(of("smallest_share"))] for p in points]
-    text = (f"A semaphore of 1 as a lock around one addition: thousand pairs a second, median (range) of {rounds} "
-            f"interleaved rounds of {seconds} s. The smallest share is that of the thread that got least, relative to an "
-            "equal part: a high rate with a small share is one thread that goes through again and again.")
-    return ([p.as_json() for p in everything],
-            [("A semaphore as a lock", text, ["threads", "semaphore", "thousand pairs a second", "ratio", "smallest share"],
-              rows)])
+        points += runner.point(semaphore_candidates(), {"threads": threads}, rounds, "wait_cost",
+                               ["--what", "sem-lock", "--threads", str(threads), "--seconds", str(seconds)], 30,
+                               rate_and_share)
+    return measured(points, run=f"{seconds} s")
+
+
+def values_of(points, name):
+    return sorted({p[name] for p in points})
+
+
+def lock_tables(group):
+    points = group["points"]
+    names, counts = summaries.names_in(points), values_of(points, "threads")
+    columns = [Column(f"{n} threads", ranges(at(points, threads=n), lambda r: r["rate"] / 1e3, "{:.0f}"), least=True) for n in counts]
+    shares = [Column(f"smallest share, {n}", ranges(at(points, threads=n), of("smallest_share")), least=True) for n in counts[-1:]]
+    text = (f"A semaphore of 1 as a lock around one addition: thousand pairs a second, median (range) of {rounds_in(points)} interleaved "
+            f"rounds of {group['run']}. The smallest share is that of the thread that got least, relative to an equal part: a high rate "
+            "with a small share is one thread that goes through again and again. "
+            f"With {counts[-1]} threads: {summaries.extremes(columns[-1], names, 'thousand pairs a second')}; "
+            f"smallest share {summaries.extremes(shares[0], names)}.")
+    return [("A semaphore as a lock", text, *summaries.table(names, columns + shares, "semaphore"))]
 
 
 def herd(runner):
     o = runner.options
     rounds, inner = (2, 3) if o.quick else (o.rounds, 10)
-    everything, rows = [], []
+    points = []
     for waiters in (64,) if o.quick else (8, 64):
-        points = runner.point(contended_candidates(runner), {"waiters": waiters}, rounds, "herd",
-                              ["--waiters", str(waiters), "--rounds", str(inner)], 60, document)
-        everything += points
-        rows += [[str(waiters), p.candidate.name, p.cell(of("voluntary_per_waiter", "median")),
-                  p.cell(of("involuntary_per_waiter", "median")), p.cell(of("most_runnable", "median"), "{:.0f}"),
-                  str(int(max(p.values(of("most_runnable", "max")), default=0))),
-                  p.cell(of("us_until_through", "median"), "{:.0f}"),
-                  p.cell(of("returns_per_waiter", "median"))] for p in points]
-    text = (f"A broadcast to all waiters under the mutex, which is then held for another 2 ms. Per waiter; median (range) of "
-            f"{rounds} interleaved processes, each of which tells the median of {inner} broadcasts. How many could run at "
-            "once is sampled from /proc, in broadcasts of their own, and so is a lower bound. The time begins when the "
-            "broadcaster unlocks and ends when the last waiter is about to. Returns: from a wait; 1 means nobody woke "
+        points += runner.point(contended_candidates(runner), {"waiters": waiters}, rounds, "herd",
+                               ["--waiters", str(waiters), "--rounds", str(inner)], 60, document)
+    return measured(points)
+
+
+def herd_tables(group):
+    points = group["points"]
+    names, counts = summaries.names_in(points), values_of(points, "waiters")
+    columns = []
+    for n in counts:
+        here = at(points, waiters=n)
+        most = {p["candidate"]: max((r["most_runnable"]["max"] for r in p["rounds"]), default=0) for p in here}
+        columns += [Column(f"{n}: switches", medians(here, of("voluntary_per_waiter", "median"))),
+                    Column("runnable", medians(here, of("most_runnable", "median"), "{:.0f}")),
+                    Column("at most", lambda name, most=most: (most[name], f"{most[name]:.0f}")),
+                    Column("µs until all are through", ranges(here, of("us_until_through", "median"), "{:.0f}"))]
+    returns = max((median(p, of("returns_per_waiter", "median")) or 0 for p in points), default=0)
+    involuntary = max((median(p, of("involuntary_per_waiter", "median")) or 0 for p in points), default=0)
+    inner = next((r["rounds"] for p in points for r in p["rounds"]), 0)
+    text = (f"A broadcast to {' or '.join(map(str, counts))} waiters under the mutex, which is then held for another 2 ms. Switches: "
+            f"voluntary, a waiter. Medians of {rounds_in(points)} interleaved processes, each of which has the median of {inner} "
+            "broadcasts. Runnable: threads that could run at once, sampled from /proc in separate broadcasts, and so a lower bound. The "
+            "time begins when the broadcaster unlocks and ends when the last waiter is about to unlock. "
+            f"Voluntary switches with {counts[-1]} waiters: {summaries.extremes(columns[-4], names, 'a waiter')}. The largest medians of "
+            f"involuntary switches and of returns from a wait: {involuntary:.2f} and {returns:.2f} a waiter; 1 return means no wake-up "
             "without cause.")
-    heading = ["waiters", "lock", "voluntary switches", "involuntary switches", "runnable at once", "at most",
-               "µs until all are through", "returns"]
-    return [p.as_json() for p in everything], [("A herd", text, heading, rows)]
+    return [("A broadcast to many waiters", text, *summaries.table(names, columns))]
 
 
 # ---- the second file: which waiter a signal wakes ---------------------------------------------------------------------------
@@ -309,79 +367,92 @@ def queue(runner):
     """M8."""
     o = runner.options
     seconds, rounds = (0.3, 1) if o.quick else (o.seconds, o.rounds)
-    places = (4, 32) if o.quick else (1, 2, 4, 8, 16, 32)
-    candidates = [NATIVE]
+    candidates, points = [NATIVE], []
     for name in ("mcs", "mcscr", "loiter"):
         candidates += [Candidate(f"{name}, FIFO", name, cond=FIFO), Candidate(f"{name}, mostly LIFO", name, cond=MOSTLY_LIFO)]
-    at = {n: runner.point(candidates, {"producers": n}, rounds, "producer_consumer",
-                          ["--producers", str(n), "--seconds", str(seconds)], 4 * seconds + 30, document)
-          for n in places}
-    heading = ["mutex, condition variables"] + [str(n) for n in places]
+    for n in (4, 32) if o.quick else (1, 2, 4, 8, 16, 32):
+        points += runner.point(candidates, {"producers": n}, rounds, "producer_consumer",
+                               ["--producers", str(n), "--seconds", str(seconds)], 4 * seconds + 30, document)
+    return measured(points)
 
-    def rows(get, form):
-        return [[c.name] + [at[n][i].cell(get, form) for n in places] for i, c in enumerate(candidates)]
 
-    note = f"Columns: number of producers. Median (range) of {rounds} interleaved runs of {seconds} s."
-    expected = ("Expected (paper, §6.7, Fig. 10): 3 acquisitions a message with a FIFO mutex, as every producer finds the queue "
-                "full, waits on not_full and acquires the mutex again; 2 with a CR mutex, where threads wait on the mutex "
-                "instead. The paper's condition variables are FIFO.")
-    seen = []
-    for i, c in enumerate(candidates):
-        value = at[places[-1]][i].median(of("acquisitions_per_message"))
-        if value is not None:
-            seen.append(f"{c.name} {value:.2f}")
-    expected += f" Seen with {places[-1]} producers: " + "; ".join(seen) + "."
-    return ([p.as_json() for points in at.values() for p in points],
-            [("M8: acquisitions a message", expected + " " + note, heading, rows(of("acquisitions_per_message"), "{:.2f}")),
-             ("M8: thousand messages a second", note, heading,
-              rows(lambda r: r["messages_per_second"] / 1e3, "{:.0f}")),
-             ("M8: context switches a message", note, heading, rows(of("switches_per_message"), "{:.3f}")),
-             ("M8: waits on not_full a message", note, heading,
-              rows(lambda r: r["waits_not_full"] / max(r["messages"], 1), "{:.3f}")),
-             ("M8: futile wake-ups a message", "Returns from a wait that found the queue as it was before: each is another "
-              "acquisition. " + note, heading,
-              rows(lambda r: r["futile_wakeups"] / max(r["messages"], 1), "{:.3f}"))])
+def a_message(name):
+    return lambda r: r[name] / max(r["messages"], 1)
+
+
+def queue_tables(group):
+    points = group["points"]
+    names, counts = summaries.names_in(points), values_of(points, "producers")
+    most = at(points, producers=counts[-1])
+    acquisitions = [Column(str(n), medians(at(points, producers=n), of("acquisitions_per_message"))) for n in counts]
+    seen = "; ".join(f"{name} {acquisitions[-1].cell([name])}" for name in names)
+    text = ("Expected (paper, §6.7, Fig. 10): 3 acquisitions a message with a FIFO mutex, as every producer finds the queue full, waits "
+            "on not_full and acquires the mutex again; 2 with a CR mutex, where threads wait on the mutex instead. The paper's condition "
+            f"variables are FIFO. Seen with {counts[-1]} producers: {seen}. Columns: number of producers. Medians of {rounds_in(points)} "
+            f"interleaved runs of {seconds_in(points)}.")
+    columns = [Column("thousand messages a second", ranges(most, lambda r: r["messages_per_second"] / 1e3, "{:.0f}"), least=True),
+               Column("switches a message", ranges(most, of("switches_per_message"), "{:.3f}")),
+               Column("waits on not_full a message", ranges(most, a_message("waits_not_full"), "{:.3f}")),
+               Column("futile wake-ups a message", ranges(most, a_message("futile_wakeups"), "{:.3f}"))]
+    more = (f"The same runs with {counts[-1]} producers, median (range). Messages a second: "
+            f"{summaries.extremes(columns[0], names, 'thousand')}. Futile wake-ups: returns from a wait that found the queue as it "
+            "was before; each is another acquisition.")
+    first = "mutex, condition variables"
+    return [("M8: acquisitions a message", text, *summaries.table(names, acquisitions, first)),
+            (f"M8: throughput and wake-ups with {counts[-1]} producers", more, *summaries.table(names, columns, first))]
+
+
+APPENDS = (FIFO, "0.5", "0.1", "0.01", MOSTLY_LIFO)
 
 
 def pool(runner):
     """M12."""
     o = runner.options
     seconds, rounds = (0.3, 1) if o.quick else (o.pool_seconds, o.rounds)
-    places = (8, 32) if o.quick else (5, 8, 16, 32)
-    appends = (FIFO, MOSTLY_LIFO) if o.quick else (FIFO, "0.5", "0.1", "0.01", MOSTLY_LIFO)
+    appends = (FIFO, MOSTLY_LIFO) if o.quick else APPENDS
     semaphore = ("--semaphore",)
     candidates = [NATIVE] + [Candidate(f"loiter, P = {p}", "loiter", cond=p) for p in appends]
     candidates += [Candidate(f"mcs, P = {p}", "mcs", cond=p) for p in (FIFO, MOSTLY_LIFO)]
     candidates += [Candidate("semaphore: C library", None, arguments=semaphore)]
     candidates += [Candidate(f"semaphore: P = {p}", "loiter", sem=p, arguments=semaphore) for p in appends]
-    everything, tables = [], []
+    points = []
     for buffers in (5, 1):
-        at = {n: runner.point(candidates, {"threads": n, "buffers": buffers}, rounds, "buffer_pool",
-                              ["--threads", str(n), "--buffers", str(buffers), "--seconds", str(seconds)],
-                              4 * seconds + 30, document) for n in places}
-        everything += [p for points in at.values() for p in points]
-        heading = ["waiting"] + [f"{n} threads" for n in places]
+        for n in (8, 32) if o.quick else (5, 8, 16, 32):
+            points += runner.point(candidates, {"threads": n, "buffers": buffers}, rounds, "buffer_pool",
+                                   ["--threads", str(n), "--buffers", str(buffers), "--seconds", str(seconds)],
+                                   4 * seconds + 30, document)
+    return measured(points)
 
-        def rows(get, form):
-            return [[c.name] + [at[n][i].cell(get, form) for n in places] for i, c in enumerate(candidates)]
 
-        note = f"Median (range) of {rounds} interleaved runs of {seconds} s; P: chance that a waiter is appended."
-        if buffers == 5:
-            name = "M12, 5 buffers"
-            expected = ("Expected (paper, §6.11, Fig. 14): throughput falls as P grows, 1/1000 keeps most of what LIFO gains, a "
-                        "semaphore gives the same. With fewer CPUs than buffers a thread finds the pool empty only when "
-                        "those that hold buffers do not run, so most iterations wait for nothing, whatever P is. ")
-        else:
-            name = "M12, 1 buffer"
-            expected = ("The same with one buffer, for a machine with few CPUs: here threads do wait. ")
-        tables.append((f"{name}: iterations a second", expected + note, heading, rows(of("iterations_per_second"), "{:.0f}")))
-        tables.append((f"{name}: different threads among 1000 admissions", note, heading,
-                       rows(of("distinct_threads"), "{:.1f}")))
-        tables.append((f"{name}: the smallest thread's share of an equal part", note, heading,
-                       rows(of("share", "smallest"), "{:.2f}")))
-        tables.append((f"{name}: context switches an iteration", note, heading,
-                       rows(of("switches_per_iteration"), "{:.3f}")))
-    return [p.as_json() for p in everything], tables
+def pool_tables(group):
+    points = group["points"]
+    counts = values_of(points, "threads")
+    between = tuple(f"P = {p}" for p in APPENDS if p not in (FIFO, MOSTLY_LIFO))
+    everything = summaries.names_in(points)
+    names = [name for name in everything if not name.endswith(between)]
+    expected = ("Expected (paper, §6.11, Fig. 14): throughput falls as P grows, 1/1000 keeps most of what LIFO gains, a semaphore gives "
+                "the same. With fewer CPUs than buffers a thread finds the pool empty only when the holders of buffers do not run, "
+                "so most iterations wait for nothing, whatever P is. ")
+    tables = []
+    for buffers, title in ((5, "5 buffers"), (1, "1 buffer")):
+        most, before = at(points, threads=counts[-1], buffers=buffers), at(points, threads=counts[-2], buffers=buffers)
+        rate = of("iterations_per_second")
+        columns = [Column(f"{counts[-2]} threads", ranges(before, rate, "{:.0f}"), least=True),
+                   Column(f"{counts[-1]} threads", ranges(most, rate, "{:.0f}"), least=True),
+                   Column("distinct threads", medians(most, of("distinct_threads"), "{:.1f}")),
+                   Column("smallest share", medians(most, of("share", "smallest")), least=True),
+                   Column("switches", medians(most, of("switches_per_iteration"), "{:.3f}"))]
+        by_p = []
+        for kind in ("loiter, P = ", "semaphore: P = "):
+            medians_of = {p["candidate"].removeprefix(kind): median(p, rate) for p in most if p["candidate"].startswith(kind)}
+            by_p.append(f"{kind.split()[0][:-1]} with P of {', '.join(medians_of)}: " +
+                        ", ".join("–" if v is None else f"{v:.0f}" for v in medians_of.values()))
+        text = (expected if buffers == 5 else "The same with one buffer, for a machine with few CPUs: here threads do wait. ")
+        text += (f"Seen with {counts[-1]} threads, iterations a second: {'; '.join(by_p)}. Columns: iterations a second, median (range) "
+                 f"of {rounds_in(points)} interleaved runs of {seconds_in(points)}; with {counts[-1]} threads: distinct threads among "
+                 "1000 admissions, the smallest thread's share of an equal part, context switches an iteration.")
+        tables.append((f"M12: a pool of {title}", text, *summaries.table(names, columns, "waiting")))
+    return tables
 
 
 def workers(runner):
@@ -395,31 +466,49 @@ def workers(runner):
                   Candidate("semaphore: FIFO", "loiter", sem=FIFO, arguments=semaphore),
                   Candidate("semaphore: mostly LIFO", "loiter", sem=MOSTLY_LIFO, arguments=semaphore)]
     loads = ((10000, 1), (10000, 20)) if o.quick else ((1000, 1), (10000, 1), (20000, 1), (10000, 20))
-    everything, rows = [], []
+    points = []
     for rate, burst in loads:
-        points = runner.point(candidates, {"rate": rate, "burst": burst}, rounds, "thread_pool",
-                              ["--workers", "32", "--rate", str(rate), "--burst", str(burst), "--seconds", str(seconds)],
-                              4 * seconds + 30, document)
-        everything += points
+        points += runner.point(candidates, {"rate": rate, "burst": burst}, rounds, "thread_pool",
+                               ["--workers", "32", "--rate", str(rate), "--burst", str(burst), "--seconds", str(seconds)],
+                               4 * seconds + 30, document)
+    return measured(points)
+
+
+def workers_tables(group):
+    points = group["points"]
+    names = summaries.names_in(points)
+    circulate, costs_of = [], []
+    for rate, burst in dict.fromkeys((p["rate"], p["burst"]) for p in points):
+        here = at(points, rate=rate, burst=burst)
         load = f"{rate}" + (f" in bursts of {burst}" if burst > 1 else "")
-        rows += [[load, p.candidate.name, p.cell(of("distinct_workers_in_100"), "{:.1f}"),
-                  p.cell(of("distinct_workers_in_1000"), "{:.1f}"), p.cell(of("switches_per_job")),
-                  p.cell(of("waited_us", "p50"), "{:.0f}"), p.cell(of("waited_us", "p99"), "{:.0f}"),
-                  p.cell(of("cpu_share"))] for p in points]
+        circulate.append(Column(load, medians(here, of("distinct_workers_in_100"), "{:.1f}")))
+        costs_of += [Column(f"{load}: switches", medians(here, of("switches_per_job"))),
+                     Column("µs", medians(here, of("waited_us", "p50"), "{:.0f}")),
+                     Column("99 %", medians(here, of("waited_us", "p99"), "{:.0f}"))]
+    runs = f"Medians of {rounds_in(points)} interleaved runs of {seconds_in(points)}."
+    seen, switches = ("; ".join(f"{load.heading}: {summaries.extremes(c, names)}" for load, c in zip(circulate, columns))
+                      for columns in (circulate, costs_of[::3]))
     text = ("Expected (paper, §6.11 and Fig. 13): mostly-LIFO wakes only the workers that the load needs, with fewer context "
-            f"switches. 32 workers; a job is 5000 steps of a mt19937. Median (range) of {rounds} interleaved runs of "
-            f"{seconds} s. µs: from submission until a worker begins. CPU: of all threads, in CPUs.")
-    heading = ["jobs a second", "waiting", "workers among 100 jobs", "among 1000", "switches a job", "µs, median",
-               "µs, 99 %", "CPU"]
-    return [p.as_json() for p in everything], [("M26: a pool of workers", text, heading, rows)]
+            "switches. 32 workers; a job is 5000 steps of a mt19937. Columns: jobs a second; cells: distinct workers among 100 jobs. "
+            f"{runs} Least to most: {seen}.")
+    more = ("The same runs. Switches: context switches a job. µs: from submission until a worker begins, the median and 99 %. Switches, "
+            f"least to most: {switches}.")
+    return [("M26: workers that circulate", text, *summaries.table(names, circulate, "waiting")),
+            ("M26: context switches and waits", more, *summaries.table(names, costs_of, "waiting"))]
 
 
 # ---- all of it -------------------------------------------------------------------------------------------------------
 
 GROUPS = {"costs": costs, "instructions": instructions, "turns": turns, "lock": lock, "herd": herd, "queue": queue,
           "pool": pool, "workers": workers, **fault_groups.MEASURE}
+TABLES = {"costs": costs_tables, "instructions": instructions_tables, "turns": turns_tables, "lock": lock_tables, "herd": herd_tables,
+          "queue": queue_tables, "pool": pool_tables, "workers": workers_tables, **fault_groups.TABLES}
+ORDERS = (f"[Claims](claims.md) M8, M12 and M26. A waiter is appended to the list of waiters with a probability P, otherwise it goes "
+          f"to the head. FIFO: P = {FIFO}; mostly LIFO: P = {MOSTLY_LIFO}.")
+FILES = {"waits": FIRST_FILE, "condition-variables": SECOND_FILE, fault_groups.FILE: fault_groups.GROUPS}
 TITLES = {"waits": "What condition variables and semaphores cost through the preload",
-          "condition-variables": "Whom a condition variable or a semaphore wakes"}
+          "condition-variables": "Whom a condition variable or a semaphore wakes",
+          fault_groups.FILE: fault_groups.TITLE}
 
 
 def exports_semaphores(build):
@@ -428,61 +517,46 @@ def exports_semaphores(build):
     return re.search(r"\bsem_wait\b", names) is not None
 
 
-RESULTS = harness.TREE / "lab" / "results"
-
-
-def is_pages(folder):
-    return Path(folder).resolve() == (harness.TREE / "lab" / "pages").resolve()
-
-
-def write(folder, name, order, measured):
-    """The file's JSON, and the markdown made from it. Groups that are not measured now stay as they were."""
-    file = RESULTS / (name + ".json") if is_pages(folder) else Path(folder, name + ".json")
-    groups = {}
-    if file.is_file():
-        try:
-            groups = json.loads(file.read_text())["groups"]
-        except (ValueError, KeyError) as error:
-            die(f"{file} is not one of ours: {error}")
-    groups.update(measured)
-    groups = {g: groups[g] for g in order if g in groups}
-    file.write_text(json.dumps({"measurement": name, "groups": groups}, indent=1) + "\n")
-    text = [f"# {TITLES[name]}\n"]
-    for group in groups.values():
-        for table in group["tables"]:
-            text.append(f"## {table['title']}\n\n{table['text']}\n\n{harness.markdown(table['rows'], table['heading'])}\n")
-        text += [f"**{remark}**\n" for remark in group["remarks"]]
-        text.append(harness.provenance_line(group) + "\n")
-    Path(folder, name + ".md").write_text("\n".join(text))
+PAGES, RESULTS = harness.TREE / "lab" / "pages", harness.TREE / "lab" / "results"
 
 
 def groups_in(file):
+    if not file.is_file():
+        return {}
     try:
-        return json.loads(Path(file).read_text())["groups"]
-    except (OSError, ValueError, KeyError) as error:
+        return json.loads(file.read_text())["groups"]
+    except (ValueError, KeyError) as error:
         die(f"{file} is not one of ours: {error}")
 
 
-def write_faults(options, before, measured):
-    """The same for the groups of faults, whose tables need all groups: JSON alone, or with the page."""
-    file = Path(options.keep) if options.keep else Path(
-        RESULTS if is_pages(options.out) else options.out, fault_groups.FILE + ".json")
-    groups = {**(groups_in(file) if file.is_file() else {}), **measured}
-    groups = {g: groups[g] for g in fault_groups.GROUPS if g in groups}
-    if groups:
-        document_text = json.dumps({"measurement": fault_groups.FILE, "groups": groups}, separators=(",", ":"))
-        # One point a line, so that a diff shows the changed points.
-        file.write_text(document_text.replace('{"candidate"', '\n{"candidate"') + "\n")
-    if options.out and not options.keep:
-        Path(options.out, fault_groups.FILE + ".md").write_text(
-            fault_groups.page(groups, before, harness.markdown, harness.provenance_line))
+def page(name, groups):
+    names = summaries.names_in(p for group in groups.values() for p in group["points"])
+    introduction = (f"{ORDERS if name == 'condition-variables' else summaries.CELLS} "
+                    f"{summaries.without_default(name.split(', ')[0] for name in names)}")
+    return summaries.page(TITLES[name], introduction, groups, lambda group: TABLES[group](groups[group]), f"{name}.json")
+
+
+def write_page(folder, name, groups):
+    Path(folder, name + ".md").write_text(page(name, groups))
+
+
+def write(folder, group, content):
+    """The JSON of the group's file and its page. Groups that are not measured now stay as they were."""
+    name = next(name for name, groups in FILES.items() if group in groups)
+    file = (RESULTS if Path(folder).resolve() == PAGES.resolve() else Path(folder)) / (name + ".json")
+    groups = {**groups_in(file), group: content}
+    groups = {g: groups[g] for g in FILES[name] if g in groups}
+    file.write_text(summaries.compact(name, groups))
+    write_page(folder, name, groups)
 
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--only", metavar="GROUPS", help="comma-separated (all); faults: signalled, held, "
-                        "deadlines, broadcast; none: only writes the page of faults anew")
+                        "deadlines, broadcast")
+    parser.add_argument("--pages", action="store_true", help="write the pages from the JSON in lab/results, into --out (lab/pages); "
+                        "measure nothing")
     parser.add_argument("--programs", metavar="DIR", help="take the programs from this build, and from --build the library "
                         "alone")
     parser.add_argument("--rounds", type=int, help="interleaved rounds (7; uncontended costs: at least 15; faults: 1 to 3)")
@@ -491,16 +565,14 @@ def parse_options():
     parser.add_argument("--locks", help="comma-separated: those of the groups costs and instructions and of the faults (all "
                         "plain names)")
     parser.add_argument("--quick", action="store_true", help="shows within a minute or two that all of it works")
-    parser.add_argument("--out", metavar="DIR", help="where to write JSON and markdown; docs/measurements: the JSON goes to "
-                        "results/. Groups that are there and not measured now stay (nowhere)")
+    parser.add_argument("--out", metavar="DIR", help="where to write JSON and markdown; lab/pages: the JSON goes to "
+                        "lab/results. Groups that are there and not measured now stay (nowhere)")
     parser.add_argument("--hold", choices=("auto", "spin", "sleep"), default="auto", help="group signalled: how the mutex is "
                         "held (auto: awake below 1 ms, asleep from there on)")
     parser.add_argument("--outside-us", type=int, default=0, metavar="N", help="groups signalled and broadcast: what those who "
                         "use the mutex leave between two uses (0)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="faults: at most so many processes at once, where "
                         "they sleep (as many as the point bears)")
-    parser.add_argument("--before", metavar="FILE", help="faults: an earlier run's JSON, to put beside this one's in the page")
-    parser.add_argument("--keep", metavar="FILE", help="faults: write their JSON here, for a later --before, and no page")
     parser.add_argument("--note", metavar="TEXT", help="to be said under the tables, with what was measured")
     options = parser.parse_args()
     options.given_rounds = options.rounds  # the groups of faults have numbers of their own
@@ -517,7 +589,7 @@ def groups_wanted(options):
     """In the order in which they run."""
     named = list(GROUPS) if not options.only else [
         group for name in options.only.split(",")
-        for group in (fault_groups.GROUPS if name == "faults" else [] if name == "none" else [name])]
+        for group in (fault_groups.GROUPS if name == "faults" else [name])]
     for group in named:
         if group not in GROUPS:
             die(f"unknown group '{group}': {', '.join(GROUPS)}")
@@ -551,47 +623,37 @@ def remarks_on(options, build):
     return remarks
 
 
-def run_group(group, runner, before, remarks):
+def run_group(group, runner, remarks):
     """Measures, prints and writes one group; false if a run of it failed. Each group is written at its end, so that an interrupted run
     keeps the groups before."""
-    options, faults = runner.options, group in fault_groups.GROUPS
     others = harness.OthersShare()
-    if faults:
-        data = GROUPS[group](runner)
-        tables = fault_groups.TABLES[group](data, before.get(group, {}).get("points", []))
-    else:
-        data, tables = GROUPS[group](runner)
-    provenance = harness.provenance(runner.build, others)
-    for title, explanation, heading, rows in tables:
+    found = GROUPS[group](runner)
+    content = {**harness.provenance(runner.build, others), "remarks": remarks, **found}
+    for title, explanation, heading, rows in TABLES[group](content):
         print(f"{title}\n{explanation}\n\n{harness.table(rows, heading)}\n")
-    print(harness.provenance_line(provenance) + "\n", flush=True)
-    if faults and (options.out or options.keep):
-        write_faults(options, before, {group: {**provenance, "remarks": remarks, "points": data}})
-    if not faults and options.out:
-        measured = {group: {**provenance, "remarks": remarks, "tables": [
-            dict(zip(("title", "text", "heading", "rows"), table)) for table in tables], "points": data}}
-        for name, order in (("waits", FIRST_FILE), ("condition-variables", SECOND_FILE)):
-            if group in order:
-                write(options.out, name, order, measured)
-    return not any(entry.get("failures") or entry.get("failed") for entry in data)
+    print(harness.provenance_line(content) + "\n", flush=True)
+    if runner.options.out:
+        write(runner.options.out, group, content)
+    return not any(point.get("failures") or point.get("failed") for point in content["points"])
 
 
 def main():
     options = parse_options()
+    if options.pages:
+        for name in FILES:
+            write_page(options.out or PAGES, name, groups_in(RESULTS / (name + ".json")))
+        return 0
     build = Build(options.build)
     if options.programs:
         build.programs = Path(options.programs).resolve() / "lab" / "programs"
     wanted = groups_wanted(options)
     need_programs(build, wanted)
     choose_locks(options, build)
-    before = groups_in(options.before) if options.before else {}
     remarks = remarks_on(options, build)
     for remark in remarks:
         print(remark + "\n")
-    if not wanted and options.out:
-        write_faults(options, before, {})
     runner = Runner(build, options)
-    good = [run_group(group, runner, before, remarks) for group in wanted]
+    good = [run_group(group, runner, remarks) for group in wanted]
     return 0 if all(good) else 1
 
 
