@@ -1,0 +1,76 @@
+"""The page of MutexBench with every lock, lab/pages/mutexbench-all.md, from lab/results/mutexbench-all.json:
+
+  python3 -m lab.costs.mutexbench_all [--out DIR]     measures nothing
+
+The JSON is that of `usher bench mutexbench --set shared=1` (then a program of its own)."""
+
+import argparse
+import json
+from pathlib import Path
+
+from lab.costs import summaries
+from lab.costs.summaries import Column, listed
+import harness
+
+NAME = "mutexbench-all"
+RESULT, PAGES = harness.TREE / "lab" / "results" / f"{NAME}.json", harness.TREE / "lab" / "pages"
+ALMOST_NOTHING = 0.05
+
+
+def column(heading, points, get, form, **more):
+    def of_name(name):
+        if name not in points:
+            return None
+        value = get(points[name])
+        return value, form.format(value)
+    return Column(heading, of_name, **more)
+
+
+def page(result):
+    counts = sorted({p["threads"] for p in result["points"]})
+    at = {n: {p["lock"]: p for p in result["points"] if p["threads"] == n} for n in counts}
+    two, most = counts[1], counts[-1]
+    names = list(at[most])
+    rates = [column(f"{n}", at[n], lambda p: p["median"] / 1e3, "{:.0f}", least=True) for n in counts]
+    share = column("smallest share", at[most], lambda p: p["smallest_share"], "{:.2f}", least=True)
+    failed = list(dict.fromkeys(p["lock"] for p in result["points"] if not all(r["exclusive"] and r["finished"] for r in p["rounds"])))
+    keep = [name for name in names if at[most][name]["median"] >= at[two][name]["median"] / 2]
+    starved = [name for name in names if at[most][name]["smallest_share"] < ALMOST_NOTHING]
+    few = [name for name in names if at[most][name]["median"] < at[two][name]["median"] / 20]
+    heading, rows = summaries.table(names, rates + [share])
+    m = result["machine"]
+    virtual = ", virtual machine" if m["hypervisor"] else ""
+    paragraphs = [
+        "# MutexBench, all locks\n",
+        f"The catalogue, each lock in its plain form: as [MutexBench by number of threads](mutexbench.md), with shorter runs. Columns: "
+        f"number of threads; cells: thousand acquisitions a second, median of {result['rounds']} rounds of {result['seconds']:g} s. "
+        f"Smallest share: the work of the thread that got least with {most} threads, relative to an equal part. {summaries.CELLS} "
+        f"{summaries.without_default(names)}",
+        harness.markdown(rows, heading),
+        "What was expected and what came out:",
+        (f"- Every lock finishes and excludes, also with {most // m['cpus']} threads for each CPU." if not failed else
+         f"- Without an end or without exclusion: {listed(failed)}."),
+        f"- With one thread all are similar, since the work outside the lock dominates: {summaries.extremes(rates[0], names)}.",
+        f"- Locks that hand over to one certain thread lose most of their throughput. With {most} threads {len(few)} of {len(names)} locks "
+        f"have less than a twentieth of that with {two} threads; these have at least half: {listed(keep)}.",
+        f"- Smallest share below {ALMOST_NOTHING:g} with {most} threads: {listed(starved) or 'none'}.",
+        "- Two CPUs cannot show what most of these locks were made for; `usher sim` can.",
+        f"Every round: [{NAME}.json](../results/{NAME}.json). {m['cpu']}, {m['cpus']} CPUs{virtual}, {m['kernel']}, {result['compiler']}, "
+        f"commit {result['commit']}; other programs took {100 * result['others_cpu_share']:.1f} % of the CPU time. {result['date'][:10]}. "
+        f"Command: `{summaries.measuring(result['command'])}`. Single points are good to about a fifth here."]
+    filled = [text if text.startswith(("|", "#")) else summaries.filled(text, "  " if text.startswith("- ") else "") for text in paragraphs]
+    lines = []
+    for text, following in zip(filled, filled[1:] + [""]):
+        lines.append(text if text.startswith("- ") and following.startswith("- ") or text.endswith("\n") else text + "\n")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=PAGES, metavar="DIR", help="where the page goes (lab/pages)")
+    options = parser.parse_args()
+    Path(options.out, f"{NAME}.md").write_text(page(json.loads(RESULT.read_text())))
+
+
+if __name__ == "__main__":
+    main()
