@@ -2,8 +2,9 @@
 
 Each row runs `usher sim` with up to five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
 seed and jitter, and says whether the medians are as the paper says. A row with several forms does so for each of them. Written down
-are a JSON file a row under lab/results/simulated/ and, with --write-doc, the tables in lab/pages/simulated-claims.md and the verdicts in
-lab/results/claims.json, with the page that is made of it. --charts draws the charts of lab/pages/simulated-claims.md.
+are a JSON file a row under lab/results/simulated/ and, with --write-doc, lab/pages/simulated-claims.md and the verdicts in
+lab/results/claims.json, with the page that is made of it. --charts draws the charts of lab/pages/simulated-claims.md. With --no-run
+the figures come from the JSON files: alone it prints them, with --write-doc it writes the pages.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import tomllib
 from pathlib import Path
@@ -29,7 +31,6 @@ from lab.claims.rows import ROWS, Form
 
 MACHINES = harness.TREE / "src" / "sim" / "machines"
 FOLDER = harness.TREE / "lab" / "results" / "simulated"
-BEFORE = FOLDER / "before.json"
 DOC = harness.TREE / "lab" / "pages" / "simulated-claims.md"
 
 
@@ -197,7 +198,7 @@ def measured(row):
             and [{"name": f["name"], "options": f["options"]} for f in result["forms"]] == forms_of(row)
             and all([f["what"] for f in form["figures"]] == [f.what for f in row.figures] for form in result["forms"]))
     if not same:
-        print(f"{file.name} is of another {row.id} than simulated_rows.py has: measure it again", file=sys.stderr)
+        print(f"{file.name} is of another {row.id} than lab/claims/rows.py has: measure it again", file=sys.stderr)
         return None
     now = hashes(row)
     changed = [name for name, found in now.items() if result.get("machines", {}).get(name) != found]
@@ -215,7 +216,8 @@ def judge(row, result):
         for figure, written in zip(row.figures, form["figures"]):
             medians = [statistics.median(v) for v in written["values"]]
             usual = len(medians) // 2
-            figures.append({"what": figure.what, "wanted": figure.wanted, "fitted": figure.fitted, "median": medians[usual],
+            figures.append({"what": figure.what, "name": figure.alone or figure.what, "wanted": figure.wanted, "fitted": figure.fitted,
+                            "told": figure.told, "test": figure.holds, "median": medians[usual],
                             "range": [min(written["values"][usual]), max(written["values"][usual])],
                             "over_jitter": [min(medians), max(medians)], "unsettled": written["unsettled"],
                             "holds": bool(figure.holds(medians[usual])) if figure.holds else None,
@@ -286,83 +288,153 @@ def seen(figure):
     return text + ("" if figure["holds"] is None else " ✓" if figure["holds"] else " ✗")
 
 
-def seen_shortly(figure):
-    return number_of(figure) + ("" if figure["holds"] is None else " ✓" if figure["holds"] else " ✗")
-
-
-def over_all(figures):
-    """The same figure under all forms: where its seeds and its jitters' medians lie."""
-    ends = [end for f in figures for end in f["range"] + f["over_jitter"]]
-    low, high = number(min(ends)), number(max(ends))
-    return low if low == high else f"{low}–{high}"
-
-
 def settling_of(forms):
-    """What of a row has not settled, as a sentence; empty if all has."""
+    """What of a row has not settled, as a sentence; empty if all has settled."""
     told = []
     for form in forms:
         if form["unsettled"]:
             told.append((f"{form['name']}: " if form["name"] else "") + f"{sum(form['unsettled'].values())} of {form['runs']} ({harness.counted(form['unsettled'])})")
-    legend = "\\*: of runs that had not settled: their halves differ, or they have fewer operations than threads. Such are "
+    legend = "*: of runs that had not settled: their halves differ, or they have fewer operations than threads. Such are "
     return legend + ", ".join(told) + "." if told else ""
 
 
-def section_of(row, forms):
-    """A section: the row, its commands, its figures."""
-    lines = [f"### {row.id}", "", f"{row.title}. **{sentence(verdict_of(row, forms))}.** "
-             f"{'Some runs had not settled. ' if any(f['unsettled'] for f in forms) else ''}[Each seed](../results/simulated/{row.id}.json).", "", "```sh"]
-    lines += commands_of(row)
-    lines += ["```", ""]
-    if len(forms) > 1:
-        lines += ["With each of " + "; ".join(f"`{f['options']}`" if f["options"] else "nothing more" for f in forms_of(row)) + ":", ""]
-    head = [f["name"] for f in forms] if len(forms) > 1 else ["seen"]
-    more = ["range of all"] if len(forms) > 1 else []
-    lines += ["| figure | wanted | " + " | ".join(head + more) + " |", "|---" * (2 + len(head) + len(more)) + "|"]
-    for i in range(len(row.figures)):
-        same = [f["figures"][i] for f in forms]
-        shown = [seen_shortly(f) for f in same] + [over_all(same)] if more else [seen(same[0])]
-        cells = [same[0]["what"], wanted(same[0])] + shown
-        lines.append("| " + " | ".join(cells) + " |")
-    if settling := settling_of(forms):
-        lines += ["", settling]
-    if row.unanswerable:
-        lines += ["", f"Not answerable here: {row.unanswerable}."]
-    if row.remark:
-        lines += ["", row.remark]
-    if row.fitted:
-        lines += ["", f"Fitted numbers: {row.fitted}."]
-    return "\n".join(lines) + "\n"
+def listed_figures(row, forms):
+    """Of each figure that is on the page the name, the required value, and what was seen: figures that decide the verdict, those that are
+    told, and all of a row that judges none."""
+    names, verdicts = [form["name"] for form in forms], [verdict_of_form(form["figures"]) for form in forms]
+    for i, figure in enumerate(forms[0]["figures"]):
+        same = [form["figures"][i] for form in forms]
+        missed = [(f, name) for f, name, verdict in zip(same, names, verdicts)
+                  if f["holds"] is False or f["holds"] and not f["holds_at_all_jitters"] and "jitter" in verdict]
+        if missed:
+            yield figure["name"], wanted(figure), missed_text(missed, names)
+        elif figure["told"] or set(verdicts) == {"seen"}:
+            yield figure["name"], wanted(figure), told_text(same, names)
 
 
-def sentence(text):
-    return text[0].upper() + text[1:]
+def telling(value, holds):
+    """A number with as many digits as show on which side of its bound it lies."""
+    for text in [number(value)] + [f"{value:.{digits}g}" for digits in (4, 5, 6)]:
+        if bool(holds(float(text))) == bool(holds(value)):
+            break
+    return text
 
 
-def reason(row, before, now):
-    if row.why:
-        return row.why
-    if before is None:
-        return "–"
-    return "as before" if now == before or now.startswith(before + " over ") else "**the reason is not yet said**"
+def span(ends, holds):
+    low, high = telling(min(ends), holds), telling(max(ends), holds)
+    return low if low == high else f"{low}–{high}"
 
 
-def table_of(rows):
-    """`rows`: with the judged forms of each, or None."""
-    before = json.loads(BEFORE.read_text())["rows"]
-    lines = ["| row | | before | now | reason for the change |", "|---|---|---|---|---|"]
+def missed_text(missed, forms):
+    """The medians of the forms whose medians are not as wanted. Of a row with one form also the range over the seeds, and that over the
+    jitters, if one of its ends is judged otherwise than the median."""
+    holds = missed[0][0]["test"]
+    star = "*" * any(f["unsettled"] for f, _ in missed)
+    text = span([f["median"] for f, _ in missed], holds) + star
+    if len(forms) == 1:
+        figure = missed[0][0]
+        for ends, form in ((figure["range"], " ({})"), (figure["over_jitter"], " [{}]")):
+            if any(bool(holds(end)) != figure["holds"] for end in ends):
+                text += form.format(span(ends, holds))
+        return text
+    return text + (", all forms" if len(missed) == len(forms) else " with " + named([name for _, name in missed], forms))
+
+
+def named(some, forms):
+    rest = [name for name in forms if name not in some]
+    return f"all but {rest[0]}" if len(rest) == 1 and len(some) > 2 else listed(some)
+
+
+def told_text(figures, forms):
+    """The medians of the forms; those within 10 % of each other as one range."""
+    groups = []
+    for figure, name in sorted(zip(figures, forms), key=lambda pair: pair[0]["median"]):
+        if not groups or figure["median"] > 1.1 * groups[-1][0][0]["median"]:
+            groups.append([])
+        groups[-1].append((figure, name))
+    texts = []
+    for group in groups:
+        low, high = number(group[0][0]["median"]), number(group[-1][0]["median"])
+        text = (low if low == high else f"{low}–{high}") + "*" * any(f["unsettled"] for f, _ in group)
+        in_order = [name for name in forms if name in [n for _, n in group]]
+        texts.append(text + (f" with {named(in_order, forms)}" if len(groups) > 1 else ""))
+    return "; ".join(texts)
+
+
+def is_plain(row, forms):
+    """Reproduced without a restriction."""
+    return not row.unanswerable and all(verdict_of_form(form["figures"]) == "reproduced" for form in forms)
+
+
+def figures_file(row):
+    return f"../results/simulated/{row.id}.json"
+
+
+def lines_of(text, indent=""):
+    """A paragraph in lines of at most 148 columns. A sign stays on the line of its number: a line that began with > would be a quotation."""
+    bound = re.sub(r"([<>≤≥]) ", "\\1\u00a0", re.sub(r" ([<>])", "\u00a0\\1", text))
+    return textwrap.fill(bound, 148, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")
+
+
+def words_of(row):
+    """What is to be known of a row besides its figures."""
+    parts = [row.why, row.remark, f"Not answerable here: {row.unanswerable}." if row.unanswerable else "", f"Fitted: {row.fitted}." if row.fitted else ""]
+    return " ".join(part for part in parts if part)
+
+
+def entry_of(row, forms):
+    """Of a row that is not plainly reproduced: what was seen, and why."""
+    judged = any(f["holds"] is not None for form in forms for f in form["figures"])
+    words = words_of(row) + ("" if row.why or row.unanswerable or not judged else " Not explained.")
+    return lines_of(f'- <a id="{row.id.lower()}"></a>**{row.id}, {row.title}** ([figures]({figures_file(row)})). {words.strip()}', "  ")
+
+
+def section_of(title, rows):
+    """A paper's rows that are not plainly reproduced: their words, and the figures that decide. Of the others what is to be known."""
+    plain = [row for row, forms in rows if is_plain(row, forms)]
+    parts = [f"## {title}"]
+    others = [(row, forms) for row, forms in rows if not is_plain(row, forms)]
+    if others:
+        parts.append("\n".join(entry_of(row, forms) for row, forms in others))
+        cells = [[row.id, *texts] for row, forms in others for texts in listed_figures(row, forms)]
+        if cells:
+            parts.append(harness.markdown(cells, ["row", "figure", "wanted", "seen"]))
+    told = [f"{row.id}: {words}" for row in plain if (words := words_of(row))]
+    if told:
+        parts.append(lines_of("These remarks belong to rows that are reproduced. " + " ".join(told)))
+    return "\n\n".join(parts) + "\n"
+
+
+def papers_of(ledger):
+    """Of each paper its title and, by row, the place in it."""
+    return [(paper["title"], {name: row["source"] for row in paper["rows"] for name in claims.rows_named(row["row"])}) for paper in ledger["papers"]]
+
+
+def table_of(rows, places):
+    """`rows`: with the judged forms of each, or None. `places`: of each row its place in the paper."""
+    cells = []
     for row, forms in rows:
-        was = before[row.id]["verdict"] if row.id in before else None
         if forms is None:
-            lines.append(f"| {row.id} | {row.title} | {was or 'no row'} | not run | – |")
+            cells.append([row.id, row.title, places[row.id], "not run"])
             continue
-        now = verdict_of(row, forms)
-        lines.append(f"| [{row.id}](#{row.id.lower()}) | {row.title} | {was or 'no row'} | {now} | {reason(row, was, now)} |")
-    return "\n".join(lines)
+        link = figures_file(row) if is_plain(row, forms) else f"#{row.id.lower()}"
+        cells.append([f"[{row.id}]({link})", row.title, places[row.id], verdict_of(row, forms)])
+    return harness.markdown(cells, ["row", "claim", "in the paper", "verdict"])
+
+
+def page_of(page, rows, ledger):
+    """The page with new content between its markers."""
+    papers = papers_of(ledger)
+    places = {name: place for _, of_paper in papers for name, place in of_paper.items()}
+    page = harness.between_markers(page, "verdicts", table_of(rows, places))
+    run = [(row, forms) for row, forms in rows if forms is not None]
+    sections = [section_of(title, of_paper) for title, named in papers if (of_paper := [(row, forms) for row, forms in run if row.id in named])]
+    return harness.between_markers(page, "simulated claims", "\n" + "\n".join(sections))
 
 
 def charts_of(page):
     """Of each chart on the page the file, and the arguments of the command that draws it."""
-    files = re.findall(r"\]\(\.\./(lab/results/simulated/\w+\.svg)\)", page)
+    files = [f"lab/{name}" for name in re.findall(r"\]\(\.\./(results/simulated/\w+\.svg)\)", page)]
     commands = [shlex.split(line)[1:] for line in re.findall(r"^    (usher sim .+)$", page, re.M)]
     if len(files) != len(commands):
         harness.die(f"{DOC.name} has {len(files)} charts and {len(commands)} commands that draw one", 1)
@@ -399,33 +471,39 @@ def fit_reflex(usher):
         print(f"{name} calls: work={work:.0f}, found free {found_free(int(work)):.3f}")
 
 
-def run_rows(usher, names):
-    """All rows, or those with these names: measured, written down, and printed."""
+def print_row(row, result):
+    forms = judge(row, result)
+    print(f"{row.id}: {verdict_of(row, forms)} ({result['seconds']} s)")
+    for i in range(len(row.figures)):
+        same = [f["figures"][i] for f in forms]
+        print(f"   {same[0]['what']}, wanted {wanted(same[0])}: "
+              + "; ".join((f"{f['name']}: " if f["name"] else "") + seen(figure) for f, figure in zip(forms, same)))
+    for text in (settling_of(forms), words_of(row)):
+        if text:
+            print(f"   {text}")
+    sys.stdout.flush()
+
+
+def run_rows(usher, rows):
+    """Measured, written down, and printed."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for row in ROWS:
-        if names and row.id not in names:
-            continue
+    for row in rows:
         result = measure(usher, row)
         (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-        forms = judge(row, result)
-        print(f"{row.id}: {verdict_of(row, forms)} ({result['seconds']} s)")
-        for i, figure in enumerate(row.figures):
-            print(f"   {figure.what}, wanted {wanted(forms[0]['figures'][i])}: "
-                  + "; ".join((f"{f['name']}: " if f["name"] else "") + seen(f["figures"][i]) for f in forms))
-        if settling := settling_of(forms):
-            print("   " + settling.removeprefix("\\"))
-        sys.stdout.flush()
+        print_row(row, result)
+
+
+def judged_rows():
+    """All rows, with the judged forms of each; None for those without figures."""
+    return [(row, judge(row, result) if (result := measured(row)) else None) for row in ROWS]
 
 
 def write_pages():
-    rows = [(row, judge(row, result) if (result := measured(row)) else None) for row in ROWS]
-    run = [(row, forms) for row, forms in rows if forms is not None]
+    rows = judged_rows()
     ledger = claims.read()
-    ledger["simulated"].update({row.id: verdict_of(row, forms) for row, forms in run})
+    ledger["simulated"].update({row.id: verdict_of(row, forms) for row, forms in rows if forms is not None})
     claims.write(ledger)
-    page = harness.between_markers(DOC.read_text(), "verdicts", table_of(rows))
-    page = harness.between_markers(page, "simulated claims", "\n".join(section_of(row, forms) for row, forms in run))
-    DOC.write_text(page)
+    DOC.write_text(page_of(DOC.read_text(), rows, ledger))
 
 
 def main():
@@ -433,8 +511,8 @@ def main():
     parser.add_argument("rows", nargs="*", help="of these rows only")
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
     parser.add_argument("--write-doc", action="store_true",
-                        help="the tables in lab/pages/simulated-claims.md, the verdicts in lab/results/claims.json and lab/pages/claims.md")
-    parser.add_argument("--no-run", action="store_true", help="measure nothing; with --write-doc: from what was written down")
+                        help="lab/pages/simulated-claims.md, the verdicts in lab/results/claims.json and lab/pages/claims.md")
+    parser.add_argument("--no-run", action="store_true", help="measure nothing: print or, with --write-doc, write what was written down")
     parser.add_argument("--charts", action="store_true", help="draw the charts of lab/pages/simulated-claims.md, by its commands")
     parser.add_argument("--fit-reflex", action="store_true", help="say what `work` is to be in F5 and F6")
     options = parser.parse_args()
@@ -449,8 +527,13 @@ def main():
         usher = build.usher
     if options.fit_reflex:
         return fit_reflex(usher)
+    rows = [row for row in ROWS if not options.rows or row.id in options.rows]
     if not options.no_run:
-        run_rows(usher, options.rows)
+        run_rows(usher, rows)
+    elif not options.charts and not options.write_doc:
+        for row in rows:
+            if result := measured(row):
+                print_row(row, result)
     if options.charts:
         draw(usher)
     if options.write_doc:

@@ -57,23 +57,47 @@ def unanswerable_alone():
     assert claims.verdict_of(row, claims.judge(row, result)) == "not answerable here"
 
 
+def on_the_page(values, forms=None, **more):
+    row, judged = made_up(values, forms, **more)
+    return row, judged, claims.section_of("A paper", [(row, judged)])
+
+
 def sections():
-    row, forms = made_up([[[1, 2, 1]], [[0, 0, 0]]], Forms("forms", [Form("this", {"coherence.x": "until a hit"}), Form("that", spin=7)]),
-                         remark="A remark.", unanswerable="speed, because it is")
-    text = claims.section_of(row, forms)
-    assert "| figure | wanted | this | that | range of all |" in text
-    assert "| figure 0 | ≥ 1 | 2 ✓ | 0 ✗ | 0–2 |" in text
-    assert "| figure 0 | ≥ 1 | 2 [1–2] ✓ |" in claims.section_of(*made_up([[[1, 2, 1]]]))
-    assert "'coherence.x=until a hit'" in text and "--spin 7" in text
-    assert "Not answerable here: speed, because it is." in text and "A remark." in text
+    """Of a row that is not plainly reproduced its words and the figures that decide; of another what is to be known."""
+    forms = Forms("forms", [Form("this"), Form("that"), Form("another"), Form("the last")])
+    good, bad = [[1, 2, 1]], [[0, 0.5, 0]]
+    _, _, text = on_the_page([good, bad, good, good], forms, why="A reason.", remark="A remark.", unanswerable="speed, because it is")
+    assert "| X1 | figure 0 | ≥ 1 | 0.5 with that |" in text
+    assert '<a id="x1"></a>**X1, Made up** ([figures](../results/simulated/X1.json)). A reason. A remark.' in text
+    assert "Not answerable here: speed, because it is." in " ".join(text.split())
+    assert "0.5 with all but this |" in on_the_page([good, bad, bad, bad], forms)[2]
+    assert "Not explained." in on_the_page([bad])[2]
+    row, judged, text = on_the_page([good], remark="A remark.")
+    assert claims.is_plain(row, judged) and "figure 0" not in text and "X1: A remark." in text
+    # The ranges only where they are judged otherwise, with digits that show on which side of the bound they are.
+    assert "| 0.5 [0.5–1] |" in on_the_page([[[1, 0.5, 0.5]]])[2]
+    assert "| 0.5 |" in on_the_page([[[0.4, 0.5, 0.6]]])[2]
+    assert "| 2 [0.9999–2] |" in on_the_page([[[0.9999, 2, 2]]])[2]
+    # Paragraphs are wrapped, and none of their lines begins with the sign of a quotation.
+    text = on_the_page([bad], why="x " * 60 + "more than > 1 and " + "y " * 60 + "> 2")[2]
+    assert max(len(line) for line in text.split("\n")) <= 150 and not [line for line in text.split("\n") if line.strip().startswith(">")]
 
 
-def reasons():
-    row, _ = made_up([[[1, 1, 1]]])
-    assert claims.reason(row, "in part", "in part") == claims.reason(row, "in part", "in part over all forms") == "as before"
-    assert "not yet said" in claims.reason(row, "in part", "in part only with this; reproduced with that")
-    row.why = "because"
-    assert claims.reason(row, "in part", "in part") == "because"
+def figures_that_are_told():
+    row, judged = made_up([[[1, 2, 1]], [[1, 2.1, 1]], [[1, 9, 1]]], Forms("forms", [Form("a"), Form("b"), Form("c")]), unanswerable="x")
+    for form in judged:
+        form["figures"][0]["told"] = True
+    assert list(claims.listed_figures(row, judged)) == [("figure 0", "≥ 1", "2–2.1 with a and b; 9 with c")]
+
+
+def the_table():
+    good, bad = (claims.judge(row, {"forms": [{"name": "", "runs": 1, "unsettled": {}, "figures": [{"what": "f", "values": [[v]], "unsettled": 0}]}]})
+                 for row, v in ((Row("X1", "Made up", [], [Figure("f", None, "≥ 1", at_least(1))]), value) for value in (1, 0)))
+    rows = [(Row(name, "Made up", [], [Figure("f", None, "≥ 1", at_least(1))]), forms) for name, forms in (("X1", good), ("X2", bad), ("X3", None))]
+    text = claims.table_of(rows, {"X1": "Fig 1", "X2": "Fig 2", "X3": "Fig 3"})
+    assert "| [X1](../results/simulated/X1.json) | Made up | Fig 1 | reproduced |" in text
+    assert "| [X2](#x2) | Made up | Fig 2 | not reproduced |" in text
+    assert "| X3 | Made up | Fig 3 | not run |" in text
 
 
 def bounds():
@@ -92,14 +116,14 @@ def bounds():
 
 
 def what_has_not_settled(usher):
-    """Counted by form and by figure, and said in the section."""
-    row, forms = made_up([[[1, 2, 1], [0, 0, 0]]])
-    assert "*" not in claims.section_of(row, forms).replace("**", "")
+    """Counted by form and by figure, marked on the page, and listed where a row is printed."""
+    row, forms, text = on_the_page([[[1, 2, 1], [0, 0, 0]]])
+    assert "| 0 |" in text and not claims.settling_of(forms)
     forms[0]["unsettled"] = {"mcs with 160 threads": 2}
     forms[0]["figures"][1]["unsettled"] = 2
-    text = claims.section_of(row, forms)
-    assert "Some runs had not settled." in text and "2 of 3 (mcs with 160 threads 2 times)" in text
-    assert "| 0* ✗ |" in text and "| 2 [1–2] ✓ |" in text
+    assert "| 0* |" in claims.section_of("A paper", [(row, forms)])
+    assert "2 of 3 (mcs with 160 threads 2 times)" in claims.settling_of(forms)
+    assert claims.seen(forms[0]["figures"][1]) == "0* ✗" and claims.seen(forms[0]["figures"][0]) == "2 [1–2] ✓"
 
     points = claims.Points([{("mcs", 1): {"throughput": 1.0, "settled": True}, ("mcs", 2): {"throughput": 1.0, "settled": False}}])
     assert points("mcs", 1) == 1.0 and points.settled
@@ -197,12 +221,18 @@ def the_page():
     assert ledger.verdict_of({"row": "X1, X2"}, shown) == "[simulated](simulated-claims.md): X1 seen; X2 in part"
     assert ledger.PAGE.read_text() == ledger.page_of(written), "lab/claims/ledger.py --write"
     assert all(row.title for row in ROWS)
-    table = claims.table_of([(row, None) for row in ROWS])
-    assert max(len(line) for line in table.split("\n")) < 400
+    rows = claims.judged_rows()
+    if all(forms for _, forms in rows):  # a machine's file may have changed, and its rows not be measured yet
+        text = claims.DOC.read_text()
+        assert text == claims.page_of(text, rows, written), "python3 -m lab.claims.simulated --no-run --write-doc"
+        assert written["simulated"] == {row.id: claims.verdict_of(row, forms) for row, forms in rows}
+        anchors = set(re.findall(r'<a id="(\w+)"></a>', text))
+        assert {target for target in re.findall(r"\]\(#([tgmf]\d+)\)", text)} == anchors
+        assert text.count("\n") <= 350
 
 
 def main():
-    for test in (verdicts, unanswerable_alone, sections, reasons, bounds, machine_files, charts, commands, the_page):
+    for test in (verdicts, unanswerable_alone, sections, figures_that_are_told, the_table, bounds, machine_files, charts, commands, the_page):
         test()
     what_has_not_settled(sys.argv[1])
     every_row_is_accepted(sys.argv[1])
