@@ -371,14 +371,16 @@ def figures_file(row):
 
 
 def lines_of(text, indent=""):
-    """A paragraph in lines of at most 148 columns. A sign stays on the line of its number: a line that began with > would be a quotation."""
+    """A paragraph in lines of at most 148 columns. A sign stays with its number: a line that begins with > is a quotation."""
     bound = re.sub(r"([<>≤≥]) ", "\\1\u00a0", re.sub(r" ([<>])", "\u00a0\\1", text))
     return textwrap.fill(bound, 148, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")
 
 
 def words_of(row):
     """What is to be known of a row besides its figures."""
-    parts = [row.why, row.remark, f"Not answerable here: {row.unanswerable}." if row.unanswerable else "", f"Fitted: {row.fitted}." if row.fitted else ""]
+    parts = [row.why, row.remark]
+    parts += [f"Not answerable here: {row.unanswerable}."] if row.unanswerable else []
+    parts += [f"Fitted: {row.fitted}."] if row.fitted else []
     return " ".join(part for part in parts if part)
 
 
@@ -407,7 +409,8 @@ def section_of(title, rows):
 
 def papers_of(ledger):
     """Of each paper its title and, by row, the place in it."""
-    return [(paper["title"], {name: row["source"] for row in paper["rows"] for name in claims.rows_named(row["row"])}) for paper in ledger["papers"]]
+    return [(paper["title"], {name: row["source"] for row in paper["rows"] for name in claims.rows_named(row["row"])})
+            for paper in ledger["papers"]]
 
 
 def table_of(rows, places):
@@ -428,7 +431,8 @@ def page_of(page, rows, ledger):
     places = {name: place for _, of_paper in papers for name, place in of_paper.items()}
     page = harness.between_markers(page, "verdicts", table_of(rows, places))
     run = [(row, forms) for row, forms in rows if forms is not None]
-    sections = [section_of(title, of_paper) for title, named in papers if (of_paper := [(row, forms) for row, forms in run if row.id in named])]
+    of_papers = [(title, [(row, forms) for row, forms in run if row.id in places]) for title, places in papers]
+    sections = [section_of(title, of_paper) for title, of_paper in of_papers if of_paper]
     return harness.between_markers(page, "simulated claims", "\n" + "\n".join(sections))
 
 

@@ -91,9 +91,9 @@ def figures_that_are_told():
 
 
 def the_table():
-    good, bad = (claims.judge(row, {"forms": [{"name": "", "runs": 1, "unsettled": {}, "figures": [{"what": "f", "values": [[v]], "unsettled": 0}]}]})
-                 for row, v in ((Row("X1", "Made up", [], [Figure("f", None, "≥ 1", at_least(1))]), value) for value in (1, 0)))
-    rows = [(Row(name, "Made up", [], [Figure("f", None, "≥ 1", at_least(1))]), forms) for name, forms in (("X1", good), ("X2", bad), ("X3", None))]
+    rows = [made_up([[[1, 1, 1]]]), made_up([[[0, 0, 0]]]), (made_up([[[1, 1, 1]]])[0], None)]
+    for number, (row, _) in enumerate(rows, 1):
+        row.id = f"X{number}"
     text = claims.table_of(rows, {"X1": "Fig 1", "X2": "Fig 2", "X3": "Fig 3"})
     assert "| [X1](../results/simulated/X1.json) | Made up | Fig 1 | reproduced |" in text
     assert "| [X2](#x2) | Made up | Fig 2 | not reproduced |" in text
@@ -232,7 +232,8 @@ def the_page():
 
 
 def main():
-    for test in (verdicts, unanswerable_alone, sections, figures_that_are_told, the_table, bounds, machine_files, charts, commands, the_page):
+    for test in (verdicts, unanswerable_alone, sections, figures_that_are_told, the_table, bounds, machine_files, charts, commands,
+                 the_page):
         test()
     what_has_not_settled(sys.argv[1])
     every_row_is_accepted(sys.argv[1])
