@@ -291,7 +291,7 @@ def list_points(options):
 
 def report(options):
     from lab.arena import page
-    return arena_page.write(Results(files_of(options)), options)
+    return page.write(Results(files_of(options)), options)
 
 
 def parsed():
