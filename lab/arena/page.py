@@ -1,8 +1,10 @@
-"""The arena's page: the results, between the markers of lab/pages/arena.md; a heat map a lock, and README's picture."""
+"""The arena's page: a summary of the results, between the markers of lab/pages/arena.md; a heat map a lock, and README's picture. All of
+the results are in lab/results/arena/*.jsonl, and `python3 -m lab.arena judge` prints them by point."""
 
 import math
 import os
 import statistics
+import textwrap
 from xml.sax.saxutils import escape
 
 from lab.arena import judge
@@ -13,6 +15,10 @@ from lab.arena.points import GROUPS
 from harness import die
 
 MARKER = "arena: results"
+WIDTH = 148  # of a line
+NAMED = 10   # undecided points are named up to this number
+LONG_WAIT, MUCH_LONGER = 0.002, 2  # seconds, times: a longest wait is notable if the longer of two is so long, and so many times the other
+SHARE_APART = 0.2                  # a smallest share is notable if it is so far from the C library's
 
 
 def interval_text(e, decimals=2):
@@ -41,8 +47,13 @@ class Judged:
     def mean(self, lock, key, *groups):
         return judge.mean_with_interval([self.arena.ratios(p.name, lock, key) for p in self.points if not groups or p.group in groups])
 
-    def with_verdict(self, lock, *words):
-        return [c for c in self.comparisons[lock].values() if c.verdict in words]
+    def run(self, lock, *groups):
+        """Comparisons that have a round, or a run that failed."""
+        mine = [self.comparisons[lock][p.name] for p in self.points if not groups or p.group in groups]
+        return [c for c in mine if c.rounds or c.failures]
+
+    def with_verdict(self, lock, *words, groups=()):
+        return [c for c in self.run(lock, *groups) if c.verdict in words]
 
     def costly(self, lock):
         return [c for c in self.comparisons[lock].values() if c.cpu and c.cpu.low > CPU_LIMIT]
@@ -92,7 +103,8 @@ def bars(judged):
     row("no threads: pair, trylock, recursive (time)", "≤ 1.10 each", times("alone"))
     row("threads, uncontended: the same", "≤ 1.02, 1.02, 1.05", times("calm"))
     row(f"points whose whole interval is below {LOSS}", "none", lambda lock: str(len(judged.with_verdict(lock, "lost"))))
-    row("undecided points", "few", lambda lock: str(len(judged.with_verdict(lock, "undecided"))))
+    row("undecided, of the points that were run", "few",
+        lambda lock: f"{len(judged.with_verdict(lock, 'undecided'))} of {len(judged.run(lock))}")
     row("MutexBench, geometric mean", "≥ 1.3", lambda lock: interval_text(judged.mean(lock, "rate", "mutexbench")))
     row("all points, geometric mean", "", lambda lock: interval_text(judged.mean(lock, "rate")))
     for threads in (8, 32):
@@ -108,36 +120,83 @@ def bars(judged):
     return harness.markdown(rows, heading)
 
 
+def brief(e):
+    """Without an interval if there were too few rounds for one."""
+    return f"{e.value:.2f}" if e.low == 0 else interval_text(e)
+
+
 def listed(comparisons, figure):
     return ", ".join(f"`{c.point}` {figure(c)}" for c in comparisons) or "none"
 
 
-def lock_lines(judged, lock):
-    def throughput(c):
-        return interval_text(c.throughput)
-
-    failed = [c for c in judged.comparisons[lock].values() if c.failures]
-    below = [c for c in judged.comparisons[lock].values()
-             if c.verdict != "lost" and c.throughput and c.throughput.value < CAUSE]
-    lines = [f"- below {LOSS} with the whole interval: {listed(judged.with_verdict(lock, 'lost'), throughput)}",
-             f"- estimated below {CAUSE}, not lost: {listed(below, throughput)}",
-             f"- above 1 with the whole interval: {listed(judged.with_verdict(lock, 'won'), throughput)}",
-             f"- more CPU time, the whole interval above {CPU_LIMIT:.2f}: {listed(judged.costly(lock), lambda c: interval_text(c.cpu))}",
-             f"- undecided: {', '.join(f'`{c.point}`' for c in judged.with_verdict(lock, 'undecided')) or 'none'}"]
-    if failed:
-        lines.append(f"- runs that failed: {listed(failed, lambda c: f'{len(c.failures)} ({c.failures[-1]})')}")
-    means = [f"{title} {interval_text(m)}" for g, title in GROUPS.items() if (m := judged.mean(lock, "rate", g))]
-    return "\n".join(lines + [f"- geometric means of throughput: {'; '.join(means)}"])
+def by_value(comparisons, key, largest_first=False):
+    return sorted(comparisons, key=lambda c: getattr(c, key).value, reverse=largest_first)
 
 
-def table(judged, lock):
+def group_table(judged, lock):
     rows = []
-    for p in judged.points:
-        c = judged.comparisons[lock][p.name]
-        rows.append([f"`{p.name}`", p.reason, str(c.rounds), interval_text(c.throughput), c.verdict, interval_text(c.cpu), short(c.switches),
-                     milliseconds(c.longest), short(c.share), short(c.owner_changes)])
-    heading = ["point", "why", "rounds", "throughput", "", "CPU", "switches", "longest wait, ms", "smallest share", "owner changes"]
-    return harness.markdown(rows, heading)
+    for group, title in GROUPS.items():
+        run = judged.run(lock, group)
+        if not run:
+            continue
+        counts = [str(len(judged.with_verdict(lock, word, groups=(group,)))) for word in ("won", "lost", "undecided")]
+        means = [interval_text(judged.mean(lock, key, group)) for key in ("rate", "cost")]
+        rows.append([title, str(len(run))] + means + counts)
+    return harness.markdown(rows, ["group", "points", "throughput", "CPU", "won", "lost", "undecided"])
+
+
+def undecided_text(judged, lock):
+    run, open_ = judged.run(lock), judged.with_verdict(lock, "undecided")
+    text = f"{len(open_)} of {len(run)}"
+    if few := sum(c.throughput is not None and c.throughput.low == 0 for c in open_):
+        text += f", {'all' if few == len(open_) else few} of them with too few rounds for an interval"
+    return text + (f": {', '.join(f'`{c.point}`' for c in open_)}" if 0 < len(open_) <= NAMED else "")
+
+
+def wait_lines(run):
+    """Longest waits and smallest shares that are much worse or much better than the C library's."""
+    far = [c for c in run if c.longest and max(c.longest) >= LONG_WAIT and max(c.longest) >= MUCH_LONGER * min(c.longest)]
+    far.sort(key=lambda c: -max(c.longest) / max(min(c.longest), 1e-9))
+    apart = [c for c in run if c.share and abs(c.share[1] - c.share[0]) >= SHARE_APART]
+    apart.sort(key=lambda c: -abs(c.share[1] - c.share[0]))
+
+    def waits(some):
+        return listed(some, lambda c: milliseconds(c.longest))
+
+    def shares(some):
+        return listed(some, lambda c: short(c.share, "{:.2f}"))
+
+    lines = [("longest waits that are much longer, ms", waits, [c for c in far if c.longest[1] > c.longest[0]]),
+             ("longest waits that are much shorter, ms", waits, [c for c in far if c.longest[1] < c.longest[0]]),
+             ("smallest shares that are much smaller", shares, [c for c in apart if c.share[1] < c.share[0]]),
+             ("smallest shares that are much larger", shares, [c for c in apart if c.share[1] > c.share[0]])]
+    return [f"{what}: {text(some)}" for what, text, some in lines if some]
+
+
+def lock_lines(judged, lock):
+    run = judged.run(lock)
+    won = by_value(judged.with_verdict(lock, "won"), "throughput", largest_first=True)
+    lost = by_value(judged.with_verdict(lock, "lost"), "throughput")
+    behind = by_value([c for c in run if c not in lost and c.throughput and c.throughput.value < CAUSE], "throughput")
+    costly = by_value(judged.costly(lock), "cpu", largest_first=True)
+    nearly = by_value([c for c in run if c not in costly and c.cpu and c.cpu.value > CPU_LIMIT], "cpu", largest_first=True)
+    failed = [c for c in run if c.failures]
+    lines = [f"won: {listed(won, lambda c: f'{c.throughput.value:.2f}')}",
+             f"lost: {listed(lost, lambda c: brief(c.throughput))}",
+             f"throughput estimated below {CAUSE}, not lost: {listed(behind, lambda c: brief(c.throughput))}",
+             f"more CPU time, the whole interval above {CPU_LIMIT:.2f}: {listed(costly, lambda c: brief(c.cpu))}",
+             f"CPU time estimated above {CPU_LIMIT:.2f}, not the whole interval: {listed(nearly, lambda c: brief(c.cpu))}",
+             f"undecided: {undecided_text(judged, lock)}"] + wait_lines(run)
+    if failed:
+        lines.append(f"runs that failed: {listed(failed, lambda c: f'{len(c.failures)} ({c.failures[-1]})')}")
+    return "\n".join(wrapped(f"- {line}", "  ") for line in lines)
+
+
+def wrapped(text, indent=""):
+    """In lines of at most WIDTH columns; a point stays on the line of its figures."""
+    for end in ("` ", " (", " → "):
+        text = text.replace(end, end.replace(" ", "\u00a0"))
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")
 
 
 def place_name(place):
@@ -183,7 +242,8 @@ def write(results, options):
     blocks = []
     for j in all_judged:
         error = f"{judge.FAMILY_ERROR} / {len(j.points)}"
-        blocks += [f"## {place_name(j.arena.place)}", place_line(j.arena) + f" Intervals: signed ranks, error {error} each.", bars(j)]
+        origin = wrapped(f"{place_line(j.arena)} Intervals: signed ranks, error {error} each.")
+        blocks += [f"## {place_name(j.arena.place)}", origin, bars(j)]
         for lock in j.arena.locks + [CONTROL]:
             blocks += [f"### {'The C library against itself' if lock == CONTROL else f'`{lock}`'}, {place_name(j.arena.place)}"]
             if lock != CONTROL:
@@ -191,9 +251,7 @@ def write(results, options):
                 chart.write_text(heat_map(j, lock))
                 picture_of_programs(j, lock, options.charts, places)
                 blocks += [f"![Throughput and CPU time of {lock} against the C library, by point]({os.path.relpath(chart, page.resolve().parent)})"]
-            blocks += [lock_lines(j, lock)]
-            if lock != CONTROL:
-                blocks += [f"<details><summary>all points of <code>{lock}</code></summary>\n\n{table(j, lock)}\n\n</details>"]
+            blocks += [group_table(j, lock), lock_lines(j, lock)]
     side_by_side = two_libraries(all_judged)
     if side_by_side:
         blocks += ["## Two C libraries", side_by_side]
