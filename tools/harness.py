@@ -156,10 +156,14 @@ class Process:
             pass
 
     def finish(self, limit, backtrace=True):
-        """Waits until it ends, or kills it at the limit."""
+        """Waits until it ends, or kills it at the limit, or where an exception interrupts the wait."""
         outcome = Outcome(self.command)
-        if not self.ended_within(limit):
-            outcome.timed_out = True
+        try:
+            outcome.timed_out = not self.ended_within(limit)
+        except BaseException:
+            self.kill_group()
+            raise
+        if outcome.timed_out:
             outcome.seconds = time.monotonic() - self.start
             if backtrace:
                 outcome.backtrace = backtraces(self.popen.pid)

@@ -1,15 +1,16 @@
 """The points of the arena: the runs and their reasons. A chosen list, not the product of all settings.
 
 Sections and work outside are in nanoseconds here; `arena --what calibrate` says how many steps of work that is on the machine at
-hand. Real programs are the cases of try_cases.py and stat_cases.py."""
+hand. Real programs are the cases of lab/run/case.py."""
 
 import dataclasses
 import json
 import re
 from dataclasses import dataclass
 
-from lab.cases import stat_cases
-from lab.cases import try_cases
+from lab.run.case import MORE, TRIED
+from lab.run.runner import Failed
+from lab.run.runner import figure as number_in
 
 GROUPS = {
     "alone": "a process without threads",
@@ -63,7 +64,7 @@ def app(name, program, reason, arguments, key="", pattern="", **more):
                  two_libraries=True, **more)
 
 
-CASES = {case.name: case for case in stat_cases.CASES}
+CASES = {case.name: case for case in TRIED + MORE}
 # db_bench counts the readers only: the gain of a writer without a limit would look like a loss.
 CASES["rocksdb"] = dataclasses.replace(CASES["rocksdb"], command=CASES["rocksdb"].command + " --benchmark_write_rate_limit=2000000")
 CASES["jemalloc"] = dataclasses.replace(CASES["jemalloc"], environment=CASES["jemalloc"].environment | {
@@ -145,7 +146,8 @@ POINTS = [
           extra=("--idle", "200")),
 
     bench("yield-1-8", 8, "the holder gives its CPU away: one mutex", group="holders", extra=("--yields", "1")),
-    bench("yield-8-8", 8, "the same over eight mutexes, as sysbench threads has it", group="holders", extra=("--yields", "1", "--mutexes", "8")),
+    bench("yield-8-8", 8, "the same over eight mutexes, as sysbench threads has it", group="holders",
+          extra=("--yields", "1", "--mutexes", "8")),
     bench("sleep-8", 8, "the holder sleeps 50 µs in every hundredth section", section=200, outside=200, group="holders",
           extra=("--sleep-every", "100")),
     bench("sleep-each-4", 4, "the holder sleeps in each section: input and output", section=200, outside=20 * US, group="holders",
@@ -219,16 +221,12 @@ def number_at(document, path):
 
 def figure(point, text):
     """From a run's standard output: the figure that counts, and all figures if it is JSON."""
-    if point.case:
-        found = re.search(point.case.metric, text, re.M)
-        return (float(found.group(1)) if found else None), {}
-    if point.pattern:
-        found = re.search(point.pattern, text)
-        return (float(found.group(1)) if found else None), {}
+    if point.case or point.pattern:
+        return number_in(point.case.metric if point.case else point.pattern, text), {}
     try:
         document = json.loads(text)
         if point.key:
             return number_at(document, point.key), document
         return document["operations"] / document["seconds"], document
-    except (ValueError, KeyError, TypeError, ZeroDivisionError):
-        return None, {}
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise Failed("no figure in its output") from error

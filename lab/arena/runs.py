@@ -16,9 +16,12 @@ import time
 from pathlib import Path
 
 import harness
+from harness import TREE, Build, die
 from lab.arena.judge import BASE, CONTROL
 from lab.arena.points import POINTS, figure
-from harness import TREE, Build, Process, clean_environment, die
+from lab.run import rounds, runner
+from lab.run.case import Case
+from lab.run.runner import SYSTEM, Failed
 
 PROGRAMS = ["arena", "wait_cost", "producer_consumer", "buffer_pool", "herd", "mmicro", "sqlite_shared", "leveldb_driver"]
 SCRIPTS = ["job_queue.py", "rand_array.pl"]  # of lab/programs/
@@ -28,12 +31,6 @@ NOT_CARRIED = r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl))\.so\..*"
 TOO_LARGE = {"mariadbd"}                     # not one file: it needs its messages and tables, too
 ROOM = "opt/usher-arena"                     # in a root of another release
 DUTY_PERIOD = 0.1                            # seconds; the period of a CPU quota, too
-READY_WITHIN = 20
-END_WITHIN = 20
-
-
-class Failed(Exception):
-    pass
 
 
 def folder_of(name):
@@ -53,56 +50,42 @@ def library_digest(build):
     return hashlib.sha256(build.library.read_bytes()).hexdigest()[:12]
 
 
-def finish(process, limit, wait=None):
-    """Its outcome. An interruption of this script ends it, too."""
-    try:
-        if wait:
-            wait(process, limit)
-            limit = 0.1
-        return process.finish(limit, backtrace=False)
-    except BaseException:
-        process.kill_group()
-        raise
+def copy_programs(build, folder):
+    """The library, and our programs and scripts, as in a build folder."""
+    for part in ("lib", "lab/programs"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    shutil.copy2(build.library, folder / "lib" / "libusher.so")
+    for file in [*filter(None, map(build.program, PROGRAMS)), *(TREE / "lab" / "programs" / name for name in SCRIPTS)]:
+        shutil.copy2(file, folder / "lab" / "programs")
 
 
 # ---- where ----------------------------------------------------------------------------------------------------------
 
-class Place:
-    """Here, or in the root of another release, with the same library and the same programs."""
+class Place(runner.Place):
+    """Here, or in the root of another release, with the same library and the same programs; with a scratch folder."""
 
     def __init__(self, build, root=None):
-        self.build, self.root = build, Path(root).resolve() if root else None
+        inside = Path("/", ROOM)
+        root = Path(root).resolve() if root else None
+        folders = [inside / "lab" / "programs"] if root else [build.folder / "bin", build.programs, build.folder]
+        super().__init__(build, folders + SYSTEM, root, inside / "lib" / "libusher.so" if root else None)
         self.unmount = False
         self.prepared = {}  # scratch folders of real programs
-        if self.root:
+        if root:
             self._move_in()
-            inside = Path("/", ROOM)
-            self.library, self.programs = inside / "lib" / "libusher.so", inside / "lab" / "programs"
-            folders = [self.programs, "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
-        else:
-            self.library, self.programs = build.library, None
-            folders = [build.folder / "bin", build.programs, build.folder, "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
-        self.path = ":".join(str(f) for f in folders)
-        carried = build.library.parent / CARRIED_LIBRARIES
-        self.carried = carried if not root and carried.is_dir() else None
-        base = self.root / "tmp" if self.root else None
-        self.scratch = Path(tempfile.mkdtemp(prefix="usher-arena-", dir=base))
-        self.libc = self._libc()
+            self.programs = inside / "lab" / "programs"
+        elif (build.library.parent / CARRIED_LIBRARIES).is_dir():
+            self.carried = build.library.parent / CARRIED_LIBRARIES
+        self.scratch = Path(tempfile.mkdtemp(prefix="usher-arena-", dir=root / "tmp" if root else None))
+        libc = self.run(["getconf", "GNU_LIBC_VERSION"], self.environment(), self.scratch, 20)
+        self.libc = libc.stdout.strip() or "unknown"
 
     def _move_in(self):
         if os.geteuid() != 0:
             die("--chroot needs root: run it as root, or leave it out")
         if not (self.root / "bin" / "sh").exists():
             die(f"{self.root} is no root folder of a system: make one with debootstrap (lab/pages/arena.md)")
-        room = self.root / ROOM
-        for part in ("lib", "lab/programs"):
-            (room / part).mkdir(parents=True, exist_ok=True)
-        shutil.copy2(self.build.library, room / "lib" / "libusher.so")
-        for name in PROGRAMS:
-            if self.build.program(name):
-                shutil.copy2(self.build.program(name), room / "lab" / "programs" / name)
-        for name in SCRIPTS:
-            shutil.copy2(TREE / "lab" / "programs" / name, room / "lab" / "programs" / name)
+        copy_programs(self.build, self.root / ROOM)
         if not (self.root / "proc" / "self").exists():
             done = subprocess.run(["mount", "-t", "proc", "proc", str(self.root / "proc")], capture_output=True, text=True)
             if done.returncode != 0:
@@ -114,79 +97,17 @@ class Place:
         if self.unmount:
             subprocess.run(["umount", str(self.root / "proc")], capture_output=True)
 
-    def enter(self):
-        """In the child, between fork and exec; it stands in a folder of the root already."""
-        if self.root:
-            here = os.getcwd()
-            os.chroot(self.root)
-            os.chdir(os.path.join("/", os.path.relpath(here, self.root)))
-
-    def find(self, program):
-        """As it is called inside; None if it is not there."""
-        if "/" in program:
-            return program
-        for folder in self.path.split(":"):
-            outside = os.path.join(self.root, folder.lstrip("/")) if self.root else folder
-            if os.access(os.path.join(outside, program), os.X_OK) and os.path.isfile(os.path.join(outside, program)):
-                return os.path.join(folder, program)
-        return None
-
-    def environment(self, candidate, extra=None):
-        env = clean_environment({"PATH": self.path} | (extra or {}))
-        if self.carried:
-            env["LD_LIBRARY_PATH"] = str(self.carried)
-        if candidate in (BASE, CONTROL):
-            return env
-        env["LD_PRELOAD"] = ":".join(filter(None, [str(self.library), env.get("LD_PRELOAD")]))
-        env["USHER_LOCK"] = candidate
-        return env
-
-    def start(self, words, env, cwd, preexec=(), own_session=True):
-        program = self.find(words[0])
-        if not program:
-            raise Failed(f"there is no {words[0]}")
-
-        def before_exec():
-            for step in preexec:
-                step()
-            self.enter()
-
-        needed = self.root or preexec
-        return Process([program] + words[1:], env, str(cwd), before_exec if needed else None, own_session)
-
-    def run(self, words, env, cwd, limit):
-        return finish(self.start(words, env, cwd), limit)
-
-    def _libc(self):
-        outcome = self.run(["getconf", "GNU_LIBC_VERSION"], clean_environment({"PATH": self.path}), self.scratch, 20)
-        return outcome.stdout.strip() or "unknown"
+    def environment(self, candidate=BASE, extra=None):
+        return super().environment(None if candidate in (BASE, CONTROL, None) else candidate, extra)
 
     def missing(self, point):
         """What keeps a point from being run here, or None."""
-        if not point.case:
-            return None if self.find(point.program) else f"{point.program} was not built"
-        for program, package in point.case.needs:
-            if not self.find(program):
-                return f"there is no {program} (package {package})"
-        if point.case.built and not self.find(point.case.built[0]):
-            return f"{point.case.built[0]} was not built" + (f" (needs {point.case.built[1]})" if point.case.built[1] else "")
-        for library, package in point.case.libraries:
-            if self.carried and (self.carried / library).exists():
-                continue
-            if not glob.glob(f"{self.root or ''}/usr/lib/*/{library}") + glob.glob(f"{self.root or ''}/usr/lib/{library}"):
-                return f"there is no {library} (package {package})"
-        return None
+        if point.case:
+            return self.lacks(point.case)
+        return None if self.find(point.program) else f"{point.program} was not built"
 
     def packages(self, points):
-        names = sorted({p for point in points if point.case for p in point.case.packages()})
-        found = {}
-        for name in names:
-            words = ["dpkg-query"] + ([f"--admindir={self.root}/var/lib/dpkg"] if self.root else [])
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                done = subprocess.run(words + ["-W", "-f=${Version}", name], capture_output=True, text=True, timeout=20)
-                if done.returncode == 0 and done.stdout:
-                    found[name] = done.stdout.splitlines()[0]
-        return found
+        return self.versions(sorted({p for point in points if point.case for p in point.case.packages()}))
 
 
 # ---- CPU quotas -------------------------------------------------------------------------------------------------------
@@ -258,7 +179,7 @@ class Quota:
 
 def words_of(point, seconds, step_ns):
     if point.case:
-        return shlex.split(point.case.command.format(**point.case.values(point.threads, seconds)))
+        return point.case.at(point.threads, seconds).words()
     words = [point.program] + [a.format(seconds=seconds) for a in point.arguments]
     for option, ns in (("--section", point.section), ("--outside", point.outside)):
         if ns:
@@ -274,41 +195,15 @@ def duration(point, seconds):
 
 def prepared(place, case):
     """A scratch folder in which the program's data are, made once."""
+    folder = place.scratch / case.name
     if case.name not in place.prepared:
-        folder = place.scratch / case.name
+        place.prepared[case.name] = False
         folder.mkdir()
-        (folder / "lab").mkdir()
-        (folder / "lab" / "programs").symlink_to(place.programs or TREE / "lab" / "programs")
-        place.prepared[case.name] = folder
-        for text in case.prepare:
-            outcome = place.run(["sh", "-c", text.format(**case.values(1, 1))], place.environment(BASE), folder, 120)
-            if not outcome.ok:
-                place.prepared[case.name] = None
-                raise Failed(f"preparing it by `{text}`: {outcome.trouble()}")
-    if place.prepared[case.name] is None:
+        runner.prepare(place, case, folder)
+        place.prepared[case.name] = True
+    if not place.prepared[case.name]:
         raise Failed("it could not be prepared")
-    return place.prepared[case.name]
-
-
-def wait_until_ready(place, case, values, folder, process):
-    end = time.monotonic() + READY_WITHIN
-    while place.run(["sh", "-c", case.ready.format(**values)], place.environment(BASE), folder, 10).status != 0:
-        if process.ended_within(0.02) or time.monotonic() > end:
-            raise Failed("the server did not start")
-
-
-def served(place, case, values, folder, process, limit):
-    """For a server that runs already: its load's output, and the server's own usage."""
-    load = None
-    try:
-        wait_until_ready(place, case, values, folder, process)
-        load = place.run(["sh", "-c", case.until.format(**values)], place.environment(BASE), folder, limit)
-    finally:
-        process.kill_group(signal.SIGTERM)
-        outcome = finish(process, END_WITHIN)
-    if not load.ok:
-        raise Failed(f"its load: {load.trouble()}")
-    return load.stdout, outcome
+    return folder
 
 
 def start_neighbour(place, point):
@@ -320,44 +215,31 @@ def start_neighbour(place, point):
 def run_once(place, point, candidate, seconds, step_ns, quota=None):
     """One run of one point: its figures, or why it failed."""
     length = duration(point, seconds)
-    limit = 20 + 10 * length
-    words = words_of(point, length, step_ns)
-    neighbour, folder, extra = None, place.scratch, None
-    began = time.monotonic()
-    others = harness.OthersShare()
+    began, others = time.monotonic(), harness.OthersShare()
+    neighbour, beside = None, {}
     try:
         if point.case:
-            folder, extra = prepared(place, point.case), point.case.environment
-            values = point.case.values(point.threads, length)
-            if point.case.before:
-                done = place.run(["sh", "-c", point.case.before.format(**values)], place.environment(BASE), folder, 60)
-                if not done.ok:
-                    raise Failed(f"`{point.case.before}`: {done.trouble()}")
+            case, folder = point.case.at(point.threads, length), prepared(place, point.case)
+        else:
+            case, folder = Case(point.name, "", "", shlex.join(words_of(point, length, step_ns)), "", ""), place.scratch
         if point.neighbours:
             neighbour = start_neighbour(place, point)
-        process = place.start(words, place.environment(candidate, extra), folder, quota.steps() if quota else (),
-                              not point.same_group)
-        if point.case and point.case.until:
-            text, outcome = served(place, point.case, values, folder, process, limit)
-        else:
-            outcome = finish(process, limit, quota.wait if quota else None)
-            text = outcome.stdout
-            if not outcome.ok:
-                raise Failed(outcome.trouble())
-        beside = {}
+        text, outcome = runner.run_case(place, case, folder, 20 + 10 * length, env=place.environment(candidate, case.environment),
+                                        wait=quota.wait if quota else None, preexec=quota.steps() if quota else (),
+                                        own_session=not point.same_group)
         if neighbour:
             ended, neighbour = neighbour.finish(0, backtrace=False), None
             if not ended.timed_out:  # it is killed here, at the limit of 0 s
                 raise Failed(f"the busy neighbour did not stay: {ended.trouble()}")
             beside["neighbour_cpu"] = ended.cpu_seconds
+        value, document = figure(point, text)
+        if value < 0 or (point.lower and value == 0):
+            raise Failed("no figure in its output")
     except Failed as error:
         return {"failed": str(error)}
     finally:
         if neighbour:
             neighbour.finish(0, backtrace=False)
-    value, document = figure(point, text)
-    if value is None or value < 0 or (point.lower and value == 0):
-        return {"failed": "its output says no figure"}
     return told(point, value, document, outcome, length) | beside | {"wall": round(time.monotonic() - began, 3),
                                                             "others": round(others.share(), 4)}
 
@@ -385,23 +267,19 @@ def told(point, value, document, outcome, length):
 
 def run_round(place, point, locks, number, seconds, step_ns):
     """The C library, the locks, and the C library again, in an order that changes from round to round."""
-    candidates = [BASE] + locks + [CONTROL]
-    if number // len(candidates) % 2:
-        candidates.reverse()
-    turn = number % len(candidates)
     quota = Quota(point.quota * (os.cpu_count() or 1)) if point.quota else None
-    runs = []
+    found = []
     try:
-        for candidate in candidates[turn:] + candidates[:turn]:
+        for candidate in rounds.turned([BASE, *locks, CONTROL], number):
             run = {"point": point.name, "round": number, "candidate": candidate}
             run |= run_once(place, point, candidate, seconds, step_ns, quota)
             if quota:
                 run["quota_by"] = quota.how
-            runs.append(run)
+            found.append(run)
     finally:
         if quota:
             quota.close()
-    return runs
+    return found
 
 
 def calibrate(place):
@@ -438,16 +316,11 @@ def pack_programs(place, target):
 def pack(build, target, programs):
     """A folder that can be moved to another machine: library, programs, scripts. It is a build folder for --build."""
     target = Path(target)
-    for part in ("lib", "bin", "tools", "lab/programs", "lab/arena", "lab/cases"):
+    copy_programs(build, target)
+    for part in ("bin", "tools", "lab/arena", "lab/run"):
         (target / part).mkdir(parents=True, exist_ok=True)
-    shutil.copy2(build.library, target / "lib")
-    for name in PROGRAMS:
-        if build.program(name):
-            shutil.copy2(build.program(name), target / "lab" / "programs")
-    for name in SCRIPTS:
-        shutil.copy2(TREE / "lab" / "programs" / name, target / "lab" / "programs")
     for script in ("lab/__init__", "lab/arena/__main__", "lab/arena/runs", "lab/arena/points", "lab/arena/judge", "lab/arena/page",
-                   "lab/arena/picture", "lab/cases/try_cases", "lab/cases/stat_cases", "tools/harness", "tools/catalog"):
+                   "lab/arena/picture", "lab/run/case", "lab/run/runner", "lab/run/rounds", "tools/harness", "tools/catalog"):
         shutil.copy2(TREE / f"{script}.py", target / f"{script}.py")
     place = Place(build)
     if programs:

@@ -10,23 +10,24 @@ None of them knows the library. Each runs the program without it, without addres
   python3 -m lab.cases.stat_agrees --only sysbench        some; the others' results stay
   python3 -m lab.cases.stat_agrees --write-doc            set the results into lab/pages/stat.md"""
 
-import argparse
 import collections
 import json
 import os
 import re
 import shlex
-import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import harness
-from harness import TREE, Build, between_markers, clean_environment, die
+from harness import TREE, Build, between_markers, die
+from lab.run import rounds, runner, script
+from lab.run.case import chosen
+from lab.run.runner import Failed
 
-RESULT = TREE / "lab" / "results" / "stat" / "agreement.json"
-PAGE = TREE / "lab" / "pages" / "stat.md"
+RESULT = TREE / "lab/results/stat/agreement.json"
+PAGE = TREE / "lab/pages/stat.md"
 LIMIT = 180
 SAMPLES = 150
 # Frames of these lie between the program and the wait: they are no place of the program.
@@ -71,8 +72,7 @@ class Found:
     of: str = ""
 
     def as_json(self):
-        return {"address": hex(self.address), "module": self.module, "offset": hex(self.offset), "function": self.function,
-                "line": self.line, "symbol": self.symbol, "share": round(self.share, 3), "of": self.of}
+        return asdict(self) | {"address": hex(self.address), "offset": hex(self.offset), "share": round(self.share, 3)}
 
 
 def short(function):
@@ -93,19 +93,21 @@ def hottest(sums, of):
     return Found(address, *place, share=amount / total, of=of)
 
 
-class Tool:
-    def __init__(self, build, folder):
-        self.build, self.folder = build, folder
-        path = [build.folder / "tests/stat/programs", build.programs, build.folder / "bin"]
-        self.env = clean_environment({"PATH": ":".join([*map(str, path), os.environ["PATH"]])})
+def place_of(build):
+    return runner.Place(build, [build.folder / "tests/stat/programs", build.programs, build.folder / "bin", os.environ["PATH"]])
 
-    def run(self, words, ok=(0,), program=None):
-        if program:  # by its path: some look for their files beside it
-            first = shlex.split(program.command)[0]
-            words = [shutil.which(word, path=self.env["PATH"]) if word == first else word for word in words]
-        outcome = harness.run(words, LIMIT, self.env, self.folder, backtrace=False)
-        if outcome.timed_out or outcome.status not in ok:
-            raise RuntimeError(f"{shlex.join(map(str, words[:4]))} …: {outcome.trouble()}")
+
+class Tool:
+    def __init__(self, place, folder):
+        self.here, self.folder = place, folder
+
+    def run(self, words, program):
+        # The program by its path: some look for their files beside it.
+        first = shlex.split(program.command)[0]
+        words = [self.here.find(word) if word == first else word for word in words]
+        outcome = self.here.run(words, self.here.environment(), self.folder, LIMIT)
+        if not outcome.ok:
+            raise Failed(f"{shlex.join(words[:4])} …: {outcome.trouble()}")
         return outcome
 
 
@@ -114,7 +116,7 @@ class Usher(Tool):
         return ["setarch", "-R", "usher", "stat", "--json", "stat.json", "--"] + shlex.split(program.command)
 
     def look(self, program):
-        self.run(["setarch", "-R", str(self.build.usher), *self.words(program)[3:]], program=program)
+        self.run(["setarch", "-R", str(self.here.build.usher), *self.words(program)[3:]], program)
         report = json.loads((self.folder / "stat.json").read_text())
         objects = [(one["waiting"]["total"], int(one.get("address", "0"), 16), row) for row in report["rows"]
                    if row["kind"] == "mutex" for one in row["each"] or [row]]  # a destroyed mutex has no address
@@ -142,7 +144,7 @@ class Strace(Tool):
                 *shlex.split(program.command)]
 
     def look(self, program):
-        self.run(self.words(program), program=program)
+        self.run(self.words(program), program)
         sums, begun, last = {}, {}, None
         call = re.compile(r"(\d+)\s+futex\((0x[0-9a-f]+), FUTEX_WAIT(?:_PRIVATE)?, (\d+), NULL(.*)")
         resumed = re.compile(r"(\d+)\s+<\.\.\. futex resumed>.*<([0-9.]+)>")
@@ -254,10 +256,10 @@ class Gdb(Tool):
         (self.folder / "sample.py").write_text(
             f"SAMPLES, CONTENDED = {SAMPLES}, {CONTENDED}\n"
             f"BETWEEN, WRAPPERS = {BETWEEN.pattern!r}, {WRAPPERS.pattern!r}\n{GDB}")
-        outcome = self.run(self.words(program), program=program)
+        outcome = self.run(self.words(program), program)
         file = self.folder / "gdb.json"
         if not file.exists():
-            raise RuntimeError(f"gdb: {(outcome.stderr or outcome.stdout).strip().splitlines()[-1:]}")
+            raise Failed(f"gdb: {(outcome.stderr or outcome.stdout).strip().splitlines()[-1:]}")
         data = json.loads(file.read_text())
         sums = {address: (n, collections.Counter(tuple(place) for place in places)) for address, n, places in data["sums"]}
         found = hottest(sums, f"{data['threads']} sleeping threads in {data['samples']} stops")
@@ -276,7 +278,7 @@ class Drd(Tool):
                 *shlex.split(program.command)]
 
     def look(self, program):
-        self.run(self.words(program), program=program)
+        self.run(self.words(program), program)
         # Errors of one stack are printed once, and counted at the end.
         main = os.path.basename(shlex.split(program.command)[0])
         sums, count, acquired, frames = {}, 0, [], []
@@ -338,20 +340,20 @@ def agrees(found, usher, row):
     return by
 
 
-def measure(program, build):
+def measure(program, place):
     with tempfile.TemporaryDirectory(prefix="usher-agrees-") as scratch:
         folder = Path(scratch)
-        tool = Usher(build, folder)
+        tool = Usher(place, folder)
         usher, row, report = tool.look(program)
         result = {"name": program.name, "title": program.title,
                   "command": shlex.join(tool.words(program)).replace(str(TREE) + "/", "")}
         if usher is None:
-            raise RuntimeError("no mutex of it was waited for")
+            raise Failed("no mutex of it was waited for")
         result["usher"] = usher.as_json() | {"row": row["name"], "verdict": row["verdict"], "waited": row["waiting"]["total"],
                                              "seconds": report["seconds"]}
         result["tools"] = {}
         for kind in (Strace, Gdb, Drd):
-            other = kind(build, folder)
+            other = kind(place, folder)
             one = {"command": shlex.join(other.words(program)).replace(str(TREE) + "/", "")}
             try:
                 found = other.look(program)
@@ -359,7 +361,7 @@ def measure(program, build):
                     one["trouble"] = "saw none"
                 else:
                     one |= found.as_json() | {"agrees": agrees(found, usher, row)}
-            except RuntimeError as error:
+            except Failed as error:
                 one["trouble"] = str(error)
             result["tools"][kind.name] = one
             print(f"{program.name}: {kind.name}: {one.get('agrees', one.get('trouble'))}", flush=True)
@@ -376,55 +378,40 @@ def cell(one):
 
 
 def table(document):
-    lines = ["| program | `usher stat`: hottest mutex | strace | gdb | valgrind (drd) |", "|---|---|---|---|---|"]
-    for one in document["programs"]:
-        usher = one["usher"]
-        lines.append(f"| {one['title']} | `{usher['row']}`: {100 * usher['share']:.0f} % | " +
-                     " | ".join(cell(one["tools"][kind.name]) for kind in (Strace, Gdb, Drd)) + " |")
+    rows = [[one["title"], f"`{one['usher']['row']}`: {100 * one['usher']['share']:.0f} %",
+             *[cell(one["tools"][kind.name]) for kind in (Strace, Gdb, Drd)]] for one in document["programs"]]
+    heading = ["program", "`usher stat`: hottest mutex", "strace", "gdb", "valgrind (drd)"]
     where = document["machine"]
-    return "\n".join([*lines, "", f"{where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; {document['date']}; "
+    return "\n".join([harness.markdown(rows, heading), "", f"{where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; {document['date']}; "
                       f"{', '.join(document['versions'].values())}. "
                       "[Results and commands](../results/stat/agreement.json)."])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=TREE / "build" / "release")
+    parser = script.parser(__doc__)
     parser.add_argument("--only", help="names of programs, with commas")
     parser.add_argument("--write-doc", action="store_true")
     options = parser.parse_args()
-    document = json.loads(RESULT.read_text()) if RESULT.exists() else {"programs": []}
     if options.write_doc:
-        PAGE.write_text(between_markers(PAGE.read_text(), "agreement", table(document)))
+        PAGE.write_text(between_markers(PAGE.read_text(), "agreement", table(json.loads(RESULT.read_text()))))
         return
-    for tool in ("strace", "gdb", "valgrind", "setarch"):
-        if not shutil.which(tool):
-            die(f"there is no {tool}: install its package")
     build = Build(options.build)
     build.need(build.usher, build.library)
-    wanted = options.only.split(",") if options.only else [program.name for program in PROGRAMS]
-    for name in wanted:
-        if name not in [program.name for program in PROGRAMS]:
-            die(f"no program {name}; there are {', '.join(program.name for program in PROGRAMS)}")
-    there = {one["name"]: one for one in document["programs"]}
-    path = Usher(build, Path(".")).env["PATH"]
-    for program in PROGRAMS:
-        if program.name not in wanted:
-            continue
-        if not shutil.which(shlex.split(program.command)[0], path=path):
+    place, report, fresh = place_of(build), script.Report(), []
+    for tool in ("strace", "gdb", "valgrind", "setarch"):
+        if not place.find(tool):
+            die(f"there is no {tool}: install its package")
+    for program in chosen(PROGRAMS, options.only):
+        if not place.find(shlex.split(program.command)[0]):
             how = f"install {program.needs}, then make build" if program.needs else "make build"
             print(f"{program.name}: not there: {how}", file=sys.stderr)
             continue
-        try:
-            there[program.name] = measure(program, build)
-        except RuntimeError as error:
-            print(f"{program.name}: {error}", file=sys.stderr)
-    document = {"machine": harness.machine(), "date": harness.today(), "commit": harness.commit(),
-                "versions": {tool: harness.first_line([tool, "--version"]) for tool in ("strace", "gdb", "valgrind")},
-                "programs": [there[program.name] for program in PROGRAMS if program.name in there]}
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        with report.failures(program.name):
+            fresh.append(measure(program, place))
+    rounds.put(RESULT, {"machine": harness.machine(), "date": harness.today(), "commit": harness.commit(),
+                        "versions": {tool: harness.first_line([tool, "--version"]) for tool in ("strace", "gdb", "valgrind")},
+                        "programs": rounds.merged(RESULT, "programs", fresh, "name", [program.name for program in PROGRAMS])})
 
 
 if __name__ == "__main__":
-    main()
+    script.entry(main)

@@ -1,5 +1,5 @@
 """`usher stat` on real programs, and what the recording costs them: the figures of lab/pages/stat.md. The programs are those of
-lab/cases/try_cases.py and three more; each result is the JSON and the table of one `usher stat` with the machine and the
+`usher try` (lab/run/case.py) and three more; each result is the JSON and the table of one `usher stat` with the machine and the
 command.
 
   python3 -m lab.cases.stat_cases --list                        the cases, and what is missing for them
@@ -10,77 +10,28 @@ command.
 
 The programs run in a scratch folder, with the build's programs and Debian's in PATH."""
 
-import argparse
 import json
 import os
 import re
-import shlex
-import signal
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import harness
-from lab.cases import try_cases
-from harness import TREE, Build, Process, between_markers, clean_environment, die
-from lab.cases.try_cases import Case, Failed, environment, kill_session, missing, versions, wrapped
-
-READY_WITHIN = 20  # seconds, for a server
-END_WITHIN = 30    # for a server to end
+from harness import TREE, Build, between_markers, clean_environment
+from lab.cases.try_cases import HINT, quantity, wrapped
+from lab.run import rounds, runner, script
+from lab.run.case import MORE, TRIED, chosen
+from lab.run.runner import Failed
 
 # perl-lifo differs from perl under locks of ours only.
-TRIED = [case for case in try_cases.CASES if case.name != "perl-lifo"]
-
-MORE = [
-    Case("memcached", "memcached",
-         "threads that share a table of items, under many small mutexes",
-         "memcached -u {user} -s memcached.sock -t {threads} -m 64",
-         "Time to set +[0-9]+ keys by +[0-9]+ threads: +([0-9.]+)", "s", lower=True,
-         needs=[("memcached", "memcached"), ("memcslap", "libmemcached-tools")],
-         before="rm -f memcached.sock",
-         ready="test -S memcached.sock",
-         until="memcslap --servers=$PWD/memcached.sock --concurrency={clients} --execute-number={count} --test=set",
-         count=lambda threads: 50000 // (4 * threads + 16)),
-    Case("node", "Node.js",
-         "workers that wait for each other by Atomics.wait, messages between them, and libuv's pool of threads",
-         "node tools/compat/contention.mjs {threads} {count}",
-         "", "s", lower=True, count=2500000,
-         needs=[("node", "nodejs")]),
-    Case("java", "Java",
-         "monitors, locks with conditions, executors, queues: the virtual machine parks threads on mutexes",
-         "java -Xmx256m -cp classes Contention {threads} {count}",
-         "", "s", lower=True, count=100000,
-         needs=[("java", "default-jdk-headless"), ("javac", "default-jdk-headless")],
-         prepare=["javac -d classes tools/compat/Contention.java"]),
-]
-CASES = TRIED + MORE
+COSTED = [case for case in TRIED if case.name != "perl-lifo"]
+CASES = COSTED + MORE
+LIBRARY, RECORDED = ["run", "--lock", "pthread", "--"], ["stat", "-o", "/dev/null", "--"]
 
 
 # ---- one run ---------------------------------------------------------------------------------------------------------
-
-def shell(text, limit, build, folder):
-    outcome = harness.run(["sh", "-c", text], limit, environment(build), folder, backtrace=False)
-    if not outcome.ok:
-        raise Failed(f"`{text}`: {outcome.trouble()}")
-    return outcome
-
-
-def prepare(case, build, folder, options):
-    """As try_cases.py does, and the programs of make compat within reach."""
-    (folder / "tools").symlink_to(TREE / "tools")
-    try_cases.prepare(case, build, folder, options)
-
-
-def await_ready(text, process, build, folder):
-    deadline = time.monotonic() + READY_WITHIN
-    while harness.run(["sh", "-c", text], 5, environment(build), folder, backtrace=False).status != 0:
-        if process.ended_within(0.05):
-            raise Failed("the server did not stay up")
-        if time.monotonic() > deadline:
-            raise Failed(f"not ready after {READY_WITHIN} s: `{text}`")
-
 
 # Prints on stderr the CPU time of the program without the observer.
 TIMED = ["sh", "-c", '"$@"; status=$?; echo "CPU time:" >&2; times >&2; exit $status', "sh"]
@@ -91,38 +42,13 @@ def cpu_seconds(text):
     return sum(float(part) * unit for part, unit in zip(found.groups(), (60, 1, 60, 1))) if found else 0.0
 
 
-def run_once(case, prefix, threads, build, folder, options, with_cpu=False):
+def run_once(case, prefix, place, folder, options):
     """The program behind the words of `prefix` once, a server with its load. Its figure, or the seconds that it took where
-    it prints none. With the CPU time that it took, of a server 0: not known."""
-    v = case.values(threads, options.seconds)
-    limit = 30 + 10 * options.seconds
-    if case.before:
-        shell(case.before.format(**v), 60, build, folder)
-    timed = TIMED if with_cpu and not case.until else []
-    process = Process(prefix + timed + shlex.split(case.command.format(**v)), environment(build, case), folder)
-    load = None
-    try:
-        if case.until:
-            await_ready(case.ready.format(**v), process, build, folder)
-            load = shell(case.until.format(**v), limit, build, folder)
-            os.kill(process.popen.pid, signal.SIGTERM)  # not its group: `usher stat` passes it on
-            outcome = process.finish(END_WITHIN, backtrace=False)
-        else:
-            outcome = process.finish(limit, backtrace=False)
-    except BaseException:
-        process.finish(0, backtrace=False)
-        raise
-    finally:
-        kill_session(process.popen.pid)
+    it prints none; and its standard error."""
+    text, outcome = runner.run_case(place, case, folder, 30 + 10 * options.seconds, prefix)
     if not outcome.ok:
         raise Failed(outcome.trouble())
-    if not case.metric:
-        return outcome.seconds
-    found = re.search(case.metric, (load or outcome).stdout, re.M)
-    if not found:
-        raise Failed("no figure in its output")
-    figure = float(found.group(1))
-    return (figure, cpu_seconds(outcome.stderr)) if with_cpu else figure
+    return runner.figure(case.metric, text) if case.metric else outcome.seconds, outcome.stderr
 
 
 def without_folder(text, folder):
@@ -141,67 +67,42 @@ def shortened(result):
     return result | {"rows": [row for i, row in enumerate(result["rows"]) if i < 20]}
 
 
-def put(target, document):
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_suffix(".part")
-    part.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    os.replace(part, target)
-
-
 # ---- a record of each ------------------------------------------------------------------------------------------------
 
-def published(case, threads, options, words):
-    """A line for a shell."""
-    v = case.values(threads, options.seconds)
-    line = [f"{k}={shlex.quote(text)}" for k, text in case.environment.items()]
-    return " ".join(line + words + ["--"] + [shlex.quote(w) for w in shlex.split(case.command.format(**v))])
-
-
-def record(case, threads, build, folder, options):
+def record(case, place, folder, options):
     """One `usher stat`; its result is in the output folder afterwards."""
     others = harness.OthersShare()
     with tempfile.TemporaryDirectory(prefix="usher-stat-") as output:
         raw, table = Path(output) / "result.json", Path(output) / "table"
-        prefix = [str(build.usher), "stat", "--json", str(raw), "-o", str(table), "--"]
-        run_once(case, prefix, threads, build, folder, options)
+        run_once(case, [str(place.build.usher), "stat", "--json", str(raw), "-o", str(table), "--"], place, folder, options)
         text, result = table.read_text(), json.loads(without_folder(raw.read_text(), folder))
-    v = case.values(threads, options.seconds)
-    document = {"case": case.name, "threads": threads, "command": published(case, threads, options, ["usher", "stat"]),
-                "load": case.until.format(**v), "prepare": case.preparation(options), "seconds": options.seconds,
-                "machine": try_cases.machine(), "compiler": harness.compiler(build), "commit": harness.commit(),
-                "date": harness.today(), "others_cpu_share": round(others.share(), 4), "packages": versions(case),
-                "text": without_folder(text, folder).splitlines(), "result": shortened(result)}
-    put(options.out / f"{case.name}.json", document)
-    return document
+    rounds.put(options.out / f"{case.name}.json", {
+        "case": case.name, "threads": options.threads, "command": case.line("usher", "stat", "--"), "load": case.until,
+        "prepare": case.prepare, "seconds": options.seconds, **rounds.origin(place.build),
+        "others_cpu_share": round(others.share(), 4), "packages": place.versions(case.packages()),
+        "text": without_folder(text, folder).splitlines(), "result": shortened(result)})
+    return result.get("verdict", "recorded")
 
 
 # ---- what it costs ---------------------------------------------------------------------------------------------------
 
-WAYS = {"without": [], "library": ["run", "--lock", "pthread", "--"], "recorded": ["stat", "-o", "/dev/null", "--"]}
+WAYS = {"without": [], "library": LIBRARY, "recorded": RECORDED}
 
 
-def prefix_of(way, build):
-    words = WAYS[way]
+def prefix_of(words, build):
     return [str(build.usher)] + words if words else []
 
 
-def measure_costs(case, threads, build, folder, options):
-    """Interleaved rounds of all ways, each round in another order, after one round that does not count."""
+def measure_costs(case, place, folder, options):
+    """Interleaved rounds of all ways, after one round that does not count. The CPU time of a server is 0: not known."""
     others = harness.OthersShare()
-    ways = list(WAYS)
-    figures, cpu = {way: [] for way in ways}, {way: [] for way in ways}
-    for number in range(options.rounds + 1):
-        turn = number % len(ways)
-        for way in ways[turn:] + ways[:turn]:
-            figure, seconds = run_once(case, prefix_of(way, build), threads, build, folder, options, True)
-            if number > 0:
-                figures[way].append(figure)
-                cpu[way].append(seconds)
-    return {"case": case.name, "threads": threads, "unit": case.unit, "lower": case.lower,
-            "command": published(case, threads, options, []).replace("-- ", "", 1), "figures": figures,
-            "cpu_seconds": cpu,
-            "date": harness.today(), "commit": harness.commit(), "compiler": harness.compiler(build),
-            "machine": try_cases.machine(), "packages": versions(case), "others_cpu_share": round(others.share(), 4)}
+    timed = [] if case.until else TIMED
+    found = rounds.sampled(WAYS, options.rounds, lambda way: run_once(
+        case, prefix_of(WAYS[way], place.build) + timed, place, folder, options), warm_up=1)
+    return {"case": case.name, "threads": options.threads, "unit": case.unit, "lower": case.lower, "command": case.line(),
+            "figures": {way: [figure for figure, _ in values] for way, values in found.items()},
+            "cpu_seconds": {way: [cpu_seconds(text) if timed else 0.0 for _, text in values] for way, values in found.items()},
+            **rounds.origin(place.build), "packages": place.versions(case.packages()), "others_cpu_share": round(others.share(), 4)}
 
 
 def ratio(row, way, base="without"):
@@ -233,7 +134,7 @@ def ratio_cell(row, way, base="without"):
 def cost_rows(documents):
     rows = []
     for row in documents:
-        rows.append([row["case"], f"{try_cases.quantity(statistics.median(row['figures']['without']))} {row['unit']}",
+        rows.append([row["case"], f"{quantity(statistics.median(row['figures']['without']))} {row['unit']}",
                      ratio_cell(row, "library"), ratio_cell(row, "recorded"), cpu_ratio(row, "recorded"),
                      f"{100 * row['others_cpu_share']:.0f} %", str(len(row["figures"]["without"]))])
     return rows
@@ -242,32 +143,20 @@ def cost_rows(documents):
 COST_HEADING = ["program", "without Usher", "library, not recorded", "recorded", "recorded, by CPU time", "others' CPU",
                 "rounds"]
 
-PAIR_WAYS = {"C library": [], "library, not recorded": ["run", "--lock", "pthread", "--"],
-             "recorded": ["stat", "-o", "/dev/null", "--"],
+PAIR_WAYS = {"C library": [], "library, not recorded": LIBRARY, "recorded": RECORDED,
              "recorded, --hold-times": ["stat", "--hold-times", "-o", "/dev/null", "--"]}
 
 
 def measure_pairs(build, options):
     """Nanoseconds of an uncontended lock and unlock, each round's fastest batch."""
-    others = harness.OthersShare()
-    ways, results = list(PAIR_WAYS), []
+    others, results = harness.OthersShare(), []
     for kind in ("normal", "recursive"):
-        samples = {way: [] for way in ways}
-        for number in range(max(15, options.rounds)):
-            turn = number % len(ways)
-            for way in ways[turn:] + ways[:turn]:
-                prefix = [str(build.usher)] + PAIR_WAYS[way] if PAIR_WAYS[way] else []
-                command = prefix + [build.program("pair_cost"), "--kind", kind, "--iterations", "100000",
-                                    "--batches", "20"]
-                outcome = harness.run(command, 30, clean_environment(), backtrace=False)
-                found = re.search(r"nanoseconds a pair: ([\d.]+)", outcome.stdout)
-                if not outcome.ok or not found:
-                    die(f"pair_cost, {way}: {outcome.trouble() if not outcome.ok else 'no figure in its output'}", 1)
-                samples[way].append(float(found.group(1)))
-        for way in ways:
+        samples = rounds.sampled(PAIR_WAYS, max(15, options.rounds), lambda way: runner.pair_ns(
+            build, kind, 100000, 20, clean_environment(), prefix_of(PAIR_WAYS[way], build)))
+        for way in PAIR_WAYS:
             results.append({"kind": kind, "way": way, "minimum_ns": min(samples[way]),
                             "median_ns": statistics.median(samples[way]),
-                            "more_ns": min(samples[way]) - min(samples[ways[0]]), "rounds_ns": samples[way]})
+                            "more_ns": min(samples[way]) - min(samples["C library"]), "rounds_ns": samples[way]})
     return {"measurement": "stat pairs", **harness.provenance(build, others), "results": results}
 
 
@@ -281,50 +170,26 @@ PAIR_HEADING = ["kind", "way", "fastest ns", "more than the C library", "median 
 
 # ---- all cases -------------------------------------------------------------------------------------------------------
 
-def each_case(cases, build, options, work):
-    """`work(case, folder)` of each, prepared; failures and skipped cases are printed again at the end."""
+def measure_all(cases, build, options):
+    """Records each case, or measures what the recording costs it."""
     build.need(build.usher, build.library)
-    failed, skipped = [], []
-    for case in cases:
-        why_not = missing(case, build)
-        if why_not:
-            skipped.append(f"{case.name}: {why_not}")
-            continue
-        began = time.monotonic()
-        try:
-            with tempfile.TemporaryDirectory(prefix="usher-stat-", ignore_cleanup_errors=True) as scratch:
-                prepare(case, build, Path(scratch), options)
-                said = work(case, Path(scratch))
-            print(f"{case.name}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
-        except Failed as error:
-            failed.append(f"{case.name}: {error}")
-            print(f"FAILED: {failed[-1]}", flush=True)
-    for text in failed:
-        print(f"FAILED: {text}")
-    for text in skipped:
-        print(f"skipped: {text}")
-    return 1 if failed else 0
-
-
-def record_all(cases, build, options):
-    def work(case, folder):
-        document = record(case, options.threads, build, folder, options)
-        return document["result"]["verdict"] if "verdict" in document["result"] else "recorded"
-    return each_case(cases, build, options, work)
-
-
-def cost_all(cases, build, options):
+    place, report = runner.Place(build), script.Report()
     target = options.out / "cost.json"
 
-    def work(case, folder):
-        row = measure_costs(case, options.threads, build, folder, options)
-        rows = json.loads(target.read_text())["cases"] if target.is_file() else []
-        order = [c.name for c in CASES]
-        rows = [r for r in rows if r["case"] != case.name] + [row]
-        put(target, {"measurement": "stat cost", "cases": sorted(rows, key=lambda r: order.index(r["case"]))})
+    def cost(case, folder):
+        row = measure_costs(case, place, folder, options)
+        rows = rounds.merged(target, "cases", [row], "case", [c.name for c in CASES])
+        rounds.put(target, {"measurement": "stat cost", "cases": rows})
         return (f"library {ratio_cell(row, 'library')}, recorded {ratio_cell(row, 'recorded')}, by CPU time "
                 f"{cpu_ratio(row, 'library')}, {cpu_ratio(row, 'recorded')}")
-    return each_case(cases, build, options, work)
+
+    def work(case, folder):
+        began, case = time.monotonic(), case.at(options.threads, options.seconds)
+        told = cost(case, folder) if options.cost else record(case, place, folder, options)
+        print(f"{case.name}: {told} ({time.monotonic() - began:.0f} s)", flush=True)
+
+    report.each_case(cases, place, work, "usher-stat-", HINT)
+    return report.end()
 
 
 # ---- the pages -------------------------------------------------------------------------------------------------------
@@ -333,9 +198,7 @@ def place_lines(documents):
     """Where documents were measured, each place once."""
     found = []
     for d in documents:
-        m = d["machine"]
-        line = (f"{m['cpu']}, {m['cpus']} CPUs{', virtual machine' if m.get('virtual') else ''}, {m['kernel']}, "
-                f"{m['libc']}; {d['compiler']}; commit {d['commit']}; {d['date'][:10]}")
+        line = f"{rounds.machine_text(d['machine'])}; {d['compiler']}; commit {d['commit']}; {d['date'][:10]}"
         if line not in found:
             found.append(line)
     return " / ".join(found)
@@ -346,11 +209,11 @@ def tables(cost, pairs):
     if cost:
         rows = cost["cases"]
         text += ["## Programs", "",
-                 "Throughput with the library over throughput without it: of the medians of interleaved rounds, in brackets "
-                 "the single rounds from the lowest to the highest, a tenth left out at either end. \"Not recorded\" is "
-                 "`usher run --lock pthread`, \"recorded\" `usher stat -o /dev/null`; both have the C library's own mutex. By CPU time: the work "
-                 "that was done for a second of it, which what others take of the CPUs changes less; not known of servers. (Where the "
-                 "program prints a throughput over a fixed time, all of its CPU time counts, of its preparations too.)",
+                 "Throughput with the library over throughput without it: of the medians of interleaved rounds, in brackets the "
+                 "single rounds from the lowest to the highest, a tenth left out at either end. \"Not recorded\" is `usher run "
+                 "--lock pthread`, \"recorded\" `usher stat -o /dev/null`; both have the C library's own mutex. By CPU time: the "
+                 "work that was done for a second of it, which what others take of the CPUs changes less; not known of servers. "
+                 "(Where the program prints a throughput over a fixed time, all of its CPU time counts, of its preparations too.)",
                  "", harness.markdown(cost_rows(rows), COST_HEADING), "", "Commands, each behind `usher run --lock pthread "
                  "--`, `usher stat -o /dev/null --`, or nothing (`python3 -m lab.cases.stat_cases --cost`):", "", "```sh",
                  *[wrapped(row["command"]) for row in rows], "```", "", place_lines(rows) + ".", ""]
@@ -373,20 +236,15 @@ def write_doc(options):
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 def parsed():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--list", action="store_true", help="the cases, and what is missing for them")
-    parser.add_argument("--only", metavar="NAMES", help="comma-separated (all)")
+    parser = script.parser(__doc__, "lab/pages/stat.md")
     parser.add_argument("--threads", type=int, default=8, metavar="N", help="(8)")
     parser.add_argument("--seconds", type=int, default=0, metavar="N",
                         help="how long a run takes, about (4, and 1 for the cost)")
     parser.add_argument("--cost", action="store_true", help="measure throughput without, with the library, recorded")
     parser.add_argument("--pairs", action="store_true", help="measure an uncontended lock and unlock")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="runs of each that count (7; pairs: at least 15)")
-    parser.add_argument("--out", type=Path, default=TREE / "lab" / "results" / "stat", metavar="DIR",
+    parser.add_argument("--out", type=Path, default=TREE / "lab/results/stat", metavar="DIR",
                         help="where results go (lab/results/stat)")
-    parser.add_argument("--write-doc", action="store_true", help="set the results into the pages; measures nothing")
-    parser.add_argument("--doc", type=Path, default=TREE / "lab" / "pages" / "stat.md", metavar="FILE", help="(lab/pages/stat.md)")
-    parser.add_argument("--build", default="build/release", metavar="DIR")
     options = parser.parse_args()
     if options.rounds < 1 or options.threads < 1 or options.seconds < 0:
         parser.error("--rounds and --threads start at 1")
@@ -395,36 +253,22 @@ def parsed():
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parsed()
     options.out, options.doc = options.out.resolve(), options.doc.resolve()
     build = Build(options.build)
     if options.write_doc:
         return write_doc(options)
-    cases = TRIED if options.cost else CASES
     if options.list:
-        print(harness.table([[c.name, c.shows, missing(c, build) or ""] for c in cases],
-                            ["case", "what it shows", "missing"]))
-        return 0
+        return script.list_cases(COSTED if options.cost else CASES, runner.Place(build), HINT)
     if options.pairs:
         build.need(build.usher, build.library, build.program("pair_cost") or build.programs / "pair_cost")
         document = measure_pairs(build, options)
-        put(options.out / "pairs.json", document)
+        rounds.put(options.out / "pairs.json", document)
         print(harness.table(pair_rows(document), PAIR_HEADING, right=(2, 3, 4)))
         print("\n" + harness.provenance_line(document))
         return 0
-    if options.only:
-        known = {case.name: case for case in CASES}
-        chosen = [name for name in options.only.split(",") if name]
-        for name in chosen:
-            if name not in known:
-                die(f"unknown case '{name}': {', '.join(known)}")
-        cases = [known[name] for name in chosen]
-    return cost_all(cases, build, options) if options.cost else record_all(cases, build, options)
+    return measure_all(chosen(CASES, options.only) if options.only or not options.cost else COSTED, build, options)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    script.entry(main)

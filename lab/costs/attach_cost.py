@@ -7,63 +7,46 @@ The program is tests/stat/programs/attached.c: two threads lock a mutex, one nev
 readings of its clock. That time contains what other threads and programs take of its CPU, so it stands beside the same without an
 observer. The stop itself is measured by the observer, from the first thread's stop until the last one went on."""
 
-import argparse
 import json
 import os
-import re
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import harness
 from harness import TREE, Build, clean_environment, die
+from lab.run import rounds, script
+from lab.run.runner import Resident, kib, preloaded
 
-RESULT = TREE / "lab" / "results" / "attach-cost.json"
-PAGE = TREE / "docs" / "security.md"
+RESULT = TREE / "lab/results/attach-cost.json"
+PAGE = TREE / "docs/security.md"
 LIMIT = 60  # seconds, for anything that is started
 SITUATIONS = {"4 threads": ["threads", "0"], "300 threads, most asleep": ["threads", "296"],
               "2,000 threads, most asleep": ["threads", "1996"], "a thread in `vfork`": ["vfork"]}
 
 
-class Program:
+class Program(Resident):
     def __init__(self, build, words):
-        program = build.folder / "tests" / "stat" / "programs" / "attached"
+        program = build.folder / "tests/stat/programs/attached"
         build.need(program)
-        self.process = subprocess.Popen([program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=clean_environment({"LD_PRELOAD": str(build.library), "USHER_LOCK": "steady"}))
-        if self.process.stdout.readline() != "ready\n":
-            die(f"the program did not get ready: {' '.join(words)}", 1)
+        super().__init__([program, *words], preloaded(build.library, "steady"))
         self.longest_gap()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.process.kill()
-        self.process.communicate(timeout=LIMIT)
 
     def longest_gap(self):
         """Since the last call, in milliseconds."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline()) / 1000
-
-    def kib(self, field):
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(rf"^{field}:\s+(\d+) kB", status, re.M).group(1))
+        return int(self.ask()) / 1000
 
     def state(self):
-        return {"address_space": self.kib("VmSize"), "shared_pages": self.kib("RssShmem"),
-                "descriptors": len(os.listdir(f"/proc/{self.process.pid}/fd"))}
+        status = self.proc("status")
+        return {"address_space": kib(status, "VmSize"), "shared_pages": kib(status, "RssShmem"),
+                "descriptors": len(os.listdir(f"/proc/{self.pid}/fd"))}
 
 
 def attach(build, program, folder, seconds):
     """The report, and the process's state in the middle of the recording."""
     file = Path(folder) / "report.json"
-    observer = subprocess.Popen([build.usher, "stat", "-p", str(program.process.pid), "--duration", str(seconds), "--json", file],
+    observer = subprocess.Popen([build.usher, "stat", "-p", str(program.pid), "--duration", str(seconds), "--json", file],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean_environment())
     time.sleep(seconds / 2)
     during = program.state()
@@ -117,8 +100,7 @@ def content_of(document):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser = script.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="attaches for each situation (7)")
     parser.add_argument("--times", type=int, default=100, metavar="N", help="attaches to one process (100)")
     parser.add_argument("--write-doc", action="store_true", help="set the result into the page; measures nothing")
@@ -136,13 +118,10 @@ def main():
                     "situations": {name: measure(build, words, options.rounds, folder) for name, words in SITUATIONS.items()},
                     "often": attach_often(build, options.times, folder)}
     document |= harness.provenance(build, others)
-    RESULT.write_text(json.dumps(document, indent=1) + "\n")
+    rounds.put(RESULT, document)
     print(content_of(document))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    script.entry(main)

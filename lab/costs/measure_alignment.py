@@ -1,20 +1,17 @@
 """MutexBench with two threads at every place that a mutex can have in a cache line, under this build's library and another one,
 in turn: lab/pages/alignment.md and lab/results/alignment.json. To be run on a machine that does nothing else."""
 
-import argparse
-import json
 import statistics
-import sys
-from pathlib import Path
 
 import harness
+from lab.run import rounds, script
+from lab.run.runner import Failed, preloaded
 
 PLACES = list(range(0, 64, 8))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser = script.parser(__doc__)
     parser.add_argument("--before", required=True, metavar="LIBRARY", help="another libusher.so, to compare with")
     parser.add_argument("--before-is", required=True, metavar="TEXT", help="which that is: a commit")
     parser.add_argument("--locks", default="tas,ttas,futex,ticket32,lifo,lifo-cr,qspinlock,twa32,loiter")
@@ -25,35 +22,40 @@ def main():
     build.need(build.library, build.program("alignment") or build.programs / "alignment", options.before)
     libraries = {"before": options.before, "after": str(build.library)}
     others = harness.OthersShare()
-    seen = {lock: {which: {p: [] for p in PLACES} for which in libraries} for lock in options.locks.split(",")}
-    for _ in range(options.rounds):
-        for lock, of_lock in seen.items():
-            for which, library in libraries.items():
-                outcome = harness.run([build.program("alignment"), "--rounds", "1", "--seconds", str(options.seconds)], limit=60,
-                                      env=harness.clean_environment({"LD_PRELOAD": library, "USHER_LOCK": lock}))
-                if not outcome.ok:
-                    harness.die(f"alignment under {lock}: {outcome.trouble()}", 1)
-                for line in outcome.stdout.splitlines():
-                    place, _, median, _ = line.split()
-                    of_lock[which][int(place)].append(float(median))
+    locks = options.locks.split(",")
+
+    def medians(candidate):
+        """One run: {place: acquisitions a millisecond}."""
+        lock, which = candidate
+        outcome = harness.run([build.program("alignment"), "--rounds", "1", "--seconds", str(options.seconds)], limit=60,
+                              env=preloaded(libraries[which], lock))
+        if not outcome.ok:
+            raise Failed(outcome.trouble())
+        lines = [line.split() for line in outcome.stdout.splitlines()]
+        return {int(place): float(median) for place, _, median, _ in lines}
+
+    samples = rounds.sampled([(lock, which) for lock in locks for which in libraries], options.rounds, medians)
     rows, figures = [], {}
-    for lock, of_lock in seen.items():
-        figures[lock] = {which: {p: [min(v), statistics.median(v), max(v)] for p, v in places.items()}
-                         for which, places in of_lock.items()}
+    for lock in locks:
+        figures[lock] = {}
+        for which in libraries:
+            at = {p: [one[p] for one in samples[lock, which]] for p in PLACES}
+            figures[lock][which] = {p: [min(v), statistics.median(v), max(v)] for p, v in at.items()}
         for which in libraries:
             rows.append([lock, which] + [f"{figures[lock][which][p][1]:.0f}" for p in PLACES])
         rows.append([lock, "ratio"] + [f"{figures[lock]['after'][p][1] / figures[lock]['before'][p][1]:.2f}" for p in PLACES])
     heading = ["lock", "library"] + [str(p) for p in PLACES]
     print(harness.table(rows, heading, right=range(2, len(heading))))
     provenance = harness.provenance(build, others)
-    (harness.TREE / "lab" / "results" / "alignment.json").write_text(json.dumps(
-        {"measurement": "alignment", **provenance, "rounds": options.rounds, "before": options.before_is,
-         "acquisitions_a_millisecond": figures}, indent=1) + "\n")
+    rounds.put(harness.TREE / "lab/results/alignment.json",
+               {"measurement": "alignment", **provenance, "rounds": options.rounds, "before": options.before_is,
+                "acquisitions_a_millisecond": figures})
     (harness.TREE / "lab" / "pages" / "alignment.md").write_text(
         f"""# A mutex at each place in a cache line
 
 MutexBench (4 PRNG steps inside, at most 200 outside) with two threads on one `pthread_mutex_t` whose address is 0, 8, … 56 modulo 64:
-acquisitions a millisecond, medians of {options.rounds} interleaved runs of {options.seconds} s. *Before* is the library of {options.before_is}, in
+acquisitions a millisecond, medians of {options.rounds} interleaved runs of {options.seconds} s. *Before* is the library of \
+{options.before_is}, in
 which every lock lies at offset 24 and the owner's tag at 0; *after* has locks of one word, 0 when free, at 0 and the tag at 4
 (`src/preload/layout.hpp`). `ticket32`, `twa32` and `loiter` have not moved: their ratios show the noise.
 
@@ -64,4 +66,4 @@ which every lock lies at offset 24 and the owner's tag at 0; *after* has locks o
 
 
 if __name__ == "__main__":
-    main()
+    script.entry(main)

@@ -5,48 +5,27 @@ fastest: noise on a shared machine only ever adds time.
 A kind may be followed by "alone", a process that never had a second thread, and "trylock", which takes the place of lock:
 --kinds "normal,normal alone,recursive alone,normal trylock"."""
 
-import argparse
-import json
-import re
 import statistics
-import sys
 from pathlib import Path
 
 import catalog
 import harness
-from harness import Build, clean_environment, die, plain_locks
+from harness import Build, die, plain_locks
+from lab.run import rounds, script
+from lab.run.runner import pair_ns, preloaded
 
 NATIVE = "C library"
 UNSELECTED = "library, no lock"  # preloaded without USHER_LOCK: every call is passed on
 
 
 def environment(build, lock):
-    if lock == NATIVE:
-        return clean_environment()
-    extra = {"LD_PRELOAD": str(build.library)}
-    if lock != UNSELECTED:
-        extra["USHER_LOCK"] = lock
-    return clean_environment(extra)
-
-
-def one(build, lock, kind, iterations, batches):
-    """Nanoseconds a pair, the fastest of the batches."""
-    command = [build.program("pair_cost"), *harness.pair_options(kind), "--iterations", str(iterations),
-               "--batches", str(batches)]
-    outcome = harness.run(command, limit=30, env=environment(build, lock))
-    found = re.search(r"nanoseconds a pair: ([\d.]+)", outcome.stdout)
-    if not outcome.ok or not found:
-        die(f"pair_cost under {lock}: {outcome.trouble() if not outcome.ok else 'no figure in its output'}", 1)
-    return float(found.group(1))
+    return preloaded(build.library, None if lock == NATIVE else "" if lock == UNSELECTED else lock)
 
 
 def measure(build, locks, kind, options):
     """Fastest and middle nanoseconds a pair of each lock; interleaved, each round in another order."""
-    samples = {lock: [] for lock in locks}
-    for number in range(options.rounds):
-        turned = locks[number % len(locks):] + locks[:number % len(locks)]
-        for lock in turned:
-            samples[lock].append(one(build, lock, kind, options.iterations, options.batches))
+    samples = rounds.sampled(locks, options.rounds, lambda lock: pair_ns(
+        build, kind, options.iterations, options.batches, environment(build, lock)))
     base = min(samples[NATIVE])
     result = []
     for lock in locks:
@@ -59,8 +38,7 @@ def measure(build, locks, kind, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser = script.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--iterations", type=int, default=200000, help="pairs in a batch (200000)")
     parser.add_argument("--batches", type=int, default=10, help="batches in a round; the fastest counts (10)")
@@ -94,9 +72,8 @@ def main():
     print(harness.table(rows, heading, right=(2, 3, 4)))
     print("\n" + harness.provenance_line(provenance))
     if options.json:
-        Path(options.json).write_text(json.dumps({"measurement": "pair_cost", **provenance, "rounds": options.rounds,
-                                                  "iterations": options.iterations, "batches": options.batches,
-                                                  "results": results}, indent=1) + "\n")
+        rounds.put(Path(options.json), {"measurement": "pair_cost", **provenance, "rounds": options.rounds,
+                                        "iterations": options.iterations, "batches": options.batches, "results": results})
     if options.markdown:
         Path(options.markdown).write_text(
             "# What an uncontended lock and unlock costs through the preload\n\n"
@@ -108,7 +85,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    script.entry(main)

@@ -8,15 +8,12 @@ Memory is the process's proportional share (PSS, /proc/PID/smaps_rollup) beside 
 start is that of /bin/true, ways interleaved: the fastest and the CPU time, which other programs change least. Instructions are counted
 by valgrind and do not depend on the machine's load."""
 
-import argparse
 import json
 import os
 import re
-import select
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,28 +21,19 @@ from pathlib import Path
 import count_instructions
 import harness
 from harness import TREE, Build, clean_environment, die
+from lab.run import rounds, script
+from lab.run.runner import Resident, kib, preloaded
 
-SOURCE = TREE / "tests" / "production" / "memory.c"
-RESULT = TREE / "lab" / "results" / "production-cost.json"
-PAGE = TREE / "docs" / "production.md"
+SOURCE = TREE / "tests/production/memory.c"
+RESULT = TREE / "lab/results/production-cost.json"
+PAGE = TREE / "docs/production.md"
 LIMIT = 60       # seconds, for anything that is started
 MUTEXES, THREADS = 100_000, 1_000
-# How a program is started: additions to its environment.
+# How a program is started: without the library, or with it and a lock or none.
 WAYS = {"without": None, "no lock selected": "", "steady": "steady", "mcscr": "mcscr"}
 
 
-def environment(build, way):
-    lock = WAYS[way]
-    if lock is None:
-        return clean_environment()
-    return clean_environment({"LD_PRELOAD": str(build.library), **({"USHER_LOCK": lock} if lock else {})})
-
-
 # ---- memory ----------------------------------------------------------------------------------------------------------
-
-def kib(text, field):
-    return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M).group(1))
-
 
 def of_library(smaps):
     """PSS of the library's file and the zeros behind it, KiB."""
@@ -58,11 +46,11 @@ def of_library(smaps):
     return total
 
 
-def settled(pid):
+def settled(process):
     """The rolled-up map when it has not changed for 0.1 s: threads have gone to sleep, and their stacks are touched."""
     last, deadline = "", time.monotonic() + LIMIT
     while time.monotonic() < deadline:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        text = process.proc("smaps_rollup")
         if text == last:
             return text
         last = text
@@ -71,17 +59,9 @@ def settled(pid):
 
 
 def memory_of(program, build, way, mutexes, threads):
-    process = subprocess.Popen([program, str(mutexes), str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               env=environment(build, way))
-    try:
-        if not select.select([process.stdout], [], [], LIMIT)[0] or process.stdout.readline() != b"ready\n":
-            die(f"the program with {threads} threads did not get ready", 1)
-        rolled = settled(process.pid)
-        smaps = Path(f"/proc/{process.pid}/smaps").read_text()
-        return {"pss": kib(rolled, "Pss"), "private": kib(rolled, "Private_Dirty"), "library": of_library(smaps)}
-    finally:
-        process.kill()
-        process.wait()
+    with Resident([program, str(mutexes), str(threads)], preloaded(build.library, WAYS[way])) as process:
+        rolled = settled(process)
+        return {"pss": kib(rolled, "Pss"), "private": kib(rolled, "Private_Dirty"), "library": of_library(process.proc("smaps"))}
 
 
 def measure_memory(build, folder):
@@ -105,15 +85,11 @@ def start_once(command, env):
 
 def measure_start(build, runs):
     true = shutil.which("true")
-    ways = {way: ([true], environment(build, way)) for way in WAYS}
+    ways = {way: ([true], preloaded(build.library, lock)) for way, lock in WAYS.items()}
     ways["usher run --lock steady"] = ([str(build.usher), "run", "--lock", "steady", "--", true], clean_environment())
-    seconds = {way: [] for way in ways}
-    for _ in range(runs + 5):
-        for way, (command, env) in ways.items():
-            seconds[way].append(start_once(command, env))
     found = {}
-    for way, pairs in seconds.items():
-        clock, cpu = zip(*pairs[5:])
+    for way, pairs in rounds.sampled(ways, runs, lambda way: start_once(*ways[way]), warm_up=5).items():
+        clock, cpu = zip(*pairs)
         found[way] = {"runs": runs, "median_ms": 1e3 * statistics.median(clock), "fastest_ms": 1e3 * min(clock),
                       "cpu_ms": 1e3 * statistics.mean(cpu)}
     return found
@@ -167,8 +143,7 @@ def write_doc(page):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build/release", metavar="DIR")
+    parser = script.parser(__doc__)
     parser.add_argument("--runs", type=int, default=1000, metavar="N", help="starts of each (1000)")
     parser.add_argument("--write-doc", action="store_true", help="set the result into the page; measures nothing")
     parser.add_argument("--doc", type=Path, default=PAGE, metavar="FILE", help="(docs/production.md)")
@@ -182,13 +157,10 @@ def main():
         document = {"measurement": "cost of production", "memory": measure_memory(build, folder),
                     "start": measure_start(build, options.runs), "pairs": measure_pairs(build, folder)}
     document |= harness.provenance(build, others)
-    RESULT.write_text(json.dumps(document, indent=1) + "\n")
+    rounds.put(RESULT, document)
     print("\n\n".join([memory_table(document["memory"]), start_table(document["start"]), pair_table(document["pairs"])]))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    script.entry(main)

@@ -1,0 +1,62 @@
+"""Measurements of many runs: the order of the candidates in a round, stored results, and where a result was measured."""
+
+import contextlib
+import json
+import os
+import re
+from pathlib import Path
+
+import harness
+from lab.run.runner import Failed
+
+
+def turned(candidates, number):
+    """The order of round `number`: another first candidate in each, reversed once all have been first."""
+    candidates = list(candidates)
+    if number // len(candidates) % 2:
+        candidates.reverse()
+    turn = number % len(candidates)
+    return candidates[turn:] + candidates[:turn]
+
+
+def sampled(candidates, rounds, measure, warm_up=0):
+    """{candidate: its measure(candidate) of each round}, of interleaved rounds; those of `warm_up` do not count."""
+    samples = {candidate: [] for candidate in candidates}
+    for number in range(warm_up + rounds):
+        for candidate in turned(candidates, number):
+            try:
+                samples[candidate].append(measure(candidate))
+            except Failed as error:
+                raise Failed(f"{candidate}: {error}") from error
+    return {candidate: values[warm_up:] for candidate, values in samples.items()}
+
+
+def put(target, document):
+    """Writes a result; an interruption leaves the file as it was."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_suffix(".part")
+    part.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    os.replace(part, target)
+
+
+def merged(file, rows, fresh, key, order):
+    """The rows of a stored result after `fresh` have replaced those of the same `key`; in the order of the names `order`."""
+    stored = json.loads(file.read_text())[rows] if file.is_file() else []
+    by_name = {row[key]: row for row in [*stored, *fresh]}
+    return [by_name[name] for name in order if name in by_name]
+
+
+def machine():
+    m = harness.machine()
+    with contextlib.suppress(OSError):
+        m["virtual"] = re.search(r"^flags\s*:.*\bhypervisor\b", Path("/proc/cpuinfo").read_text(), re.M) is not None
+    return m
+
+
+def origin(build):
+    """Of a result: machine, compiler, commit, time."""
+    return {"machine": machine(), "compiler": harness.compiler(build), "commit": harness.commit(), "date": harness.today()}
+
+
+def machine_text(m):
+    return f"{m['cpu']}, {m['cpus']} CPUs{', virtual machine' if m.get('virtual') else ''}, {m['kernel']}, {m['libc']}"
