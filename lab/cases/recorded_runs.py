@@ -4,16 +4,16 @@ take their recorded noise from it."""
 
 import json
 import statistics
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from harness import TREE
+
 SOURCES = ["lab/results/arena/native-2.jsonl", "lab/results/arena/native-16.jsonl"]
 
 
 def series_of(source):
     """By point and session, seconds for the same amount of work, in the order of the runs."""
     series = {}
-    for line in (ROOT / source).read_text().splitlines():
+    for line in (TREE / source).read_text().splitlines():
         run = json.loads(line)
         if run.get("candidate") in ("libc", "libc-again") and run["rate"] > 0:
             series.setdefault((run["point"], run["session"]), []).append(1 / run["rate"])
@@ -27,7 +27,7 @@ def main():
         for (point, _), values in series_of(source).items():
             middle = statistics.median(values)
             lines.append(" ".join([point] + [f"{v / middle:.4g}" for v in values]))
-    (ROOT / "tests/unit/data/recorded_runs.txt").write_text("\n".join(lines) + "\n")
+    (TREE / "tests/unit/data/recorded_runs.txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

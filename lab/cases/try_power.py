@@ -3,11 +3,10 @@ lab/results/try-power.svg and puts the tables into lab/pages/try-itself.md. Dete
 
 import argparse
 import json
-import re
 import subprocess
 from html import escape
 
-from harness import TREE, Build, die
+from harness import TREE, Build, between_markers, die
 
 RESULTS = TREE / "lab/results/try-power.jsonl"
 CHART = TREE / "lab/results/try-power.svg"
@@ -36,34 +35,23 @@ def simulate(folder):
     return subprocess.run([program], capture_output=True, text=True, check=True, timeout=1800).stdout
 
 
-def null_table(rows):
-    """By noise and number of candidates, the false winners of each budget, in per cent."""
-    budgets = sorted({r["budget"] for r in rows})
-    lines = ["| noise | candidates | " + " | ".join(f"{b} rounds" for b in budgets) + " |", "|---|--:|" + "--:|" * len(budgets)]
-    for noise, n in dict.fromkeys((r["noise"], r["candidates"]) for r in rows):
-        of = {r["budget"]: r for r in rows if (r["noise"], r["candidates"]) == (noise, n)}
-        lines.append(f"| {noise} | {n} | " + " | ".join(f"{100 * of[b]['false'] / of[b]['trials']:.1f} %" for b in budgets) + " |")
-    return lines
-
-
-def step_table(rows):
-    """By number of candidates and budget, the false winners of each period, in per cent."""
-    periods = sorted({r["period"] for r in rows})
-    lines = ["| candidates | rounds | " + " | ".join(f"{p}" for p in periods) + " |", "|--:|--:|" + "--:|" * len(periods)]
-    for n, budget in dict.fromkeys((r["candidates"], r["budget"]) for r in rows):
-        of = {r["period"]: r for r in rows if (r["candidates"], r["budget"]) == (n, budget)}
-        lines.append(f"| {n} | {budget} | " + " | ".join(f"{100 * of[p]['false'] / of[p]['trials']:.1f}" for p in periods) + " |")
-    return lines
+def share_table(rows, by, across, count, decimals=1, unit="", form="{}"):
+    """A line for each pair of values of the fields `by`, a column for each value of `across`: the trials that `count` says, in
+    per cent."""
+    columns = sorted({r[across] for r in rows})
+    heads = {"noise": ("noise", "---"), "candidates": ("candidates", "--:"), "budget": ("rounds", "--:")}
+    lines = ["| " + " | ".join([*(heads[name][0] for name in by), *(form.format(c) for c in columns)]) + " |",
+             "|" + "|".join([*(heads[name][1] for name in by), *["--:"] * len(columns)]) + "|"]
+    for key in dict.fromkeys(tuple(r[name] for name in by) for r in rows):
+        of = {r[across]: r for r in rows if tuple(r[name] for name in by) == key}
+        shares = [f"{100 * of[c][count] / of[c]['trials']:.{decimals}f}{unit}" for c in columns]
+        lines.append("| " + " | ".join([*map(str, key), *shares]) + " |")
+    return "\n".join(lines)
 
 
 def power_table(rows):
-    """By noise and budget, the chance of each gain to be found, in per cent."""
-    gains = sorted({r["gain"] for r in rows})
-    lines = ["| noise | rounds | " + " | ".join(f"{g:g} ×" for g in gains) + " |", "|---|--:|" + "--:|" * len(gains)]
-    for noise, budget in dict.fromkeys((r["noise"], r["budget"]) for r in rows):
-        of = {r["gain"]: r for r in rows if (r["noise"], r["budget"]) == (noise, budget)}
-        lines.append(f"| {noise} | {budget} | " + " | ".join(f"{100 * of[g]['found'] / of[g]['trials']:.0f}" for g in gains) + " |")
-    return lines
+    """The chance of each gain to be found."""
+    return share_table(rows, ("noise", "budget"), "gain", "found", 0, form="{:g} ×")
 
 
 def panel(rows, title, left, top, legend):
@@ -111,13 +99,6 @@ def chart(rows):
             f'mutex; budgets of so many rounds of all; {trials} trials a point.</text>\n</svg>\n')
 
 
-def put(text, name, lines):
-    """The page's text with new content between the two marks."""
-    marks = f"<!-- {name} -->", f"<!-- /{name} -->"
-    found = re.search(f"{re.escape(marks[0])}.*?{re.escape(marks[1])}", text, re.DOTALL) or die(f"{PAGE.name} has no {marks[0]}")
-    return text[:found.start()] + "\n".join([marks[0], *lines, marks[1]]) + text[found.end():]
-
-
 def main():
     chosen = options()
     if not chosen.again:
@@ -126,10 +107,14 @@ def main():
     power = [r for r in rows if r["what"] == "power"]
     level, losing = ([r for r in power if r["others"] == others] for others in (1, 0.7))
     CHART.write_text(chart(level))
-    text = put(PAGE.read_text(), "null trials", null_table([r for r in rows if r["what"] == "null"]))
-    text = put(text, "in step", step_table([r for r in rows if r["what"] == "in step"]))
-    text = put(text, "power", power_table(level))
-    PAGE.write_text(put(text, "power, others lose", power_table([r for r in losing if r["noise"] in ("3 %", "recorded")])))
+    text = PAGE.read_text()
+    for name, table in (("null trials", share_table([r for r in rows if r["what"] == "null"], ("noise", "candidates"), "budget", "false",
+                                                     unit=" %", form="{} rounds")),
+                        ("in step", share_table([r for r in rows if r["what"] == "in step"], ("candidates", "budget"), "period", "false")),
+                        ("power", power_table(level)),
+                        ("power, others lose", power_table([r for r in losing if r["noise"] in ("3 %", "recorded")]))):
+        text = between_markers(text, name, table)
+    PAGE.write_text(text)
 
 
 if __name__ == "__main__":
