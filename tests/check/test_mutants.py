@@ -13,6 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 TOOL = TREE / "tools" / "mutants.py"
+MADE = "src/check/mutants"  # below the build folder: sources of the checker include them by the rest of this path
 sys.path.insert(0, str(TOOL.parent))
 sys.dont_write_bytecode = True
 import mutants  # noqa: E402
@@ -166,9 +167,9 @@ def the_trees_own():
 
 
 def not_parsed(folder):
-    """The errors that the compiler finds in the headers below tests/mutants of the folder, without an instance of any template:
+    """The errors that the compiler finds in the headers below src/check/mutants of the folder, without an instance of any template:
     names that do not depend on a parameter are looked up, in less than a hundredth of the time that `make mutants` takes."""
-    made = sorted((Path(folder) / mutants.PATCHES).glob("*.hpp"))
+    made = sorted((Path(folder) / MADE).glob("*.hpp"))
     need_relacy = [header for header in made if '#include "check/' in header.read_text()]
     lines = [f'#include "check/mutants/{header.name}"' for header in made if header not in need_relacy]
     lines += ["#if __has_include(<relacy/relacy.hpp>)", *(f'#include "check/mutants/{h.name}"' for h in need_relacy), "#endif", ""]
@@ -181,7 +182,7 @@ def not_parsed(folder):
 
 def they_parse():
     with tempfile.TemporaryDirectory() as folder:
-        to = Path(folder, mutants.PATCHES)
+        to = Path(folder, MADE)
         done = tool("apply", "--to", to, tree=TREE)
         made = list(to.glob("*.hpp"))
         errors = not_parsed(folder)
@@ -334,7 +335,7 @@ def the_page():
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, "verification.md")
         made.write_text(page)
-        done = subprocess.run([sys.executable, TREE / "tools" / "verification.py", "--write-doc", "--doc", made], capture_output=True,
+        done = subprocess.run([sys.executable, TREE / "tests" / "check" / "verification.py", "--write-doc", "--doc", made], capture_output=True,
                               text=True, timeout=60)
         say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tests/check/verification.py --write-doc makes it",
             done.stderr or "run it")
