@@ -1,5 +1,5 @@
-// Mutexes with abilities of the C library and the kernel alone: robust, priority-inheriting,
-// priority-protected, process-shared. They must work unchanged under the name of another lock.
+// Tests the kinds of mutex that only the C library and the kernel provide: robust, priority-inheriting,
+// priority-protected, process-shared. They must work unchanged although USHER_LOCK names another lock.
 #include "kinds.h"
 
 #include <limits.h>
@@ -60,8 +60,8 @@ static void make(pthread_mutex_t* mutex, const struct special* special) {
   if (code == ENOTSUP && special->protocol == INHERIT) skip_case("no priority inheritance in this kernel");
   CHECK_OK(code);
   CHECK_OK(pthread_mutexattr_destroy(&attribute));
-  // To hold it is to run at its ceiling, which only threads with a real-time priority can; those we start
-  // later take after this one.
+  // The holder of a priority-protected mutex runs at the mutex's ceiling, which requires a real-time priority. Threads
+  // started later inherit this thread's priority.
   const struct sched_param parameter = {.sched_priority = 1};
   if (special->protocol == PROTECT && pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameter) != 0)
     skip_case("may not use real-time priorities");
@@ -70,12 +70,12 @@ static void make(pthread_mutex_t* mutex, const struct special* special) {
 CASE_FOR(special_calls, struct special, special, specials) {
   pthread_mutex_t* mutex = shared_page();
   make(mutex, special);
-  CHECK_CODE(pthread_mutex_consistent(mutex), EINVAL);  // nothing to make consistent
+  CHECK_CODE(pthread_mutex_consistent(mutex), EINVAL);  // the mutex is not inconsistent
   CHECK_OK(pthread_mutex_lock(mutex));
   CHECK_CODE(try_elsewhere(mutex), EBUSY);
-  // The C library destroys a robust mutex even while it is held.
+  // The C library destroys a robust mutex even while the mutex is held.
   if (special->robust != ROBUST) CHECK_CODE(pthread_mutex_destroy(mutex), EBUSY);
-  // And there it tells the owner of an error-checking one what it does, where it otherwise only says "busy".
+  // The C library's trylock reports EDEADLK to the owner of an error-checking mutex of these kinds, otherwise EBUSY.
   const bool odd =
       special->type == PTHREAD_MUTEX_ERRORCHECK && (special->robust == ROBUST || special->protocol != NONE);
   CHECK_CODE(pthread_mutex_trylock(mutex), recursive(special) ? 0 : odd ? EDEADLK : EBUSY);
@@ -95,7 +95,7 @@ CASE_FOR(special_timed, struct special, special, specials) {
   make(mutex, special);
   for (int i = 0; i < 3; ++i) {
     note("%s", timed_calls[i].name);
-    // The C library of that time cannot wait for a PI mutex on the monotonic clock: any result is accepted.
+    // Some versions of the C library cannot wait for a PI mutex on the monotonic clock: any result is accepted.
     if (special->protocol == INHERIT && timed_calls[i].clock == CLOCK_MONOTONIC) continue;
     const struct timespec past = later(now(timed_calls[i].clock), -1000);
     CHECK_OK(timed_calls[i].call(mutex, &past));
@@ -126,7 +126,7 @@ struct shared_count {
 
 static void* count_up(void* argument) {
   struct shared_count* shared = argument;
-  // All processes begin together: their starts take longer than their work.
+  // All processes begin together, since starting them takes longer than their work.
   flag_add(&shared->arrived, 1);
   while (flag_get(&shared->arrived) < shared->parties) sched_yield();
   for (int i = 0; i < shared->rounds; ++i) {
@@ -207,7 +207,7 @@ CASE_WHERE(owner_dies, struct special, special, specials, special->robust == ROB
     CHECK_OK(lock_somehow(mutex, way));
     CHECK_OK(pthread_mutex_unlock(mutex));
   }
-  // Never made consistent: unusable until it is initialised again.
+  // A mutex that was never made consistent is unusable until it is initialised again.
   for (int way = 0; way < 4; ++way) {
     note("lost, way %d", way);
     in_new_thread(lock_and_die, mutex);
@@ -295,7 +295,7 @@ CASE_WHERE(owning_process_dies, struct special, special, specials,
   }
 }
 
-// A thread that dies holds all sorts: the kernel walks the list of the robust ones, which must be in order.
+// A dying thread holds mutexes of all kinds: the kernel walks the list of the robust ones, which must be intact.
 struct assortment {
   pthread_mutex_t mutexes[40];
 };
@@ -303,7 +303,7 @@ struct assortment {
 static void* lock_assortment_and_die(void* argument) {
   struct assortment* all = argument;
   for (int i = 0; i < 40; ++i) CHECK_OK(pthread_mutex_lock(&all->mutexes[i]));
-  // Some are given back, out of order.
+  // Some of the mutexes are unlocked, in another order.
   for (int i = 0; i < 40; i += 5) CHECK_OK(pthread_mutex_unlock(&all->mutexes[(i * 7) % 40]));
   return NULL;
 }
@@ -373,7 +373,8 @@ static void* high_waiter(void* argument) {
   return NULL;
 }
 
-// Field 18 of /proc/…/stat is the priority the kernel runs the thread at: negative for real-time ones.
+// Field 18 of /proc/…/stat is the priority at which the kernel runs the thread. It is negative for real-time
+// priorities.
 static int kernel_priority(int thread_id) {
   char path[64], line[512];
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread_id);
@@ -402,5 +403,5 @@ CASE(priority_is_inherited) {
   join_thread(owner);
   join_thread(waiter);
   CHECK(own >= 0);
-  CHECK_NUMBER(boosted, -11);  // -1 - the real-time priority
+  CHECK_NUMBER(boosted, -11);  // -1 minus the real-time priority
 }

@@ -1,5 +1,5 @@
-// Cancellation of threads that wait for a condition or a semaphore: when it takes effect, the state in clean-up
-// handlers, and that no wake-up is lost with a cancelled thread.
+// Tests the cancellation of threads that wait for a condition or a semaphore: when it takes effect, the state in
+// clean-up handlers, and that no wake-up is lost with a cancelled thread.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -13,7 +13,7 @@ struct scene {
   int waiting, thread_id, may_enter, handlers, woken, tokens, done;
 };
 
-// The calls that wait, seen as one: those for a condition are made with the mutex held.
+// The waiting calls behind one signature. Those for a condition are made with the mutex held.
 struct waiting {
   const char* name;
   clockid_t clock;
@@ -76,7 +76,7 @@ static void unlock_mutex(void* mutex) {
   CHECK_OK(pthread_mutex_unlock(mutex));
 }
 
-// -- when it acts, and what the handlers find --
+// -- the moment at which a cancellation takes effect, and the state in handlers --
 
 static void outer_handler(void* argument) {
   struct scene* scene = argument;
@@ -89,7 +89,7 @@ static void inner_handler(void* argument) {
   struct scene* scene = argument;
   CHECK_NUMBER(scene->handlers, 0);
   if (!scene->wait->on_semaphore) {
-    // This thread holds it again: no other thread can take it, and this one may release it.
+    // This thread holds the mutex again: no other thread can acquire it, and this thread may release it.
     CHECK_CODE(elsewhere(thread_trylock, &scene->mutex), EBUSY);
     CHECK_OK(pthread_mutex_unlock(&scene->mutex));
   }
@@ -106,7 +106,7 @@ static void* wait_with_handlers(void* argument) {
   pthread_cleanup_push(inner_handler, scene);
   scene->thread_id = (int)gettid();
   flag_set(&scene->waiting, 1);
-  // Without a call: a sleep would be a cancellation point of its own.
+  // This loop makes no call, since a sleep would itself be a cancellation point.
   while (scene->pending && !flag_get(&scene->may_enter)) {
   }
   if (scene->wait->on_semaphore) {
@@ -121,7 +121,7 @@ static void* wait_with_handlers(void* argument) {
   if (scene->disabled) {
     CHECK_OK(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old));
     pthread_testcancel();
-    fail_case(__FILE__, __LINE__, "the request is forgotten");
+    fail_case(__FILE__, __LINE__, "the cancellation request was lost");
   }
   return NULL;
 }
@@ -134,7 +134,7 @@ static void await_entered(struct scene* scene) {
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
 
-// Nothing is left of a cancelled wait: the next signal or post goes to another thread.
+// A cancelled wait has left no waiter behind: the next signal or post goes to another thread.
 static void check_left(struct scene* scene) {
   CHECK_NUMBER(scene->handlers, 2);
   CHECK_NUMBER(scene->woken, 0);
@@ -169,7 +169,7 @@ static void cancel_blocked(const struct waiting* wait, int type) {
     scene.type = type;
     pthread_t thread = start_thread(wait_with_handlers, &scene);
     await_entered(&scene);
-    // The type that acts anywhere may only be met in its sleep: elsewhere the C library promises nothing either.
+    // An asynchronous request must find the thread asleep: elsewhere the C library guarantees nothing either.
     if (type == PTHREAD_CANCEL_ASYNCHRONOUS) {
       while (!await_asleep(scene.thread_id)) {
       }
@@ -189,11 +189,11 @@ CASE_FOR(cancelled_asynchronously, struct waiting, wait, waits) {
   cancel_blocked(wait, PTHREAD_CANCEL_ASYNCHRONOUS);
 }
 
-// A request that is there before the call acts in it, even if it would not have to wait.
+// A request made before the call takes effect in the call, even if the call would not have to wait.
 CASE_FOR(cancelled_before_it_waits, struct waiting, wait, waits) {
   const bool clockwait = wait->call == semaphore_realtime || wait->call == semaphore_monotonic;
   for (int value = 0; value < 3; ++value) {
-    if (value > 0 && clockwait && answered_by_the_c_library("sem_clockwait")) break;  // takes it without looking
+    if (value > 0 && clockwait && answered_by_the_c_library("sem_clockwait")) break;  // without looking for a request
     struct scene scene;
     make_scene(&scene, wait, &main_kinds[value]);
     for (int i = 0; i < value; ++i) CHECK_SUCCESS(sem_post(&scene.semaphore));
@@ -209,7 +209,7 @@ CASE_FOR(cancelled_before_it_waits, struct waiting, wait, waits) {
   }
 }
 
-// The same with a deadline that is over, for those that have one.
+// The request must also take effect in calls whose deadline has already passed.
 static void* wait_in_the_past(void* argument) {
   struct scene* scene = argument;
   const struct timespec past = {0, 0};
@@ -267,7 +267,7 @@ CASE_FOR(disabled, struct waiting, wait, waits) {
   }
 }
 
-// What does not wait is no cancellation point, and no more is locking.
+// A call that does not wait is no cancellation point, nor is a call that locks a mutex.
 static void* call_those_that_do_not_wait(void* argument) {
   struct scene* scene = argument;
   const struct timespec past = {0, 0};
@@ -298,7 +298,7 @@ static void* call_those_that_do_not_wait(void* argument) {
   }
   flag_set(&scene->woken, 1);
   pthread_testcancel();
-  fail_case(__FILE__, __LINE__, "the request is forgotten");
+  fail_case(__FILE__, __LINE__, "the cancellation request was lost");
 }
 
 CASE_FOR(no_cancellation_points, struct mutex_kind, kind, main_kinds) {
@@ -312,7 +312,7 @@ CASE_FOR(no_cancellation_points, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(scene.woken, 1);
 }
 
-// Nor is a post or a signal to sleeping threads.
+// A post or a signal to sleeping threads is no cancellation point either.
 static void* wake_while_cancelled(void* argument) {
   struct scene* scene = argument;
   flag_set(&scene->done, 1);
@@ -345,7 +345,7 @@ CASE_FOR(waking_is_no_cancellation_point, struct waiting, wait, waits) {
   }
 }
 
-// A cancelled thread's handlers may wait again, like any code: the request has been acted upon.
+// The handlers of a cancelled thread may wait again, because the cancellation request has already taken effect.
 static void wait_again(void* argument) {
   struct scene* scene = argument;
   if (!scene->wait->on_semaphore) CHECK_OK(pthread_mutex_unlock(&scene->mutex));
@@ -386,10 +386,10 @@ CASE_FOR(handlers_that_wait, struct waiting, wait, waits) {
   CHECK(join_thread(thread) == PTHREAD_CANCELED);
 }
 
-// -- no wake is lost --
+// -- no wake-up is lost --
 
-// Some wait, all but one are to be woken, and one is cancelled at the same moment. As many come out as there are
-// tokens: the cancelled one has taken one or it has left it to another.
+// Several threads wait; all but one of them are woken, and one is cancelled at the same moment. As many threads return
+// as there are tokens: the cancelled thread has either consumed a token or left it to another thread.
 enum { most_waiters = 3 };
 struct lottery {
   struct scene scene;
@@ -400,8 +400,8 @@ struct ticket_holder {
   int number;
 };
 
-// Woken, a thread stays until the request has been made: it must not act any more, and the C library may take a thread
-// that just ends for cancelled.
+// A woken thread stays until the request has been made. The request must not take effect any more, and the C library
+// may report a thread that is just ending as cancelled.
 static void await_request(struct lottery* lottery) {
   while (!flag_get(&lottery->cancelled)) sched_yield();
 }
@@ -445,8 +445,8 @@ static void hand_out(struct scene* scene, int count, bool with_mutex) {
 }
 
 CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
-  // Its semaphore loses one in a few hundred: a waiter that is cancelled between its wake and its return leaves the
-  // value to others, but wakes none of them.
+  // The C library's semaphore loses one wake-up in a few hundred: a waiter that is cancelled between its wake-up and
+  // its return leaves the value to other waiters, but wakes none of them.
   if (wait->on_semaphore) SKIP_ON_THE_C_LIBRARY("sem_wait");
   int cancelled = 0;
   for (int round = 0; round < 700; ++round) {
@@ -460,7 +460,7 @@ CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
     for (int i = 0; i < count; ++i) {
       holders[i] = (struct ticket_holder){&lottery, i};
       threads[i] = start_thread(draw, &holders[i]);
-      // In this order, so that the victim is now the first in line and now not.
+      // The threads begin to wait in this order, so that the victim is first in the queue in some rounds only.
       CHECK(flag_comes(&lottery.waiting, i + 1));
     }
     if (round % 2) usleep((useconds_t)(20 + round % 7 * 10));
@@ -479,7 +479,7 @@ CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
     CHECK_NUMBER(lottery.woken[victim], !gone);
     cancelled += gone;
     if (!flag_comes(&lottery.total, count - 1))
-      fail_case(__FILE__, __LINE__, "a wake is lost: %d of %d woken, the victim %s", flag_get(&lottery.total),
+      fail_case(__FILE__, __LINE__, "a wake-up was lost: %d of %d woken, the victim %s", flag_get(&lottery.total),
                 count - 1, gone ? "cancelled" : "woken");
     if (!gone) hand_out(&lottery.scene, 1, false);
     for (int i = 0; i < count; ++i)
@@ -493,7 +493,8 @@ CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
   CHECK(cancelled > 10);
 }
 
-// Many are cancelled while tokens are handed out; in the end every token is with a thread or still there.
+// Many threads are cancelled while tokens are handed out. In the end each token has been consumed or is still
+// available.
 static void* draw_in_crowd(void* argument) {
   struct ticket_holder me = {argument, 0};
   return draw(&me);
@@ -516,9 +517,9 @@ CASE_FOR(crowd_is_cancelled, struct waiting, wait, waits) {
     flag_set(&lottery.cancelled, 1);
     int gone = 0;
     for (int i = 0; i < 16; i += 2) gone += join_thread(threads[i]) == PTHREAD_CANCELED;
-    // Eight tokens, and at least eight waited for them without being cancelled.
+    // There are eight tokens, and at least eight of the waiting threads were not cancelled.
     if (!flag_comes(&lottery.total, 8))
-      fail_case(__FILE__, __LINE__, "a wake is lost: %d of 8 woken, %d cancelled", flag_get(&lottery.total), gone);
+      fail_case(__FILE__, __LINE__, "a wake-up was lost: %d of 8 woken, %d cancelled", flag_get(&lottery.total), gone);
     hand_out(&lottery.scene, 8 - gone, false);
     for (int i = 1; i < 16; i += 2) CHECK(join_thread(threads[i]) == NULL);
     CHECK_NUMBER(lottery.total, 16 - gone);
@@ -529,8 +530,8 @@ CASE_FOR(crowd_is_cancelled, struct waiting, wait, waits) {
 
 // -- destruction --
 
-// When all waiters have been woken or cancelled, or have timed out, the condition may be destroyed, although they
-// still have to return: they cannot while the mutex is held.
+// When all waiters have been woken or cancelled, or have timed out, the condition may be destroyed although the waiters
+// have not returned: they cannot return while the mutex is held.
 struct doomed {
   pthread_mutex_t mutex;
   pthread_cond_t* condition;
@@ -538,7 +539,7 @@ struct doomed {
 };
 struct doomed_waiter {
   struct doomed* doomed;
-  int microseconds;  ///< 0: without a limit
+  int microseconds;  ///< 0: no deadline
 };
 
 static void leave_doomed(void* argument) {
@@ -585,9 +586,9 @@ static pthread_cond_t* condition_page(void) {
 
 struct doom {
   const char* name;
-  bool broadcast;      ///< else as many signals as there are waiters
-  bool mutex_held;     ///< while it is destroyed
-  bool cancel_before;  ///< the broadcast; else after the destruction
+  bool broadcast;      ///< otherwise as many signals as waiters
+  bool mutex_held;     ///< while the condition is destroyed
+  bool cancel_before;  ///< before the broadcast; otherwise after the destruction
 };
 static const struct doom dooms[] = {
     {"broadcast_mutex_held_cancelled_before", true, true, true},
@@ -609,7 +610,7 @@ CASE_FOR(destroyed_among_cancelled, struct doom, way, dooms) {
     struct doomed_waiter waiters[4];
     pthread_t threads[4];
     for (int i = 0; i < count; ++i) {
-      // One of them runs out of time about now.
+      // The deadline of one waiter passes at about this moment.
       waiters[i] = (struct doomed_waiter){&doomed, way->broadcast && i == 2 ? 150 + round % 30 * 5 : 0};
       threads[i] = start_thread(wait_on_doomed, &waiters[i]);
     }
@@ -622,7 +623,8 @@ CASE_FOR(destroyed_among_cancelled, struct doom, way, dooms) {
     if (way->broadcast) {
       CHECK_OK(pthread_cond_broadcast(doomed.condition));
     } else {
-      // More than there may be waiters: one that is on its way out must not keep another's.
+      // One waiter may be cancelled, so these are perhaps more signals than waiters. It must not consume a signal of
+      // another.
       for (int i = 0; i < count; ++i) CHECK_OK(pthread_cond_signal(doomed.condition));
       if (way->cancel_before) CHECK_OK(pthread_cond_broadcast(doomed.condition));
     }

@@ -14,7 +14,7 @@ struct test_case {
 static struct test_case cases[1024];
 static int case_count;
 
-static int report_fd = -1;  // where a case's process says why it failed; -1: on stderr
+static int report_fd = -1;  // the process of a case writes the reason of a failure here; -1: to stderr
 static int limit_seconds = 20;
 static __thread char noted[160];
 
@@ -28,7 +28,7 @@ void add_case(const char* name, const char* variant, case_body body, const void*
 
 // -- outcomes --
 
-// One write below PIPE_BUF is not torn, so that several threads and processes may fail at once.
+// A single write of less than PIPE_BUF bytes is atomic, so that several threads and processes may fail at once.
 static void report(char letter, const char* text) {
   char line[1024];
   int length = snprintf(line, sizeof line, "%c%s\n", letter, text);
@@ -220,7 +220,7 @@ void compute(unsigned steps) {
 
 void* shared_page(void) {
   void* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) fail_case(__FILE__, __LINE__, "no shared page");
+  if (page == MAP_FAILED) fail_case(__FILE__, __LINE__, "no page could be shared");
   return page;
 }
 
@@ -257,7 +257,7 @@ void check_child(const char* file, int line, pid_t child, int status) {
 static void run_case(const struct test_case* one) {
   one->body(one->argument);
   fflush(NULL);
-  // Not exit(): threads that a case leaves behind, still waiting, must not decide its outcome.
+  // exit() is not called: threads that a case has left waiting must not decide its outcome.
   _exit(0);
 }
 
@@ -282,8 +282,8 @@ static void start_case(const struct test_case* one, bool fresh, int write_end) {
 
 enum outcome { passed, failed, skipped };
 
-/// Waits until the child has ended, or its time is over: false then. The child is not reaped: as long as it is a zombie no other process
-/// gets its number.
+/// Waits until the child has ended; returns false if its time is over first. The child is not reaped: as long as it is
+/// a zombie, no other process gets its number.
 static bool ends_in_time(pid_t child) {
   sigset_t child_signal;
   sigemptyset(&child_signal);
@@ -300,7 +300,7 @@ static bool ends_in_time(pid_t child) {
   }
 }
 
-/// The first line of what a case's processes reported; empty if they reported nothing.
+/// Reads the first line that the processes of a case reported; `text` is empty if they reported nothing.
 static void read_report(int from, char* text, size_t size) {
   size_t length = 0;
   fcntl(from, F_SETFL, O_NONBLOCK);
@@ -350,11 +350,11 @@ static enum outcome supervise(const struct test_case* one, bool fresh) {
     close(ends[0]);
     start_case(one, fresh, ends[1]);
   }
-  setpgid(child, child);  // in both, so that neither has to wait for the other
+  setpgid(child, child);  // in both processes, so that neither has to wait for the other
   close(ends[1]);
 
   const bool late = !ends_in_time(child);
-  kill(-child, SIGKILL);  // its children too
+  kill(-child, SIGKILL);  // kills the child's own children, too
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -1,4 +1,4 @@
-// A small frame for test programs: named cases, each run in a process of its own under a time limit.
+// A small framework for test programs of named cases. Each case runs in a process of its own under a time limit.
 //
 // A program prints one line a case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and closes with
 // `N passed, N failed, N skipped`; it exits with 1 when any case failed.
@@ -9,7 +9,7 @@
 //   --here NAME   that one case in this very process, without a limit: for debuggers
 //   --limit N     seconds a case may take (20)
 //
-// The frame itself uses no mutex and no thread, so that the first lock a case takes is the first of its
+// The framework itself uses no mutex and no thread, so that the first lock that a case takes is the first of its
 // process.
 #ifndef USHER_TESTS_CASES_H
 #define USHER_TESTS_CASES_H
@@ -68,11 +68,12 @@ void add_case(const char* name, const char* variant, case_body body, const void*
   }                                                                                                           \
   static void id(const type* parameter)
 
-/// Both end the case, from whichever of its threads and processes they are called.
+/// Each of these ends the case, in whichever of its threads and processes it is called.
 void fail_case(const char* file, int line, const char* format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void skip_case(const char* format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/// What the case is about to do, added to the reason of a failure: for loops over several calls.
+/// Describes the next step of the case, for cases that loop over several calls. The text is added to the reason of a
+/// failure.
 void note(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 #define CHECK(condition)                                                         \
@@ -80,7 +81,7 @@ void note(const char* format, ...) __attribute__((format(printf, 1, 2)));
     if (!(condition)) fail_case(__FILE__, __LINE__, "not true: %s", #condition); \
   } while (0)
 
-/// The result of a pthread call: reported by the names of the codes.
+/// Checks the result of a pthread call. A failure is reported with the names of the error numbers.
 #define CHECK_CODE(call, expected) check_code(__FILE__, __LINE__, #call, (call), (expected))
 #define CHECK_OK(call) CHECK_CODE(call, 0)
 void check_code(const char* file, int line, const char* text, int code, int expected);
@@ -89,7 +90,8 @@ void check_code(const char* file, int line, const char* text, int code, int expe
   check_number(__FILE__, __LINE__, #value, (long long)(value), (long long)(expected))
 void check_number(const char* file, int line, const char* text, long long value, long long expected);
 
-/// A call that answers by errno: 0 with errno as it was, or -1 with that error in it.
+/// Checks a call that reports errors in errno: it returns 0 and leaves errno unchanged, or returns -1 with that error
+/// in errno.
 #define CHECK_SUCCESS(call) CHECK_ERROR(call, 0)
 #define CHECK_ERROR(call, expected)                                            \
   do {                                                                         \
@@ -110,14 +112,15 @@ void* join_thread(pthread_t thread);
 /// Runs `body` in a new thread and returns what it returned.
 void* in_new_thread(thread_body body, void* argument);
 
-/// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them. They begin together:
-/// a thread's start takes longer than hundreds of rounds of what it does.
+/// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them. All call `body` at the same
+/// moment: the start of a thread takes longer than hundreds of its rounds.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
-/// Waits until that thread sleeps in the kernel; false if it gave up after a while, for a waiter may also spin.
+/// Waits until that thread sleeps in the kernel. Returns false after some time without sleep, since a waiter may also
+/// spin.
 bool await_asleep(pid_t thread_id);
 
-// Flags between threads; C and C++ have different atomics, the builtins are the same.
+// Flags between threads. C and C++ have different atomics; the compiler's builtins are the same in both.
 static inline int flag_get(const int* flag) {
   return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
 }
@@ -128,11 +131,12 @@ static inline int flag_add(int* flag, int value) {
   return __atomic_add_fetch(flag, value, __ATOMIC_SEQ_CST);
 }
 
-/// Waits, sleeping, until the flag has at least that value.
+/// Sleeps until the flag has at least that value.
 void await_flag(const int* flag, int at_least);
 
-/// The same for five seconds at most, with a finer poll and without sleep at first; false if the flag was not set.
-/// For cases that would otherwise hang when a wake-up is lost, and for loops of many short rounds.
+/// Like await_flag, but for at most five seconds, with shorter polling intervals and at first without sleep. Returns
+/// false if the flag did not get the value. For cases that would hang if a wake-up is lost, and for loops of many short
+/// rounds.
 bool flag_comes(const int* flag, int at_least);
 
 // -- time --
@@ -142,21 +146,21 @@ struct timespec later(struct timespec from, long milliseconds);
 bool before(struct timespec a, struct timespec b);
 void sleep_ms(long milliseconds);
 double seconds(void);  ///< monotonic
-/// A short stretch of computation that is no system call.
+/// Computes for a short time without a system call.
 void compute(unsigned steps);
-/// What to do with a lock held so that others come to wait: computes, and every eighth step gives the CPU
-/// away.
+/// Spends some time with a lock held, so that other threads come to wait: computes, and yields the CPU in every eighth
+/// step.
 void linger(long step);
 
 // -- memory and processes --
 
-/// A zeroed page shared with every child made later; never fails.
+/// Returns a zeroed page that is shared with every child made later; never returns null.
 void* shared_page(void);
 
-/// A child that runs `body`, and leaves by _exit(0) when it returns. It dies with its parent and after the
-/// limit.
+/// Starts a child that runs `body` and then calls _exit(0). The child is killed when its parent dies or the limit is
+/// over.
 pid_t start_child(void (*body)(void*), void* argument);
-/// To be called first in a child that was made in another way (vfork and exec excepted).
+/// The first call in a child that was made in another way (except by vfork and exec).
 void be_a_child(void);
 /// Fails the case unless the child exited with that status.
 #define CHECK_CHILD(pid, status) check_child(__FILE__, __LINE__, (pid), (status))

@@ -1,4 +1,4 @@
-// Condition variables: results of the calls, wake-ups, deadlines, cancellation, destruction.
+// Tests condition variables: results of the calls, wake-ups, deadlines, cancellation, destruction.
 #include "kinds.h"
 
 #include <sys/resource.h>
@@ -6,7 +6,7 @@
 
 static const pthread_cond_t initialiser = PTHREAD_COND_INITIALIZER;
 
-// The ways to make one that is used within a process.
+// The ways to make a condition variable that is used within one process.
 struct condition_kind {
   const char* name;
   bool is_static, attribute, monotonic, shared;
@@ -39,7 +39,7 @@ static clockid_t clock_of(const struct condition_kind* kind) {
   return kind->monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-// The calls that wait, seen as one. The condition's own clock is the real-time one here.
+// The waiting calls behind one signature. The clock of the condition itself is CLOCK_REALTIME here.
 struct wait_call {
   const char* name;
   clockid_t clock;
@@ -71,7 +71,7 @@ static const struct wait_call timed_waits[] = {
     {"clockwait_monotonic", CLOCK_MONOTONIC, clockwait_monotonic},
 };
 
-// A gate with a counter: the usual use.
+// A gate with a counter is the usual use of a condition variable.
 struct gate {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -96,7 +96,7 @@ static void unlock_gate(struct gate* gate) {
   CHECK_OK(pthread_mutex_unlock(&gate->mutex));
 }
 
-// Waits until the gate has been opened once more than others have gone through.
+// Each thread that goes through takes one opening and waits until there is one.
 static void* go_through(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -133,7 +133,7 @@ CASE_FOR(signal_without_waiter, struct condition_kind, kind, condition_kinds) {
     CHECK_OK(pthread_cond_signal(&condition));
     CHECK_OK(pthread_cond_broadcast(&condition));
   }
-  // None of them is remembered. A stray wake is allowed, one that never ends is not.
+  // No signal is remembered. A spurious wake-up is allowed, an endless series of them is not.
   CHECK_OK(pthread_mutex_lock(&mutex));
   const struct timespec deadline = later(now(clock_of(kind)), 10);
   int code = 0;
@@ -177,7 +177,7 @@ CASE_FOR(signal_wakes_the_waiter, struct condition_kind, kind, condition_kinds) 
   make_gate(&gate, &all_kinds[0], kind);
   for (int round = 0; round < 20; ++round) {
     pthread_t thread = start_thread(go_through, &gate);
-    await_waiting(&gate, 1);  // it counted under the mutex: it waits, and the mutex is free
+    await_waiting(&gate, 1);  // the thread counted itself under the mutex: now it waits, and the mutex is free
     if (round % 2) await_asleep(gate.thread_id);
     lock_gate(&gate);
     gate.open = 1;
@@ -218,7 +218,7 @@ CASE(signalled_without_the_mutex) {
   }
 }
 
-// Back from any wait, the caller has the mutex.
+// Whichever call waited, the caller holds the mutex when it returns.
 static void* wait_and_keep(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -250,7 +250,7 @@ CASE_FOR(returns_with_the_mutex, struct wait_call, wait, wait_calls) {
 }
 
 CASE_FOR(needs_the_mutex, struct wait_call, wait, wait_calls) {
-  // The kinds that know their owner refuse to release a mutex that the caller does not hold.
+  // The kinds of mutex that know their owner refuse to release a mutex that the caller does not hold.
   for (int i = 0; i < 11; ++i) {
     if (!all_kinds[i].checks) continue;
     note("mutex %s", all_kinds[i].name);
@@ -263,7 +263,7 @@ CASE_FOR(needs_the_mutex, struct wait_call, wait, wait_calls) {
     CHECK_CODE(wait->call(&gate.condition, &gate.mutex, &deadline), EPERM);
     CHECK_CODE(pthread_mutex_trylock(&gate.mutex), EBUSY);
     let_go(&holder);
-    // And nothing of the failed waits is left: a signal goes to a real waiter.
+    // The failed waits have left no waiter behind: a signal goes to a real waiter.
     gate.wait = wait;
     pthread_t thread = start_thread(go_through, &gate);
     await_waiting(&gate, 1);
@@ -294,7 +294,7 @@ CASE(waits_with_another_mutex_held) {
   join_thread(thread);
 }
 
-// One condition with one mutex after another: allowed as long as no thread waits in between.
+// A condition may be used with one mutex after another if no thread waits in between.
 CASE(one_condition_many_mutexes) {
   struct gate gates[11];
   for (int i = 0; i < 11; ++i) {
@@ -312,7 +312,7 @@ CASE(one_condition_many_mutexes) {
   }
 }
 
-// Two conditions over one mutex are two: a signal to one is none to the other.
+// Two conditions with one mutex are independent: a signal to one does not wake a waiter of the other.
 CASE(two_conditions_one_mutex) {
   struct gate gate;
   make_gate(&gate, &all_kinds[0], &condition_kinds[0]);
@@ -335,7 +335,7 @@ CASE(two_conditions_one_mutex) {
   CHECK_OK(pthread_cond_destroy(&gate.condition));
 }
 
-// A signal goes to a thread that waited when it was sent, not to one that began to wait afterwards.
+// A signal goes to a thread that waited when the signal was sent, not to one that began to wait afterwards.
 struct latecomer {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -363,7 +363,7 @@ CASE(signal_is_not_for_latecomers) {
     await_flag(&scene.waiting, 1);
     CHECK_OK(pthread_mutex_lock(&scene.mutex));
     CHECK_OK(pthread_cond_signal(&scene.condition));
-    // The mutex has not been free in between: the other one is still in its wait.
+    // The mutex has not been free since the signal, so that the other thread is still in its wait.
     const struct timespec deadline = later(now(CLOCK_REALTIME), 5000);
     int code = 0;
     while (!scene.out && code == 0) code = pthread_cond_timedwait(&scene.condition, &scene.mutex, &deadline);
@@ -433,13 +433,13 @@ CASE(times_out_on_its_own_clock) {
   struct gate gate;
   make_gate(&gate, &all_kinds[0], &condition_kinds[3]);
   lock_gate(&gate);
-  // Far in the past for the real-time clock, still to come for the monotonic one.
+  // This time is far in the past for the real-time clock, and in the future for the monotonic clock.
   const struct timespec deadline = later(now(CLOCK_MONOTONIC), 20);
   int code = 0;
   while (code == 0) code = pthread_cond_timedwait(&gate.condition, &gate.mutex, &deadline);
   CHECK_CODE(code, ETIMEDOUT);
   CHECK(!before(now(CLOCK_MONOTONIC), deadline));
-  // clockwait overrides the condition's clock.
+  // pthread_cond_clockwait overrides the condition's clock.
   const struct timespec real = later(now(CLOCK_REALTIME), 20);
   for (code = 0; code == 0;) code = pthread_cond_clockwait(&gate.condition, &gate.mutex, CLOCK_REALTIME, &real);
   CHECK_CODE(code, ETIMEDOUT);
@@ -486,7 +486,7 @@ static void* time_out_late(void* argument) {
   int code = 0;
   while (code == 0) code = gate->wait->call(&gate->condition, &gate->mutex, &gate->deadline);
   CHECK_CODE(code, ETIMEDOUT);
-  if (gate->in_time) CHECK(gate->open == 1);  // set just before the mutex was let go
+  if (gate->in_time) CHECK(gate->open == 1);  // set just before the mutex was released
   unlock_gate(gate);
   return NULL;
 }
@@ -499,7 +499,8 @@ CASE_FOR(reacquires_after_the_deadline, struct wait_call, wait, timed_waits) {
     pthread_t thread = start_thread(time_out_late, &gate);
     await_flag(&gate.waiting, 1);
     lock_gate(&gate);
-    // On a busy machine we may come too late: then the wait has ended before, and there is nothing to see.
+    // On a busy machine this point may be reached too late: then the wait has already ended, and the test checks
+    // nothing.
     gate.in_time = before(now(wait->clock), gate.deadline);
     sleep_ms(30);
     gate.open = 1;
@@ -579,7 +580,7 @@ static void* stand_in_line(void* argument) {
   CHECK_OK(pthread_mutex_lock(&line->mutex));
   flag_add(&line->waiting, 1);
   const struct timespec deadline = later(now(line->wait->clock), 60000);
-  // Once and not in a loop: a thread that returns was selected.
+  // The wait is not in a loop: a thread that returns was selected.
   CHECK_OK(line->wait->call(&line->condition, &line->mutex, &deadline));
   line->order[line->out] = me->number;
   flag_add(&line->out, 1);
@@ -642,7 +643,7 @@ static void* stand_in_crowd(void* argument) {
   return NULL;
 }
 
-// All come out, one after the other, and none of them has been woken to find the mutex taken.
+// All waiters return one after the other, and none of them is woken to find the mutex held.
 CASE_FOR(broadcast_is_no_stampede, struct mutex_kind, kind, main_kinds) {
   SKIP_ON_THE_C_LIBRARY("pthread_cond_broadcast");
   int least = 1 << 30;
@@ -664,12 +665,12 @@ CASE_FOR(broadcast_is_no_stampede, struct mutex_kind, kind, main_kinds) {
     if (line.switches < least) least = line.switches;
     CHECK_OK(pthread_cond_destroy(&line.condition));
   }
-  // Others on the machine add to it, but not to the best of some.
+  // Other programs on the machine add context switches, but not in every round: the best round counts.
   note("%d context switches for 64 waiters", least);
   CHECK(least <= 3 * 64);
 }
 
-// -- no wake is lost --
+// -- no wake-up is lost --
 
 struct ping_pong {
   pthread_mutex_t mutex;
@@ -807,8 +808,8 @@ CASE_FOR(bounded_buffer_timed, struct mutex_kind, kind, main_kinds) {
   bounded_buffer(kind, 600, true);
 }
 
-// A signal at the moment at which a timed waiter times out: if that waiter returns ETIMEDOUT, it has not consumed the
-// signal, and the waiter without a deadline gets it.
+// A signal is sent at the moment when a timed waiter times out. If that waiter returns ETIMEDOUT, it has not consumed
+// the signal, and the waiter without a deadline gets it.
 struct near_miss {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -824,7 +825,7 @@ static void* near_miss_timed(void* argument) {
   const int code = pthread_cond_timedwait(&scene->condition, &scene->mutex, &deadline);
   CHECK(code == 0 || code == ETIMEDOUT);
   scene->timed_code = code;
-  if (code == 0) {  // it may have been for both
+  if (code == 0) {  // the signal may have served both
     flag_set(&scene->enough, 1);
     CHECK_OK(pthread_cond_broadcast(&scene->condition));
   }
@@ -847,13 +848,13 @@ CASE(signal_at_the_deadline) {
     struct near_miss scene = {.timed_code = -1};
     make_mutex(&scene.mutex, &all_kinds[0]);
     make_condition(&scene.condition, &condition_kinds[0]);
-    // Either may be the first in line.
+    // Either waiter may be first in the queue.
     pthread_t first = start_thread(round % 2 ? near_miss_timed : near_miss_patient, &scene);
     await_flag(&scene.waiting, 1);
     pthread_t second = start_thread(round % 2 ? near_miss_patient : near_miss_timed, &scene);
     await_flag(&scene.waiting, 2);
     usleep((useconds_t)(600 + round % 50 * 14));
-    CHECK_OK(pthread_mutex_lock(&scene.mutex));  // both are in their waits now
+    CHECK_OK(pthread_mutex_lock(&scene.mutex));  // both have released the mutex in their waits
     CHECK_OK(pthread_cond_signal(&scene.condition));
     CHECK_OK(pthread_mutex_unlock(&scene.mutex));
     join_thread(first);
@@ -862,7 +863,7 @@ CASE(signal_at_the_deadline) {
   }
 }
 
-// Every second waiter times out; the signals after that are all for the remaining ones.
+// Every second waiter times out. All later signals go to the waiters that remain.
 static void* give_up_or_stay(void* argument) {
   struct in_line* me = argument;
   struct line_up* line = me->line;
@@ -894,7 +895,7 @@ CASE_FOR(timed_out_in_the_middle_of_the_queue, struct wait_call, wait, timed_wai
       threads[i] = start_thread(give_up_or_stay, &numbers[i]);
     }
     await_flag(&line.waiting, 10);
-    // Half of the rounds signal while they give up.
+    // In half of the rounds the signals are sent while waiters give up.
     if (round % 2) CHECK(flag_comes(&line.order[0], 5));
     for (int i = 0; i < 5; ++i) {
       CHECK_OK(pthread_mutex_lock(&line.mutex));
@@ -903,7 +904,7 @@ CASE_FOR(timed_out_in_the_middle_of_the_queue, struct wait_call, wait, timed_wai
       CHECK_OK(pthread_mutex_unlock(&line.mutex));
     }
     CHECK(flag_comes(&line.out, 5));
-    // A waiter that was to time out may have got a token; then a remaining one waits for another token.
+    // A waiter that was to time out may have got a token. Then another waiter still needs one.
     CHECK_OK(pthread_mutex_lock(&line.mutex));
     line.tokens += 5;
     CHECK_OK(pthread_cond_broadcast(&line.condition));
@@ -932,7 +933,7 @@ static void* wait_until_over(void* argument) {
   return NULL;
 }
 
-// A broadcast at the moment when they give up, and right after it the condition is gone.
+// The broadcast is sent when the waiters give up, and the condition is destroyed immediately afterwards.
 CASE(broadcast_at_the_deadline) {
   for (int round = 0; round < 60; ++round) {
     pthread_cond_t* condition = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -957,7 +958,7 @@ CASE(broadcast_at_the_deadline) {
   }
 }
 
-// Three waiters time out at the same time, and behind them in the list is one that waits without a deadline. The only
+// Three waiters time out at the same time, and behind them in the list a fourth waits without a deadline. The only
 // signal is sent at that moment: a waiter that returns ETIMEDOUT has not consumed it.
 struct exodus {
   pthread_mutex_t mutex;
@@ -995,7 +996,7 @@ static void* stand_behind(void* argument) {
     flag_add(&exodus->waiting, 1);
     while (exodus->tokens == 0) CHECK_OK(pthread_cond_wait(&exodus->condition, &exodus->mutex));
     --exodus->tokens;
-    flag_add(&exodus->patient_served, 1);  // first: a thread that sees a token taken next reads by which one
+    flag_add(&exodus->patient_served, 1);  // first: a thread that sees `served` next reads which waiter took the token
     flag_add(&exodus->served, 1);
     CHECK_OK(pthread_mutex_unlock(&exodus->mutex));
   }
@@ -1039,7 +1040,7 @@ CASE(signal_while_others_give_up) {
   CHECK_OK(pthread_cond_destroy(&exodus.condition));
 }
 
-// Time-outs by the dozen must not eat the wakes of the others.
+// Waiters that time out frequently must not consume the wake-ups of the others.
 static void* keep_timing_out(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -1047,7 +1048,7 @@ static void* keep_timing_out(void* argument) {
     const struct timespec deadline = later(now(CLOCK_REALTIME), 1);
     const int code = pthread_cond_timedwait(&gate->condition, &gate->mutex, &deadline);
     if (code != 0) CHECK_CODE(code, ETIMEDOUT);
-    // Not for us: pass it on.
+    // This thread takes no token: it passes the signal on.
     if (code == 0 && gate->open > 0) CHECK_OK(pthread_cond_signal(&gate->condition));
   }
   unlock_gate(gate);
@@ -1077,8 +1078,8 @@ CASE(timed_and_untimed_together) {
 
 // -- destruction --
 
-// POSIX: it is safe to destroy a condition as soon as all its waiters have been woken, though none of them
-// may have run yet. The memory becomes something else at once.
+// POSIX allows a program to destroy a condition as soon as all its waiters have been woken, even if none of them has
+// run yet. Its memory is reused immediately.
 struct doomed {
   pthread_mutex_t* mutex;
   pthread_cond_t* condition;
@@ -1091,7 +1092,7 @@ static void* wait_on_doomed(void* argument) {
   ++doomed->waiting;
   const struct timespec deadline = later(now(CLOCK_REALTIME), 60000);
   int code = 0;
-  // After the gate has opened the condition is destroyed: the test precedes the wait.
+  // When the gate has opened, the condition is destroyed: the gate is tested before each wait.
   while (!doomed->open && code == 0) {
     code = doomed->waiting % 2 ? pthread_cond_wait(doomed->condition, doomed->mutex)
                                : pthread_cond_timedwait(doomed->condition, doomed->mutex, &deadline);
@@ -1191,7 +1192,7 @@ struct cancelled_wait {
 static void check_handler(void* argument) {
   struct cancelled_wait* scene = argument;
   flag_add(&scene->in_handler, 1);
-  // This thread holds the mutex: no other can acquire it, and this one may release it.
+  // This thread holds the mutex: no other thread can acquire it, and this thread may release it.
   CHECK_CODE(elsewhere(thread_trylock, &scene->mutex), EBUSY);
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
@@ -1227,7 +1228,7 @@ static void make_scene(struct cancelled_wait* scene, const struct mutex_kind* ki
   scene->may_enter = 1;
 }
 
-/// Every other waiter sleeps already when it is cancelled.
+/// Every second waiter is already asleep when it is cancelled.
 static void cancel_with_each_kind(const struct condition_kind* condition, const struct wait_call* wait) {
   for (int kind = 0; kind < 11; ++kind) {
     note("mutex %s", all_kinds[kind].name);
@@ -1253,7 +1254,7 @@ CASE_FOR(waiter_is_cancelled, struct wait_call, wait, wait_calls) {
   cancel_with_each_kind(&condition_kinds[0], wait);
 }
 
-// A cancelled waiter acquires the mutex like every other thread: not while it is held.
+// A cancelled waiter acquires the mutex like every other thread: it waits while the mutex is held.
 CASE_FOR(cancelled_waiter_waits_for_the_mutex, struct wait_call, wait, wait_calls) {
   struct cancelled_wait scene;
   make_scene(&scene, &all_kinds[0], wait);
@@ -1268,7 +1269,7 @@ CASE_FOR(cancelled_waiter_waits_for_the_mutex, struct wait_call, wait, wait_call
   CHECK_NUMBER(scene.in_handler, 1);
 }
 
-// A request from before the wait takes effect, even if a wake-up arrives too.
+// A request made before the wait takes effect, even if a wake-up arrives, too.
 CASE_FOR(cancelled_before_it_waits, struct wait_call, wait, wait_calls) {
   for (int round = 0; round < 5; ++round) {
     struct cancelled_wait scene;
@@ -1304,8 +1305,8 @@ CASE_FOR(cancellation_disabled, struct wait_call, wait, wait_calls) {
   CHECK_NUMBER(scene.in_handler, 0);
 }
 
-// Two wait; one signal, and one of them is cancelled, at once. If the cancelled one did end by cancellation,
-// the other must have the signal.
+// Two threads wait; one signal is sent, and one of the threads is cancelled at the same moment. If that thread ends by
+// cancellation, the other must get the signal.
 struct duel {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -1353,10 +1354,10 @@ CASE_FOR(signal_survives_cancellation, struct wait_call, wait, wait_calls) {
     CHECK_OK(pthread_cond_signal(&duel.condition));
     if (round % 2 == 0) CHECK_OK(pthread_cancel(threads[victim]));
     if (round % 3 != 0) CHECK_OK(pthread_mutex_unlock(&duel.mutex));
-    // The result says nothing certain: of a thread that was woken and has ended before the request arrived, glibc may say
-    // that it was cancelled (docs/differences.md).
+    // The result of the join proves nothing: glibc may report a thread as cancelled that was woken and ended before the
+    // request arrived (docs/differences.md).
     if (join_thread(threads[victim]) != PTHREAD_CANCELED) CHECK(duel.woken[victim] == 1);
-    if (duel.woken[victim] == 1) {  // properly; then the other may be waiting still
+    if (duel.woken[victim] == 1) {  // the victim got the signal; then the other thread may still wait
       CHECK_OK(pthread_mutex_lock(&duel.mutex));
       CHECK_OK(pthread_cond_broadcast(&duel.condition));
       CHECK_OK(pthread_mutex_unlock(&duel.mutex));
@@ -1393,7 +1394,7 @@ CASE(cancelled_in_the_middle_of_the_queue) {
   }
 }
 
-// -- signals of the other sort --
+// -- signals to handlers --
 
 static int handled;
 static void count_signal(int number) {
@@ -1433,7 +1434,7 @@ CASE_FOR(wait_is_never_interrupted, struct wait_call, wait, wait_calls) {
   if (wait->call == wait_untimed) CHECK_OK(pthread_cond_signal(&gate.condition));
   unlock_gate(&gate);
   join_thread(thread);
-  // One that timed out may have been gone before the first signal.
+  // A waiter that timed out may have ended before the first signal.
   if (wait->call == wait_untimed) CHECK(flag_get(&handled) > 0);
 }
 
@@ -1474,7 +1475,7 @@ CASE(condition_errno_untouched) {
   }
 }
 
-// -- with mutexes that stay the C library's --
+// -- with kinds of mutex that the C library handles itself --
 
 struct special_mutex {
   const char* name;
@@ -1541,7 +1542,7 @@ CASE_FOR(special_mutex_and_cancellation, struct special_mutex, special, special_
   }
 }
 
-// The owner of a robust mutex dies after its signal: the waiter learns it from its wait.
+// The owner of a robust mutex signals and dies: the waiter gets EOWNERDEAD from its wait.
 struct bequest {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -1586,7 +1587,7 @@ static void* inherit_somehow(void* argument) {
   CHECK_OK(pthread_mutex_lock(&bequest->mutex));
   flag_set(&bequest->waiting, 1);
   bequest->code = wait->call(&bequest->condition, &bequest->mutex, &deadline);
-  // It is ours though: to be repaired and used.
+  // The waiter nevertheless owns the mutex, and may repair and use it.
   if (bequest->code == EOWNERDEAD) {
     CHECK_CODE(elsewhere(thread_trylock, &bequest->mutex), EBUSY);
     CHECK_OK(pthread_mutex_consistent(&bequest->mutex));
@@ -1610,7 +1611,7 @@ CASE_FOR(every_wait_meets_a_dead_owner, struct wait_call, wait, wait_calls) {
     join_thread(heir);
     CHECK_CODE(bequest.code, EOWNERDEAD);
     CHECK_OK(try_elsewhere(&bequest.mutex));
-    // It has recovered.
+    // The mutex has recovered.
     if (wait->call == wait_untimed) continue;
     CHECK_OK(pthread_mutex_lock(&bequest.mutex));
     const struct timespec past = {0, 0};
@@ -1668,7 +1669,7 @@ CASE(shared_broadcast) {
   CHECK_NUMBER(gate->through, 4);
 }
 
-// A shared condition with private mutexes, all in one process: the C library does not mind.
+// A shared condition is used with private mutexes within one process, which the C library permits.
 CASE_FOR(shared_condition_with_private_mutex, struct wait_call, wait, wait_calls) {
   for (int i = 0; i < 11; ++i) {
     note("mutex %s", all_kinds[i].name);
@@ -1731,7 +1732,7 @@ static void wait_in_vain(void* argument) {
   unlock_gate(gate);
 }
 
-// In a child whose parent's threads come and go with such a condition.
+// A child waits on a shared condition of its own while a thread of its parent waits on another.
 CASE(shared_condition_with_private_mutex_across_fork) {
   struct gate gate;
   make_gate(&gate, &all_kinds[0], &shared_kind);
@@ -1752,7 +1753,7 @@ CASE(shared_condition_with_private_mutex_across_fork) {
   join_thread(thread);
 }
 
-// -- the mutex --
+// -- destruction of the mutex --
 
 static void mutex_is_in_use(struct gate* gate) {
   pthread_t threads[2];
@@ -1779,7 +1780,7 @@ static void mutex_is_in_use(struct gate* gate) {
   CHECK_OK(pthread_mutex_destroy(&gate->mutex));
 }
 
-// Undefined by POSIX, but defined by the C library: no thread holds the mutex, and a thread waits with it.
+// POSIX leaves this undefined, but the C library defines it: no thread holds the mutex, and a thread waits with it.
 CASE_FOR(mutex_destroyed_while_a_thread_waits, struct mutex_kind, kind, all_kinds) {
   struct gate gate;
   make_gate(&gate, kind, &condition_kinds[0]);

@@ -1,5 +1,5 @@
-// The end of a process and of its threads. Other threads still wait or work then, and the last code (handlers,
-// destructors, the destructors of thread-specific data) locks, waits and posts.
+// Tests the end of a process and of its threads. Other threads still wait or work then, and the code that runs last
+// (handlers, destructors, the destructors of thread-specific data) locks, waits and posts.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -80,9 +80,9 @@ static void start_detached(thread_body body, void* argument) {
   CHECK_OK(pthread_attr_destroy(&attribute));
 }
 
-// -- what runs last --
+// -- the code that runs last --
 
-// Uses the same objects as the others, at the same time.
+// Uses the same objects as the other threads, at the same time.
 static void use_the_world(void) {
   for (int i = 0; i < 40; ++i) {
     CHECK_OK(pthread_mutex_lock(&world.mutex));
@@ -105,7 +105,7 @@ __attribute__((destructor)) static void at_the_very_end(void) {
   if (destructor_wanted) use_the_world();
 }
 
-// -- the ways to go --
+// -- the ways to end --
 
 struct end {
   const char* name;
@@ -160,7 +160,7 @@ CASE_FOR(ends_among_both, struct end, end, ends) {
   for (int round = 0; round < 4; ++round) end_world(end, &main_kinds[round % 4], 7, 2, round % 2 == 0);
 }
 
-// -- exit by others than the first thread, which waits meanwhile --
+// -- exit by another thread than the first, which waits meanwhile --
 
 static void* exit_from_here(void* argument) {
   (void)argument;
@@ -190,7 +190,7 @@ CASE(ended_while_the_first_thread_waits) {
   }
 }
 
-// Handlers that end the threads in an orderly way: tell them, and wait for them.
+// Exit handlers that end the threads in an orderly way: they set a flag and join the threads.
 static pthread_t to_be_joined[6];
 static void stop_and_join(void) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
@@ -235,7 +235,7 @@ CASE(exit_handlers_stop_the_threads) {
   }
 }
 
-// The first thread leaves by pthread_exit; the last one ends the process, having worked with the others.
+// The first thread leaves by pthread_exit. The last thread ends the process after it has worked with the others.
 static void* work_without_main(void* argument) {
   const pthread_t* main_thread = argument;
   if (main_thread) CHECK_OK(pthread_join(*main_thread, NULL));
@@ -284,12 +284,12 @@ CASE(others_go_on_without_the_first_thread) {
   }
 }
 
-// -- thread-specific data: destructors run when the thread's own memory of itself is being undone --
+// -- thread-specific data: its destructors may run when a library's per-thread record is already gone --
 
 struct farewell {
   const char* name;
   const struct mutex_kind* kind;
-  bool used_before;  ///< the thread has locked and waited while it lived
+  bool used_before;  ///< the thread has locked and waited before its destructors run
   bool again;        ///< the destructor sets the key again, so that it is called in further rounds
 };
 static const struct farewell farewells[] = {
@@ -304,7 +304,7 @@ static int destroyed;
 
 static void destroy_data(void* data) {
   int* rounds = data;
-  // Everything, and some of it contended.
+  // Every kind of object is used, and some of them are contended.
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   linger(++world.count);
   const struct timespec past = {0, 0};
@@ -315,8 +315,8 @@ static void destroy_data(void* data) {
   CHECK_SUCCESS(sem_wait(&world.semaphore));
   linger(world.count);
   CHECK_SUCCESS(sem_post(&world.semaphore));
-  // Two threads meet here and wait for each other, one by the condition and the other by the semaphore. (Not in the
-  // further rounds, in which a thread might be without a partner.)
+  // Two threads meet here and wait for each other, one on the condition and the other on the semaphore. In the further
+  // rounds of destructors a thread might have no other to meet.
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   if (*rounds != 3) {
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
@@ -375,7 +375,7 @@ CASE_FOR(data_destructors, struct farewell, way, farewells) {
   CHECK_NUMBER(value_of(&world.empty), 0);
 }
 
-// Cancelled threads run them too, after the clean-up handlers.
+// Cancelled threads also run these destructors, after their clean-up handlers.
 static void unlock_mutex(void* mutex) {
   CHECK_OK(pthread_mutex_unlock(mutex));
 }
@@ -400,7 +400,7 @@ CASE(data_destructors_of_cancelled) {
   CHECK_OK(pthread_key_create(&keys[1], destroy_data));
   for (int round = 1; round <= 20; ++round) {
     pthread_t threads[2];
-    // Both wait for the condition, or both for the semaphore.
+    // In one half of the rounds both threads wait on the condition, in the other half on the semaphore.
     for (int i = 0; i < 2; ++i) threads[i] = start_thread(be_cancelled, round % 2 ? &world : NULL);
     CHECK(flag_comes(&world.stop, 2 * round));
     if (round % 3) usleep(300);
@@ -411,7 +411,7 @@ CASE(data_destructors_of_cancelled) {
   }
 }
 
-// Threads that end while they hold something or are owed something: the others get it when it is released.
+// Threads end while they hold a mutex or a unit of a semaphore: other threads get it when it is released.
 static void* die_holding(void* argument) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   CHECK_SUCCESS(sem_wait(&world.semaphore));
@@ -433,7 +433,7 @@ CASE(threads_end_while_they_hold) {
     CHECK_ERROR(sem_timedwait(&world.semaphore, &soon), ETIMEDOUT);
     pthread_t waiter = start_thread(thread_lock_unlock, &world.mutex);
     usleep(300);
-    // Undefined for the mutex, but common.
+    // This is undefined for the mutex, but programs do it.
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
     CHECK_SUCCESS(sem_post(&world.semaphore));
     CHECK_OK((int)(intptr_t)join_thread(waiter));

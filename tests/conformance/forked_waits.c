@@ -1,5 +1,5 @@
-// Conditions and semaphores in forked processes. The waiters of the parent do not exist in the child: a signal
-// or post there must reach threads of the child, whatever the inherited counts of waiters say.
+// Tests conditions and semaphores in forked processes. The waiters of the parent do not exist in the child: a signal or
+// post there must reach threads of the child, whatever the inherited counts of waiters are.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -9,7 +9,7 @@
 extern char** environ;
 extern pid_t _Fork(void) __attribute__((weak));
 
-// Not fork(): without the C library's handlers.
+// A fork without the C library's handlers, unlike fork().
 static pid_t raw_clone(void) {
   return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 }
@@ -17,7 +17,7 @@ static pid_t raw_clone(void) {
 struct fork_way {
   const char* name;
   pid_t (*fork)(void);
-  bool threads;  ///< the child may make some
+  bool threads;  ///< the child may start threads
 };
 static const struct fork_way fork_ways[] = {{"fork", fork, true}, {"_Fork", _Fork, false}, {"clone", raw_clone, false}};
 
@@ -36,9 +36,9 @@ static void* go_through(void* argument) {
   return NULL;
 }
 
-// Alone first, then with threads of its own, one post for each.
+// Uses the semaphore in one thread first, then with new threads and one post for each of them.
 static void use_semaphore(struct place* place, bool threads) {
-  // Each of these calls, if it is the first, must notice that this is another process.
+  // Whichever of these calls is the first, it must notice that this is another process.
   static int uses;
   if (uses++ % 2 == 0)
     for (int i = 0; i < 2; ++i) CHECK_SUCCESS(sem_post(&place->semaphore));
@@ -48,7 +48,7 @@ static void use_semaphore(struct place* place, bool threads) {
   const struct timespec past = {0, 0}, soon = later(now(CLOCK_REALTIME), 2);
   CHECK_ERROR(sem_timedwait(&place->semaphore, &past), ETIMEDOUT);
   CHECK_ERROR(sem_timedwait(&place->semaphore, &soon), ETIMEDOUT);
-  // Posts stay for later callers: no thread waits.
+  // No thread waits, so the posts stay for later callers.
   for (int i = 1; i <= 6; ++i) {
     CHECK_SUCCESS(sem_post(&place->semaphore));
     CHECK_NUMBER(value_of(&place->semaphore), i);
@@ -89,7 +89,7 @@ CASE_FOR(semaphore_without_waiters, struct fork_way, way, fork_ways) {
   }
 }
 
-// Each generation forks the next among ghosts of its own.
+// Each generation forks the next one while threads of its own wait on the semaphore.
 static void semaphore_generations(struct place* place, const struct fork_way* way, int generations) {
   const pid_t child = way->fork();
   CHECK(child >= 0);
@@ -129,7 +129,7 @@ CASE_FOR(semaphore_with_ghosts, struct fork_way, way, fork_ways) {
     pthread_t threads[4];
     for (int i = 0; i < count; ++i) threads[i] = start_thread(go_through, &place);
     CHECK(flag_comes(&place.waiting, count));
-    if (round % 3) usleep(1500);  // asleep; otherwise on their way
+    if (round % 3) usleep(1500);  // the waiters are asleep; otherwise perhaps on their way
     semaphore_generations(&place, way, 1 + round % 3);
     for (int i = 1; i <= count; ++i) {
       CHECK_SUCCESS(sem_post(&place.semaphore));
@@ -140,7 +140,7 @@ CASE_FOR(semaphore_with_ghosts, struct fork_way, way, fork_ways) {
   }
 }
 
-// The moment of the fork is any moment of the others' calls.
+// The fork happens at any point of the other threads' calls.
 static void* wait_and_post(void* argument) {
   struct place* place = argument;
   for (int i = 0; !flag_get(&place->stop); ++i) {
@@ -161,7 +161,7 @@ CASE_FOR(semaphore_under_load, struct fork_way, way, fork_ways) {
     const pid_t child = way->fork();
     if (child == 0) {
       be_a_child();
-      // What ghosts had is gone with them.
+      // Units that threads of the parent held at the fork are not available in the child.
       const int value = value_of(&place.semaphore);
       CHECK(value >= 0 && value <= 2);
       use_semaphore(&place, way->threads);
@@ -175,7 +175,7 @@ CASE_FOR(semaphore_under_load, struct fork_way, way, fork_ways) {
   CHECK_NUMBER(value_of(&place.semaphore), 2);
 }
 
-// As a lock around the fork, by handlers: posted in the child by the one thread that is there.
+// Fork handlers use the semaphore as a lock around the fork; in the child its only thread posts.
 static struct place* around_fork;
 static void take_place(void) {
   CHECK_SUCCESS(sem_wait(&around_fork->semaphore));
@@ -246,7 +246,7 @@ static void* be_served(void* argument) {
   return NULL;
 }
 
-// The mutex is free, and maybe ghosts wait for the bell.
+// The mutex is free, and threads that do not exist in this process may be queued on the condition.
 static void use_shop(struct shop* shop, bool threads, bool by_signals) {
   CHECK_OK(pthread_mutex_lock(&shop->mutex));
   CHECK_OK(by_signals ? pthread_cond_signal(&shop->bell) : pthread_cond_broadcast(&shop->bell));
@@ -270,7 +270,7 @@ static void use_shop(struct shop* shop, bool threads, bool by_signals) {
   for (int i = 0; i < 4; ++i) join_thread(own[i]);
 }
 
-// In a child the C library's pthread_cond_destroy waits for waiters that exist in the parent only; a program can only
+// In a child the C library's pthread_cond_destroy waits for waiters that exist only in the parent; a program can only
 // initialise the condition again. Under Usher it can be used as it is.
 static void condition_generations(struct shop* shop, const struct fork_way* way, int generations, bool ours) {
   // The mutex is held, so that no thread of the parent is in its critical section.
@@ -314,7 +314,7 @@ static void condition_generations(struct shop* shop, const struct fork_way* way,
 static void fork_condition(const struct fork_way* way, bool ours) {
   static struct shop shop;
   for (int round = 0; round < 6; ++round) {
-    // Kinds that know their owner would take the child's thread for another.
+    // The kinds of mutex that know their owner would refuse the unlock by the child's thread.
     make_shop(&shop, &careless_kinds[round]);
     const int count = 1 + round % 4;
     pthread_t threads[4];
@@ -343,7 +343,7 @@ CASE_FOR(condition_with_ghosts, struct fork_way, way, fork_ways) {
   fork_condition(way, true);
 }
 
-// The fork happens while others wait, are woken, run out of time.
+// The fork happens while other threads wait, are woken and time out.
 struct market {
   struct shop shop;
   int stop, goods;
@@ -394,7 +394,7 @@ CASE_FOR(condition_under_load, struct fork_way, way, fork_ways) {
 
 // -- forks by waiters, signallers and handlers --
 
-// Not the first thread, which itself waits; in the child it is a ghost like others.
+// The forking thread is not the first thread, which itself waits and does not exist in the child.
 struct everything {
   struct shop shop;
   struct place place;
@@ -412,11 +412,11 @@ static void child_uses_everything(void* argument) {
 static void* fork_with_everything(void* argument) {
   struct everything* all = argument;
   await_flag(&all->ready, 1);
-  CHECK_OK(pthread_mutex_lock(&all->shop.mutex));  // so the first thread is in its wait
+  CHECK_OK(pthread_mutex_lock(&all->shop.mutex));  // this shows that the first thread is in its wait
   usleep(1000);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);  // this thread is the parent here: its end is not the process's
+    alarm(20);  // this thread is the parent here: its end does not end the process
     child_uses_everything(all);
     _exit(0);
   }
@@ -451,7 +451,7 @@ CASE(forked_while_the_first_thread_waits) {
   }
 }
 
-// A handler that forks in the middle of a wait: the child is in that same wait.
+// A handler forks in the middle of a wait: the child is in the same wait.
 static sem_t handlers_semaphore;
 static pid_t forked_child;
 static int fork_handled;
@@ -482,7 +482,7 @@ static void* wait_with_forking_handler(void* argument) {
   int result;
   errno = 0;
   while ((result = wait_long(scene->wait, &handlers_semaphore)) != 0) CHECK_CODE(errno, EINTR);
-  // In the child by the handler's post, in the parent by another thread's.
+  // The wait ended by the handler's post in the child, and by another thread's post in the parent.
   CHECK_NUMBER(value_of(&handlers_semaphore), 0);
   if (flag_get(&fork_handled) == 2) {
     struct place place;
@@ -525,12 +525,13 @@ static void fork_in_wait(const struct semaphore_wait* wait, int flags) {
 CASE_FOR(handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, 0);
 }
-// Here the kernel continues the sleep, and no thread of the child learns of it.
+// With SA_RESTART the kernel continues the sleep, and no thread of the child learns of the fork.
 CASE_FOR(restarting_handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, SA_RESTART);
 }
 
-// In a condition's wait, which goes on in both: in the child until its deadline, and then with the mutex.
+// A handler forks in the wait on a condition. The wait goes on in both processes; in the child it times out, and the
+// thread then holds the mutex.
 static void fork_in_condition_handler(int number) {
   (void)number;
   const int saved = errno;
@@ -560,7 +561,7 @@ static void* wait_for_bell_with_forking_handler(void* argument) {
     CHECK_OK(pthread_mutex_unlock(&shop->mutex));
     return NULL;
   }
-  // This is the child.
+  // Only the child gets here.
   CHECK_CODE(elsewhere(thread_trylock, &shop->mutex), EBUSY);
   CHECK_OK(pthread_mutex_unlock(&shop->mutex));
   CHECK_OK(try_elsewhere(&shop->mutex));
@@ -594,8 +595,8 @@ CASE(handler_forks_in_condition_wait) {
   }
 }
 
-// A signal handler forks, in a thread that has been signalled and may already own the mutex; and in one that waits on
-// a process-shared condition with its own mutex.
+// A signal handler forks in a thread that has been signalled and may already own the mutex, and in a thread that waits
+// on a process-shared condition with a private mutex.
 struct signalled {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -654,7 +655,7 @@ static void fork_when_signalled(bool shared) {
   CHECK_OK(pthread_kill(thread, SIGUSR1));
   CHECK(flag_comes(&s.in_handler, 1));
   if (!shared) CHECK_OK(pthread_cond_signal(&s.condition));
-  sleep_ms(5);  // a long section: the unlock may hand the mutex over
+  sleep_ms(5);  // long enough that the unlock may hand the mutex over
   CHECK_OK(pthread_mutex_unlock(&s.mutex));
   flag_set(&s.may_fork, 1);
   join_thread(thread);

@@ -1,5 +1,5 @@
-// The kinds of mutex that a program can make without asking for the C library's special services: these are
-// the ones that another lock may stand in for.
+// The kinds of mutex that a program can make without the C library's special services. Other locks may replace these
+// kinds.
 #ifndef USHER_TESTS_KINDS_H
 #define USHER_TESTS_KINDS_H
 
@@ -9,20 +9,20 @@ struct mutex_kind {
   const char* name;
   int type;  ///< of the attribute, or one of the three below
   bool recursive;
-  bool checks;  ///< knows its owner: recursive and error-checking
+  bool checks;  ///< knows its owner: the recursive and error-checking kinds
   const pthread_mutex_t* initialiser;
 };
 
 enum { without_attribute = -1, untouched_attribute = -2, by_initialiser = -3 };
 
-extern const struct mutex_kind all_kinds[11];      ///< every way to make one
-extern const struct mutex_kind main_kinds[4];      ///< normal, recursive, errorcheck, adaptive: for dear cases
+extern const struct mutex_kind all_kinds[11];      ///< every way to make a mutex
+extern const struct mutex_kind main_kinds[4];      ///< normal, recursive, errorcheck, adaptive: for slow cases
 extern const struct mutex_kind careless_kinds[7];  ///< those that do not check the owner
 
-/// Makes a mutex of that kind over memory that holds rubbish.
+/// Makes a mutex of that kind in memory with arbitrary content.
 void make_mutex(pthread_mutex_t* mutex, const struct mutex_kind* kind);
 
-// The three calls that give up at a point in time, seen as one.
+// The three calls that time out, behind one signature.
 struct timed_call {
   const char* name;
   clockid_t clock;
@@ -30,21 +30,22 @@ struct timed_call {
 };
 extern const struct timed_call timed_calls[3];
 
-/// Whether this function is the C library's, bound directly or because USHER_LOCK names the C library's own mutexes.
+/// True if this function is the C library's, bound directly or because USHER_LOCK names the C library's own mutexes.
 /// Cases of guarantees that only Usher gives are skipped on the C library.
 bool answered_by_the_c_library(const char* function);
 #define SKIP_ON_THE_C_LIBRARY(function) \
   if (answered_by_the_c_library(function)) skip_case("the C library does not promise this of %s", function)
 
-// The same operations as bodies of threads: the argument is the mutex, the result the code.
+// The same operations as thread bodies: the argument is the mutex, the result is the error number.
 void* thread_lock(void* mutex);
 void* thread_trylock(void* mutex);
 void* thread_unlock(void* mutex);
 void* thread_lock_unlock(void* mutex);
 
-/// The code of the call when another, new thread makes it.
+/// The result of the call when a new thread makes it.
 int elsewhere(thread_body body, pthread_mutex_t* mutex);
-/// 0 when the mutex was free (and is free again): asked by another thread, so that it holds for every kind.
+/// Returns 0 if the mutex was free, and leaves it free. Another thread makes the attempt, so that the answer is right
+/// for every kind.
 int try_elsewhere(pthread_mutex_t* mutex);
 
 /// A thread that holds a mutex until let_go().
@@ -52,7 +53,7 @@ struct holder {
   pthread_mutex_t* mutex;
   pthread_t thread;
   int held, let_go;
-  long milliseconds;  ///< or for that long
+  long milliseconds;  ///< if positive, the mutex is released after this time instead
 };
 void hold(struct holder* holder, pthread_mutex_t* mutex);
 void hold_for(struct holder* holder, pthread_mutex_t* mutex, long milliseconds);

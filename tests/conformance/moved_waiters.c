@@ -1,5 +1,5 @@
-// Threads that a condition variable has chosen while their mutex is held: a library may move them to the mutex instead of
-// waking them. What can happen on the way must not strand them.
+// Tests threads that a condition variable has selected while their mutex is held. A library may requeue them to the
+// mutex instead of waking them; no event in between may leave a requeued thread asleep.
 #include "cases.h"
 
 struct scene {
@@ -15,7 +15,7 @@ static void open_scene(struct scene* s) {
   pthread_cond_init(&s->condition, NULL);
 }
 
-/// Some libraries know threads only after they have had to do with a mutex that keeps its owner.
+/// Some libraries know a thread only after it has used a mutex that records its owner.
 static void become_known(void) {
   pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   CHECK_OK(pthread_mutex_lock(&mutex));
@@ -53,7 +53,7 @@ static void* signal_after_a_timed_lock(void* argument) {
   return NULL;
 }
 
-// The signalling thread acquired the mutex with a deadline, and others queue for the mutex when it unlocks.
+// The signalling thread has acquired the mutex by a timed call, and other threads queue for the mutex when it unlocks.
 CASE(signal_by_a_thread_with_a_deadline) {
   for (int round = 0; round < 4; ++round) {
     struct scene s;
@@ -85,7 +85,7 @@ static void* hold_again_and_again(void* argument) {
   return NULL;
 }
 
-// Other threads use the mutex all the time; signalled threads acquire it nevertheless.
+// Other threads use the mutex all the time. Signalled threads acquire it nevertheless.
 CASE(signalled_among_threads_that_keep_the_mutex_busy) {
   struct scene s;
   open_scene(&s);
@@ -131,7 +131,8 @@ static void* unlock_for_another(void* argument) {
   return NULL;
 }
 
-// One thread locks, another unlocks, while the first signals. Undefined for the mutex, and done by programs.
+// One thread locks and another unlocks while the first one signals. This is undefined for the mutex, but programs do
+// it.
 CASE(signal_while_another_thread_unlocks) {
   struct scene s;
   open_scene(&s);

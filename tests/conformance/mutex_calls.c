@@ -1,4 +1,4 @@
-// What each call on a mutex answers, for every kind and every way to make one.
+// Tests the result of each mutex call, for every kind of mutex and every way to make one.
 #include "kinds.h"
 
 #include <limits.h>
@@ -45,7 +45,7 @@ CASE_FOR(trylock_held, struct mutex_kind, kind, all_kinds) {
   hold(&holder, &mutex);
   const double start = seconds();
   for (int i = 0; i < 1000; ++i) CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
-  CHECK(seconds() - start < 5);  // it never blocks, however busy the machine
+  CHECK(seconds() - start < 5);  // trylock does not block, however busy the machine is
   let_go(&holder);
   CHECK_OK(pthread_mutex_trylock(&mutex));
   CHECK_OK(pthread_mutex_unlock(&mutex));
@@ -73,7 +73,7 @@ CASE_FOR(relock_by_owner, struct mutex_kind, kind, all_kinds) {
   const int again = kind->recursive ? 0 : EBUSY;
   CHECK_CODE(pthread_mutex_trylock(&mutex), again);
   if (again == 0) CHECK_OK(pthread_mutex_unlock(&mutex));
-  // A normal mutex would block its own owner for ever; that is shown below, with another thread's help.
+  // A normal mutex would block its own owner for ever; self_deadlock below tests this with the help of another thread.
   if (kind->checks) CHECK_CODE(pthread_mutex_lock(&mutex), kind->recursive ? 0 : EDEADLK);
   if (kind->recursive) CHECK_OK(pthread_mutex_unlock(&mutex));
   const int timed = kind->recursive ? 0 : kind->checks ? EDEADLK : ETIMEDOUT;
@@ -148,8 +148,8 @@ CASE_WHERE(recursion_limit, struct mutex_kind, kind, all_kinds, kind->recursive)
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
   CHECK_OK(pthread_mutex_lock(&mutex));
-  // Four thousand million locks would take too long: the count is where the C library's debuggers look for
-  // it.
+  // Four thousand million lock calls would take too long, so the test sets the count. It is in the C library's field,
+  // which debuggers read.
   const unsigned count = mutex.__data.__count;
   mutex.__data.__count = UINT_MAX;
   CHECK_CODE(pthread_mutex_lock(&mutex), EAGAIN);
@@ -161,7 +161,7 @@ CASE_WHERE(recursion_limit, struct mutex_kind, kind, all_kinds, kind->recursive)
   CHECK_OK(try_elsewhere(&mutex));
 }
 
-// -- unlocks that should not be --
+// -- unlocks that a program should not make --
 
 CASE_FOR(unlock_free, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
@@ -169,7 +169,7 @@ CASE_FOR(unlock_free, struct mutex_kind, kind, all_kinds) {
   const int expected = kind->checks ? EPERM : 0;
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < round; ++i) CHECK_CODE(pthread_mutex_unlock(&mutex), expected);
-    // It still is a mutex: one thread acquires it, the next does not, and it can be acquired again.
+    // The mutex still works: one thread acquires it, the next does not, and it can be acquired again.
     CHECK_OK(pthread_mutex_lock(&mutex));
     CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
     pthread_t waiter = start_thread(thread_lock_unlock, &mutex);
@@ -193,7 +193,7 @@ CASE_FOR(unlock_by_another, struct mutex_kind, kind, all_kinds) {
   CHECK_OK(try_elsewhere(&mutex));
 }
 
-// -- destruction and rebirth --
+// -- destruction, and initialisation again --
 
 CASE_FOR(destroy_locked, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
@@ -260,7 +260,7 @@ CASE(init_again_as_other_kinds) {
   }
 }
 
-// POSIX lets a program forget a mutex together with its memory.
+// POSIX permits a program to free the memory of a mutex without destroying the mutex.
 CASE(forgotten_without_destroy) {
   pthread_mutex_t* mutex = malloc(sizeof *mutex);
   for (int round = 0; round < 200; ++round) {
@@ -299,7 +299,7 @@ CASE_FOR(timed_on_free, struct mutex_kind, kind, all_kinds) {
   make_mutex(&mutex, kind);
   for (int i = 0; i < 3; ++i) {
     const struct timespec time = now(timed_calls[i].clock);
-    // None of these matters while it need not wait, the invalid ones included.
+    // No deadline matters, not even an invalid one, if the call need not wait.
     const struct timespec deadlines[] = {later(time, 60000),     later(time, -1000), {0, 0}, {-1, 0},
                                          {time.tv_sec + 60, -1}, {0, 1000000000},    {0, -1}};
     for (size_t j = 0; j < sizeof deadlines / sizeof deadlines[0]; ++j) {
@@ -337,7 +337,7 @@ CASE_FOR(timed_on_held, struct mutex_kind, kind, all_kinds) {
   }
   CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
   let_go(&holder);
-  // The time-outs have left nothing behind.
+  // The timed-out calls have left no waiter behind.
   CHECK_OK(pthread_mutex_lock(&mutex));
   CHECK_CODE(try_elsewhere(&mutex), EBUSY);
   CHECK_OK(pthread_mutex_unlock(&mutex));
@@ -420,7 +420,7 @@ CASE_FOR(errno_untouched, struct mutex_kind, kind, all_kinds) {
     }
     CHECK_QUIET(pthread_mutex_clocklock(&mutex, 1000, &past), EINVAL);
     let_go(&holder);
-    // Calls that wait, and that wake a waiter.
+    // Calls that wait, and calls that wake a waiter, also leave errno unchanged.
     hold_for(&holder, &mutex, 10);
     CHECK_QUIET(pthread_mutex_lock(&mutex), 0);
     join_thread(holder.thread);
@@ -435,7 +435,7 @@ CASE_FOR(errno_untouched, struct mutex_kind, kind, all_kinds) {
       CHECK_QUIET(pthread_mutex_unlock(&mutex), 0);
       join_thread(holder.thread);
     }
-    make_mutex(&mutex, kind);  // the odd unlock above may have upset the C library's count of users
+    make_mutex(&mutex, kind);  // the unlock of a free mutex may have upset the C library's count of users
     CHECK_QUIET(pthread_mutex_destroy(&mutex), 0);
     CHECK_QUIET(pthread_mutex_lock(&mutex), EINVAL);
     CHECK_QUIET(pthread_mutex_init(&mutex, NULL), 0);
@@ -443,7 +443,7 @@ CASE_FOR(errno_untouched, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// -- several at once --
+// -- several mutexes at once --
 
 CASE_FOR(nested_in_every_order, struct mutex_kind, kind, all_kinds) {
   static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -483,7 +483,7 @@ static void* try_all(void* argument) {
   return (void*)(intptr_t)busy;
 }
 
-// A program may hold thousands at once, and need not release them in any order.
+// A program may hold thousands of mutexes at once and release them in any order.
 CASE_FOR(five_thousand_at_once, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t* mutexes = malloc(many * sizeof *mutexes);
   int* order = malloc(many * sizeof *order);
@@ -500,7 +500,7 @@ CASE_FOR(five_thousand_at_once, struct mutex_kind, kind, all_kinds) {
   free(mutexes);
 }
 
-// Adjacent mutexes, and other data beside them: no call writes beyond their forty bytes.
+// Other mutexes and other data lie next to each mutex: no call writes beyond its forty bytes.
 CASE_FOR(neighbours_untouched, struct mutex_kind, kind, all_kinds) {
   struct {
     unsigned char front[64];
@@ -564,7 +564,7 @@ CASE(attributes) {
   CHECK_OK(pthread_mutexattr_destroy(&attribute));
 }
 
-// One attribute object makes many mutexes, and may change or go afterwards.
+// One attribute object makes many mutexes, and may be changed or destroyed afterwards.
 CASE(attribute_used_again) {
   pthread_mutexattr_t attribute;
   CHECK_OK(pthread_mutexattr_init(&attribute));
@@ -585,7 +585,7 @@ CASE(attribute_used_again) {
   CHECK_OK(pthread_mutex_unlock(&errorcheck));
 }
 
-// -- neighbours in the C library that use mutexes of their own --
+// -- other parts of the C library, which use mutexes of their own --
 
 CASE(c11_threads) {
   mtx_t mutex;

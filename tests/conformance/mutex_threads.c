@@ -1,14 +1,13 @@
-// Mutexes among threads: exclusion, time-outs under load, foreign unlocks, threads that leave, memory that
-// goes.
+// Tests mutexes with several threads: exclusion, time-outs under load, unlocks by another thread, threads that end,
+// memory that is freed.
 //
-// Sizes: a FIFO lock that hands over directly needs a switch of threads for each contended acquisition as
-// soon as there are more threads than CPUs, tens of microseconds each; so no case takes more than some
-// thousand.
+// A FIFO lock that hands over directly needs a context switch for each contended acquisition when there are more
+// threads than CPUs, which takes tens of microseconds. No case therefore makes more than a few thousand acquisitions.
 #include "kinds.h"
 
 #include <sys/syscall.h>
 
-// What a mutex protects: plain data that would show a second thread inside.
+// The data that a mutex protects are plain variables, which show whether a second thread is inside.
 struct guarded {
   pthread_mutex_t mutex;
   int inside;
@@ -102,7 +101,7 @@ CASE_FOR(exclusion_by_trylock, struct mutex_kind, kind, main_kinds) {
   exclude(kind, 3, 1000, try_often);
 }
 
-// Every way in at the same time, with deadlines so near that many pass.
+// All ways to acquire the mutex are used at the same time, with deadlines so near that many pass.
 static void* every_way(void* argument) {
   struct worker* worker = argument;
   for (int i = 0; i < worker->rounds; ++i) {
@@ -130,7 +129,7 @@ static void* every_way(void* argument) {
       way = (way + 1) % 4;
     }
     critical_section(worker->guarded);
-    // Now and then long enough that the others' deadlines pass while they wait.
+    // Some sections are so long that the deadlines of waiting threads pass.
     if (i % 50 == 0) sleep_ms(2);
     CHECK_OK(pthread_mutex_unlock(mutex));
   }
@@ -141,7 +140,7 @@ CASE_FOR(exclusion_by_every_way, struct mutex_kind, kind, main_kinds) {
   exclude(kind, 6, 150, every_way);
 }
 
-// Half of the threads only ever wait a millisecond, the others for as long as it takes.
+// Half of the threads wait for at most a millisecond, the others without a deadline.
 static void* impatient(void* argument) {
   struct worker* worker = argument;
   for (int i = 0; i < worker->rounds; ++i) {
@@ -167,7 +166,7 @@ CASE_FOR(exclusion_half_impatient, struct mutex_kind, kind, main_kinds) {
 }
 
 CASE(exclusion_on_one_cpu) {
-  // One CPU for all: a waiter must let the owner run.
+  // All threads share one CPU: a waiter must let the owner run.
   cpu_set_t allowed, one;
   CHECK(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
   CPU_ZERO(&one);
@@ -214,7 +213,8 @@ static void* lock_once(void* argument) {
   return NULL;
 }
 
-// A queue builds up while the owner sleeps; one unlock must let all of them through, one after the other.
+// A queue builds up while the owner sleeps. After its unlock all queued threads must get the mutex, one after the
+// other.
 CASE_FOR(nobody_forgotten, struct mutex_kind, kind, main_kinds) {
   static struct guarded guarded;
   static struct worker workers[10];
@@ -243,8 +243,8 @@ static void* hammer(void* argument) {
   return NULL;
 }
 
-// With eight threads that use it all the time the mutex may never be read as free; a deadline of a second still
-// suffices.
+// With eight threads that use the mutex all the time, a waiter may never read it as free. A timed call with a deadline
+// of a second must nevertheless succeed.
 CASE_FOR(timed_lock_gets_through, struct timed_call, timed, timed_calls) {
   static struct guarded guarded;
   static struct worker workers[8];
@@ -293,7 +293,8 @@ CASE_FOR(given_up_in_the_queue, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-// The deadline and the release at the same moment: either outcome, but the mutex must agree with it.
+// The mutex is released at the moment of the deadline. Either result is right, but the state of the mutex must agree
+// with it.
 static void* just_in_time(void* argument) {
   const struct timespec deadline = later(now(CLOCK_MONOTONIC), 2);
   const int code = pthread_mutex_clocklock(argument, CLOCK_MONOTONIC, &deadline);
@@ -328,7 +329,7 @@ struct walker {
   int rounds, number;
 };
 
-// Hand over hand: the next is locked before the last is released, so no thread overtakes.
+// Each thread locks the next mutex before it releases the last one, so that no thread overtakes another.
 static void* walk(void* argument) {
   struct walker* walker = argument;
   for (int round = 0; round < walker->rounds; ++round) {
@@ -392,14 +393,14 @@ CASE(dining_philosophers) {
   run_threads(5, dine, philosophers, sizeof *philosophers);
 }
 
-// -- locked here, unlocked there --
+// -- locked by one thread, unlocked by another --
 
 struct batons {
   pthread_mutex_t to[2];
   long rounds, count;
 };
 
-// Two normal mutexes as semaphores: each thread unlocks what the other has locked.
+// Two normal mutexes serve as semaphores: each thread unlocks the mutex that the other has locked.
 static void* pass_baton(void* argument) {
   struct batons* batons = argument;
   for (long i = 0; i < batons->rounds; ++i) {
@@ -452,7 +453,7 @@ static void* unlock_all(void* argument) {
   return NULL;
 }
 
-// A thread that lets others release its mutexes and goes on taking them.
+// One thread locks mutexes repeatedly, and other threads release them.
 CASE(all_released_by_another) {
   pthread_mutex_t mutexes[200];
   for (int i = 0; i < 200; ++i) make_mutex(&mutexes[i], &careless_kinds[i % 7]);
@@ -464,7 +465,7 @@ CASE(all_released_by_another) {
   for (int i = 0; i < 200; ++i) CHECK_OK(try_elsewhere(&mutexes[i]));
 }
 
-// -- threads that leave --
+// -- threads that end --
 
 CASE_FOR(thread_exits_holding, struct mutex_kind, kind, careless_kinds) {
   pthread_mutex_t mutex;
@@ -472,7 +473,7 @@ CASE_FOR(thread_exits_holding, struct mutex_kind, kind, careless_kinds) {
   for (int round = 0; round < 50; ++round) {
     CHECK_OK(elsewhere(thread_lock, &mutex));
     CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
-    // The record of the ended thread may belong to another thread by now.
+    // A library's per-thread record of the ended thread may belong to another thread by now.
     pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
     struct holder holder;
     hold(&holder, &other);
@@ -502,7 +503,7 @@ CASE_FOR(thread_exits_holding_with_queue, struct mutex_kind, kind, careless_kind
   CHECK_OK(try_elsewhere(&mutex));
 }
 
-// The checking kinds stay held for ever; a later thread is not taken for the dead owner.
+// Mutexes of the checking kinds stay held for ever: a later thread must not be mistaken for the dead owner.
 CASE_FOR(exited_owner, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -545,7 +546,7 @@ struct last_words {
   int* runs;
 };
 
-// A destructor may lock, and may set its key again, up to PTHREAD_DESTRUCTOR_ITERATIONS times.
+// A destructor of thread-specific data may lock, and may set its key again, up to PTHREAD_DESTRUCTOR_ITERATIONS times.
 static void lock_at_the_end(void* argument) {
   struct last_words* words = argument;
   for (int i = 0; i < 5; ++i) {
@@ -559,7 +560,7 @@ static void lock_at_the_end(void* argument) {
 
 static void* lives_briefly(void* argument) {
   struct last_words* words = argument;
-  // One thread in two has never locked before its destructors do.
+  // Every second thread locks for the first time in its destructors.
   if (words->rounds_left % 2 == 0) {
     CHECK_OK(pthread_mutex_lock(&words->guarded->mutex));
     critical_section(words->guarded);
@@ -749,7 +750,7 @@ CASE_FOR(signals_while_waiting, struct mutex_kind, kind, main_kinds) {
   struct interrupted waiters[7];
   pthread_t threads[7];
   for (int i = 0; i < 7; ++i) {
-    // One that waits for ever, three that get it in time, three that do not.
+    // One thread waits without a deadline, three get the mutex before their deadlines, three time out.
     waiters[i] = (struct interrupted){&mutex, i == 0 ? NULL : &timed_calls[(i - 1) % 3], i < 4 ? 10000 : 15, 0,
                                       i < 4 ? 0 : ETIMEDOUT};
     threads[i] = start_thread(wait_interrupted, &waiters[i]);
@@ -797,7 +798,7 @@ CASE_FOR(exclusion_under_signals, struct mutex_kind, kind, main_kinds) {
   }
   struct storm storm = {threads, 4, &stop};
   pthread_t sender = start_thread(send_signals, &storm);
-  // The threads must exist for as long as they are signalled; joined only afterwards.
+  // The threads must exist as long as signals are sent to them, and are therefore joined afterwards.
   for (;;) {
     CHECK_OK(pthread_mutex_lock(&guarded.mutex));
     const long count = guarded.count;
@@ -810,7 +811,7 @@ CASE_FOR(exclusion_under_signals, struct mutex_kind, kind, main_kinds) {
   for (int i = 0; i < 4; ++i) join_thread(threads[i]);
 }
 
-// -- memory that goes away --
+// -- memory that is freed or reused --
 
 struct counted {
   pthread_mutex_t mutex;
@@ -823,8 +824,8 @@ struct sharer {
   int* unmapped;
 };
 
-// The textbook reference count: the thread that takes it to zero unlocks, destroys and unmaps. The other's unlock may
-// not have come back by then, and must not look at the mutex any more.
+// The usual reference count: the thread that takes it to zero unlocks, destroys and unmaps the object. The other
+// thread's unlock may not have returned by then, and must not access the mutex any more.
 static void* drop_reference(void* argument) {
   struct sharer* sharer = argument;
   struct counted* object = sharer->object;
@@ -855,7 +856,7 @@ CASE_FOR(unmapped_by_the_last_owner, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-// Freed and used again at once, as something else: a late write would show.
+// The memory is freed and reused immediately: a late write would change the new content.
 static void* drop_and_poison(void* argument) {
   struct counted* object = argument;
   CHECK_OK(pthread_mutex_lock(&object->mutex));
@@ -879,7 +880,7 @@ CASE_FOR(reused_by_the_last_owner, struct mutex_kind, kind, main_kinds) {
   free(object);
 }
 
-// A mutex on a stack, as in a rendezvous: the frame is gone as soon as the lock call returns.
+// The mutex is on a stack, as in a rendezvous: its frame is gone as soon as the lock call has returned.
 struct rendezvous {
   pthread_mutex_t done;
 };

@@ -1,5 +1,5 @@
-// Mutexes and new processes. A child is a copy of the thread that forked; the other threads, and with them
-// those that queued on a mutex, do not exist there: the lock must not be handed to their nodes.
+// Tests mutexes and new processes. A child has only a copy of the thread that forked. The other threads, including
+// those queued on a mutex, do not exist in the child: the lock must not be handed to their nodes.
 #include "kinds.h"
 
 #include <spawn.h>
@@ -52,7 +52,7 @@ static void stop_crowd(struct crowd* crowd) {
   for (int i = 0; i < crowd->count; ++i) join_thread(crowd->threads[i]);
 }
 
-// A child uses a mutex that is free there: first alone, then with threads of its own.
+// A child uses a mutex that is free in the child: with one thread first, then with several.
 static void use_in_child(struct arena* arena) {
   arena->inside = 0;
   for (int i = 0; i < 20; ++i) work_once(arena);
@@ -69,7 +69,7 @@ static void use_in_child(struct arena* arena) {
 
 // -- the ways to fork --
 
-// Not fork(): without the C library's handlers.
+// A fork without the C library's handlers, unlike fork().
 static pid_t raw_clone(void) {
   return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 }
@@ -102,9 +102,9 @@ CASE_FOR(fork_while_free, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// Held by the forking thread: held in the child too, and the child may release it. This does not hold for the kinds
-// that check the owner: the child's thread has another number than the owner, and can only initialise the mutex
-// again.
+// The forking thread holds the mutex: it is held in the child, too, and the child may release it. For the kinds that
+// check the owner this is not possible: the child's thread has another number than the owner, and the child can only
+// initialise the mutex again.
 CASE_FOR(fork_while_held, struct mutex_kind, kind, all_kinds) {
   struct arena arena = {.count = 0};
   make_mutex(&arena.mutex, kind);
@@ -128,8 +128,8 @@ CASE_FOR(fork_while_held, struct mutex_kind, kind, all_kinds) {
   CHECK_OK(try_elsewhere(&arena.mutex));
 }
 
-// Held by another thread: in the child it stays held and its data may be in any state. The child can only initialise
-// it again.
+// Another thread holds the mutex at the fork: in the child it stays held, and its data may be in any state. The child
+// can only initialise it again.
 CASE_FOR(fork_while_held_by_another, struct mutex_kind, kind, all_kinds) {
   struct arena arena = {.count = 0};
   make_mutex(&arena.mutex, kind);
@@ -169,24 +169,25 @@ CASE(fork_with_many_held) {
   free(mutexes);
 }
 
-// -- with ghosts --
+// -- with queued threads that do not exist in the child --
 
 static const struct mutex_kind* const ghost_kinds = careless_kinds;
 
-// The forking thread holds the mutex, others are queued on it: the child's unlock must not go to one of them.
+// The forking thread holds the mutex and other threads are queued on it: the child's unlock must not hand it to one of
+// them.
 static void fork_with_queue(struct arena* arena, int rounds, int generations) {
   for (int round = 0; round < rounds; ++round) {
     pthread_t waiters[4];
     const int count = 1 + round % 4;
     CHECK_OK(pthread_mutex_lock(&arena->mutex));
     for (int i = 0; i < count; ++i) waiters[i] = start_thread(thread_lock_unlock, &arena->mutex);
-    if (round % 3) sleep_ms(2);  // parked; otherwise on their way
+    if (round % 3) sleep_ms(2);  // the waiters are parked; otherwise perhaps on their way
     const pid_t child = arena->fork();
     CHECK(child >= 0);
     if (child == 0) {
       be_a_child();
       for (int generation = 1; generation < generations; ++generation) {
-        // Pass it down while it is still held.
+        // The child forks a grandchild while the mutex is still held.
         const pid_t grandchild = arena->fork();
         CHECK(grandchild >= 0);
         if (grandchild == 0) {
@@ -198,7 +199,7 @@ static void fork_with_queue(struct arena* arena, int rounds, int generations) {
       }
       CHECK_CODE(pthread_mutex_trylock(&arena->mutex), EBUSY);
       CHECK_OK(pthread_mutex_unlock(&arena->mutex));
-      // Threads need the C library's own fork.
+      // Threads may be started only after the C library's own fork().
       if (arena->fork == fork) {
         use_in_child(arena);
       } else {
@@ -229,7 +230,7 @@ CASE_FOR(fork_of_a_fork_with_ghosts, struct fork_way, way, fork_ways) {
   fork_with_queue(&arena, 10, 3);
 }
 
-// Each generation makes threads that queue, and forks while it holds the mutex.
+// Each generation starts threads that queue, and forks while it holds the mutex.
 static void descend(struct arena* arena, int generations) {
   pthread_t waiters[3];
   CHECK_OK(pthread_mutex_lock(&arena->mutex));
@@ -254,8 +255,7 @@ CASE_FOR(generations_with_ghosts, struct mutex_kind, kind, careless_kinds) {
   descend(&arena, 4);
 }
 
-// It is not known whether a thread held it at the fork. If the child acquires it, it must be
-// usable.
+// A thread may or may not hold the mutex at the fork. If the child acquires the mutex, it must be usable.
 CASE_FOR(fork_under_load, struct mutex_kind, kind, main_kinds) {
   static struct arena arena;
   make_mutex(&arena.mutex, kind);
@@ -286,14 +286,14 @@ static void prepare(void) {
 }
 static void release(void) {
   const int code = pthread_mutex_unlock(&handled->mutex);
-  // In a child the checking kinds take it for another thread.
+  // In a child the checking kinds regard the caller as another thread than the owner.
   if (code == EPERM && handled->kind->checks)
     make_mutex(&handled->mutex, handled->kind);
   else
     CHECK_OK(code);
 }
 
-// The textbook: lock before the fork, unlock on both sides, while all others try to get in.
+// The usual handlers lock before the fork and unlock in both processes, while all other threads try to get the mutex.
 CASE_FOR(atfork_handlers_under_load, struct mutex_kind, kind, all_kinds) {
   static struct arena arena;
   make_mutex(&arena.mutex, kind);
@@ -308,7 +308,7 @@ CASE_FOR(atfork_handlers_under_load, struct mutex_kind, kind, all_kinds) {
       be_a_child();
       use_in_child(&arena);
       if (round % 2) {
-        // The handlers run again, with another generation of threads around.
+        // The handlers run again while another set of threads uses the mutex.
         struct crowd second;
         start_crowd(&second, 3, &arena);
         const pid_t grandchild = fork();
@@ -332,7 +332,7 @@ static void* fork_here(void* argument) {
   for (int round = 0; round < 5; ++round) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(20);  // this thread is the parent here: its end is not the process's
+      alarm(20);  // this thread is the parent here: its end does not end the process
       use_in_child(arena);
       _exit(0);
     }
@@ -341,7 +341,7 @@ static void* fork_here(void* argument) {
   return NULL;
 }
 
-// In the child the forking thread is the only one and the first, though it was neither in the parent.
+// The forking thread is the first and only thread of the child, although it was neither in the parent.
 CASE(forks_from_several_threads) {
   static struct arena arena;
   make_mutex(&arena.mutex, &all_kinds[0]);
@@ -372,7 +372,7 @@ CASE(many_children_at_once) {
   for (int i = 0; i < 20; ++i) CHECK_CHILD(children[i], 0);
 }
 
-// What a thread has learnt about itself is another thread's in the child.
+// The data that a thread has cached about itself belong to another thread in the child.
 static void child_of_used_thread(void* argument) {
   struct arena* arena = argument;
   CHECK_OK(pthread_mutex_lock(&arena->mutex));
@@ -447,7 +447,7 @@ CASE(condition_after_fork) {
     usleep(200);
   }
   for (int round = 0; round < 5; ++round) {
-    const pid_t child = fork();  // the mutex is held, so that no ghost is in the middle of it
+    const pid_t child = fork();  // the mutex is held, so that no waiter is in its critical section at the fork
     if (child == 0) {
       be_a_child();
       CHECK_OK(pthread_mutex_unlock(&shop.mutex));
@@ -492,7 +492,7 @@ CASE(condition_made_in_child) {
 static char true_program[] = "/bin/true";
 static char* true_arguments[] = {true_program, NULL};
 
-// vfork's child runs in the parent's memory until it is another program.
+// The child of vfork runs in the parent's memory until it executes another program.
 CASE(vfork_and_exec_under_load) {
   static struct arena arena;
   make_mutex(&arena.mutex, &all_kinds[0]);
@@ -546,7 +546,7 @@ CASE(system_and_popen_under_load) {
     CHECK(pipe != NULL);
     char line[64];
     CHECK(fgets(line, sizeof line, pipe) != NULL);
-    CHECK(strcmp(line, "one line\n") == 0);  // and nothing of ours before it
+    CHECK(strcmp(line, "one line\n") == 0);  // and no output of this process precedes it
     CHECK(fgets(line, sizeof line, pipe) == NULL);
     CHECK_NUMBER(pclose(pipe), 0);
   }

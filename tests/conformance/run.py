@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Runs the conformance programs on the C library's own mutexes and then under each lock, and compares.
 
-The C library is the reference: every case has to pass there, and every case that passes there has to pass under each
-lock. A few ask for what only Usher promises: they are skipped there, and must not fail under a lock. The programs know
-nothing of Usher: LD_PRELOAD names the library, USHER_LOCK the lock.
+The C library is the reference: every case has to pass there, and every case that passes there has to pass under each lock.
+A few cases test guarantees that only Usher gives: they are skipped on the C library and must not fail under a lock. The
+programs are independent of Usher: LD_PRELOAD names the library, USHER_LOCK the lock.
 
     run.py --programs DIR/mutex_calls …            the reference, then every lock of the catalogue
     run.py --lock twa --lock loiter --programs …   those locks only
     run.py --write-reference FILE --programs …     the reference only, kept in a file for the runs after it
     run.py --reference FILE --lock twa --programs …
 
-USHER_LIB names libusher.so. Ends with `N passed, N failed`; the exit status is 0 when nothing failed.
+USHER_LIB names libusher.so. The last line is `N passed, N failed`; the exit status is 0 if no case failed.
 """
 
 import argparse
@@ -29,15 +29,15 @@ sys.path.insert(0, str(HERE.parents[1] / "tools"))
 import catalog
 
 PROGRAM_LIMIT = 150  # seconds; a case has its own limit in the program
-AT_ONCE = 3  # programs: each sleeps for most of its time. Chosen, not measured
+AT_ONCE = 3  # programs at a time: each sleeps for most of its time. Chosen, not measured
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
-USHERS_PROMISE = "the C library does not promise"  # why a case is skipped on the C library, and there only
+USHERS_PROMISE = "the C library does not promise"  # the reason why a case is skipped on the C library only
 
-# Cases in which a thread must acquire a lock that others use all the time: with a lock that lets waiters starve they may
-# hang. Pure LIFO does, now and then.
+# Cases in which a thread must acquire a lock that other threads use all the time. They may hang under a lock that lets waiters
+# starve, and with pure LIFO some runs do.
 MAY_STARVE = {"lifo": {"atfork_handlers_under_load"}}
 
-# Run in forks of one parent, so that every case already is a child; all others run in fresh images, as programs do.
+# These run in forks of one parent, so that every case is itself in a child. All others run in fresh images, as programs do.
 IN_FORKS = {"processes"}
 
 
@@ -55,7 +55,7 @@ def environment(lock, library):
 
 
 def run_program(program, lock, library):
-    """{case: (outcome, why)} of one program, its time, and an error of the program as a whole."""
+    """Returns {case: (outcome, why)} of one program, its time, and an error of the program as a whole."""
     command = [str(program)]
     if program.name not in IN_FORKS:
         command.append("--fresh")
@@ -82,7 +82,7 @@ def run_program(program, lock, library):
 
 
 def run_programs(programs, lock, library):
-    """Several at once; (program, what run_program returns) in the order of `programs`."""
+    """Runs several at a time; yields (program, result of run_program) in the order of `programs`."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         yield from zip(programs, pool.map(lambda program: run_program(program, lock, library), programs))
 
@@ -97,7 +97,7 @@ def print_row(lock, program, results, seconds, wrong):
 
 
 def run_reference(programs):
-    """Every case on the C library. Returns {program: [passed cases]}, passed, failed."""
+    """Runs every case on the C library. Returns {program: [passed cases]}, passed, failed."""
     reference, passed, failed = {}, 0, 0
     for program, (results, seconds, problem) in run_programs(programs, None, None):
         wrong = [(name, why) for name, (outcome, why) in results.items() if outcome == "FAIL"]
@@ -128,7 +128,7 @@ def run_lock(lock, programs, reference, library):
             elif results[name][0] == "FAIL":
                 wrong.append((name, results[name][1]))
             elif results[name][1].startswith(USHERS_PROMISE) and not lock.startswith("pthread"):
-                wrong.append((name, "skipped, as if this were the C library"))
+                wrong.append((name, "skipped as on the C library"))
         if problem:
             wrong.append(("the program", problem))
         print_row(lock, program.name, results, seconds, len(wrong))
@@ -141,7 +141,7 @@ def run_lock(lock, programs, reference, library):
 
 
 def library_is_loaded(library):
-    """A preload that cannot be loaded causes a warning only: all cases would pass on the C library."""
+    """If a library cannot be preloaded, the loader only warns: then all cases would pass on the C library."""
     maps = subprocess.run(["cat", "/proc/self/maps"], env=environment("pthread", library), capture_output=True,
                           text=True, timeout=20, check=False)
     return os.path.realpath(library) in maps.stdout and not maps.stderr

@@ -1,4 +1,4 @@
-// The four calls that wait for a semaphore, seen as one.
+// The four calls that wait for a semaphore, behind one signature.
 #ifndef USHER_TESTS_SEMAPHORE_CALLS_H
 #define USHER_TESTS_SEMAPHORE_CALLS_H
 
@@ -31,7 +31,7 @@ static const struct semaphore_wait semaphore_waits[] = {
     {"clockwait_monotonic", CLOCK_MONOTONIC, true, semaphore_wait_monotonic},
 };
 
-/// Waits as that call does, the timed ones for a minute.
+/// Waits by that call; the deadline of the timed calls is a minute away.
 static inline int wait_long(const struct semaphore_wait* wait, sem_t* semaphore) {
   const struct timespec deadline = later(now(wait->clock), 60000);
   return wait->call(semaphore, &deadline);
@@ -43,7 +43,7 @@ static inline int value_of(sem_t* semaphore) {
   return value;
 }
 
-/// Makes one over memory that holds rubbish.
+/// Makes a semaphore in memory with arbitrary content.
 static inline void make_semaphore(sem_t* semaphore, unsigned value) {
   memset(semaphore, 0xa5, sizeof *semaphore);
   CHECK_SUCCESS(sem_init(semaphore, 0, value));

@@ -1,4 +1,4 @@
-// Semaphores: results of the calls, wake-ups, deadlines, handlers, destruction, other processes.
+// Tests semaphores: results of the calls, wake-ups, deadlines, handlers, destruction, other processes.
 #include "semaphore_calls.h"
 
 #include <fcntl.h>
@@ -6,7 +6,7 @@
 
 static const int big = SEM_VALUE_MAX;
 
-// The two ways to make one; a shared one may be used by a single process too.
+// The two kinds of semaphore. A shared one may also be used by a single process.
 struct semaphore_kind {
   const char* name;
   int shared;
@@ -39,7 +39,7 @@ static void handle(void (*handler)(int), int flags) {
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
 }
 
-// -- one thread: values and answers --
+// -- one thread: values and results --
 
 CASE_FOR(init_sets_the_value, struct semaphore_kind, kind, semaphore_kinds) {
   const unsigned values[] = {0, 1, 2, 3, 1000, 65536, (unsigned)big - 1, (unsigned)big};
@@ -99,7 +99,7 @@ CASE_FOR(post_refuses_too_much, struct semaphore_kind, kind, semaphore_kinds) {
 }
 
 CASE_FOR(waits_take_what_is_there, struct semaphore_wait, wait, semaphore_waits) {
-  // A time that is over does not matter when the semaphore can be had.
+  // A deadline in the past does not matter if the semaphore has a unit.
   const struct timespec deadlines[] = {later(now(wait->clock), 60000), later(now(wait->clock), -1000), {0, 0}, {-1, 0}};
   for (int shared = 0; shared < 2; ++shared) {
     sem_t semaphore;
@@ -136,7 +136,7 @@ CASE(neighbours_do_not_meet) {
   free(semaphores);
 }
 
-// Bytes around it are not its.
+// The calls do not write beyond the bytes of the semaphore.
 CASE(stays_within_its_bytes) {
   struct {
     unsigned char front[32];
@@ -168,7 +168,7 @@ CASE_WHERE(times_out_at_once, struct semaphore_wait, wait, semaphore_waits, wait
       CHECK_ERROR(wait->call(&semaphore, &past[i]), ETIMEDOUT);
       CHECK_NUMBER(value_of(&semaphore), 0);
     }
-    // Nothing of these waits is left: a post is there for the next one.
+    // The waits have left no waiter behind: a post stays for the next wait.
     CHECK_SUCCESS(sem_post(&semaphore));
     CHECK_NUMBER(value_of(&semaphore), 1);
     CHECK_SUCCESS(sem_trywait(&semaphore));
@@ -188,7 +188,7 @@ CASE_WHERE(times_out_in_time, struct semaphore_wait, wait, semaphore_waits, wait
     const double took = seconds() - start;
     if (took < least) least = took;
   }
-  // A busy machine returns late, but not every time.
+  // On a busy machine some waits return late, but not all.
   note("the quickest of five took %.3f s", least);
   CHECK(least < 0.1);
 }
@@ -203,7 +203,7 @@ CASE_WHERE(invalid_nanoseconds, struct semaphore_wait, wait, semaphore_waits, wa
     note("deadline %lld s, %ld ns", (long long)wrong[i].tv_sec, wrong[i].tv_nsec);
     CHECK_ERROR(wait->call(&semaphore, &wrong[i]), EINVAL);
     CHECK_NUMBER(value_of(&semaphore), 0);
-    // Where it need not wait it may look at the time or not, but it must do one thing or the other.
+    // A call that need not wait may check the deadline or not, but its result must agree with the semaphore's value.
     CHECK_SUCCESS(sem_post(&semaphore));
     errno = 0;
     const int result = wait->call(&semaphore, &wrong[i]);
@@ -231,8 +231,8 @@ CASE(clockwait_knows_two_clocks) {
   }
 }
 
-// The monotonic clock's time is far in the past for the real-time one; the real-time one's is far off for the
-// monotonic.
+// The monotonic clock's time is far in the past for the real-time clock, and the real-time clock's is far in the future
+// for the monotonic clock.
 CASE(clockwait_waits_on_the_right_clock) {
   sem_t semaphore;
   make_semaphore(&semaphore, 0);
@@ -316,7 +316,7 @@ CASE_FOR(far_deadlines, struct semaphore_wait, wait, semaphore_waits) {
   join_thread(thread);
 }
 
-// As many posts as come out, and not one more.
+// Exactly as many threads return as there are posts.
 CASE_FOR(each_post_wakes_one, struct semaphore_wait, wait, semaphore_waits) {
   struct place place;
   make_place(&place, wait, 0);
@@ -324,7 +324,7 @@ CASE_FOR(each_post_wakes_one, struct semaphore_wait, wait, semaphore_waits) {
   for (int i = 0; i < 8; ++i) threads[i] = start_thread(go_through, &place);
   await_flag(&place.waiting, 8);
   await_asleep(flag_get(&place.thread_id));
-  CHECK_NUMBER(value_of(&place.semaphore), 0);  // never below, however many wait
+  CHECK_NUMBER(value_of(&place.semaphore), 0);  // the value is never below 0, however many threads wait
   for (int i = 1; i <= 8; ++i) {
     CHECK_SUCCESS(sem_post(&place.semaphore));
     CHECK(flag_comes(&place.through, i));
@@ -350,7 +350,7 @@ CASE(sixty_four_at_once) {
   }
 }
 
-// A positive value serves all later waits, and posts beyond the number of waiters stay.
+// A positive value serves later waits, and posts beyond the number of waiters are kept.
 CASE(surplus_stays) {
   struct place place;
   make_place(&place, &semaphore_waits[0], 0);
@@ -365,9 +365,9 @@ CASE(surplus_stays) {
   CHECK_ERROR(sem_trywait(&place.semaphore), EAGAIN);
 }
 
-// -- no post lost, no thread too many --
+// -- no post is lost, and none wakes a thread too many --
 
-// Posts from several threads at once to threads that all sleep, and no call after that: no later thread repairs what
+// Several threads post at once to threads that all sleep, and no call follows: no later call can deliver a wake-up that
 // the posters have left to one another.
 struct volley {
   sem_t semaphore;
@@ -496,7 +496,7 @@ static void* bring_or_fetch(void* argument) {
     if (me->number % 2) {
       CHECK_SUCCESS(wait_long(&semaphore_waits[i % 4], &store->empty));
       const int slot = (flag_add(&store->put, 1) - 1) % 8;
-      // Eight may be on their way, each to a slot of its own; a fetcher may be there before it is filled.
+      // Eight items may be on their way, each in a slot of its own. A consumer may arrive before its slot is filled.
       long none = 0;
       while (
           !__atomic_compare_exchange_n(&store->items[slot], &none, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
@@ -534,7 +534,8 @@ CASE(bounded_buffer) {
   CHECK_NUMBER(value_of(&store.full), 0);
 }
 
-// A post at the very moment when a waiter gives up: either the waiter has it, or it is still there.
+// A post happens at the moment when a waiter times out: either the waiter has consumed the unit, or it is still
+// available.
 struct near_miss {
   sem_t semaphore;
   int rounds, started, posted, finished;
@@ -552,7 +553,7 @@ static void* give_up_soon(void* argument) {
     CHECK(result == 0 || errno == ETIMEDOUT);
     scene->taken += result == 0;
     CHECK(flag_comes(&scene->posted, i + 1));
-    // It is lost if no thread has it.
+    // The unit is lost if neither the waiter nor the semaphore has it.
     if (result != 0) CHECK_SUCCESS(sem_trywait(&scene->semaphore));
     CHECK_NUMBER(value_of(&scene->semaphore), 0);
     flag_set(&scene->finished, i + 1);
@@ -576,7 +577,8 @@ CASE(post_at_the_deadline) {
   join_thread(thread);
 }
 
-// The same with another thread that waits without a deadline: the waiter that timed out has not consumed its wake-up.
+// The same post, with another thread that waits without a deadline: the waiter that timed out has not consumed its
+// wake-up.
 struct rivals {
   sem_t semaphore;
   int through, stop;
@@ -621,7 +623,7 @@ CASE(timed_and_untimed_together) {
   for (int i = 0; i < 4; ++i) join_thread(threads[i]);
 }
 
-// One thread waits without a deadline; others time out, all at the same time; the only post happens at that moment.
+// One thread waits without a deadline, and others time out at the same time. The only post happens at that moment.
 struct exodus {
   sem_t semaphore;
   int rounds, waiting, taken, given_up, ready;
@@ -666,7 +668,7 @@ CASE(post_while_others_give_up) {
     while (seconds() < until) {
     }
     CHECK_SUCCESS(sem_post(&exodus.semaphore));
-    if (!flag_comes(&exodus.taken, round)) fail_case(__FILE__, __LINE__, "nobody has the post of round %d", round);
+    if (!flag_comes(&exodus.taken, round)) fail_case(__FILE__, __LINE__, "no waiter has the post of round %d", round);
     CHECK(flag_comes(&exodus.given_up, 3 * round));
     CHECK_NUMBER(value_of(&exodus.semaphore), 0);
   }
@@ -675,13 +677,13 @@ CASE(post_while_others_give_up) {
 
 // -- destruction: a thread that has returned from the wait may destroy the semaphore --
 
-// The poster may still be on its way out of its call then. A late read or write is a crash when the page is
-// gone, a late write a changed byte when it has become something else.
+// The poster may not have returned from its call by then. A late read or write crashes if the page is unmapped; if the
+// memory has been reused, a late write changes a byte.
 struct farewell {
   const char* name;
-  int waiters;      ///< the last of them destroys
-  bool by_trywait;  ///< which sees the post at the earliest moment
-  bool keep;        ///< the memory becomes something else instead of nothing
+  int waiters;      ///< the last of them destroys the semaphore
+  bool by_trywait;  ///< sem_trywait sees the post at the earliest moment
+  bool keep;        ///< the memory is reused instead of unmapped
   int shared;
 };
 static const struct farewell farewells[] = {
@@ -739,7 +741,7 @@ CASE_FOR(destroyed_by_the_woken, struct farewell, way, farewells) {
     visit->left = way->waiters;
     house.visit = visit;
     flag_set(&house.ready, round);
-    // Now in their waits, now on the way there.
+    // The waiters are asleep in some rounds, and on their way to their waits in others.
     if (round % 8 == 0)
       usleep(50);
     else
@@ -755,7 +757,8 @@ CASE_FOR(destroyed_by_the_woken, struct farewell, way, farewells) {
   for (int i = 0; i < way->waiters; ++i) join_thread(threads[i]);
 }
 
-// Right after the last wait, one destroys and makes it again, with a new value, for others.
+// Immediately after the last wait one thread destroys the semaphore and makes it again, with another value, for other
+// threads.
 CASE(destroyed_and_made_again) {
   static struct place place;
   make_place(&place, &semaphore_waits[0], 0);
@@ -785,7 +788,7 @@ static void* wait_until_interrupted(void* argument) {
   CHECK_ERROR(wait_long(place->wait, &place->semaphore), EINTR);
   CHECK_NUMBER(value_of(&place->semaphore), 0);
   flag_set(&place->interrupted, 1);
-  // One more signal may be on its way.
+  // One more signal may still be pending.
   errno = 0;
   while (wait_long(place->wait, &place->semaphore) != 0) CHECK_CODE(errno, EINTR);
   flag_set(&place->through, 1);
@@ -800,13 +803,13 @@ CASE_FOR(handler_interrupts, struct semaphore_wait, wait, semaphore_waits) {
     pthread_t thread = start_thread(wait_until_interrupted, &place);
     await_flag(&place.waiting, 1);
     await_asleep(place.thread_id);
-    // A signal before the sleep does not concern the wait.
+    // A signal that arrives before the sleep does not interrupt the wait.
     for (int i = 0; i < 2000 && !flag_get(&place.interrupted); ++i) {
       pthread_kill(thread, SIGUSR1);
       usleep(i < 5 ? 100 : 1000);
     }
     CHECK_NUMBER(flag_get(&place.interrupted), 1);
-    // Interrupted waits leave nothing behind that a post could go to.
+    // Interrupted waits leave no waiter behind that could consume a post.
     CHECK_NUMBER(value_of(&place.semaphore), 0);
     CHECK_SUCCESS(sem_post(&place.semaphore));
     CHECK(flag_comes(&place.through, 1));
@@ -821,7 +824,7 @@ static void* wait_through_signals(void* argument) {
   flag_set(&place->waiting, 1);
   errno = 0;
   while (wait_long(place->wait, &place->semaphore) != 0) {
-    // A kernel may not be able to go on with a timed wait.
+    // Some kernels cannot continue a timed wait.
     CHECK_CODE(errno, EINTR);
     CHECK(place->wait->timed);
   }
@@ -849,7 +852,7 @@ CASE_FOR(handler_with_restart, struct semaphore_wait, wait, semaphore_waits) {
   }
 }
 
-// Handlers that interrupt a deadline do not move it.
+// Handlers that interrupt a timed wait do not move its deadline.
 static void* time_out_among_signals(void* argument) {
   struct place* place = argument;
   const struct timespec deadline = later(now(place->wait->clock), 25);
@@ -888,7 +891,7 @@ static void post_in_handler(int number) {
   flag_add(&handled, 1);
 }
 
-// The handler posts the semaphore that its own thread waits for: the wait returns, with EINTR or with the semaphore.
+// The handler posts the semaphore on which its own thread waits: the wait returns with EINTR or with the semaphore.
 static void* wait_for_own_handler(void* argument) {
   struct place* place = argument;
   flag_set(&place->thread_id, (int)gettid());
@@ -923,7 +926,7 @@ CASE_FOR(handler_posts_for_its_thread, struct semaphore_wait, wait, semaphore_wa
   }
 }
 
-// Another thread waits; the handler interrupts one that is posting, trying and asking at that moment.
+// One thread waits. The handler interrupts another thread that posts, tries and reads the value at that moment.
 struct storm {
   sem_t semaphore;
   const struct semaphore_wait* wait;
@@ -935,7 +938,7 @@ static void* wait_and_post_in_storm(void* argument) {
   struct storm* storm = argument;
   long posts = 0, waits = 0;
   for (int i = 0; !flag_get(&storm->stop); ++i) {
-    // More waits than posts: the handlers make the rest.
+    // There are more waits than posts: the handlers make the rest of the posts.
     errno = 0;
     const struct semaphore_wait* wait = &semaphore_waits[i % 4];
     const struct timespec deadline = microseconds_later(now(wait->clock), 300);
@@ -985,7 +988,7 @@ CASE_FOR(storm_of_posting_handlers, struct storm_way, way, storm_ways) {
   CHECK_NUMBER(value_of(&storm.semaphore), given - storm.waits);
 }
 
-// A timer's signals interrupt a thread in any of the calls; the thread counts its units.
+// Signals of a timer interrupt a thread in any of the calls; the thread counts the semaphore's units.
 CASE(storm_of_a_timer) {
   static struct place place;
   make_place(&place, &semaphore_waits[0], 0);
@@ -1019,7 +1022,7 @@ CASE(storm_of_a_timer) {
   CHECK_NUMBER(value_of(&place.semaphore), flag_get(&handled) + posts - waits);
 }
 
-// A handler on a thread that is no waiter and no poster wakes another: the usual way to tell a main loop.
+// A handler in a thread that neither waits nor posts wakes another thread: the usual way to notify a main loop.
 CASE(handler_wakes_another_thread) {
   handle(post_in_handler, SA_RESTART);
   static struct place place;
@@ -1071,7 +1074,7 @@ static void child_plays(void* argument) {
 CASE(shared_ping_pong) {
   struct rally* rally = shared_page();
   CHECK_SUCCESS(sem_init(&rally->turns[0], 1, 1));
-  CHECK_SUCCESS(sem_init(&rally->turns[1], 7, 0));  // any value but 0 means the same
+  CHECK_SUCCESS(sem_init(&rally->turns[1], 7, 0));  // any value except 0 means that it is shared
   struct player here = {rally, 0}, there = {rally, 1};
   const pid_t child = start_child(child_plays, &there);
   play(&here);
@@ -1079,7 +1082,8 @@ CASE(shared_ping_pong) {
   CHECK_NUMBER(value_of(&rally->turns[0]), 1);
 }
 
-// A shared semaphore is the kernel's page, not the address: the other process has it elsewhere.
+// The kernel identifies a shared semaphore by its page, not by its address: the other process has it at another
+// address.
 static void child_at_another_address(void* argument) {
   struct place* place = argument;
   struct place* moved = mremap(place, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, new_page());
@@ -1101,7 +1105,7 @@ CASE(shared_at_two_addresses) {
   CHECK_SUCCESS(sem_wait(&place->semaphore));
 }
 
-// -- with names: these stay the C library's, and sem_wait and its kin must work on them --
+// -- named semaphores: the C library handles them itself, and all calls must work on them --
 
 static sem_t* open_named(const char* name, int flags, unsigned value) {
   sem_t* semaphore = sem_open(name, flags, 0600, value);
@@ -1144,7 +1148,7 @@ CASE(named) {
   if (child == 0) {
     be_a_child();
     go_through_named(semaphore);
-    // One that opens it itself, too.
+    // A process that opens the semaphore by its name can use it, too.
     sem_t* own = sem_open(name, 0);
     CHECK(own != SEM_FAILED);
     CHECK_SUCCESS(sem_wait(own));
@@ -1161,7 +1165,7 @@ CASE(named) {
   CHECK(sem_unlink(name) == 0);
   CHECK(sem_open(name, 0) == SEM_FAILED && errno == ENOENT);
   CHECK_ERROR(sem_unlink(name), ENOENT);
-  CHECK_SUCCESS(sem_post(semaphore));  // until it is closed
+  CHECK_SUCCESS(sem_post(semaphore));  // usable until it is closed
   CHECK_SUCCESS(sem_wait(semaphore));
   CHECK(sem_close(semaphore) == 0);
 }

@@ -1,5 +1,5 @@
-// The C++ library's mutexes and conditions over pthread's: std::mutex is never initialised nor destroyed,
-// std::timed_mutex takes pthread_mutex_clocklock, wait_for takes pthread_cond_clockwait; cancellation and
+// Tests the C++ library's mutexes and conditions, which use those of pthread: std::mutex is neither initialised nor
+// destroyed, std::timed_mutex calls pthread_mutex_clocklock, wait_for calls pthread_cond_clockwait. Cancellation and
 // exceptions unwind through the frames of the calls.
 #include "cases.h"
 
@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 template <class Body>
 void in_threads(int count, Body body) {
   std::vector<std::thread> threads;
-  int gate = 0;  // they begin together
+  int gate = 0;  // the threads begin together
   for (int i = 0; i < count; ++i)
     threads.emplace_back([&gate, body, i] {
       while (!flag_get(&gate)) sched_yield();
@@ -74,7 +74,7 @@ CASE(std_shared_timed_mutex) {
   exclude<std::shared_timed_mutex>();
 }
 
-// Readers together, writers exclusively.
+// Readers run together, writers alone.
 template <class Mutex>
 void read_and_write() {
   Mutex mutex;
@@ -107,7 +107,7 @@ CASE(std_readers_and_writers) {
 }
 
 CASE(std_mutex_in_reused_memory) {
-  // Neither init nor destroy is called: the previous bytes must not matter, zeroes must be a free mutex.
+  // Neither init nor destroy is called: the previous content must not matter, and zero bytes must be a free mutex.
   alignas(std::mutex) static unsigned char memory[sizeof(std::mutex)];
   for (int round = 0; round < 100; ++round) {
     std::memset(memory, 0xa5, sizeof memory);
@@ -159,7 +159,7 @@ CASE(std_recursion) {
   }).join();
 }
 
-// Recursively, by deadlines of both clocks, against others.
+// One thread locks recursively, by deadlines of both clocks, while others use the mutex.
 CASE(std_recursive_timed_among_others) {
   std::recursive_timed_mutex mutex;
   int inside = 0;
@@ -265,7 +265,7 @@ CASE(std_condition_deadlines) {
   notifier.join();
 }
 
-// condition_variable_any has a mutex of its own beside the lock it is given.
+// A condition_variable_any has a mutex of its own besides the lock passed to wait.
 template <class Mutex>
 void any_waits_for() {
   Mutex mutex;
@@ -318,7 +318,7 @@ CASE(std_stop_token) {
         });
       if (round % 2) await_flag(&waiting, 3);
       if (round % 4 == 3) std::this_thread::sleep_for(500us);
-      // Their destructors stop and join them, one after the other; half of the rounds all at once.
+      // The destructors stop and join the threads one after the other; in some rounds all are asked to stop first.
       if (round % 3 == 0)
         for (std::jthread& thread : threads) thread.request_stop();
     }
@@ -327,7 +327,7 @@ CASE(std_stop_token) {
   }
 }
 
-// The notification runs after the destructors of the thread's own objects, by a key of the library.
+// The notification is sent by a destructor of the library's key, after the destructors of the thread's own objects.
 CASE(std_notify_at_thread_exit) {
   for (int round = 0; round < 50; ++round) {
     std::mutex mutex;
@@ -407,8 +407,8 @@ CASE(std_shared_futures_and_tasks) {
   }
 }
 
-// It is made of std::atomic's waiting, not of sem_t. Never two threads wait for the same one here: with several, the one of
-// gcc 12 can lose a wake-up (GCC bug 104928).
+// The C++ library makes it of std::atomic's wait, not of sem_t. At most one thread waits on each semaphore here: with
+// several, the semaphore of gcc 12 can lose a wake-up (GCC bug 104928).
 CASE(std_counting_semaphore) {
   std::counting_semaphore<3> room(3), items(0);
   long put = 0, taken = 0;
@@ -505,7 +505,7 @@ void* try_to_lock(void* mutex) {
 struct releases {
   scene* at;
   ~releases() {
-    // The mutex has been taken again before any destructor of the caller's runs.
+    // The mutex has been acquired again before any destructor of the caller runs.
     CHECK_NUMBER(reinterpret_cast<std::intptr_t>(in_new_thread(try_to_lock, &at->mutex)), EBUSY);
     CHECK_OK(pthread_mutex_unlock(&at->mutex));
     ++at->destroyed;
@@ -560,7 +560,7 @@ CASE(pthread_exit_runs_destructors) {
   CHECK_NUMBER(reinterpret_cast<std::intptr_t>(in_new_thread(try_to_lock, &at.mutex)), 0);
 }
 
-// A unique_lock and a guard of the program's own on the stack of a cancelled thread, in any of the waits.
+// A cancelled thread has a unique_lock and a guard of the program on its stack, in each kind of wait.
 struct stage {
   std::mutex mutex;
   std::condition_variable condition;
@@ -571,7 +571,7 @@ struct stage {
 struct leaves_word {
   stage& at;
   ~leaves_word() {
-    // Destroyed before the lock below it: no other thread knows the mutex yet.
+    // The guard is destroyed before the lock that was made earlier: no other thread can acquire the mutex yet.
     if (at.way < 3) CHECK(!std::async(std::launch::async, [this] { return at.mutex.try_lock(); }).get());
     ++at.guards;
   }
@@ -586,7 +586,8 @@ void* wait_with_guards(void* argument) {
     flag_set(&at.waiting, 1);
     const timespec realtime = later(now(CLOCK_REALTIME), 60000), monotonic = later(now(CLOCK_MONOTONIC), 60000);
     switch (at.way) {
-      // The pthread calls: std::condition_variable::wait is noexcept, and cancellation would end the program.
+      // These are pthread calls: std::condition_variable::wait is noexcept, and cancellation in it would end the
+      // program.
       case 0:
         pthread_cond_wait(at.condition.native_handle(), at.mutex.native_handle());
         break;
@@ -607,7 +608,7 @@ void* wait_with_guards(void* argument) {
     }
   } catch (abi::__forced_unwind&) {
     ++at.caught;
-    CHECK(at.mutex.try_lock());  // the lock has been destroyed on the way here
+    CHECK(at.mutex.try_lock());  // the lock was destroyed by the unwinding
     at.mutex.unlock();
     throw;
   } catch (...) {
@@ -627,7 +628,7 @@ CASE(cancellation_runs_destructors_in_every_wait) {
     if (round >= 12) sleep_ms(1);
     CHECK_OK(pthread_cancel(thread));
     CHECK(join_thread(thread) == PTHREAD_CANCELED);
-    if (at.waiting == 0) continue;  // acted before, in starting
+    if (at.waiting == 0) continue;  // the request took effect before the wait
     CHECK_NUMBER(at.caught, 1);
     CHECK_NUMBER(at.guards, 1);
     CHECK(at.mutex.try_lock());
@@ -635,7 +636,7 @@ CASE(cancellation_runs_destructors_in_every_wait) {
   }
 }
 
-// Many programs catch everything and rethrow.
+// Many programs catch all exceptions and rethrow them.
 void* catch_all(void* argument) {
   stage& at = *static_cast<stage*>(argument);
   try {
@@ -665,7 +666,8 @@ CASE(cancellation_through_catch_all) {
 
 // -- the end --
 
-// Static objects are destroyed while others still use the ones that live longer; they themselves lock and notify.
+// Static objects are destroyed while other threads still use objects that live longer. The static objects themselves
+// lock and notify.
 struct shared_state {
   std::mutex mutex;
   std::condition_variable condition;
@@ -720,7 +722,7 @@ CASE(static_destructors_among_threads) {
               ++state.generation, state.condition.notify_one(), state.any.notify_one();
           }
         }).detach();
-      // Somebody waits on the static one, too, and is told to go before it is destroyed.
+      // A thread waits on the static object, too, and is told to end before the object is destroyed.
       std::thread waiter([] {
         std::unique_lock lock(static_one.own_mutex);
         static_one.own_condition.wait_for(lock, 1ms);

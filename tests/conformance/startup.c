@@ -1,5 +1,5 @@
-// Mutexes before main and after it. A preloaded library's own constructor is the last to run and its
-// destructor among the first, so that it must work without either.
+// Tests mutexes before main and after it. The constructor of a preloaded library runs last and its destructor among the
+// first, so that the library must work without either.
 #include "kinds.h"
 
 #include <dlfcn.h>
@@ -9,8 +9,8 @@
 static struct early_report preinit_report, first_report, ordinary_report;
 static int* destructor_result;
 
-// Runs before the constructor of any library. Without a thread and without the library's function, whose
-// calls may not be bound yet.
+// Runs before the constructor of any library, and uses neither a thread nor the test library's function, since that
+// library's calls may not be bound yet.
 static void before_everything(void) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -142,8 +142,8 @@ CASE(locks_in_quick_exit_handlers) {
   CHECK_NUMBER(ending->handler, 0);
 }
 
-// The first thread leaves by pthread_exit, the others go on; the last one ends the process with its handlers.
-// (They start no thread here: the C library would take its end for the end of the last one once more.)
+// The first thread leaves by pthread_exit and the others go on; the last one ends the process, which runs its handlers.
+// The handlers start no thread here: the C library would mistake the end of that thread for the end of the last one.
 static void lock_at_the_end(void) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   int wrong = 0;
@@ -190,9 +190,8 @@ CASE(main_thread_leaves_first) {
 
 // -- loaded later --
 
-// The same library once more, in a namespace or scope of its own, would be another program's business; here
-// only the C library's math library, to have dlopen and dlclose run (they take locks of the loader) among
-// lockers.
+// The C library's math library is loaded, so that dlopen and dlclose, which take locks of the loader, run while other
+// threads lock. A second copy of libusher.so in another namespace is not tested here.
 static void* load_and_unload(void* argument) {
   struct crowd* crowd = argument;
   for (int i = 0; i < 30; ++i) {
